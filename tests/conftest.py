@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from harness import contract
-from harness.built import forgo
-from harness.embedded import SERVERS, ZOOKEEPER, NewServer, at_hand
+from harness.built import exclude
+from harness.embedded import SERVERS, ZOOKEEPER, NewServer, default_kind
 from harness.embedded import new_server as make_server
 from harness.observer import Observer
 from harness.paths import NODE_PACKAGE, REPOSITORY
@@ -46,12 +46,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """On the embedded server, skip tests that need more than it has."""
     if config.getoption("--server") not in (None, ZOOKEEPER):
-        forgo("jars")
+        exclude("jars")
 
 
 def server_kind(config: pytest.Config) -> str:
     """Return the kind of server that tests of this run use."""
-    return config.getoption("--server") or at_hand()
+    return config.getoption("--server") or default_kind()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -73,9 +73,9 @@ class Shell:
         """Return the process group that has the terminal."""
         return os.tcgetpgrp(self._descriptor)
 
-    def hit(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         """Send a signal to the leader of the foreground process group, which must be a command."""
-        assert self.foreground() != self.pid, "a command has the terminal"
+        assert self.foreground() != self.pid, "no command is in the foreground"
         os.kill(self.foreground(), number)
 
     def type(self, keys: bytes) -> None:

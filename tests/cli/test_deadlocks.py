@@ -39,9 +39,9 @@ class Member:
 
 def deadlocks(hosts: str, path: str) -> tuple[int, list[dict[str, Any]]]:
     """Return the exit status and the findings."""
-    told = run(hosts, "doctor", "--deadlocks", path, "--json")
-    findings: list[dict[str, Any]] = json.loads(told.out)
-    return told.status, findings
+    outcome = run(hosts, "doctor", "--deadlocks", path, "--json")
+    findings: list[dict[str, Any]] = json.loads(outcome.out)
+    return outcome.status, findings
 
 
 def plant(observer: Observer, path: str, members: list[Member]) -> None:
@@ -82,11 +82,11 @@ def test_s850_planted_cycles(server: Standalone, observer: Observer, path: str, 
         status, findings = deadlocks(server.hosts, cycle)
         assert status == 1
         (found,) = [finding for finding in findings if finding["verdict"] == "change"]
-        told = {(one["pid"], one["blocks"]["path"], one["waits"]["path"]) for one in found["owners"]}
+        outcome = {(one["pid"], one["blocks"]["path"], one["waits"]["path"]) for one in found["owners"]}
         places = [f"{cycle}/{place}" for place in range(size)]
         nexts = [*places[1:], places[0]]
         expected = {(member.pid, *pair) for member, *pair in zip(members, places, nexts, strict=True)}
-        assert told == expected
+        assert outcome == expected
         assert all(one["blocks"]["state"] == "holds" for one in found["owners"])
         assert len({(one["pid"], one["owner"]["number"]) for one in found["owners"]}) == size
     status, findings = deadlocks(server.hosts, path)
@@ -103,17 +103,19 @@ def test_s850_planted_cycles(server: Standalone, observer: Observer, path: str, 
     assert "-> take these locks in the same order everywhere" in shown.out
 
 
-def test_s850_what_cannot_be_told(server: Standalone, observer: Observer, path: str) -> None:
+def test_s850_contenders_without_owner_and_semaphores(
+    server: Standalone, observer: Observer, path: str
+) -> None:
     for number in range(2):
         for name in "ab":
             node = f"{path}/{name}/mine-{number}-"
             observer.client.create(node, b"a host", ephemeral=True, sequence=True, makepath=True)
     observer.client.create(f"{path}/pool/leases", makepath=True)
-    told = run(server.hosts, "doctor", "--deadlocks", path)
-    assert told.status == 0
-    assert f"no deadlock at or below {path}: 4 directories with 2 contended locks, 2 waiting" in told.out
-    assert "4 contenders name no owner" in told.out
-    assert "1 semaphore was left out" in told.out
+    outcome = run(server.hosts, "doctor", "--deadlocks", path)
+    assert outcome.status == 0
+    assert f"no deadlock at or below {path}: 4 directories with 2 contended locks, 2 waiting" in outcome.out
+    assert "4 contenders name no owner" in outcome.out
+    assert "1 semaphore was left out" in outcome.out
     nowhere = run(server.hosts, "doctor", "--deadlocks", f"{path}-typo")
     assert nowhere.status == 0
     assert "nothing was looked at" in nowhere.out

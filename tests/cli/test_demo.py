@@ -39,17 +39,20 @@ def test_s575_the_demo_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> No
     assert "✗▒" in picture[1]
     assert all("█" in lane for lane in picture)
     for column in zip(*[lane.ljust(120) for lane in picture], strict=True):
-        assert column.count("█") + column.count("▒") <= 1, "never two at once"
+        assert column.count("█") + column.count("▒") <= 1, "two processes hold at the same time"
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_s575_the_demo_on_a_terminal() -> None:
     with shell("") as user:
         user.type(shlex.join([str(COMMAND), "demo"]).encode() + b"; echo status $((100+$?))\n")
-        user.see(lambda lines: sum(line.startswith("process") for line in lines) == 4, "it is drawn at once")
+        user.see(
+            lambda lines: sum(line.startswith("process") for line in lines) == 4,
+            "the picture is drawn immediately",
+        )
         user.wait("status 100", LIMIT)
         lines = user.screen()
-        assert sum(line.startswith("process") for line in lines) == 4, "drawn over, not again and again"
+        assert sum(line.startswith("process") for line in lines) == 4, "the picture is redrawn in place"
         assert any("11 grants" in line for line in lines)
 
 

@@ -31,13 +31,13 @@ can_preload = pytest.mark.skipif(
 )
 
 
-def finding(told: Outcome, words: str) -> str:
+def finding(outcome: Outcome, words: str) -> str:
     """Return the line that contains `words`, joined with the next line: the advice."""
-    lines = told.out.splitlines()
+    lines = outcome.out.splitlines()
     for number, line in enumerate(lines):
         if words in line:
             return " ".join(lines[number : number + 2])
-    raise AssertionError(f"no {words!r} in\n{told.out}{told.err}")
+    raise AssertionError(f"no {words!r} in\n{outcome.out}{outcome.err}")
 
 
 def test_s569_doctor(server: Standalone, observer: Observer, path: str) -> None:
@@ -54,15 +54,15 @@ def test_s569_doctor(server: Standalone, observer: Observer, path: str) -> None:
     assert finding(changed, "maxSessionTimeout").startswith("CHANGE")
 
 
-def test_s576_time_outs_that_the_servers_do_not_grant(new_server: NewServer, path: str) -> None:
+def test_s576_timeouts_that_the_servers_do_not_grant(new_server: NewServer, path: str) -> None:
     settings = Settings(tick=1000, min_session_timeout=3000, max_session_timeout=20_000)
     with new_server(settings) as slow:
-        told = run(slow.hosts, "doctor", "--session-timeout", "2s", path)
-        assert told.status == 1
-        assert "minSessionTimeout" in finding(told, "the session time-out is 3s, not 2s")
+        outcome = run(slow.hosts, "doctor", "--session-timeout", "2s", path)
+        assert outcome.status == 1
+        assert "minSessionTimeout" in finding(outcome, "the session time-out is 3s, not 2s")
         if type(slow) is Standalone:
-            assert "ask for 4s at least" in finding(told, "has a tick of 1s")
-            assert finding(told, "runs ZooKeeper 3.9").startswith("ok")
+            assert "ask for 4s at least" in finding(outcome, "has a tick of 1s")
+            assert finding(outcome, "runs ZooKeeper 3.9").startswith("ok")
 
 
 # ZooKeeper's default whitelist.
@@ -77,15 +77,15 @@ def test_s687_a_tick_that_is_not_told(
     new_server: NewServer, path: str, asked: str, verdict: int, tick: str
 ) -> None:
     with new_server(Settings(tick=200, min_session_timeout=-1, config=DEFAULT_WHITELIST)) as discreet:
-        told = run(discreet.hosts, "doctor", "--session-timeout", asked, path)
-    assert told.status == verdict, told.out
-    unknown = finding(told, "the tick of")
+        outcome = run(discreet.hosts, "doctor", "--session-timeout", asked, path)
+    assert outcome.status == verdict, outcome.out
+    unknown = finding(outcome, "the tick of")
     assert "does not answer `conf`" in unknown
     assert f"inferred: {tick}" in unknown
     assert unknown.startswith("CHANGE" if verdict else "note")
     if asked == "1ms":
         # The server grants two ticks, which is too short to be safe.
-        assert "ask for 800ms" in finding(told, "the session time-out is 400ms, not 1ms")
+        assert "ask for 800ms" in finding(outcome, "the session time-out is 400ms, not 1ms")
     if verdict:
         assert "ask for 800ms at least" in unknown
     else:
@@ -97,50 +97,50 @@ def test_s813_a_tick_that_is_not_told_by_servers_far_away(new_server: NewServer)
     # The server does not reply to `conf`. Its reply to `dump` lists the sessions for this test.
     settings = Settings(tick=500, min_session_timeout=-1, config=("4lw.commands.whitelist=srvr,dump",))
     with new_server(settings) as discreet, Proxy(discreet.hosts, delay=0.015, opaque=True) as far:
-        told = run(far.hosts, "doctor", "--session-timeout", "1s")
+        outcome = run(far.hosts, "doctor", "--session-timeout", "1s")
         seen, left = far.snapshot(), discreet.four_letter("dump")
-    assert told.status == 1, told.out
-    unknown = finding(told, "the tick of")
+    assert outcome.status == 1, outcome.out
+    unknown = finding(outcome, "the tick of")
     assert unknown.startswith("CHANGE")
     assert "inferred: 500ms," in unknown
-    assert len(seen.arrivals) <= 5, "two sessions, and questions"
+    assert len(seen.arrivals) <= 5, "the doctor opened more than two sessions and its queries"
     if type(discreet) is Standalone:
-        assert re.search(r"Session Sets \(\d+\)/\(0\)", left), "no session is left behind"
+        assert re.search(r"Session Sets \(\d+\)/\(0\)", left), "no session is left"
 
 
 def test_s688_a_server_that_hangs(ensemble: Ensemble, path: str) -> None:
     hung = ensemble.others(ensemble.leader())[0]
     hung.pause()
     try:
-        told = run(ensemble.hosts, "doctor", path)
+        outcome = run(ensemble.hosts, "doctor", path)
     finally:
         hung.resume()
-    assert told.status == 1, told.out
-    assert "restart it if it hangs" in finding(told, f"{hung.hosts} does not answer")
-    assert "whitelist" not in told.out
+    assert outcome.status == 1, outcome.out
+    assert "restart it if it hangs" in finding(outcome, f"{hung.hosts} does not answer")
+    assert "whitelist" not in outcome.out
 
 
 def test_s688_a_stopped_server_alone(new_server: NewServer) -> None:
     with new_server() as alone:
         alone.pause()
         try:
-            told = run(alone.hosts, "doctor", "--connect-timeout", "1")
+            outcome = run(alone.hosts, "doctor", "--connect-timeout", "1")
         finally:
             alone.resume()
-    assert (told.status, told.err) == (69, "")
-    assert finding(told, "no session").startswith("CHANGE")
-    hung = finding(told, f"{alone.hosts} does not answer")
+    assert (outcome.status, outcome.err) == (69, "")
+    assert finding(outcome, "no session").startswith("CHANGE")
+    hung = finding(outcome, f"{alone.hosts} does not answer")
     assert hung.startswith("CHANGE")
     assert "restart it if it hangs" in hung
-    assert "whitelist" not in told.out
+    assert "whitelist" not in outcome.out
 
 
-def test_s688_a_port_where_nothing_listens() -> None:
+def test_s688_a_port_without_a_listener() -> None:
     gone = f"127.0.0.1:{free_port()}"
-    told = run(gone, "doctor", "--connect-timeout", "0.3")
-    assert (told.status, told.err) == (69, "")
-    assert finding(told, "no session").startswith("CHANGE")
-    refused = finding(told, f"{gone} refuses connections: nothing listens there")
+    outcome = run(gone, "doctor", "--connect-timeout", "0.3")
+    assert (outcome.status, outcome.err) == (69, "")
+    assert finding(outcome, "no session").startswith("CHANGE")
+    refused = finding(outcome, f"{gone} refuses connections: nothing listens there")
     assert refused.startswith("CHANGE")
     assert "start it, or leave it out of --hosts" in refused
     findings = json.loads(run(gone, "doctor", "--json", "--connect-timeout", "0.3").out)
@@ -155,26 +155,26 @@ def test_s815_a_name_that_is_not_resolved(tmp_path: Path) -> None:
     library = tmp_path / "resolver.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-O", "-o", str(library), str(RESOLVER)], check=True)
     env = {"LD_PRELOAD": str(library), "RESOLVER_PAUSE": "120"}
-    told = run("zk.example:2181", "doctor", "--connect-timeout", "1", env=env)
-    assert told.status == 69, told.out
-    unresolved = finding(told, "zk.example:2181 cannot be asked: its name cannot be resolved in time")
+    outcome = run("zk.example:2181", "doctor", "--connect-timeout", "1", env=env)
+    assert outcome.status == 69, outcome.out
+    unresolved = finding(outcome, "zk.example:2181 cannot be asked: its name cannot be resolved in time")
     assert unresolved.startswith("CHANGE")
     assert "ask the name servers" in unresolved
-    assert "hangs" not in told.out
+    assert "hangs" not in outcome.out
 
 
 def test_s688_one_of_three_is_down(path: str) -> None:
     with Ensemble() as ensemble:
         down = ensemble.others(ensemble.leader())[0]
         down.kill()
-        told = run(ensemble.hosts, "doctor", path)
-    assert told.status == 1, told.out
-    refused = finding(told, f"{down.hosts} refuses connections")
+        outcome = run(ensemble.hosts, "doctor", path)
+    assert outcome.status == 1, outcome.out
+    refused = finding(outcome, f"{down.hosts} refuses connections")
     assert refused.startswith("CHANGE")
     assert "start it" in refused
-    changes = [line for line in told.out.splitlines() if line.startswith("CHANGE")]
-    assert len(changes) == 1, "the lock can be taken all the same"
-    assert finding(told, "took and released").startswith("ok")
+    changes = [line for line in outcome.out.splitlines() if line.startswith("CHANGE")]
+    assert len(changes) == 1, "the lock can still be taken"
+    assert finding(outcome, "took and released").startswith("ok")
 
 
 @pytest.mark.parametrize("mode", ["read-only", "not serving"])
@@ -185,10 +185,10 @@ def test_s688_a_server_without_a_majority(path: str, mode: str) -> None:
         for other in ensemble.others(left):
             other.kill()
         words = "Mode: read-only" if mode == "read-only" else "not currently serving requests"
-        eventually(lambda: words in left.four_letter("srvr"), "it has noticed")
-        told = run(left.hosts, "doctor", "--connect-timeout", "1", path)
-    assert told.status == 69, told.out
-    found = finding(told, "it does not reach more than half")
+        eventually(lambda: words in left.four_letter("srvr"), "the server has noticed")
+        outcome = run(left.hosts, "doctor", "--connect-timeout", "1", path)
+    assert outcome.status == 69, outcome.out
+    found = finding(outcome, "it does not reach more than half")
     what = "is read-only, and grants no locks" if mode == "read-only" else "serves no requests"
     assert found.startswith(f"CHANGE  {left.hosts} {what}: ")
     assert "start the other servers" in found
@@ -203,10 +203,10 @@ def secured() -> Iterator[Secured]:
 
 def test_s688_over_tls(secured: Secured, path: str) -> None:
     flags = [word for name, file in secured.tls.items() for word in (f"--tls-{name}", file)]
-    told = run(secured.hosts, "doctor", "--session-timeout", "10s", *flags, path)
-    assert told.status == 0, told.out
-    assert finding(told, f"{secured.hosts} has a tick of 200ms").startswith("ok")
-    assert finding(told, f"{secured.hosts} runs ZooKeeper 3.9").startswith("ok")
+    outcome = run(secured.hosts, "doctor", "--session-timeout", "10s", *flags, path)
+    assert outcome.status == 0, outcome.out
+    assert finding(outcome, f"{secured.hosts} has a tick of 200ms").startswith("ok")
+    assert finding(outcome, f"{secured.hosts} runs ZooKeeper 3.9").startswith("ok")
     short = run(secured.hosts, "doctor", "--session-timeout", "600ms", *flags)
     assert short.status == 1
     assert "ask for 800ms at least" in finding(short, "is less than four of them")
@@ -223,9 +223,9 @@ def test_s688_over_tls(secured: Secured, path: str) -> None:
 
 def test_s689_findings_for_programs(server: Standalone, path: str) -> None:
     gone = f"127.0.0.1:{free_port()}"
-    told = run(f"{server.hosts},{gone}", "doctor", "--json", path)
-    assert told.status == 1
-    findings = json.loads(told.out)
+    outcome = run(f"{server.hosts},{gone}", "doctor", "--json", path)
+    assert outcome.status == 1
+    findings = json.loads(outcome.out)
     assert all(set(found) == {"verdict", "finding", "next"} for found in findings)
     assert all(found["next"] for found in findings if found["verdict"] != "ok")
     # The human-readable report has the same findings in the same order.
@@ -239,28 +239,28 @@ def test_s689_findings_for_programs(server: Standalone, path: str) -> None:
     assert "leave it out" in refused["next"]
 
 
-def test_s576_servers_that_are_not_there(server: Standalone, path: str) -> None:
+def test_s576_missing_servers(server: Standalone, path: str) -> None:
     gone = f"127.0.0.1:{free_port()}"
-    told = run(f"{server.hosts},{gone}", "doctor", path)
-    assert told.status == 1
-    assert "leave it out" in finding(told, f"{gone} refuses connections")
-    assert "one ensemble only" in finding(told, f"{server.hosts} is alone, and belongs to no ensemble")
+    outcome = run(f"{server.hosts},{gone}", "doctor", path)
+    assert outcome.status == 1
+    assert "leave it out" in finding(outcome, f"{gone} refuses connections")
+    assert "one ensemble only" in finding(outcome, f"{server.hosts} is alone, and belongs to no ensemble")
 
 
 def test_s686_clickhouse_keeper(server: Standalone, path: str) -> None:
     with clickhouse_keeper(server.hosts) as keeper:
-        told = run(keeper.hosts, "doctor", path)
-    assert told.status == 1, told.out
-    assert "interop" in finding(told, "runs ClickHouse Keeper v23.8")
-    assert finding(told, "restores no session").startswith("CHANGE")
+        outcome = run(keeper.hosts, "doctor", path)
+    assert outcome.status == 1, outcome.out
+    assert "interop" in finding(outcome, "runs ClickHouse Keeper v23.8")
+    assert finding(outcome, "restores no session").startswith("CHANGE")
 
 
 def test_s576_an_ensemble(ensemble: Ensemble, path: str) -> None:
-    told = run(ensemble.hosts, "doctor", "--session-timeout", "10s", path)
-    assert told.status == 0, told.out
-    assert "alone" not in told.out
-    assert told.out.count("(follower)") == 2
-    assert told.out.count("(leader)") == 1
+    outcome = run(ensemble.hosts, "doctor", "--session-timeout", "10s", path)
+    assert outcome.status == 0, outcome.out
+    assert "alone" not in outcome.out
+    assert outcome.out.count("(follower)") == 2
+    assert outcome.out.count("(leader)") == 1
 
 
 def test_s576_access(server: Standalone, path: str, tmp_path: Path) -> None:
@@ -269,12 +269,12 @@ def test_s576_access(server: Standalone, path: str, tmp_path: Path) -> None:
     keeps_out = ("--auth-file", str(ours), "--acl", "creator")
     with Command(server.hosts, "run", *keeps_out, path, "--", "sh", "-c", "echo in; exec sleep 60") as held:
         held.read_until("in")
-        told = run(server.hosts, "doctor", path)
-        assert told.status == 1
-        assert "--auth-file" in finding(told, f"no lock at {path}")
+        outcome = run(server.hosts, "doctor", path)
+        assert outcome.status == 1
+        assert "--auth-file" in finding(outcome, f"no lock at {path}")
         # The doctor still reports everything else.
-        assert finding(told, "a read takes").startswith("ok")
-    assert "open to everyone" in told.out
+        assert finding(outcome, "a read takes").startswith("ok")
+    assert "open to everyone" in outcome.out
     allowed = run(server.hosts, "doctor", *keeps_out, path)
     assert allowed.status == 0
     assert "open to everyone" not in allowed.out
@@ -286,13 +286,13 @@ def test_s577_clocks(server: Standalone, path: str, tmp_path: Path, shift: int, 
     shim = tmp_path / "clock.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-O", "-o", str(shim), str(SHIM), "-ldl"], check=True)
     env = {"LD_PRELOAD": str(shim), "CLOCK_SHIFT": str(shift)}
-    told = run(server.hosts, "doctor", path, env=env)
+    outcome = run(server.hosts, "doctor", path, env=env)
     if verdict == "ok":
-        assert told.status == 0, told.out
-        assert finding(told, "this machine's clock").startswith("ok")
+        assert outcome.status == 0, outcome.out
+        assert finding(outcome, "this machine's clock").startswith("ok")
         return
-    assert told.status == 0, "a clock makes no lock less safe"
-    what = finding(told, f"{verdict} the servers'")
+    assert outcome.status == 0, "a clock makes no lock less safe"
+    what = finding(outcome, f"{verdict} the servers'")
     assert what.startswith("note")
     measured = re.search(r"this machine's clock is ([\d.]+)s .*\(measured within ([\d.]+)(m?)s\)", what)
     assert measured is not None, what

@@ -20,7 +20,7 @@ from harness.server import Standalone
 from harness.steps import eventually
 
 
-def test_s565_who_is_in_the_queue(server: Standalone, observer: Observer, path: str) -> None:
+def test_s565_ls_shows_the_queue(server: Standalone, observer: Observer, path: str) -> None:
     free = run(server.hosts, "ls", path)
     assert free.status == 0
     assert free.out.startswith(f"nobody holds or waits for {path}: there is no such path; ")
@@ -44,19 +44,19 @@ def test_s565_who_is_in_the_queue(server: Standalone, observer: Observer, path: 
             assert all(word in first for word in ("nightly", node, os.uname().nodename))
             assert second.split()[0] == "waits"
             assert second.endswith("reader")
-            told = json.loads(run(server.hosts, "ls", "--json", "--recursive", path).out)
-    assert [(one["path"], one["state"]) for one in told] == [
+            reported = json.loads(run(server.hosts, "ls", "--json", "--recursive", path).out)
+    assert [(one["path"], one["state"]) for one in reported] == [
         (path, "holds"),
         (path, "waits"),
         (f"{path}/deeper", "holds"),
     ]
-    assert told[0]["node"] == f"{path}/{node}"
-    assert told[0]["label"] == "nightly"
-    assert int(told[0]["token"]) > 0
-    assert isinstance(told[0]["since"], int)
+    assert reported[0]["node"] == f"{path}/{node}"
+    assert reported[0]["label"] == "nightly"
+    assert int(reported[0]["token"]) > 0
+    assert isinstance(reported[0]["since"], int)
 
 
-def test_s565_a_directory_that_is_called_locks(server: Standalone, observer: Observer, path: str) -> None:
+def test_s565_a_directory_named_locks(server: Standalone, observer: Observer, path: str) -> None:
     """A lock directory can have the name that a semaphore gives to one of its two directories."""
     with Command(server.hosts, "run", f"{path}/locks/a", "--", "sleep", "60"):
         observer.wait_queue(f"{path}/locks/a", 1)
@@ -95,7 +95,9 @@ def test_s742_a_lock_directory_that_is_named_by_an_id(
         assert run(server.hosts, "ls", orders).out.splitlines()[1].endswith(f"{named}  persistent")
 
 
-def test_s742_contenders_of_others_are_found(server: Standalone, observer: Observer, path: str) -> None:
+def test_s742_contenders_of_other_programs_are_found(
+    server: Standalone, observer: Observer, path: str
+) -> None:
     """`ls` and `top` recognize other programs' contenders by their ephemeral nodes, with any name."""
     for _ in range(3):
         observer.client.create(f"{path}/mine-", b"host", ephemeral=True, sequence=True, makepath=True)
@@ -110,8 +112,8 @@ def test_s841_owners_of_a_queue(server: Standalone, observer: Observer, path: st
     owner = {"number": 3, "name": "worker-2\x1b", "process": 9}
     unnamed = {**owner, "number": 4, "name": None}
     contender = {"host": "web-1", "pid": 7, "language": "python", "label": "mail", "since": 1}
-    told = [{**contender, "owner": owner}, {**contender, "owner": unnamed}, contender]
-    for number, data in enumerate(told):
+    reported = [{**contender, "owner": owner}, {**contender, "owner": unnamed}, contender]
+    for number, data in enumerate(reported):
         node = f"{path}/_c_{uuid.UUID(int=number)}-lock-"
         text = json.dumps(data).encode()
         observer.client.create(node, text, ephemeral=True, sequence=True, makepath=True)
@@ -132,8 +134,8 @@ def test_s841_owners_of_a_queue(server: Standalone, observer: Observer, path: st
 def test_s743_all_locks_of_the_servers(new_server: NewServer) -> None:
     with new_server() as own, Observer(own.hosts) as watcher:
         assert run(own.hosts, "top", "--once", "/").out == "no locks below /\n"
-        nobody = "nobody holds or waits for /, or for locks below it\n"
-        assert run(own.hosts, "ls", "-r", "/").out == nobody
+        empty = "nobody holds or waits for /, or for locks below it\n"
+        assert run(own.hosts, "ls", "-r", "/").out == empty
         with Command(own.hosts, "run", "/a/b", "--", "sleep", "60"):
             watcher.wait_queue("/a/b", 1)
             assert run(own.hosts, "ls", "-r", "/").out.splitlines()[0] == "/a/b"
@@ -143,27 +145,29 @@ def test_s743_all_locks_of_the_servers(new_server: NewServer) -> None:
         assert "zklock ls --recursive /" in alone.err
 
 
-def test_s744_a_path_that_is_not_there(server: Standalone, observer: Observer, path: str) -> None:
+def test_s744_a_path_that_does_not_exist(server: Standalone, observer: Observer, path: str) -> None:
     observer.create(f"{path}/nightly")
     meant = f"there is no such path; the nearest that exists is {path}; did you mean {path}/nightly?"
     far = f"there is no such path; the nearest that exists is {path}"
-    for typed, told in ((f"{path}/nigthly", meant), (f"{path}/other/deeper", far)):
+    for typed, reported in ((f"{path}/nigthly", meant), (f"{path}/other/deeper", far)):
         shown = run(server.hosts, "ls", typed)
-        assert (shown.status, shown.out) == (0, f"nobody holds or waits for {typed}: {told}\n")
+        assert (shown.status, shown.out) == (0, f"nobody holds or waits for {typed}: {reported}\n")
         shown = run(server.hosts, "ls", "-r", typed)
-        assert shown.out == f"nobody holds or waits for {typed}, or for locks below it: {told}\n"
+        assert shown.out == f"nobody holds or waits for {typed}, or for locks below it: {reported}\n"
         shown = run(server.hosts, "top", "--once", typed)
-        assert (shown.status, shown.out) == (0, f"no locks below {typed}: {told}\n")
+        assert (shown.status, shown.out) == (0, f"no locks below {typed}: {reported}\n")
         shown = run(server.hosts, "ls", "--json", typed)
         assert (shown.status, json.loads(shown.out)) == (0, [])
-        assert shown.err == f"zklock: {typed}: {told}\n"
+        assert shown.err == f"zklock: {typed}: {reported}\n"
     there = run(server.hosts, "ls", "--json", f"{path}/nightly")
     assert (json.loads(there.out), there.err) == ([], "")
     nowhere = run(f"{server.hosts}{path}/none", "ls", "/a")
-    assert (nowhere.status, nowhere.out) == (0, "nobody holds or waits for /a\n"), "not even a root"
+    assert (nowhere.status, nowhere.out) == (0, "nobody holds or waits for /a\n"), (
+        "the server has no such root node"
+    )
 
 
-def test_s565_what_others_write_is_shown_as_text(server: Standalone, observer: Observer, path: str) -> None:
+def test_s565_ls_escapes_text_of_other_clients(server: Standalone, observer: Observer, path: str) -> None:
     observer.create(path)
     observer.client.create(f"{path}/x-lock-", b"\x1b[2Jhost", ephemeral=True, sequence=True)
     shown = run(server.hosts, "ls", path).out
@@ -181,8 +185,8 @@ def test_s566_break_and_revoke(server: Standalone, observer: Observer, path: str
         assert "x-lock-0000000099" in missing.err
         assert observer.queue(path) == [node]
         assert run(server.hosts, "revoke", path, f"{path}/{node}").status == 0
-        eventually(lambda: "asks for the lock" in holder.errors(), "it is asked")
-        assert holder.process.poll() is None, "it does not do what it is asked"
+        eventually(lambda: "asks for the lock" in holder.errors(), "the holder is asked to give up")
+        assert holder.process.poll() is None, "the holder keeps running"
         broken = run(server.hosts, "break", "--yes", path, node)
         assert broken.status == 0
         assert holder.wait().status == 79
@@ -231,7 +235,7 @@ def test_s569_the_manual() -> None:
     assert run("", "man", "bogus").status == 64
 
 
-def test_s569_a_reader_that_has_seen_enough() -> None:
+def test_s569_a_closed_pipe() -> None:
     command = f"{COMMAND} completions zsh | head -n 1; echo ${{PIPESTATUS[0]}}"
     seen = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert seen.stdout.splitlines()[-1] == "0"

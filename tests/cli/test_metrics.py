@@ -26,7 +26,7 @@ from harness.steps import eventually
 RULES = REPOSITORY / "docs" / "prometheus-rules.yml"
 
 
-def told(file: Path, path: str) -> dict[str, float]:
+def metrics_of(file: Path, path: str) -> dict[str, float]:
     """Return all values by name without the prefix `zklock_run_`, after checking that each has this path."""
     found: dict[str, float] = {}
     for family in text_string_to_metric_families(file.read_text()):
@@ -44,34 +44,34 @@ def test_s746_a_run_and_the_next(server: Standalone, observer: Observer, path: s
         observer.wait_queue(path, 1)
         with Command(server.hosts, "run", *words, "sh", "-c", "echo in; read end; exit 7") as command:
             observer.wait_queue(path, 2)
-            waits = told(file, path)
+            waits = metrics_of(file, path)
             assert (waits["waiting"], waits["holding"], waits["losses_total"]) == (1, 0, 0)
             assert set(waits) == {"waiting", "holding", "losses_total", "start_timestamp_seconds"}
             before.type("\n")
             command.read_until("in")
-            holds = told(file, path)
+            holds = metrics_of(file, path)
             assert (holds["waiting"], holds["holding"]) == (0, 1)
             assert holds["grant_timestamp_seconds"] >= holds["start_timestamp_seconds"]
             assert holds["waited_seconds"] > 0
             command.type("\n")
             assert command.wait().status == 7
-    ended = told(file, path)
+    ended = metrics_of(file, path)
     assert (ended["waiting"], ended["holding"], ended["exit_status"], ended["losses_total"]) == (0, 0, 7, 0)
     assert ended["end_timestamp_seconds"] >= ended["grant_timestamp_seconds"]
     assert 0 < ended["held_seconds"] <= ended["end_timestamp_seconds"] - ended["start_timestamp_seconds"]
     assert "success_timestamp_seconds" not in ended
     assert run(server.hosts, "run", *words, "true").status == 0
-    well = told(file, path)
+    well = metrics_of(file, path)
     assert well["exit_status"] == 0
     assert well["success_timestamp_seconds"] == well["end_timestamp_seconds"] > ended["end_timestamp_seconds"]
     # A run that fails or still waits keeps the time of the last success.
     nowhere = f"127.0.0.1:{free_port()}"
     assert run(nowhere, "run", "--connect-timeout", "0.3", *words, "true").status == 69
-    failed = told(file, path)
+    failed = metrics_of(file, path)
     assert failed["exit_status"] == 69
     assert failed["success_timestamp_seconds"] == well["success_timestamp_seconds"]
     assert failed["held_seconds"] == well["held_seconds"]
-    assert [one.name for one in tmp_path.iterdir()] == [file.name], "nothing else is left"
+    assert [one.name for one in tmp_path.iterdir()] == [file.name], "the run left other files"
 
 
 def test_s746_losses_are_counted(server: Standalone, observer: Observer, path: str, tmp_path: Path) -> None:
@@ -79,25 +79,25 @@ def test_s746_losses_are_counted(server: Standalone, observer: Observer, path: s
     for number in (1, 2):
         with Command(server.hosts, "run", "--metrics", str(file), path, "--", "sleep", "60") as command:
             (node,) = observer.wait_queue(path, 1)
-            eventually(lambda: told(file, path)["holding"] == 1, "it holds")
+            eventually(lambda: metrics_of(file, path)["holding"] == 1, "the job holds the lock")
             observer.client.delete(f"{path}/{node}")
             assert command.wait().status == 79
-        lost = told(file, path)
+        lost = metrics_of(file, path)
         assert (lost["losses_total"], lost["exit_status"], lost["holding"]) == (number, 79, 0)
 
 
-def test_s746_a_loss_that_is_ignored_is_no_success(
+def test_s746_an_ignored_loss_is_not_a_success(
     server: Standalone, observer: Observer, path: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "job.prom"
     words = ("--on-lost", "ignore", "--metrics", str(file), path, "--", "sh", "-c", "read end")
     with Command(server.hosts, "run", *words) as command:
         (node,) = observer.wait_queue(path, 1)
-        eventually(lambda: told(file, path)["holding"] == 1, "it holds")
+        eventually(lambda: metrics_of(file, path)["holding"] == 1, "the job holds the lock")
         observer.client.delete(f"{path}/{node}")
         command.type("\n")
         assert command.wait().status == 0
-    lost = told(file, path)
+    lost = metrics_of(file, path)
     assert (lost["losses_total"], lost["exit_status"]) == (1, 0)
     assert "success_timestamp_seconds" not in lost
 
@@ -113,7 +113,7 @@ def test_s746_a_reader_finds_the_old_file_or_the_new_one(
     for _ in range(5):
         with Command(server.hosts, "run", *words, "true") as command:
             while command.process.poll() is None:
-                now = told(file, path)
+                now = metrics_of(file, path)
                 assert {"waiting", "holding", "losses_total", "exit_status"} <= set(now)
                 seen.add(file.stat().st_ino)
             assert command.wait().status == 0
@@ -130,7 +130,7 @@ def test_s746_a_wait_that_a_signal_ends(
             observer.wait_queue(path, 2)
             command.signal(signal.SIGTERM)
             assert command.wait().status == 128 + signal.SIGTERM
-    ended = told(file, path)
+    ended = metrics_of(file, path)
     assert (ended["exit_status"], ended["waiting"]) == (128 + signal.SIGTERM, 0)
     assert ended["waited_seconds"] > 0
     assert "held_seconds" not in ended
@@ -201,7 +201,7 @@ def test_s814_nothing_is_written_through_a_guessed_name(
     assert ran.returncode == 0
     assert target.read_text() == "theirs"
     assert not file.is_symlink()
-    assert told(file, path)["exit_status"] == 0
+    assert metrics_of(file, path)["exit_status"] == 0
     assert sorted(one.name for one in tmp_path.iterdir()) == ["job.prom", "target"]
 
 
@@ -210,7 +210,7 @@ def test_s746_any_path_is_a_label(server: Standalone, path: str, tmp_path: Path)
     strange = f'{path}/"a\\b'
     assert run(server.hosts, "run", "--metrics", str(file), strange, "--", "true").status == 0
     assert run(server.hosts, "run", "--metrics", str(file), strange, "--", "true").status == 0
-    found: dict[str, Any] = told(file, strange)
+    found: dict[str, Any] = metrics_of(file, strange)
     assert found["exit_status"] == 0
 
 
@@ -223,13 +223,11 @@ def selectors(expression: Any) -> list[Any]:
     return [one for part in parts if part is not None for one in selectors(part)]
 
 
-def test_s747_the_rules_can_be_read_and_ask_for_what_there_is(
-    server: Standalone, path: str, tmp_path: Path
-) -> None:
+def test_s747_the_alert_rules_use_existing_metrics(server: Standalone, path: str, tmp_path: Path) -> None:
     """bindings-python/tests/test_prometheus.py compares the rules for clients with their metrics."""
     file = tmp_path / "job.prom"
     assert run(server.hosts, "run", "--metrics", str(file), path, "--", "true").status == 0
-    written = {f"zklock_run_{name}" for name in told(file, path)}
+    written = {f"zklock_run_{name}" for name in metrics_of(file, path)}
     clients, jobs = yaml.safe_load(RULES.read_text())["groups"]
     assert (clients["name"], jobs["name"]) == ("zklock", "zklock-run")
     rules = [*clients["rules"], *jobs["rules"]]

@@ -19,10 +19,10 @@ from harness.embedded import NewServer
 from harness.observer import Observer
 from harness.paths import COMMAND
 from harness.proxy import Proxy
+from harness.reported import Moment
 from harness.server import Server, Settings, Standalone
-from harness.stalls import METRONOME
+from harness.stalls import STALL_MONITOR
 from harness.steps import LATE, eventually
-from harness.told import Moment
 
 LONG = 300
 HOUR, MINUTE = 3600, 60
@@ -43,8 +43,8 @@ def shown_age(text: str) -> int:
 
 def about(since: int, pid: int, label: str | None = None, **more: Any) -> bytes:
     """Return the data of a contender's node."""
-    told = {"host": f"host{pid}", "pid": pid, "language": "rust", "label": label, "since": since, **more}
-    return json.dumps(told).encode()
+    outcome = {"host": f"host{pid}", "pid": pid, "language": "rust", "label": label, "since": since, **more}
+    return json.dumps(outcome).encode()
 
 
 @contextmanager
@@ -56,9 +56,9 @@ def others(hosts: str, number: int) -> Iterator[list[Observer]]:
 
 def rows(hosts: str, *words: str) -> list[dict[str, Any]]:
     """Return the rows of `ls --json`."""
-    told = run(hosts, "ls", "--json", *words)
-    assert told.status == 0, told.err
-    found: list[dict[str, Any]] = json.loads(told.out)
+    outcome = run(hosts, "ls", "--json", *words)
+    assert outcome.status == 0, outcome.err
+    found: list[dict[str, Any]] = json.loads(outcome.out)
     return found
 
 
@@ -100,7 +100,7 @@ def test_s780_two_locks_of_several_processes(server: Standalone, observer: Obser
             else:
                 observer.wait_queue(directory, places[directory].index(label) + 1)
             seen[label] = wall()
-        told = rows(server.hosts, "--recursive", path)
+        outcome = rows(server.hosts, "--recursive", path)
         nodes = [f"{path}/{one}/{node}" for one in ("a", "b") for node in observer.queue(f"{path}/{one}")]
         nodes += [
             f"{path}/c/{part}/{node}"
@@ -109,16 +109,16 @@ def test_s780_two_locks_of_several_processes(server: Standalone, observer: Obser
         ]
         labels = [*words, "three"]
         states = ["holds", "waits", "holds", "holds", "waits", "holds", "holds", "waits", "waits"]
-        assert [row["label"] for row in told] == labels
-        assert [row["state"] for row in told] == states
-        assert [row["position"] for row in told] == [0, 1, 0, 1, 2, 0, 1, 2, 3]
-        assert [row["reader"] for row in told] == ["reads" in label for label in labels]
-        for row, node, label in zip(told, nodes, labels, strict=True):
+        assert [row["label"] for row in outcome] == labels
+        assert [row["state"] for row in outcome] == states
+        assert [row["position"] for row in outcome] == [0, 1, 0, 1, 2, 0, 1, 2, 3]
+        assert [row["reader"] for row in outcome] == ["reads" in label for label in labels]
+        for row, node, label in zip(outcome, nodes, labels, strict=True):
             assert_same_node(observer, row, node)
             assert (row["pid"], row["host"], row["language"]) == (pids[label], os.uname().nodename, "rust")
             assert began[label] <= row["since"] <= seen[label], label
         lines = [line for line in run(server.hosts, "ls", "-r", path).out.splitlines() if line[0] == " "]
-        for line, row in zip(lines, told, strict=True):
+        for line, row in zip(lines, outcome, strict=True):
             assert line.split()[0] == row["state"]
             assert f" {row['label']} ({row['host']}, process {row['pid']}) " in line
             assert f" token {row['token']} " in line
@@ -145,11 +145,11 @@ def test_s780_hundreds_of_contenders(server: Standalone, observer: Observer, pat
         before = wall()
         shown = run(server.hosts, "ls", path).out.splitlines()
         after = wall()
-        told = rows(server.hosts, path)
+        outcome = rows(server.hosts, path)
         stats = [observer.client.exists_async(f"{path}/{node}") for node in observer.queue(path)]
         assert shown[0] == path
         assert len(shown) == LONG + 1
-        for number, (row, line, asked) in enumerate(zip(told, shown[1:], stats, strict=True)):
+        for number, (row, line, asked) in enumerate(zip(outcome, shown[1:], stats, strict=True)):
             stat = asked.get(timeout=30)
             assert (row["position"], row["pid"], row["label"]) == (number, number + 1, f"label {number}")
             assert (row["session"], row["token"]) == (hex(stat.ephemeralOwner), str(stat.czxid))
@@ -168,15 +168,13 @@ def test_s780_hundreds_of_contenders(server: Standalone, observer: Observer, pat
 
 def top_rows(hosts: str, *words: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Return the object that `top --once --json` prints, and its rows by path."""
-    told = run(hosts, "top", "--once", "--json", *words)
-    assert told.status == 0, told.err
-    line = json.loads(told.out)
+    outcome = run(hosts, "top", "--once", "--json", *words)
+    assert outcome.status == 0, outcome.err
+    line = json.loads(outcome.out)
     return line, {row["path"]: row for row in line["locks"]}
 
 
-def test_s781_what_top_tells_of_two_holds(
-    server: Standalone, proxy: Proxy, observer: Observer, path: str
-) -> None:
+def test_s781_top_with_two_holds(server: Standalone, proxy: Proxy, observer: Observer, path: str) -> None:
     with others(server.hosts, 2) as (one, other):
 
         def make(who: Observer, name: str, kind: str, data: bytes) -> str:
@@ -241,15 +239,15 @@ def test_s781_what_top_tells_of_two_holds(
             sorted(counts.items()),
             strict=True,
         ):
-            told = re.fullmatch(
+            outcome = re.fullmatch(
                 r"(\S+) +held +(.+?) +(\d+) waiting  (\S.*?) {2,}(.*?)  (0x[0-9a-f]+)", shown_row
             )
-            assert told is not None, shown_row
-            assert (told[1], told[2], int(told[3])) == (f"{path}/{name}", mode, waiting)
-            assert told[6] == hex(observer.owner(held[name]))
-            assert told[4].startswith("<=")
+            assert outcome is not None, shown_row
+            assert (outcome[1], outcome[2], int(outcome[3])) == (f"{path}/{name}", mode, waiting)
+            assert outcome[6] == hex(observer.owner(held[name]))
+            assert outcome[4].startswith("<=")
             created = observer.client.exists(held[name]).created * 1000
-            assert (before - created) // 1000 <= shown_age(told[4]) <= (wall() - created) // 1000 + 1
+            assert (before - created) // 1000 <= shown_age(outcome[4]) <= (wall() - created) // 1000 + 1
 
 
 def last_line(command: Command) -> dict[str, Any]:
@@ -260,12 +258,12 @@ def last_line(command: Command) -> dict[str, Any]:
     return found
 
 
-def row_of(told: dict[str, Any], path: str) -> dict[str, Any]:
+def row_of(outcome: dict[str, Any], path: str) -> dict[str, Any]:
     """Return the row of a lock, or an empty one if there is none."""
-    return next((row for row in told["locks"] if row["path"] == path), {})
+    return next((row for row in outcome["locks"] if row["path"] == path), {})
 
 
-def test_s782_rates_and_ages_from_look_to_look(server: Standalone, observer: Observer, path: str) -> None:
+def test_s782_rates_and_ages_over_time(server: Standalone, observer: Observer, path: str) -> None:
     """`top` reports each lock's grants per second, and the age of a hold that it saw begin."""
     turns = {"busy": 40, "calm": 10}
     for name in turns:
@@ -275,7 +273,10 @@ def test_s782_rates_and_ages_from_look_to_look(server: Standalone, observer: Obs
             observer.delete(observer.client.create(f"{path}/{name}/x-lock-", b"", sequence=True))
     began = wall()
     with Command(server.hosts, "top", "--json", "-i", "0.3", path) as command:
-        eventually(lambda: all(row_of(last_line(command), f"{path}/{name}") for name in turns), "it looks")
+        eventually(
+            lambda: all(row_of(last_line(command), f"{path}/{name}") for name in turns),
+            "top shows every lock",
+        )
         first = last_line(command)
         for name, number in turns.items():
             for _ in range(number):
@@ -285,7 +286,7 @@ def test_s782_rates_and_ages_from_look_to_look(server: Standalone, observer: Obs
         asked = now()
         node = observer.client.create(f"{path}/busy/x-lock-", about(1, 2), ephemeral=True, sequence=True)
         created = Moment(asked, now())
-        eventually(lambda: row_of(last_line(command), f"{path}/busy")["holding"] == 1, "it sees the holder")
+        eventually(lambda: row_of(last_line(command), f"{path}/busy")["holding"] == 1, "top shows the holder")
         line = last_line(command)
         while (ended := line)["time"] - row_of(line, f"{path}/calm")["seen_ms_ago"] < done:
             line = last_line(command)
@@ -294,15 +295,15 @@ def test_s782_rates_and_ages_from_look_to_look(server: Standalone, observer: Obs
             # The first look was after the command's start and before the first line.
             latest = first["time"] - before["seen_ms_ago"] + 10
             last = ended["time"] - after["seen_ms_ago"]
-            assert last - began < 10_000, "all of it is within the time over which turns are counted"
+            assert last - began < 10_000, "the counted grants are all within top's averaging time"
             rates = [number * 1000 / (last - since) for since in (began - 10, latest)]
             assert rates[0] * 0.98 <= after["grants_per_second"] <= rates[1] * 1.02, (name, rates)
         row = row_of(ended, f"{path}/busy")
-        told = now()
+        outcome = now()
         assert row["held_for_at_most"] is False
         # `top` sees a hold at most one interval after its beginning, unless the machine stood still.
-        late = 0.3 + LATE + METRONOME.stood_still(created.first, told)
-        span = created.ago(asked, told)
+        late = 0.3 + LATE + STALL_MONITOR.stalled_seconds(created.first, outcome)
+        span = created.ago(asked, outcome)
         assert span.least - late <= row["held_for_ms"] / 1000 <= span.most
         assert row["holder"]["token"] == str(observer.czxid(node))
         observer.delete(node)
@@ -311,19 +312,19 @@ def test_s782_rates_and_ages_from_look_to_look(server: Standalone, observer: Obs
 def test_s782_for_how_long_no_server_has_answered(proxy: Proxy, observer: Observer, path: str) -> None:
     observer.create(path)
     with Command(proxy.hosts, "top", "--json", "-i", "0.2", path) as command:
-        eventually(lambda: last_line(command)["connection"] == "connected", "it is connected")
+        eventually(lambda: last_line(command)["connection"] == "connected", "top is connected")
         asked = now()
         proxy.refuse()
         cut = Moment(asked, now())
         eventually(
-            lambda: (last_line(command)["silent_for_ms"] or 0) > 1200, "it has been silent for a while"
+            lambda: (last_line(command)["silent_for_ms"] or 0) > 1200, "no server has answered for a while"
         )
         since = now()
-        told = last_line(command)["silent_for_ms"] / 1000
+        outcome = last_line(command)["silent_for_ms"] / 1000
         answered = now()
-        late = 0.4 + LATE + METRONOME.stood_still(cut.first, answered)
+        late = 0.4 + LATE + STALL_MONITOR.stalled_seconds(cut.first, answered)
         span = cut.ago(since, answered)
-        assert span.least - late <= told <= span.most
+        assert span.least - late <= outcome <= span.most
 
 
 def read_latency(hosts: str, times: int = 5) -> float:
@@ -348,41 +349,41 @@ def test_s783_what_the_doctor_measures(proxy: Proxy, observer: Observer, path: s
     before = observer.czxid(observer.client.create(mark, b""))
     proxy.delay = delay
     began = time.monotonic()
-    told = run(proxy.hosts, "doctor", "--session-timeout", "20s", path).out
+    outcome = run(proxy.hosts, "doctor", "--session-timeout", "20s", path).out
     took = (time.monotonic() - began) * 1000
     observer.delete(mark)
     after = observer.czxid(observer.client.create(mark, b""))
     there_and_back = 2 * delay * 1000
-    reads = number_in(r"a read takes ([\d.]+) ms", told)
-    connects = number_in(r"connected to \S+ in ([\d.]+) ms", told)
-    locks = number_in(rf"took and released {path} in ([\d.]+) ms", told)
+    reads = number_in(r"a read takes ([\d.]+) ms", outcome)
+    connects = number_in(r"connected to \S+ in ([\d.]+) ms", outcome)
+    locks = number_in(rf"took and released {path} in ([\d.]+) ms", outcome)
     theirs = read_latency(proxy.hosts)
-    assert there_and_back <= reads <= 3 * theirs, "one read, of five"
+    assert there_and_back <= reads <= 3 * theirs, "one read, although the doctor makes five"
     assert there_and_back <= connects
     # Two round trips: the create and the delete.
     assert 2 * there_and_back <= locks
     assert connects + 5 * reads + locks <= took
-    assert before < number_in(r"with fencing token (\d+)", told) < after
-    assert f"connected to {proxy.hosts} in" in told
-    assert re.search(r"clock and the servers' are at most \d+ ms apart", told)
+    assert before < number_in(r"with fencing token (\d+)", outcome) < after
+    assert f"connected to {proxy.hosts} in" in outcome
+    assert re.search(r"clock and the servers' are at most \d+ ms apart", outcome)
     # Both clocks are this machine's, so only the round trip makes them seem to differ.
-    assert number_in(r"clock and the servers' are at most (\d+) ms apart", told) <= locks + 2
+    assert number_in(r"clock and the servers' are at most (\d+) ms apart", outcome) <= locks + 2
 
 
 def test_s783_what_the_doctor_reads(server: Standalone, new_server: NewServer, path: str) -> None:
     """The doctor reports the numbers of two servers with different settings."""
     with new_server(Settings(tick=700, config=("maxClientCnxns=17",))) as other:
         hosts = f"{server.hosts},{other.hosts}"
-        told = run(hosts, "doctor", path).out
+        outcome = run(hosts, "doctor", path).out
         for one, tick in ((server, server.settings.tick), (other, 700)):
             version, mode = of_server(one)
-            assert f"{one.hosts} runs ZooKeeper {version} ({mode})" in told
-            assert f"{one.hosts} has a tick of {tick}ms" in told
-        assert f"{other.hosts} takes 17 connections from one host" in told
-        assert f"{server.hosts} takes " not in told
+            assert f"{one.hosts} runs ZooKeeper {version} ({mode})" in outcome
+            assert f"{one.hosts} has a tick of {tick}ms" in outcome
+        assert f"{other.hosts} takes 17 connections from one host" in outcome
+        assert f"{server.hosts} takes " not in outcome
         for asked, granted in (("4s", "4s"), ("1h", longest(other))):
-            told = run(other.hosts, "doctor", "--session-timeout", asked).out
-            assert re.search(rf"the session time-out is {granted},", told), told
+            outcome = run(other.hosts, "doctor", "--session-timeout", asked).out
+            assert re.search(rf"the session time-out is {granted},", outcome), outcome
         short = run(other.hosts, "doctor", "--session-timeout", "2s").out
         assert "the session time-out of 2s is less than four of them" in short
         assert "ask for 2.8s at least" in short
@@ -390,16 +391,16 @@ def test_s783_what_the_doctor_reads(server: Standalone, new_server: NewServer, p
 
 def of_server(server: Server) -> tuple[str, str]:
     """Return the server's version and mode as the server reports them."""
-    told = server.four_letter("srvr")
-    found = re.search(r"version: (\d+\.\d+\.\d+)", told)
-    assert found is not None, told
+    outcome = server.four_letter("srvr")
+    found = re.search(r"version: (\d+\.\d+\.\d+)", outcome)
+    assert found is not None, outcome
     return found[1], server.mode()
 
 
 def longest(server: Server) -> str:
     """Return the longest session timeout that a server grants, as the doctor prints it."""
-    told = int(number_in(r"maxSessionTimeout=(\d+)", server.four_letter("conf"))) // 1000
-    return f"{told}s"
+    outcome = int(number_in(r"maxSessionTimeout=(\d+)", server.four_letter("conf"))) // 1000
+    return f"{outcome}s"
 
 
 def test_s784_break_asks_with_the_numbers_of_the_one_that_it_breaks(

@@ -40,8 +40,8 @@ def test_s821_a_command_runs_once(server: Standalone, observer: Observer, path: 
     second = once(server, path, "--once", "monday", "--", *job(lines))
     assert (second.status, second.out) == (0, "")
     assert second.err == f'zklock: slot "monday" of "{path}" is recorded; the command is not run\n'
-    told = once(server, path, "--log", "json", "--once", "monday", "--", *job(lines))
-    assert json.loads(told.err)["event"] == "skipped"
+    reported = once(server, path, "--log", "json", "--once", "monday", "--", *job(lines))
+    assert json.loads(reported.err)["event"] == "skipped"
     assert count(lines) == 1
     assert once(server, path, "--once", "tuesday", "--", *job(lines)).status == 0
     assert count(lines) == 2
@@ -68,7 +68,7 @@ def test_s821_a_slot_that_is_recorded_at_the_start_runs_at_most_once(
     assert count(lines) == 1
 
 
-def test_s821_once_a_period(server: Standalone, path: str, lines: Path) -> None:
+def test_s821_once_per_period(server: Standalone, path: str, lines: Path) -> None:
     assert once(server, path, "--once-per", "365d", "--", *job(lines)).status == 0
     second = once(server, path, "--once-per", "365d", "--", *job(lines))
     assert second.status == 0
@@ -108,7 +108,9 @@ def test_s821_a_lock_that_is_taken_is_a_conflict(
         (["--once-record", "start"], "required"),
     ],
 )
-def test_s821_wrong_words(server: Standalone, path: str, lines: Path, flags: list[str], problem: str) -> None:
+def test_s821_invalid_options(
+    server: Standalone, path: str, lines: Path, flags: list[str], problem: str
+) -> None:
     ended = once(server, path, *flags, "--", *job(lines))
     assert ended.status == 64
     assert problem in ended.err
@@ -143,14 +145,14 @@ def test_s821_a_record_is_shown_and_forgotten(server: Standalone, path: str, lin
     assert line.startswith("  recorded  slot monday  at 2")
     assert "by nightly (" in line
     assert "  token " in line
-    told = json.loads(run(server.hosts, "once", "--json", path).out)
-    assert (told["path"], told["node"], told["slot"], told["period"]) == (
+    reported = json.loads(run(server.hosts, "once", "--json", path).out)
+    assert (reported["path"], reported["node"], reported["slot"], reported["period"]) == (
         path,
         f"{path}.once",
         "monday",
         None,
     )
-    assert told["label"] == "nightly"
+    assert reported["label"] == "nightly"
     forgotten = run(server.hosts, "once", "--forget", path)
     assert (forgotten.status, forgotten.out) == (0, f"deleted the record {path}.once: slot monday\n")
     again = run(server.hosts, "once", "--forget", path)
@@ -159,9 +161,7 @@ def test_s821_a_record_is_shown_and_forgotten(server: Standalone, path: str, lin
     assert count(lines) == 2
 
 
-def test_s821_ls_shows_records_as_such(
-    server: Standalone, observer: Observer, path: str, lines: Path
-) -> None:
+def test_s821_ls_shows_records(server: Standalone, observer: Observer, path: str, lines: Path) -> None:
     for name in ("report", "clean-up"):
         assert once(server, f"{path}/{name}", "--once", "monday", "--", *job(lines)).status == 0
     one = run(server.hosts, "ls", f"{path}/report").out.splitlines()
@@ -173,5 +173,5 @@ def test_s821_ls_shows_records_as_such(
         shown = run(server.hosts, "ls", "--recursive", path).out
         heads = [line.split()[0] for line in shown.splitlines()]
         assert heads == [f"{path}/clean-up", "recorded", f"{path}/report", "holds", "recorded"]
-        told = json.loads(run(server.hosts, "ls", "--json", "--recursive", path).out)
-        assert [one["path"] for one in told] == [f"{path}/report"]
+        reported = json.loads(run(server.hosts, "ls", "--json", "--recursive", path).out)
+        assert [one["path"] for one in reported] == [f"{path}/report"]

@@ -20,13 +20,13 @@ OURS = [make_digest_acl("app", "secret", all=True)]
 EVERYONE = [make_acl("world", "anyone", all=True)]
 LISTED = [*OURS, make_acl("world", "anyone", read=True)]
 RULES = f"digest:{OURS[0].id.id}:cdrwa,world:anyone:r"
-BESIDE = make_acl("world", "anyone", create=True, read=True)
+CREATE_AND_READ = make_acl("world", "anyone", create=True, read=True)
 MODES = {"mutex": [], "write": ["-x"], "read": ["-s"], "slots": ["--slots", "2"]}
 
 # As in scenarios/test_rights.py: the options, the ACL of the nodes and directories, and the parents' ACL.
 LISTS: dict[str, tuple[dict[str, str], list[ACL], list[ACL]]] = {
     "nothing": ({}, EVERYONE, EVERYONE),
-    "creator": ({"acl": "creator"}, OURS, [*OURS, BESIDE]),
+    "creator": ({"acl": "creator"}, OURS, [*OURS, CREATE_AND_READ]),
     "creator and rules": ({"acl": "creator", "parent-acl": RULES}, OURS, LISTED),
     "rules and creator": ({"acl": RULES, "parent-acl": "creator"}, LISTED, OURS),
     "open and rules": ({"acl": "open", "parent-acl": RULES}, EVERYONE, LISTED),
@@ -57,7 +57,7 @@ def given(options: dict[str, str], how: str) -> tuple[list[str], dict[str, str]]
 
 @pytest.mark.parametrize("how", ["option", "environment"])
 @pytest.mark.parametrize("lists", LISTS)
-def test_s790_the_lists_of_all_that_run_creates(
+def test_s790_acls_of_all_nodes_that_run_creates(
     secured: Secured, admin: Observer, path: str, tmp_path: Path, lists: str, how: str
 ) -> None:
     options, own, above = LISTS[lists]
@@ -111,7 +111,7 @@ def outcomes(hosts: str, words: list[str], path: str, node: str, label: str) -> 
 
 
 @pytest.mark.parametrize("who", IDENTITIES)
-def test_s791_an_identity_is_that_of_every_subcommand(
+def test_s791_every_subcommand_uses_the_identity(
     secured: Secured, admin: Observer, path: str, tmp_path: Path, who: str
 ) -> None:
     """Each subcommand can access a lock of the same user, and none can access another user's lock."""
@@ -129,15 +129,15 @@ def test_s791_an_identity_is_that_of_every_subcommand(
         for created in (path, f"{path}/{node}"):
             assert sorted(acl.id.scheme for acl in access(admin, created)) == schemes
         stranger = outcomes(secured.server.hosts, [], path, node, "ours")
-        assert {name: told.status for name, told in stranger.items() if name != "doctor"} == dict.fromkeys(
-            ("ls", "ls all", "top", "wait", "run", "revoke", "break"), 77
-        )
+        assert {
+            name: reported.status for name, reported in stranger.items() if name != "doctor"
+        } == dict.fromkeys(("ls", "ls all", "top", "wait", "run", "revoke", "break"), 77)
         assert any("no lock at" in one["finding"] for one in json.loads(stranger["doctor"].out))
-        assert admin.queue(path) == [node], "it is not broken"
+        assert admin.queue(path) == [node], "the lock was broken"
         assert admin.client.get(f"{path}/{node}")[0] != b"__REVOKE__"
         ours = outcomes(hosts, words, path, node, "ours")
         statuses = {"ls": 0, "ls all": 0, "top": 0, "wait": 75, "run": 75, "revoke": 0, "break": 0}
-        assert {name: told.status for name, told in ours.items() if name != "doctor"} == statuses
+        assert {name: reported.status for name, reported in ours.items() if name != "doctor"} == statuses
         assert all("ours (" in ours[name].out for name in ("ls", "ls all", "top", "revoke", "break"))
         assert "ours (" in ours["run"].err
         assert "ours (" in ours["wait"].err
@@ -158,10 +158,12 @@ def test_s796_every_subcommand_over_ipv6(server: Standalone, observer: Observer,
                     "" if option else hosts, "run", "--label", "ours", *address, lock, "--", "sleep", "60"
                 ) as command:
                     (node,) = observer.wait_queue(f"{path}/a", 1)
-                    told = outcomes("" if option else hosts, address, lock, node, "ours")
-                    statuses = [told[name].status for name in ("ls", "top", "wait", "run", "revoke", "break")]
-                    assert statuses == [0, 0, 75, 75, 0, 0], told
-                    findings = json.loads(told["doctor"].out)
+                    reported = outcomes("" if option else hosts, address, lock, node, "ours")
+                    statuses = [
+                        reported[name].status for name in ("ls", "top", "wait", "run", "revoke", "break")
+                    ]
+                    assert statuses == [0, 0, 75, 75, 0, 0], reported
+                    findings = json.loads(reported["doctor"].out)
                     found = [one["finding"] for one in findings]
                     assert any(f"{proxy.hosts} runs ZooKeeper" in one for one in found), found
                     assert any(f"{proxy.hosts} has a tick of" in one for one in found), found

@@ -35,7 +35,7 @@ def test_s540_the_commands_status(server: Standalone, observer: Observer, path: 
 @pytest.mark.parametrize(
     ("asked", "granted", "words"), [("1ms", "400ms", "stays taken"), ("1h", "1m", "sooner"), ("2s", "", "")]
 )
-def test_s690_a_session_time_out_that_the_servers_changed(
+def test_s690_a_session_timeout_that_the_servers_changed(
     server: Standalone, path: str, asked: str, granted: str, words: str
 ) -> None:
     ended = run(server.hosts, "run", "--session-timeout", asked, path, "--", "true")
@@ -48,7 +48,7 @@ def test_s690_a_session_time_out_that_the_servers_changed(
 
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGSEGV"])
-def test_s541_a_command_that_a_signal_ends(server: Standalone, path: str, name: str) -> None:
+def test_s541_a_command_killed_by_a_signal(server: Standalone, path: str, name: str) -> None:
     number = getattr(signal, name)
     ended = run(server.hosts, "run", path, "--", "sh", "-c", f"kill -{number} $$")
     assert ended.status == 128 + number
@@ -62,17 +62,17 @@ def test_s542_a_taken_lock(server: Standalone, observer: Observer, path: str) ->
         assert re.search(r"is taken by sleep \(.+, process \d+\), in the queue for \d+", at_once.err), (
             at_once.err
         )
-        told = run(server.hosts, "run", "-n", "--log", "json", path, "--", "true")
-        event = json.loads(told.err)
+        outcome = run(server.hosts, "run", "-n", "--log", "json", path, "--", "true")
+        event = json.loads(outcome.err)
         assert (event["event"], set(event)) == ("failed", {"time", "event", "message"})
         assert "is taken by sleep" in event["message"]
         # Long enough to connect on a busy machine: before that, `zklock` cannot know that the lock is taken.
         in_time = run(server.hosts, "run", "-w", "2.5", path, "--", "echo", "ran")
         assert (in_time.status, in_time.out) == (75, "")
-        assert "sleep" in in_time.err, "says who holds it"
+        assert "sleep" in in_time.err, "the message names the holder"
         assert run(server.hosts, "run", "-w", "2500ms", "-E", "9", path, "--", "true").status == 9
         quiet = run(server.hosts, "run", "-n", "-E", "0", path, "--", "echo", "ran")
-        assert (quiet.status, quiet.out, quiet.err) == (0, "", ""), "cron has nothing to send"
+        assert (quiet.status, quiet.out, quiet.err) == (0, "", ""), "nothing is printed"
         assert len(observer.queue(path)) == 1
         holder.signal(signal.SIGTERM)
         assert holder.wait().status == 128 + signal.SIGTERM
@@ -161,13 +161,13 @@ def test_s548_a_signal_while_running(
     with Command(server.hosts, "run", path, "--", *log.job("child")) as command:
         assert len({event.pid for event in log.wait("start", 2)}) == 2
         command.signal(getattr(signal, name))
-        assert command.wait().status == 3, "what the job exits with"
-        assert len({event.pid for event in log.wait(name, 2)}) == 2, "the whole group gets it"
-    assert len(log.events(name)) == 2, "each once"
+        assert command.wait().status == 3, "the exit status is not the job's"
+        assert len({event.pid for event in log.wait(name, 2)}) == 2, "the whole group receives the signal"
+    assert len(log.events(name)) == 2, "each process receives the signal once"
     observer.assert_free(path)
 
 
-def test_s549_what_the_command_is_told(server: Standalone, observer: Observer, path: str) -> None:
+def test_s549_the_commands_environment(server: Standalone, observer: Observer, path: str) -> None:
     names = ("PATH", "NODE", "TOKEN", "SESSION", "MODE")
     script = "; ".join(f"echo $ZKLOCK_{name}" for name in names)
     with Command(server.hosts, "run", "-s", path, "--", "sh", "-c", f"{script}; read end") as command:
@@ -175,8 +175,8 @@ def test_s549_what_the_command_is_told(server: Standalone, observer: Observer, p
         full = f"{path}/{node}"
         owner, token = observer.owner(full), observer.czxid(full)
         command.type("\n")
-        told = command.wait().out.split()
-    assert told == [path, full, str(token), hex(owner), "read"]
+        outcome = command.wait().out.split()
+    assert outcome == [path, full, str(token), hex(owner), "read"]
 
 
 def test_s550_twenty_cron_jobs(server: Standalone, observer: Observer, path: str, log: Log) -> None:
@@ -188,7 +188,7 @@ def test_s550_twenty_cron_jobs(server: Standalone, observer: Observer, path: str
     events = [(event.event, event.pid) for event in log.events("start", "end")]
     assert len(events) == 40
     for (began, one), (ended_, other) in zip(events[::2], events[1::2], strict=True):
-        assert (began, ended_, one) == ("start", "end", other), "one is over before the next begins"
+        assert (began, ended_, one) == ("start", "end", other), "two jobs overlap"
     observer.assert_free(path)
 
 
@@ -236,7 +236,7 @@ def test_s561_readers_and_permits(server: Standalone, observer: Observer, path: 
         assert not refused("--slots", "2", permits)
 
 
-def test_s562_no_argument_is_shown_to_others(server: Standalone, observer: Observer, path: str) -> None:
+def test_s562_no_argument_is_published(server: Standalone, observer: Observer, path: str) -> None:
     with Command(server.hosts, "run", path, "--", "sh", "-c", ": hidden; exec sleep 60"):
         (node,) = observer.wait_queue(path, 1)
         data = observer.client.get(f"{path}/{node}")[0]

@@ -27,7 +27,7 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path)
 
 
-def told(err: str) -> list[str]:
+def event_names(err: str) -> list[str]:
     """Return the events of a JSON log."""
     return [json.loads(line)["event"] for line in err.splitlines()]
 
@@ -43,7 +43,7 @@ def test_s800_suspended_twice(proxy: Proxy, observer: Observer, path: str, log: 
                 proxy.refuse()
             else:
                 proxy.black_hole()
-            eventually(lambda: state(started.pid) == "T", "it is stopped", 12)
+            eventually(lambda: state(started.pid) == "T", "the command is stopped", 12)
             during = len(log.events("tick"))
             assert len(log.events("tick")) == during
             if how == "refused":
@@ -55,7 +55,7 @@ def test_s800_suspended_twice(proxy: Proxy, observer: Observer, path: str, log: 
         command.signal(signal.SIGTERM)
         ended = command.wait()
     assert ended.status == 3
-    stops = [event for event in told(ended.err) if event in ("stopped", "continued")]
+    stops = [event for event in event_names(ended.err) if event in ("stopped", "continued")]
     assert stops == ["stopped", "continued"] * 2
     observer.assert_free(path)
 
@@ -69,7 +69,7 @@ def test_s801_paused_twice(server: Standalone, observer: Observer, path: str, lo
             log.wait("tick", len(log.events("tick")) + 10)
             for _ in range(2):
                 command.signal(signal.SIGSTOP)
-            eventually(lambda: state(command.process.pid) == "T", "it is stopped")
+            eventually(lambda: state(command.process.pid) == "T", "zklock is stopped")
             time.sleep(0.5)  # the pause
             for _ in range(2):
                 command.signal(signal.SIGCONT)
@@ -95,7 +95,7 @@ def test_s802_signalled_twice(server: Standalone, observer: Observer, path: str,
         assert command.wait().status == 3
     for name, count in (("SIGTERM", 4), ("SIGUSR1", 4), ("SIGINT", 2)):
         assert len(log.events(name)) == count, name
-    eventually(lambda: not any(map(is_alive, pids)), "all of its group are gone")
+    eventually(lambda: not any(map(is_alive, pids)), "all processes of the group have exited")
     observer.assert_free(path)
 
 
@@ -135,7 +135,7 @@ def test_s803_revoked_and_broken_twice(server: Standalone, observer: Observer, p
         log.wait("tick")
         for _ in range(2):
             assert run(server.hosts, "revoke", path, node).status == 0
-        eventually(lambda: "revoked" in command.errors(), "it is reported")
+        eventually(lambda: "revoked" in command.errors(), "the request is reported")
         assert log.events("SIGTERM") == []
         assert run(server.hosts, "break", "--yes", path, node).status == 0
         assert command.wait().status == 79

@@ -49,7 +49,7 @@ class Reaper(Command):
 def orphan_of(command: Command) -> int:
     """Return the PID of the job's orphaned process once `zklock` is its parent."""
     pid = int(command.read_until("\n"))
-    eventually(lambda: parent(pid) == command.process.pid, "it is an orphan of zklock's")
+    eventually(lambda: parent(pid) == command.process.pid, "zklock has adopted the orphan")
     return pid
 
 
@@ -63,9 +63,9 @@ def test_s740_orphans_are_reaped(server: Standalone, observer: Observer, path: s
         orphan = orphan_of(command)
         os.kill(orphan, signal.SIGKILL)
         eventually(lambda: state(orphan) == "", "it is reaped")
-        assert len(observer.queue(path)) == 1, "the command goes on"
+        assert len(observer.queue(path)) == 1, "the command is still running"
         command.type("\n")
-        assert command.wait().status == 7, "the command's own status"
+        assert command.wait().status == 7, "the exit status is not the command's"
     observer.assert_free(path)
 
 
@@ -77,7 +77,9 @@ def test_s740_many_orphans_and_the_commands_status(server: Standalone, path: str
             assert command.wait().status == 9
 
 
-def test_s740_while_it_waits(server: Standalone, observer: Observer, path: str, tmp_path: Path) -> None:
+def test_s740_orphans_are_reaped_while_waiting(
+    server: Standalone, observer: Observer, path: str, tmp_path: Path
+) -> None:
     """A shell that `zklock` replaces by `exec` has left it a child process."""
     start = f"sleep 1000 & echo $!; exec {COMMAND} run {path} -- true"
     with Command(server.hosts, "run", path, "--", "sh", "-c", "read end") as holder:
@@ -117,8 +119,8 @@ def test_s740_as_process_1(server: Standalone, observer: Observer, path: str, tm
     eventually(lambda: (tmp_path / "out").read_text() == "1\nstarted\n", "zklock is process 1 there")
     (zklock,) = children(process.pid)
     # A child is briefly a shell before it executes its program.
-    eventually(lambda: len(orphans(zklock)) == 1, "the orphan is its child")
-    assert len(children(zklock)) == 2, "the command is the other one"
+    eventually(lambda: len(orphans(zklock)) == 1, "zklock has adopted the orphan")
+    assert len(children(zklock)) == 2, "the other child is the command"
     (orphan,) = orphans(zklock)
     os.kill(orphan, signal.SIGKILL)
     eventually(lambda: state(orphan) == "", "it is reaped")
@@ -152,7 +154,7 @@ def test_s741_two_kinds_of_locks_on_one_path(
         below = "/leases" if "--slots" in first else ""
         observer.wait_queue(f"{path}{below}", 1)
         both = run(server.hosts, "run", *second, path, "--", "echo", "ran")
-        assert (both.status, both.out) == (0, "ran\n"), "they do not exclude each other"
+        assert (both.status, both.out) == (0, "ran\n"), "the two kinds exclude each other"
         how = "without --slots too" if "--slots" in second else "with --slots too"
         assert f'zklock: "{path}" is used {how}, by backup (' in both.err
         assert f"process {holder.process.pid})" in both.err
@@ -166,7 +168,7 @@ def test_s741_two_kinds_of_locks_on_one_path(
         assert (quiet.status, quiet.err) == (0, "")
 
 
-def test_s741_locks_below_a_semaphore_are_none_of_its_kind(
+def test_s741_locks_below_a_semaphore_cause_no_warning(
     server: Standalone, observer: Observer, path: str
 ) -> None:
     """A semaphore's directory contains a lock directory with an ID as its name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from cli.test_metrics import told
+from cli.test_metrics import metrics_of
 from harness.command import Command
 from harness.observer import Observer
 from harness.proxy import Proxy
@@ -26,7 +26,9 @@ def test_s811_lost_between_the_grant_and_the_start(
         Proxy(server.hosts, delay=DELAY) as slow,
         Command(slow.hosts, "run", *flags, path, "--", "echo", "ran") as command,
     ):
-        eventually(lambda: file.exists() and told(file, path)["holding"] == 1, "the lock is granted", 30)
+        eventually(
+            lambda: file.exists() and metrics_of(file, path)["holding"] == 1, "the lock is granted", 30
+        )
         command.signal(signal.SIGSTOP)
         observer.wait_queue(path, 0, timeout=30)
         command.signal(signal.SIGCONT)
@@ -34,5 +36,5 @@ def test_s811_lost_between_the_grant_and_the_start(
     assert (ended.status, ended.out) == (79, "")
     assert f'the lock "{path}" is lost (' in ended.err
     assert "the command was not started" in ended.err
-    counted = told(file, path)
+    counted = metrics_of(file, path)
     assert (counted["losses_total"], counted["exit_status"], counted["holding"]) == (1, 79, 0)

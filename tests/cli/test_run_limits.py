@@ -51,8 +51,10 @@ def test_s832_a_command_that_stops_in_its_grace(
         cut = now()
         ended = command.wait()
         assert ended.status == 79
-        (told,) = log.events("SIGTERM")
-        assert told.time <= cut + TERM - int(GRACE * 1e9) + lag.late, "a grace before the end of the term"
+        (output,) = log.events("SIGTERM")
+        assert output.time <= cut + TERM - int(GRACE * 1e9) + lag.late, (
+            "the command received SIGTERM later than a grace before the end of the term"
+        )
         # The loss causes the signal, so it is reported before it.
         assert ended.err.index("is lost (term ended") < ended.err.index("lost while the command ran")
         left = LEFT.search(ended.err)
@@ -61,7 +63,7 @@ def test_s832_a_command_that_stops_in_its_grace(
         assert "SIGKILL" not in ended.err
         proxy.heal()
         assert other.wait().status == 0
-        assert others.events("start")[0].time > told.time
+        assert others.events("start")[0].time > output.time
 
 
 def test_s832_a_command_that_does_not_stop_in_its_grace(proxy: Proxy, path: str, log: Log) -> None:
@@ -87,7 +89,9 @@ def test_s832_a_command_that_does_not_stop_in_its_grace(proxy: Proxy, path: str,
         (["--max-waiters", "many"], "invalid value"),
     ],
 )
-def test_s832_wrong_words(server: Standalone, path: str, log: Log, options: list[str], problem: str) -> None:
+def test_s832_invalid_options(
+    server: Standalone, path: str, log: Log, options: list[str], problem: str
+) -> None:
     ended = run(server.hosts, "run", *options, path, "--", *log.job("0"))
     assert ended.status == 64
     assert problem in ended.err
@@ -111,8 +115,8 @@ def test_s833_a_queue_that_is_full(
                 "1 contender waits for it, and no more may",
                 "2 contenders wait for it, and no more may",
             ][waiting]
-            told = f'"{path}" is full: {who} (--max-waiters); `zklock ls` shows who they are'
-            assert refused.err == f"zklock: {told}\n"
+            output = f'"{path}" is full: {who} (--max-waiters); `zklock ls` shows who they are'
+            assert refused.err == f"zklock: {output}\n"
             quiet = run(server.hosts, "run", "-E", "0", *kind, *limit, path, "--", "echo", "never")
             assert (quiet.status, quiet.out, quiet.err) == (0, "", "")
             # With a higher limit, one more command can wait.
@@ -133,8 +137,8 @@ def test_s833_a_path_like_the_message(server: Standalone, observer: Observer, pa
         observer.wait_queue(path, 1)
         refused = run(server.hosts, "run", "--max-waiters", "0", path, "--", "echo", "never")
         full = f'"{path}" is full: it is taken, and nobody may wait for it'
-        told = f"zklock: {full} (--max-waiters); `zklock ls` shows who they are\n"
-        assert (refused.status, refused.err) == (75, told)
+        output = f"zklock: {full} (--max-waiters); `zklock ls` shows who they are\n"
+        assert (refused.status, refused.err) == (75, output)
         assert holder.process.stdin is not None
         holder.process.stdin.close()
         assert holder.wait().status == 0

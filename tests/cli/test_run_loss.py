@@ -66,17 +66,17 @@ def test_s551_a_black_hole(
         last = max(event.time for event in log.events("tick"))
         # SIGKILL is due 0.2 s before the end of the term. A machine that stalls longer delays it.
         assert last <= cut + TERM + max(0, lag.late - MARGIN), "no tick after the end of the term"
-        told = log.events("SIGTERM")
+        output = log.events("SIGTERM")
         # A job that does not run between the two signals cannot log the first one.
-        assert len(told) == 2 or lag.late >= int(SESSION / 8 * 1e9) - MARGIN
+        assert len(output) == 2 or lag.late >= int(SESSION / 8 * 1e9) - MARGIN
         # SIGTERM is sent an eighth of the session timeout before the end of the term at the latest.
-        assert all(event.time <= cut + TERM - int(SESSION / 8 * 1e9) + lag.late for event in told)
+        assert all(event.time <= cut + TERM - int(SESSION / 8 * 1e9) + lag.late for event in output)
         # The killed children can be reaped later than the command.
         pids = {event.pid for event in log.events("start")}
-        eventually(lambda: not any(map(is_alive, pids)), "all of its group are gone")
+        eventually(lambda: not any(map(is_alive, pids)), "all processes of the group have exited")
         proxy.heal()
         assert other.wait().status == 0
-        assert others.events("start")[0].time > last, "the next one begins after the last sign of this one"
+        assert others.events("start")[0].time > last, "the next job began before the last line of this one"
 
 
 def test_s551_killed_before_the_end_of_the_term(proxy: Proxy, path: str, log: Log) -> None:
@@ -97,9 +97,9 @@ def test_s551_killed_before_the_end_of_the_term(proxy: Proxy, path: str, log: Lo
         if left is None:
             assert lag.late >= MARGIN, ended.err
         else:
-            assert 0 < float(left[1]) <= MARGIN / 1e9, "no sooner than it has to"
+            assert 0 < float(left[1]) <= MARGIN / 1e9, "the command was killed too early"
         said.append(left is not None)
-    assert any(said), "it was always late"
+    assert any(said), "every kill was late"
 
 
 def test_s552_a_broken_lock(proxy: Proxy, observer: Observer, path: str, log: Log) -> None:
@@ -107,8 +107,10 @@ def test_s552_a_broken_lock(proxy: Proxy, observer: Observer, path: str, log: Lo
         (node,) = observer.wait_queue(path, 1)
         observer.delete(f"{path}/{node}")
         gone = now()
-        (told,) = log.wait("SIGTERM")
-        assert told.time - gone < TERM / 2 + lag.late, "at once, not at the end of a term"
+        (output,) = log.wait("SIGTERM")
+        assert output.time - gone < TERM / 2 + lag.late, (
+            "the command received SIGTERM only at the end of the term"
+        )
         assert command.wait().status == 79
     # A command that ignores SIGTERM is killed.
     log.path.unlink()
@@ -118,7 +120,7 @@ def test_s552_a_broken_lock(proxy: Proxy, observer: Observer, path: str, log: Lo
         observer.delete(f"{path}/{node}")
         assert command.wait().status == 79
         pids = {event.pid for event in log.events("start")}
-        eventually(lambda: not any(map(is_alive, pids)), "all of its group are gone")
+        eventually(lambda: not any(map(is_alive, pids)), "all processes of the group have exited")
 
 
 def test_s555_a_suspended_command_is_stopped(proxy: Proxy, observer: Observer, path: str, log: Log) -> None:
@@ -127,7 +129,7 @@ def test_s555_a_suspended_command_is_stopped(proxy: Proxy, observer: Observer, p
         (started,) = log.wait("start")
         # `refuse` cuts and refuses in one step: between two steps the client would reconnect.
         proxy.refuse()
-        eventually(lambda: state(started.pid) == "T", "it is stopped", 8)
+        eventually(lambda: state(started.pid) == "T", "the command is stopped", 8)
         during = len(log.events("tick"))
         assert state(started.pid) == "T"
         assert len(log.events("tick")) == during
@@ -139,7 +141,7 @@ def test_s555_a_suspended_command_is_stopped(proxy: Proxy, observer: Observer, p
     observer.assert_free(path)
 
 
-def test_s555_a_late_heartbeat_stops_it(proxy: Proxy, path: str, log: Log) -> None:
+def test_s555_a_late_heartbeat_stops_the_command(proxy: Proxy, path: str, log: Log) -> None:
     """The command is stopped when no replies arrive on a connection that seems to work.
 
     At least a third of the session timeout is left of the term between two heartbeats. The library suspends
@@ -149,7 +151,7 @@ def test_s555_a_late_heartbeat_stops_it(proxy: Proxy, path: str, log: Log) -> No
     with held(proxy, path, log, flags, "60", session=20) as command, Lag() as lag:
         (started,) = log.wait("start")
         proxy.black_hole()
-        eventually(lambda: state(started.pid) == "T", "it is stopped", 12)
+        eventually(lambda: state(started.pid) == "T", "the command is stopped", 12)
         proxy.heal()
         command.signal(signal.SIGTERM)
         ended = command.wait()
@@ -159,12 +161,12 @@ def test_s555_a_late_heartbeat_stops_it(proxy: Proxy, path: str, log: Log) -> No
     assert float(left[1]) > 20 / 4 - lag.late / 1e9
 
 
-def test_s556_a_suspended_command_is_ended(proxy: Proxy, path: str, log: Log) -> None:
+def test_s556_a_suspended_command_is_terminated(proxy: Proxy, path: str, log: Log) -> None:
     with held(proxy, path, log, ["--on-suspend", "term"]) as command, Lag() as lag:
         proxy.refuse()
         cut = now()
-        (told,) = log.wait("SIGTERM")
-        assert told.time - cut < TERM / 2 + lag.late
+        (output,) = log.wait("SIGTERM")
+        assert output.time - cut < TERM / 2 + lag.late
         proxy.accept()
         assert command.wait().status == 79
 
@@ -184,7 +186,7 @@ def test_s557_what_a_loss_does(proxy: Proxy, observer: Observer, path: str, log:
         observer.delete(f"{path}/{node}")
         ended = command.wait()
         assert ended.status == 0
-        assert "lost" in ended.err, "it is said all the same"
+        assert "lost" in ended.err, "the loss is not reported"
         assert len(log.events("end")) == 1
 
 
@@ -208,7 +210,7 @@ def test_s690_a_loss_is_reported_when_it_happens(
     assert re.search(r"is lost \(node deleted, token \d+\); the command runs on without it", message)
     times = [json.loads(line)["time"] for line in ended.err.splitlines()]
     assert times == sorted(times)
-    assert times[0] < times[1], "not at the end of the command"
+    assert times[0] < times[1], "the loss was reported only at the end of the command"
 
 
 def test_s690_connections_and_stops_are_reported_on_request(
@@ -218,19 +220,19 @@ def test_s690_connections_and_stops_are_reported_on_request(
     with held(proxy, path, log, flags, "60", session=20) as command:
         (started,) = log.wait("start")
         proxy.refuse()
-        eventually(lambda: state(started.pid) == "T", "it is stopped", 8)
+        eventually(lambda: state(started.pid) == "T", "the command is stopped", 8)
         during = len(log.events("tick"))
         proxy.accept()
         log.wait("tick", during + 10)
         command.signal(signal.SIGTERM)
         ended = command.wait()
-    told = events(ended.err)
-    names = [name for name, _ in told]
+    output = events(ended.err)
+    names = [name for name, _ in output]
     # The connection and the lease are watched independently, so their events can be in either order.
-    assert sorted(names) == ["connected", "continued", "stopped", "suspended"], told
+    assert sorted(names) == ["connected", "continued", "stopped", "suspended"], output
     assert names.index("stopped") < names.index("continued")
     assert names.index("suspended") < names.index("connected")
-    said = dict(told)
+    said = dict(output)
     assert re.search(r"certain for another \d\.\d{3} s", said["suspended"])
     assert said["connected"] == f"connected again to {proxy.hosts}"
     assert "is stopped" in said["stopped"]
@@ -242,13 +244,13 @@ def test_s558_kill_after(proxy: Proxy, path: str, log: Log) -> None:
         proxy.black_hole()
         cut = now()
         assert command.wait().status == 79
-        told = log.events("SIGTERM")
+        output = log.events("SIGTERM")
         # A job that does not run between the two signals cannot log the first one.
-        assert len(told) == 1 or lag.late >= int(0.9e9) - MARGIN
+        assert len(output) == 1 or lag.late >= int(0.9e9) - MARGIN
         last = max(event.time for event in log.events("tick"))
-        for event in told:
+        for event in output:
             assert event.time <= cut + TERM - int(0.9e9) + lag.late
-            assert last - event.time > 0.9e9 - MARGIN - lag.late, "it has the time that was asked for"
+            assert last - event.time > 0.9e9 - MARGIN - lag.late, "the command was killed too early"
         proxy.heal()
 
 
@@ -284,7 +286,7 @@ def test_s691_a_pause_in_which_the_lock_can_still_be_proven(
     observer.assert_free(path)
 
 
-def test_s692_somebody_asks_for_the_lock(server: Standalone, observer: Observer, path: str, log: Log) -> None:
+def test_s692_a_client_asks_for_the_lock(server: Standalone, observer: Observer, path: str, log: Log) -> None:
     ours = ["run", "--label", "ours", "--log", "json", path, "--", *log.job("tick")]
     for flags, status, then in (
         (["--on-revoke", "term"], 3, "the command gets SIGTERM"),
@@ -298,10 +300,10 @@ def test_s692_somebody_asks_for_the_lock(server: Standalone, observer: Observer,
             if flags:
                 log.wait("SIGTERM")
             else:
-                eventually(lambda: "asks" in command.errors(), "it is reported")
+                eventually(lambda: "asks" in command.errors(), "the request is reported")
                 assert log.events("SIGTERM") == []
                 shown = run(server.hosts, "ls", path).out
-                assert "ours (" in shown, "it still says who it is"
+                assert "ours (" in shown, "the holder's node has lost its description"
                 command.signal(signal.SIGKILL)
                 command.process.wait()
                 break
@@ -323,9 +325,9 @@ def test_s693_the_holder_is_named_by_its_label(
         assert all(f"{path}/{node}" in several.err for node in observer.queue(path))
         other.signal(signal.SIGTERM)
         other.wait()
-        nobody = run(server.hosts, "break", "--yes", path, "--holder", "theirs")
-        assert nobody.status == 1
-        assert "no holder with the label theirs" in nobody.err
+        refused = run(server.hosts, "break", "--yes", path, "--holder", "theirs")
+        assert refused.status == 1
+        assert "no holder with the label theirs" in refused.err
         assert run(server.hosts, "break", "--yes", path, "--holder", "ours").status == 0
         assert one.wait().status == 79
     both = run(server.hosts, "break", path, "a-0000000001", "--holder", "ours")

@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
-from cli.test_metrics import told
+from cli.test_metrics import metrics_of
 from cli.test_numbers import about, shown_age, wall
 from harness.answers import now
 from harness.command import Command, run
 from harness.observer import Observer
 from harness.proxy import Proxy
+from harness.reported import Moment
 from harness.server import Standalone
-from harness.stalls import METRONOME
+from harness.stalls import STALL_MONITOR
 from harness.steps import LATE, assert_within, eventually
-from harness.told import Moment
 
 WRITES = {"create", "create2", "multi", "delete", "createContainer"}
 
@@ -41,7 +41,7 @@ def events(command: Command) -> list[dict[str, str]]:
 
 def event(command: Command, name: str) -> dict[str, str]:
     """Wait for an event and return it."""
-    eventually(lambda: any(one["event"] == name for one in events(command)), f"it reports {name}")
+    eventually(lambda: any(one["event"] == name for one in events(command)), f"zklock reports {name}")
     return next(one for one in events(command) if one["event"] == name)
 
 
@@ -88,7 +88,7 @@ def test_s785_what_is_left_of_the_term(proxy: Proxy, path: str, session: int, th
         moment = milliseconds(told_of["time"])
         assert began <= moment <= wall()
         left = session / 2 - ((moment - offset) / 1000 - last_proof(proxy, asked))
-        late = 0.05 + METRONOME.stood_still(asked, now())
+        late = 0.05 + STALL_MONITOR.stalled_seconds(asked, now())
         assert left - LATE - late <= float(found[1]) <= left + late, told_of
 
 
@@ -169,7 +169,7 @@ def test_s786_the_times_of_two_jobs(
             assert jobs[name].wait().status == 0
             seen[name] = (granted, (Moment(asked, now()), clock, time.time()))
         for name, file in files.items():
-            values = told(file, f"{path}/{name}")
+            values = metrics_of(file, f"{path}/{name}")
             start, (grant, end) = began[name], seen[name]
             assert values["waited_seconds"] in start[0].until(grant[0]), name
             assert values["held_seconds"] in grant[0].until(end[0]), name
@@ -184,13 +184,13 @@ def test_s786_the_times_of_two_jobs(
         clock = time.time()
         words = ("run", "--metrics", str(files["one"]))
         assert run(server.hosts, *words, f"{path}/one", "--", "sh", "-c", "exit 3").status == 3
-        again = told(files["one"], f"{path}/one")
+        again = metrics_of(files["one"], f"{path}/one")
         assert clock <= again["start_timestamp_seconds"] <= again["grant_timestamp_seconds"]
         assert again["grant_timestamp_seconds"] <= again["end_timestamp_seconds"] <= time.time()
         assert again["success_timestamp_seconds"] < clock
         assert again["held_seconds"] <= time.time() - clock
         assert run(server.hosts, *words, f"{path}/new", "--", "sh", "-c", "exit 3").status == 3
-        assert "success_timestamp_seconds" not in told(files["one"], f"{path}/new")
+        assert "success_timestamp_seconds" not in metrics_of(files["one"], f"{path}/new")
 
 
 def test_s787_who_has_a_lock_that_is_taken(server: Standalone, observer: Observer, path: str) -> None:
@@ -223,7 +223,7 @@ def test_s787_who_has_a_lock_that_is_taken(server: Standalone, observer: Observe
 
 
 @pytest.mark.parametrize("flags", [[], ["-x"], ["-s"]])
-def test_s816_one_holder_is_read_of_a_long_queue(
+def test_s816_only_one_contender_of_a_long_queue_is_read(
     proxy: Proxy, observer: Observer, path: str, flags: list[str]
 ) -> None:
     """Many jobs can find a lock taken at the same time, so each sends no more requests in a long queue."""
@@ -293,8 +293,8 @@ def test_s789_how_long_a_command_waits_for_a_server(name: str) -> None:
             began = now()
             gone = run(hosts, first, "--connect-timeout", asked, *words)
             assert gone.status == 69
-            told = gone.out if name == "doctor" else gone.err
-            assert f"within {said}" in told, told
+            output = gone.out if name == "doctor" else gone.err
+            assert f"within {said}" in output, output
             seconds = float(said.removesuffix("ms")) / 1000 if said.endswith("ms") else float(said[:-1])
             assert (now() - began) / 1e9 >= seconds
             if name != "doctor":
@@ -319,7 +319,7 @@ def test_s789_how_long_a_command_waits_for_a_lock(
         assert_within({"t": ended}, began, least, late=1.0)
 
 
-def test_s789_the_session_time_out_is_the_one_that_was_asked_for(
+def test_s789_the_requested_session_timeout_is_used(
     server: Standalone, observer: Observer, path: str
 ) -> None:
     with ExitStack() as stack:
@@ -334,10 +334,10 @@ def test_s789_the_session_time_out_is_the_one_that_was_asked_for(
             assert f"to={session}000," in line
 
 
-def test_s789_how_often_wait_and_top_look(proxy: Proxy, observer: Observer, path: str) -> None:
+def test_s789_how_often_wait_and_top_poll(proxy: Proxy, observer: Observer, path: str) -> None:
     observer.client.create(f"{path}/x-lock-", b"other", ephemeral=True, sequence=True, makepath=True)
     with Command(proxy.hosts, "wait", path) as waiting:
-        eventually(lambda: lists(proxy) > 0, "it looks")
+        eventually(lambda: lists(proxy) > 0, "wait has listed the queue")
         began, before = now(), lists(proxy)
         time.sleep(2.2)
         looks, took = lists(proxy) - before, (now() - began) / 1e9
@@ -350,7 +350,9 @@ def test_s789_how_often_wait_and_top_look(proxy: Proxy, observer: Observer, path
             began = now()
             times = [json.loads(line)["time"] for line in lines(command)[:5]]
         mean = (times[-1] - times[0]) / 4000
-        assert interval - 0.02 <= mean <= interval + LATE + METRONOME.stood_still(began - 10**10, began)
+        assert (
+            interval - 0.02 <= mean <= interval + LATE + STALL_MONITOR.stalled_seconds(began - 10**10, began)
+        )
 
 
 def lists(proxy: Proxy) -> int:

@@ -26,7 +26,7 @@ def test_s812_a_stopped_command(server: Standalone, observer: Observer, path: st
         (started,) = log.wait("start")
         (node,) = observer.wait_queue(path, 1)
         os.kill(started.pid, signal.SIGSTOP)
-        eventually(lambda: state(started.pid) == "T", "it is stopped")
+        eventually(lambda: state(started.pid) == "T", "the command is stopped")
         assert run(server.hosts, "revoke", path, node).status == 0
         log.wait("SIGTERM")
         assert command.wait().status == 3

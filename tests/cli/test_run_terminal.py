@@ -45,8 +45,8 @@ def test_s559_ctrl_z(server: Standalone, observer: Observer, path: str, log: Log
         user.type(b"fg\n")
         log.wait("tick", before + 5)
         user.type(CTRL_C)
-        (hit,) = log.wait("SIGINT")
-        assert hit.pid == started.pid
+        (send_signal,) = log.wait("SIGINT")
+        assert send_signal.pid == started.pid
     observer.wait_queue(path, 0)
 
 
@@ -76,7 +76,7 @@ def test_s691_ctrl_z_for_a_while(
         else:
             user.wait("AFTER the term: another may have run meanwhile; check its work")
             assert b"this process was stopped, or the machine asleep, for " in user.shown
-            assert len(log.events("tick")) == before, "not even for a moment"
+            assert len(log.events("tick")) == before, "the command ran after the end of the term"
             user.type(b"echo status $((100+$?))\n")
             user.wait("status 179")
     assert log.events("SIGTERM") == []
@@ -89,7 +89,7 @@ def wait_for_more(user: Shell, log: Log, before: int, lag: Lag) -> None:
     def goes_on_or_is_late() -> bool:
         return len(log.events("tick")) >= before + 5 or (lag.late > 0.2e9 and b"AFTER the term" in user.shown)
 
-    eventually(goes_on_or_is_late, "the command goes on")
+    eventually(goes_on_or_is_late, "the command is still running")
 
 
 def test_s560_ctrl_c_reaches_the_command_alone(
@@ -100,7 +100,7 @@ def test_s560_ctrl_c_reaches_the_command_alone(
         log.wait("start")
         user.type(CTRL_C)
         user.wait("status 103")
-        assert len(log.events("SIGINT")) == 1, "once, and not passed on once more"
+        assert len(log.events("SIGINT")) == 1, "zklock passed the signal on a second time"
         observer.assert_free(path)
         # The shell controls its terminal again.
         user.type(b"echo again $((40+2))\n")
@@ -128,7 +128,7 @@ def test_s579_the_command_has_the_terminal_from_the_start(
     with shell(server.hosts) as user:
         user.type(line(path, log.job("terminal", "0.1")))
         user.wait("status 100")
-        assert len(log.events("foreground")) == 1, "before its first instruction"
+        assert len(log.events("foreground")) == 1, "the command was not in the foreground from the start"
         # In a pipeline the command stays in the background: the other processes would be stopped.
         user.type(
             shlex.join([str(COMMAND), "run", path, "--", *log.job("terminal", "0.1")]).encode() + b" | cat\n"

@@ -22,7 +22,7 @@ def secured() -> Iterator[Secured]:
 
 
 @pytest.fixture
-def bystander(secured: Secured) -> Iterator[Observer]:
+def plain_observer(secured: Secured) -> Iterator[Observer]:
     """Provide an observer on the server's plain port."""
     with Observer(secured.server.hosts) as made:
         yield made
@@ -33,9 +33,9 @@ def flags(files: dict[str, str]) -> list[str]:
     return [word for name, file in files.items() for word in (f"--tls-{name}", file)]
 
 
-def test_s578_encrypted(secured: Secured, bystander: Observer, path: str) -> None:
+def test_s578_encrypted(secured: Secured, plain_observer: Observer, path: str) -> None:
     with Command(secured.hosts, "run", *flags(secured.tls), path, "--", "sleep", "60"):
-        bystander.wait_queue(path, 1)
+        plain_observer.wait_queue(path, 1)
         by_environment = {f"ZKLOCK_TLS_{name.upper()}": file for name, file in secured.tls.items()}
         refused = run(secured.hosts, "run", "-n", path, "--", "true", env=by_environment)
         assert refused.status == 75, refused.err
@@ -43,12 +43,12 @@ def test_s578_encrypted(secured: Secured, bystander: Observer, path: str) -> Non
     assert run(secured.hosts, "doctor", *flags(secured.tls), path).status in (0, 1)
 
 
-def test_s578_whom_the_server_does_not_trust(secured: Secured, path: str) -> None:
+def test_s578_a_client_that_the_server_does_not_trust(secured: Secured, path: str) -> None:
     # Long enough for a first handshake on a busy machine: before that, the certificate is unknown.
     patience = ("--connect-timeout", "5")
-    nobody = run(secured.hosts, "run", "--tls-ca", secured.tls["ca"], *patience, path, "--", "echo", "ran")
-    assert (nobody.status, nobody.out) == (69, "")
-    assert "certificate" in nobody.err
+    untrusted = run(secured.hosts, "run", "--tls-ca", secured.tls["ca"], *patience, path, "--", "echo", "ran")
+    assert (untrusted.status, untrusted.out) == (69, "")
+    assert "certificate" in untrusted.err
     # The client does not trust the server's certificate either.
     other = secured.tls | {"ca": secured.stranger["ca"]}
     refused = run(secured.hosts, "run", *flags(other), *patience, path, "--", "echo", "ran")
@@ -58,18 +58,18 @@ def test_s578_whom_the_server_does_not_trust(secured: Secured, path: str) -> Non
     assert (plain.status, plain.out) == (69, "")
 
 
-def test_s578_certificates_that_are_renewed_meanwhile(
-    secured: Secured, bystander: Observer, path: str, tmp_path: Path
+def test_s578_certificates_renewed_during_a_hold(
+    secured: Secured, plain_observer: Observer, path: str, tmp_path: Path
 ) -> None:
     """After the certificates are renewed, the lock is released on a connection with the new ones."""
     lock = ("--session-timeout", "40", path)
     with Command(secured.hosts, "run", *flags(secured.tls), *lock, "--", "sh", "-c", "read end") as command:
-        bystander.wait_queue(path, 1)
+        plain_observer.wait_queue(path, 1)
         secured.renew()
         command.type("\n")
         ended = command.wait(60)
     assert (ended.status, ended.err) == (0, "")
-    bystander.assert_free(path)
+    plain_observer.assert_free(path)
 
 
 @pytest.mark.parametrize("left_out", ["ca", "cert", "key"])
@@ -80,7 +80,7 @@ def test_s578_half_an_identity(secured: Secured, path: str, left_out: str) -> No
     assert "--tls-" in refused.err
 
 
-def test_s578_what_is_no_certificate(secured: Secured, path: str, tmp_path: Path) -> None:
+def test_s578_an_invalid_certificate(secured: Secured, path: str, tmp_path: Path) -> None:
     bad = tmp_path / "bad.pem"
     bad.write_text("no certificate")
     for given in ({"ca": str(bad)}, {"ca": str(tmp_path / "none.pem")}):
@@ -90,7 +90,9 @@ def test_s578_what_is_no_certificate(secured: Secured, path: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("how", ["option", "environment"])
-def test_s578_logged_in(secured: Secured, bystander: Observer, path: str, tmp_path: Path, how: str) -> None:
+def test_s578_logged_in(
+    secured: Secured, plain_observer: Observer, path: str, tmp_path: Path, how: str
+) -> None:
     login = tmp_path / "login"
     write_credentials(login, f"sasl:{USER}:{PASSWORD}\n")
     words = ["--auth-file", str(login), "--acl", "creator"] if how == "option" else []
@@ -101,7 +103,7 @@ def test_s578_logged_in(secured: Secured, bystander: Observer, path: str, tmp_pa
         held.read_until("in")
         # Only the holder's user can access its nodes.
         with pytest.raises(NoAuthError):
-            bystander.queue(path)
+            plain_observer.queue(path)
         for refused in ("ls", "wait", "top"):
             once = ["--once"] if refused == "top" else []
             assert run(secured.server.hosts, refused, *once, path).status == 77, refused
@@ -121,7 +123,7 @@ def test_s578_a_wrong_password(secured: Secured, path: str, tmp_path: Path, logi
 
 @pytest.mark.parametrize("how", ["option", "environment"])
 @pytest.mark.parametrize("mode", [0o644, 0o604, 0o660])
-def test_s578_a_file_that_others_can_use(
+def test_s578_a_credentials_file_that_other_users_can_access(
     server: Standalone, observer: Observer, path: str, tmp_path: Path, mode: int, how: str
 ) -> None:
     login = tmp_path / "login"
@@ -144,10 +146,10 @@ def test_s578_a_file_that_others_can_use(
 
 def test_s578_no_secret_is_an_option() -> None:
     for command in ("run", "ls", "wait", "top", "doctor", "break", "revoke"):
-        told = run("", command, "--help").out
-        assert "--auth-file" in told
+        outcome = run("", command, "--help").out
+        assert "--auth-file" in outcome
         for secret in ("--password", "--auth ", "--digest", "--sasl"):
-            assert secret not in told
+            assert secret not in outcome
 
 
 def test_s578_rights_above_the_lock(

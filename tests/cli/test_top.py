@@ -81,13 +81,15 @@ def test_s570_the_view(server: Standalone, observer: Observer, path: str) -> Non
         # Wait until the whole screen is redrawn. `top` might read an earlier key only together with the next.
         before = len(user.shown)
         user.resize(60, 10)
-        user.see(lambda _: b"PATH" in user.shown[before:], "drawn anew")
-        user.see(lambda lines: len(lines) == 10 and "HELD FOR" not in lines[2], "no wider than the window")
+        user.see(lambda _: b"PATH" in user.shown[before:], "the screen is redrawn")
+        user.see(
+            lambda lines: len(lines) == 10 and "HELD FOR" not in lines[2], "the view fits into the window"
+        )
         user.type(b"q")
         user.wait("status 100")
 
 
-def test_s571_the_terminal_is_given_back(server: Standalone, path: str) -> None:
+def test_s571_the_terminal_is_restored(server: Standalone, path: str) -> None:
     ends: list[tuple[bytes | str, int]] = [(b"q", 100), (b"\x1b", 100), (CTRL_C, 100)]
     ends += [("SIGTERM", 243), ("SIGINT", 230), ("SIGHUP", 229)]
     for end, status in ends:
@@ -95,14 +97,14 @@ def test_s571_the_terminal_is_given_back(server: Standalone, path: str) -> None:
             if isinstance(end, bytes):
                 user.type(end)
             else:
-                user.hit(getattr(signal, end))
+                user.send_signal(getattr(signal, end))
             user.wait(f"status {status}")
             assert user.shown.rfind(FIRST_SCREEN) > user.shown.rfind(OTHER_SCREEN)
             assert user.shown.rfind(SHOWN_CURSOR) > user.shown.rfind(HIDDEN_CURSOR)
             user.type(b"echo again $((40+2))\n")
             user.wait("again 42")
             before, after = re.findall(rb"modes ([0-9a-f:]{20,})", user.shown)
-            assert before == after, "as stty has it"
+            assert before == after, "the terminal modes are not restored"
 
 
 def test_s571_what_is_typed_after_the_end_is_for_the_shell(proxy: Proxy, path: str) -> None:
@@ -110,18 +112,18 @@ def test_s571_what_is_typed_after_the_end_is_for_the_shell(proxy: Proxy, path: s
         proxy.black_hole("down")
         user.type(b"q")
         # `top` has read the key and waits for its session to be closed.
-        eventually(lambda: proxy.snapshot().requests["closeSession"] == 1, "it is ending")
+        eventually(lambda: proxy.snapshot().requests["closeSession"] == 1, "top is closing its session")
         user.type(b"echo after $((40+2))\r")
         user.wait("after 42")
 
 
 @pytest.mark.parametrize("how", ["key", "SIGTSTP", "SIGSTOP"])
-def test_s571_it_is_stopped_and_goes_on(server: Standalone, path: str, how: str) -> None:
+def test_s571_top_is_stopped_and_continues(server: Standalone, path: str, how: str) -> None:
     with top(server.hosts, path) as user:
         if how == "key":
             user.type(CTRL_Z)
         else:
-            user.hit(getattr(signal, how))
+            user.send_signal(getattr(signal, how))
         user.wait("Stopped")
         if how != "SIGSTOP":
             # No program can restore the screen before SIGSTOP.
@@ -145,7 +147,7 @@ def test_s572_a_lost_connection(proxy: Proxy, server: Standalone, observer: Obse
         user.see(lambda lines: "sleep" in row(lines, held), "who holds")
         proxy.refuse()
         lost = user.see(lambda lines: "NO SERVER ANSWERS" in lines[1], "it says so")
-        assert "sleep" in row(lost, held), "what was known is still there"
+        assert "sleep" in row(lost, held), "the known values are gone"
         proxy.accept()
         with Command(server.hosts, "run", held, "--", "true"):
             user.see(lambda lines: bool(re.search(r"mutex +1 ", row(lines, held))), "it goes on")
@@ -154,7 +156,7 @@ def test_s572_a_lost_connection(proxy: Proxy, server: Standalone, observer: Obse
         user.wait("status 100")
 
 
-def test_s572_nobody_claims_to_have_seen_a_hold_begin_in_an_outage(
+def test_s572_a_hold_that_starts_in_an_outage_has_an_upper_bound(
     proxy: Proxy, server: Standalone, observer: Observer, path: str
 ) -> None:
     held = f"{path}/held"
@@ -175,9 +177,9 @@ def test_s572_nobody_claims_to_have_seen_a_hold_begin_in_an_outage(
                 first.type("\n")
                 first.wait()
                 shown = user.see(lambda lines: "seen" in row(lines, held), "the second holds")
-                assert not age(shown).startswith("<="), "it was seen to begin"
+                assert not age(shown).startswith("<="), "the start of the hold was not observed"
                 proxy.refuse()
-                user.see(lambda lines: "NO SERVER ANSWERS, for 2 s" in lines[1], "an outage")
+                user.see(lambda lines: "NO SERVER ANSWERS, for 2 s" in lines[1], "top reports the outage")
                 second.type("\n")
                 second.wait()
         with Command(server.hosts, "run", "--label", "later", held, "--", "sleep", "60"):
@@ -205,7 +207,9 @@ def test_s570_a_long_path_is_shortened_in_the_middle(
         user.wait("status 100")
 
 
-def test_s573_what_it_costs(proxy: Proxy, server: Standalone, observer: Observer, path: str) -> None:
+def test_s573_the_request_rate_of_top(
+    proxy: Proxy, server: Standalone, observer: Observer, path: str
+) -> None:
     """With many directories and a long queue, `top` keeps to its request rate and reads every directory."""
     for number in range(400):
         observer.create(f"{path}/many/{number}")
@@ -239,9 +243,9 @@ def test_s745_one_pass_and_no_more(proxy: Proxy, server: Standalone, observer: O
         observer.wait_queue(f"{path}/gpu/locks", 0)
         before = proxy.snapshot()
         # At this rate a pass takes several seconds, but no directory is listed a second time.
-        told = run(proxy.hosts, "top", "--once", "--json", "--requests", "60", path)
+        outcome = run(proxy.hosts, "top", "--once", "--json", "--requests", "60", path)
         sent = proxy.snapshot()
-    shown = json.loads(told.out)
+    shown = json.loads(outcome.out)
     assert sum(lock["state"] == "held" for lock in shown["locks"]) == locks + 1
     # The path, its three children, the locks, the directories named by IDs, and the two of the semaphore.
     directories = 1 + 3 + locks + ids + low + 2
@@ -260,14 +264,14 @@ def eventually_complete(command: Command, path: str) -> Any:
     deadline = time.monotonic() + 60
     while True:
         lines = command.read_until("").splitlines()
-        told = json.loads(lines[-2]) if len(lines) > 1 else {"directories": 0, "locks": []}
-        if told["directories"] == 403:
-            return told
-        assert time.monotonic() < deadline, told
+        outcome = json.loads(lines[-2]) if len(lines) > 1 else {"directories": 0, "locks": []}
+        if outcome["directories"] == 403:
+            return outcome
+        assert time.monotonic() < deadline, outcome
         time.sleep(0.1)
 
 
-def test_s574_for_programs(server: Standalone, observer: Observer, path: str) -> None:
+def test_s574_top_for_programs(server: Standalone, observer: Observer, path: str) -> None:
     without = run(server.hosts, "top", path)
     assert (without.status, without.out) == (64, "")
     assert "--once" in without.err
@@ -286,8 +290,8 @@ def test_s574_for_programs(server: Standalone, observer: Observer, path: str) ->
         assert [line.split()[0] for line in table] == [f"{path}/a", f"{path}/s"]
         assert "nightly" in table[0]
         assert "1 of 2" in table[1]
-        told = json.loads(run(server.hosts, "top", "--once", "--json", "--filter", "nightly", path).out)
-        (lock,) = told["locks"]
+        outcome = json.loads(run(server.hosts, "top", "--once", "--json", "--filter", "nightly", path).out)
+        (lock,) = outcome["locks"]
         assert (lock["path"], lock["state"], lock["mode"], lock["waiting"]) == (
             f"{path}/a",
             "held",
@@ -298,11 +302,11 @@ def test_s574_for_programs(server: Standalone, observer: Observer, path: str) ->
         assert int(lock["holder"]["token"]) == observer.czxid(f"{path}/a/{node}")
         assert lock["held_for_at_most"] is True
         assert 0 <= lock["held_for_ms"] < 60_000
-        assert told["connection"] == "connected"
+        assert outcome["connection"] == "connected"
     assert run(f"127.0.0.1:{free_port()}", "top", "--once", "--connect-timeout", "0.3", path).status == 69
 
 
-def test_s574_what_others_write_is_shown_as_text(server: Standalone, observer: Observer, path: str) -> None:
+def test_s574_top_escapes_text_of_other_clients(server: Standalone, observer: Observer, path: str) -> None:
     observer.create(path)
     observer.client.create(f"{path}/x-lock-", b"\x1b[2Jhost", ephemeral=True, sequence=True)
     shown = run(server.hosts, "top", "--once", path).out

@@ -20,9 +20,9 @@ from unittest.mock import patch
 
 import pytest
 
+from clients.fair_condition import FairCondition
 from clients.kazoo_cluster import stand_ins
 from clients.kazoo_list import FAILING, NEEDING, RACING, SOAKING
-from clients.orderly import Orderly
 
 # All kazoo test files that use a server.
 FILES = (
@@ -60,7 +60,7 @@ CLASSES = {
 globals().update(CLASSES)
 contending: Any
 for contending in (CLASSES["lock.KazooLockTests"], CLASSES["lock.TestSemaphore"]):
-    contending.make_condition = staticmethod(Orderly)
+    contending.make_condition = staticmethod(FairCondition)
 
 TESTS = {
     f"{name}.{method}"

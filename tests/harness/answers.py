@@ -78,7 +78,7 @@ class Pending:
     def abandon(self, reason: str) -> None:
         """Record that the worker will never reply."""
         if not self._future.done():
-            self._future.set_exception(Unanswered(f"{self.worker}: {reason}, {self.command} has no answer"))
+            self._future.set_exception(Unanswered(f"{self.worker}: {reason}, no reply to {self.command}"))
 
     def line(self, timeout: float = ANSWER) -> Line:
         """Return the reply as it arrived, even if it is an error."""
@@ -86,7 +86,7 @@ class Pending:
             return self._future.result(timeout)
         except FutureTimeout:
             raise Unanswered(
-                f"{self.worker}: no answer to {self.command} within {timeout} s\n{self.worker.last_words()}"
+                f"{self.worker}: no reply to {self.command} within {timeout} s\n{self.worker.last_errors()}"
             ) from None
 
     def result(self, timeout: float = ANSWER) -> Line:
@@ -117,4 +117,4 @@ def first_answered(pending: Iterable[Pending], timeout: float = ANSWER) -> list[
     wait_for([one._future for one in asked], timeout, FIRST_COMPLETED)
     if answered := [one for one in asked if one.done]:
         return answered
-    raise Unanswered(f"no answer within {timeout} s to {[f'{one.worker}: {one.command}' for one in asked]}")
+    raise Unanswered(f"no reply within {timeout} s to {[f'{one.worker}: {one.command}' for one in asked]}")

@@ -9,7 +9,7 @@ class NotBuilt(Exception):
     """A part that a test needs is not built."""
 
 
-class Forgone(NotBuilt):
+class Excluded(NotBuilt):
     """A part that a test needs is deliberately excluded from this run."""
 
 
@@ -20,7 +20,7 @@ class OutOfDate(Exception):
 _forgone: set[str] = set()
 
 
-def forgo(part: str) -> None:
+def exclude(part: str) -> None:
     """Exclude a part from this run, as if this machine could not provide it."""
     _forgone.add(part)
 
@@ -35,7 +35,7 @@ def missing(part: str) -> str | None:
 def require(part: str, what_for: str = "") -> None:
     """Raise an exception if a part cannot or must not be used."""
     if (what := missing(part)) is not None:
-        kind = Forgone if part in _forgone else NotBuilt
+        kind = Excluded if part in _forgone else NotBuilt
         raise kind(f"{what_for}: {what}" if what_for else what)
     if (what := problem(part)) is not None:
         raise OutOfDate(what)

@@ -24,7 +24,7 @@ BOTH: frozenset[Direction] = frozenset(("up", "down"))
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
-class Switchboard:
+class ProxyState:
     """State that the connections of a proxy share. Only the event loop's thread accesses it."""
 
     def __init__(self, upstream: str, delay: float, *, opaque: bool = False) -> None:
@@ -48,9 +48,9 @@ class Switchboard:
         # select() takes microseconds where epoll rounds up to a millisecond, a fifth of the usual delay.
         self.loop = asyncio.SelectorEventLoop(selectors.SelectSelector())
         # True if the proxy closes new connections immediately.
-        self.turning_away = False
+        self.closes_new_connections = False
         # True if clients receive new sessions when they try to resume old ones.
-        self.forgetful = False
+        self.forgets_sessions = False
         self.drops = Traps()
         self.silences = Traps()
         # Black holes that start at a request or at a reply.
@@ -59,7 +59,7 @@ class Switchboard:
         # Client frames with the connection's number, recorded while a test listens; otherwise None.
         self.heard: list[tuple[int, bytes]] | None = None
         # Error code that replaces the results of transactions; 0 leaves them unchanged.
-        self.refusing = 0
+        self.transaction_error = 0
         self._number = 0
 
     def next_number(self) -> int:
@@ -71,7 +71,7 @@ class Switchboard:
 class Pipe:
     """One direction of a connection. It delivers frames in order, each after the delay."""
 
-    def __init__(self, proxy: Switchboard, direction: Direction, deliver: Callable[[bytes], None]) -> None:
+    def __init__(self, proxy: ProxyState, direction: Direction, deliver: Callable[[bytes], None]) -> None:
         self._proxy = proxy
         self._direction = direction
         self._deliver = deliver
@@ -120,7 +120,7 @@ class Pipe:
 class Connection:
     """A client's connection to the proxy, and the proxy's connection to the server for it."""
 
-    def __init__(self, proxy: Switchboard, number: int) -> None:
+    def __init__(self, proxy: ProxyState, number: int) -> None:
         self._proxy = proxy
         self.number = number
         self.client: asyncio.Transport | None = None
@@ -150,12 +150,12 @@ class Connection:
             if self._greeted:
                 request = wire.request(frame)
                 self._count(request)
-                if self._proxy.withheld_requests.spring(request.op, frame):
+                if self._proxy.withheld_requests.trigger(request.op, frame):
                     self._proxy.holding = BOTH
-                if self._proxy.withheld_replies.spring(request.op, frame):
+                if self._proxy.withheld_replies.trigger(request.op, frame):
                     self._withheld_reply = request.xid
-            elif self._proxy.forgetful:
-                frame = wire.greeting_anew(frame)
+            elif self._proxy.forgets_sessions:
+                frame = wire.without_session(frame)
             self._greeted = True
             self._up.push(frame)
 
@@ -172,14 +172,14 @@ class Connection:
                 self._proxy.session_connections[session_id] = self.number
             else:
                 op = self._outstanding.get(wire.reply_xid(frame), "")
-                if self._proxy.drops.spring(op):
+                if self._proxy.drops.trigger(op):
                     self.abort()
                     return
                 if wire.reply_xid(frame) == self._withheld_reply:
                     self._proxy.holding = BOTH
-                if self._proxy.refusing and op == "multi":
-                    frame = wire.refused(frame, self._proxy.refusing)
-                if self._proxy.silences.spring(op):
+                if self._proxy.transaction_error and op == "multi":
+                    frame = wire.refused(frame, self._proxy.transaction_error)
+                if self._proxy.silences.trigger(op):
                     self._down.push(frame)
                     self._proxy.holding = BOTH
                     continue
@@ -311,14 +311,14 @@ def _unread(transport: asyncio.BaseTransport, why: Exception | None) -> bytes:
 
 
 class ClientEnd(asyncio.Protocol):
-    def __init__(self, proxy: Switchboard) -> None:
+    def __init__(self, proxy: ProxyState) -> None:
         self._proxy = proxy
         self._connection = Connection(proxy, proxy.next_number())
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._proxy.counts.arrivals.append(time.monotonic())
-        if self._proxy.turning_away:
+        if self._proxy.closes_new_connections:
             transport.abort()
             return
         _no_delay(transport)

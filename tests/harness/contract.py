@@ -69,10 +69,10 @@ def scenarios() -> dict[int, Scenario]:
         if match := _ROW.match(line):
             number = int(match.group(1))
             if number in found:
-                raise ValueError(f"S{number} is there twice")
+                raise ValueError(f"S{number} has two rows")
             found[number] = Scenario(
                 number, match.group(2).strip(), match.group(3).strip(), _exempt(match.group(4), number)
             )
     if not found:
-        raise ValueError("scenarios.md holds no scenario")
+        raise ValueError("scenarios.md contains no scenario")
     return found

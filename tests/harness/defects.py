@@ -84,10 +84,10 @@ def assert_created_anew(replaced: Replaced, server: Standalone, proxy: Proxy) ->
     replaced.worker.release("created", owner="creator")
 
 
-def over(
+def lose_and_hand_over(
     start: Start, name: str, how: str, hosts: str, proxy: Proxy, observer: Observer, path: str
 ) -> tuple[Worker, Worker]:
-    """Curator's isAcquiredInThisProcess, kazoo 282: one worker loses its lock and the other acquires it."""
+    """Curator's isAcquiredInThisProcess, kazoo 282: let one worker lose its lock and another acquire it."""
     observer.create(path)
     holder = user(start, name, proxy.hosts, path)
     other = user(start, "rust", hosts, path)
@@ -113,10 +113,10 @@ def owned(worker: Worker) -> bool | None:
     return value
 
 
-def halves(
+def queue_for_two_permits_each(
     start: Start, name: str, server: Standalone, observer: Observer, path: str
 ) -> tuple[list[Worker], list[Pending]]:
-    """Let two contenders want both of two permits, and queue for their turns before the first turn comes."""
+    """Let two contenders each ask for two of two permits. Both queue for their turn first."""
     for directory in (leases_of(path), turns_of(path)):
         observer.create(directory)
     workers = [counting(start, name, server.hosts, path, 2) for _ in range(2)]
@@ -141,7 +141,7 @@ def cancelled_idle(start: Start, name: str, hosts: str, path: str) -> Worker:
 
 
 def revoked_before_the_watch(worker: Worker, lock: str, proxy: Proxy, observer: Observer, path: str) -> None:
-    """Ask a worker to give up a lock whose node exists but is not watched yet. The worker gets the lock."""
+    """Ask a worker to give up a lock after its node exists, but before the worker watches the node."""
     trap = proxy.black_hole_behind("create2")
     asked = worker.acquire(lock=lock)
     trap.wait()

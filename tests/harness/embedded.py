@@ -25,7 +25,7 @@ class EmbeddedServer(Standalone):
 
     def _write_config(self) -> None:
         if what := self.settings.needs_the_real_one():
-            raise ValueError(f"the embedded server has nothing like {what}")
+            raise ValueError(f"the embedded server does not support {what}")
 
     def _command(self) -> list[str]:
         settings = self.settings
@@ -41,7 +41,7 @@ class EmbeddedServer(Standalone):
         return [str(EMBEDDED), *(str(part) for option in options.items() for part in option)]
 
 
-def at_hand() -> str:
+def default_kind() -> str:
     """Return the default kind of server: Apache ZooKeeper if this machine has Java, otherwise the embedded
     one."""
     return ZOOKEEPER if server_part() == Standalone.part else "embedded"
@@ -49,5 +49,5 @@ def at_hand() -> str:
 
 def new_server(settings: Settings | None = None, *, kind: str | None = None) -> Standalone:
     """Return an unstarted server. Raises `NotBuilt` if only Apache ZooKeeper will do and it is not built."""
-    real = (kind or at_hand()) == ZOOKEEPER or (settings or Settings()).needs_the_real_one()
+    real = (kind or default_kind()) == ZOOKEEPER or (settings or Settings()).needs_the_real_one()
     return (Standalone if real else EmbeddedServer)(settings)

@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.answers import ANSWER
 from harness.paths import TESTS
 from harness.proxy import Proxy
-from harness.spoken import Words
+from harness.request_text import RequestText
 from harness.steps import POLL
 
 GOLDEN = TESTS / "scenarios" / "golden"
@@ -51,13 +51,13 @@ class Conversation:
         self._path = path
         self._stored = stored
         # Number of lines in the earlier steps.
-        self._told = 0
+        self._earlier = 0
 
     def _lines(self) -> list[str]:
-        words = Words(self._path)
+        words = RequestText(self._path)
         names: dict[int, str] = {}
         lines = []
-        for connection, frame in self._proxy.overheard():
+        for connection, frame in self._proxy.recorded_frames():
             if connection not in names:
                 names[connection] = chr(ord("A") + len(names))
                 said = [words.greeting(frame)]
@@ -68,7 +68,7 @@ class Conversation:
 
     def _step(self) -> list[str]:
         """Return the requests since the last step, sorted by client: concurrent clients have no order."""
-        return sorted(self._lines()[self._told :], key=lambda line: line[0])
+        return sorted(self._lines()[self._earlier :], key=lambda line: line[0])
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:
@@ -84,7 +84,7 @@ class Conversation:
                 if time.monotonic() > deadline:
                     assert said == self.steps[title], f"in the step {title!r}: {said}"
                 time.sleep(POLL)
-        self._told += len(self.steps[title])
+        self._earlier += len(self.steps[title])
 
     def end(self) -> None:
         """Assert that no request is outside a step, and that all stored steps were run."""
@@ -97,7 +97,7 @@ def conversation(name: str, proxy: Proxy, path: str) -> Iterator[Conversation]:
     """Run the block and compare its requests with the conversation stored under this name."""
     file: Path = GOLDEN / f"{name}.txt"
     renew = RENEW in os.environ
-    proxy.listen_in()
+    proxy.record_frames()
     talk = Conversation(proxy, path, None if renew else _steps(file.read_text()))
     yield talk
     talk.end()

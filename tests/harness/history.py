@@ -140,8 +140,8 @@ def oversubscribed(holds: Iterable[Hold]) -> list[str]:
     return found
 
 
-class _Foremost:
-    """The youngest node granted so far, of readers or of writers."""
+class _YoungestGranted:
+    """The youngest node granted so far to readers, or to writers."""
 
     def __init__(self) -> None:
         self.hold: Hold | None = None
@@ -188,7 +188,7 @@ def misordered(holds: Iterable[Hold], *, restarts: Restarts = False) -> list[str
     for path, ordered in by_path(_locks(holds)).items():
         restarted = restarts if isinstance(restarts, bool) else path in restarts
         downgraded = downgrades(ordered)
-        readers, writers = _Foremost(), _Foremost()
+        readers, writers = _YoungestGranted(), _YoungestGranted()
         for hold in ordered:
             if hold.sequence is None or hold in downgraded:
                 continue
@@ -229,7 +229,7 @@ def shrinking_tokens(holds: Iterable[Hold]) -> list[str]:
 
 
 def shared_nodes(holds: Iterable[Hold]) -> list[str]:
-    """Report every node that was granted twice: two holds must never share a node."""
+    """Report every node that two holds share."""
     found = []
     for path, ordered in by_path(holds).items():
         known: dict[str, Hold] = {}

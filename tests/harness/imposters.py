@@ -61,7 +61,7 @@ def imposter(context: ssl.SSLContext | None, words: bytes = b"") -> Iterator[str
 
 
 # The replies as ClickHouse's documentation shows them.
-KEEPER_SAYS = {
+KEEPER_REPLIES = {
     b"srvr": (
         b"ClickHouse Keeper version: v23.8.1.1-testing-7a4a0b0edef0ad6e0aa662cd3b90c3f4acf796e7\n"
         b"Latency min/avg/max: 0/0/0\nReceived: 2\nSent : 2\nConnections: 1\nOutstanding: 0\n"
@@ -82,7 +82,7 @@ class Keeper:
 
     Like Keeper's `KeeperTCPHandler`, it ignores the session id in a client's handshake, so every connection
     gets a new session. The password in its handshake is all zeros, and its handshake has no extra byte at the
-    end. It replies to the four-letter words in `KEEPER_SAYS`.
+    end. It replies to the four-letter words in `KEEPER_REPLIES`.
     """
 
     def __init__(self, hosts: str) -> None:
@@ -123,7 +123,7 @@ class Keeper:
     def _serve(self, client: socket.socket) -> None:
         with contextlib.suppress(OSError), client:
             word = client.recv(WORD, socket.MSG_WAITALL)
-            if said := KEEPER_SAYS.get(word):
+            if said := KEEPER_REPLIES.get(word):
                 client.sendall(said)
             elif len(word) == WORD:
                 self._converse(client, word)

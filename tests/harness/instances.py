@@ -15,7 +15,7 @@ from harness.answers import now
 from harness.nemesis.wallclock import WallClock
 from harness.observer import Observer
 from harness.processes import reap, spawn
-from harness.stalls import METRONOME
+from harness.stalls import STALL_MONITOR
 from harness.steps import eventually
 
 DAY = 24 * 3600
@@ -111,7 +111,7 @@ class Records:
         assert set(self.tokens) <= set(printed), (printed, self.tokens)
         assert self.slots == sorted(set(self.slots)), self.slots
         missing = self.slots[-1] - self.slots[0] + 1 - self.written
-        assert missing <= METRONOME.stood_still(self._began, now()), self.slots
+        assert missing <= STALL_MONITOR.stalled_seconds(self._began, now()), self.slots
 
 
 def assert_more_than_once(lines: Callable[[], Sequence[str]], runs: int) -> None:
@@ -120,5 +120,5 @@ def assert_more_than_once(lines: Callable[[], Sequence[str]], runs: int) -> None
     began, first = now(), len(lines())
     eventually(lambda: len(lines()) >= first + runs, f"{runs} runs", START)
     ended = now()
-    slots = (ended - began) / 1e9 - METRONOME.stood_still(began, ended) + 1
+    slots = (ended - began) / 1e9 - STALL_MONITOR.stalled_seconds(began, ended) + 1
     assert runs > slots, f"{runs} runs in {slots} slots"

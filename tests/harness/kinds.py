@@ -41,7 +41,7 @@ def make_locks(worker: Worker, path: str, *, client_each: bool = False, hosts: s
     worker.multi([SECOND, FIRST])
 
 
-def ask_all(worker: Worker, timeout: float | None = None) -> list[Pending]:
+def acquire_all(worker: Worker, timeout: float | None = None) -> list[Pending]:
     """Start an acquire of each lock by its owner."""
     return [worker.acquire(name, lock=name, owner=name, timeout=timeout) for name in WAITS]
 
@@ -66,7 +66,7 @@ def wait_queued(observer: Observer, path: str) -> None:
     observer.wait_queue(leases_of(f"{path}/permit"), 2)
 
 
-def vacate(worker: Worker) -> None:
+def release_all(worker: Worker) -> None:
     """Release all locks that `occupy` acquired."""
     for name in (*HELD, IN_TURN):
         worker.release(name, owner=name)

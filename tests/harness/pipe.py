@@ -81,7 +81,7 @@ class Process:
             if pending is not None and line["event"] != "held" and not pending.done:
                 pending.resolve(line)
         for pending in list(self._commands.values()):
-            pending.abandon(f"the worker ended\n{self.last_words()}\n")
+            pending.abandon(f"the worker ended\n{self.last_errors()}\n")
         with self._news:
             self._news.notify_all()
 
@@ -90,7 +90,7 @@ class Process:
         for raw in self._process.stderr:
             self._errors.append(raw.decode(errors="replace").rstrip())
 
-    def last_words(self) -> str:
+    def last_errors(self) -> str:
         """Return the last lines that the worker wrote to its standard error."""
         return "\n".join(list(self._errors)[-40:])
 
@@ -122,7 +122,7 @@ class Process:
             OSError,
             ValueError,
         ) as error:  # ValueError: after `kill`, our end of the pipe is closed too
-            raise Unanswered(f"{self}: {error}; {self.last_words()}") from error
+            raise Unanswered(f"{self}: {error}; {self.last_errors()}") from error
         return pending
 
     def call(self, cmd: str, *, answer_within: float = ANSWER, **fields: Any) -> Line:
@@ -140,7 +140,7 @@ class Process:
                     ):
                         return line
                 if not self._news.wait(max(0.0, deadline - time.monotonic())):
-                    raise Unanswered(f"{self}: no {event} {fields} within {timeout} s\n{self.last_words()}")
+                    raise Unanswered(f"{self}: no {event} {fields} within {timeout} s\n{self.last_errors()}")
 
     def interrupt(self) -> None:
         """Send SIGINT, as Ctrl-C does."""
@@ -172,7 +172,7 @@ class Process:
         except subprocess.TimeoutExpired:
             raise Unanswered(f"{self} replied bye and did not exit within {timeout} s") from None
         reap(self._process, readers=self._readers)
-        assert status == 0, f"{self} ended with status {status}\n{self.last_words()}"
+        assert status == 0, f"{self} ended with status {status}\n{self.last_errors()}"
 
     def lines(self) -> list[Line]:
         """Return the history so far."""

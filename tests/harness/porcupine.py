@@ -63,23 +63,24 @@ class Comparison:
 
     def __str__(self) -> str:
         return (
-            f"{self.histories} histories with {self.holds} holds: the judges disagree on "
-            f"{len(self.disagreements)}, both refuse {len(self.refused)}; "
+            f"{self.histories} histories with {self.holds} holds: the checkers disagree on "
+            f"{len(self.disagreements)}, both reject {len(self.refused)}; "
             f"our checker took {self.ours:.1f} s, Porcupine {self.theirs:.1f} s"
         )
 
 
 def verdicts(file: Path) -> Iterator[Verdict]:
     """Yield Porcupine's verdicts on the histories of a file, in order."""
-    require("porcupine", "the outside judge")
+    require("porcupine", "the independent checker")
     with subprocess.Popen([PORCUPINE, file], stdout=subprocess.PIPE, text=True) as judge:
         assert judge.stdout is not None
         for line in judge.stdout:
-            told = json.loads(line)
+            reported = json.loads(line)
             reasons = tuple(
-                (reason["path"], reason["rule"], reason.get("at", "")) for reason in told.get("reasons", ())
+                (reason["path"], reason["rule"], reason.get("at", ""))
+                for reason in reported.get("reasons", ())
             )
-            yield Verdict(told["history"], told["holds"], told["accepted"], reasons)
+            yield Verdict(reported["history"], reported["holds"], reported["accepted"], reasons)
     if judge.returncode != 0:
         raise RuntimeError(f"{PORCUPINE} ended with {judge.returncode}")
 
@@ -100,16 +101,18 @@ def compare(*files: Path) -> Comparison:
 
 def _add(found: Comparison, history: History | None, verdict: Verdict | None) -> None:
     if history is None or verdict is None or (history.name, len(history.holds)) != _seen(verdict):
-        raise RuntimeError(f"the judges read different histories: {verdict} and {history}")
+        raise RuntimeError(f"the checkers read different histories: {verdict} and {history}")
     found.histories += 1
     found.holds += len(history.holds)
     broken = history.broken_rules()
     ours = [problem for problems in broken.values() for problem in problems]
-    told = {"our checker": not ours, "Porcupine": verdict.accepted}
+    reported = {"our checker": not ours, "Porcupine": verdict.accepted}
     if history.breaches is not None:
-        told["the recorder"] = not history.breaches
-    if len(set(told.values())) > 1:
-        words = ", ".join(f"{judge} {'accepts' if well else 'refuses'} it" for judge, well in told.items())
+        reported["the recorder"] = not history.breaches
+    if len(set(reported.values())) > 1:
+        words = ", ".join(
+            f"{judge} {'accepts' if well else 'refuses'} it" for judge, well in reported.items()
+        )
         what = [*ours, *map(str, verdict.reasons), *(history.breaches or ())]
         found.disagreements.append("\n  ".join([f"{history.name}: {words}", *what[:SHOWN]]))
     elif ours:
@@ -139,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = compare(*asked.files)
     print(*found.problems[:SHOWN], found, sep="\n")
     if found.histories < asked.at_least:
-        print(f"{asked.at_least} histories expected: this shows less than it should")
+        print(f"{asked.at_least} histories expected, but only {found.histories} checked")
         return 1
     return 1 if found.problems else 0
 

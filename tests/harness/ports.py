@@ -23,7 +23,9 @@ _SHARES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 _given: set[int] = set()
 # Concurrent test runs, also of other checkouts, record used ports as locks on this file, one byte a port.
 # A JVM takes seconds to bind its port, and until then the port would look free.
-_BOOK = os.open(Path(tempfile.gettempdir()) / f"zklock-test-ports-{os.getuid()}", os.O_RDWR | os.O_CREAT)
+_RESERVATIONS = os.open(
+    Path(tempfile.gettempdir()) / f"zklock-test-ports-{os.getuid()}", os.O_RDWR | os.O_CREAT
+)
 
 
 def _candidates() -> Iterator[int]:
@@ -38,7 +40,7 @@ def free_port() -> int:
         if port in _given:
             continue
         with socket.socket() as probe, contextlib.suppress(OSError):
-            fcntl.lockf(_BOOK, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+            fcntl.lockf(_RESERVATIONS, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
             probe.bind(("127.0.0.1", port))
             _given.add(port)
             return port

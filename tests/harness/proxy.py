@@ -14,17 +14,17 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from harness.connections import BOTH, ClientEnd, Direction, Switchboard
+from harness.connections import BOTH, ClientEnd, Direction, ProxyState
 from harness.ports import free_port
 from harness.traffic import Counts, Trap
 
 T = TypeVar("T")
 
-TURNS = 3
+LOOP_ITERATIONS = 3
 """Number of event loop iterations after which asyncio serves an accepted connection."""
 
 
-class Proxy(Switchboard):
+class Proxy(ProxyState):
     """The proxy, which runs on its own thread. Every public method can be called from any other thread."""
 
     def __init__(
@@ -86,7 +86,7 @@ class Proxy(Switchboard):
         """Start listening, or start again after `refuse`."""
 
         async def listen() -> None:
-            self.turning_away = False
+            self.closes_new_connections = False
             if self._listener is None:
                 self._listener = await self.loop.create_server(
                     lambda: ClientEnd(self), self._host, self.port, reuse_address=True
@@ -98,16 +98,16 @@ class Proxy(Switchboard):
         """Cut every connection and refuse new ones."""
 
         async def end() -> None:
-            await self._deafen()
+            await self._stop_listening()
             self._cut()
 
         self._run(end())
 
-    def turn_away(self) -> None:
+    def accept_and_close(self) -> None:
         """Cut every connection. Accept new connections, count them, and close them immediately."""
 
         def end() -> None:
-            self.turning_away = True
+            self.closes_new_connections = True
             self._cut()
 
         self._call(end)
@@ -119,15 +119,15 @@ class Proxy(Switchboard):
         """
 
         def forget() -> None:
-            self.forgetful = True
+            self.forgets_sessions = True
 
         self._call(forget)
 
     def refuse_new(self) -> None:
         """Refuse new connections. Existing connections stay open."""
-        self._run(self._deafen())
+        self._run(self._stop_listening())
 
-    async def _deafen(self) -> None:
+    async def _stop_listening(self) -> None:
         listener, self._listener = self._listener, None
         if listener is None:
             return
@@ -135,7 +135,7 @@ class Proxy(Switchboard):
             self.loop.remove_reader(accepting)
         # The event loop serves an accepted socket a few iterations later. If the listener closed before that,
         # the socket would stay open without a reply.
-        for _ in range(TURNS):
+        for _ in range(LOOP_ITERATIONS):
             await asyncio.sleep(0)
         listener.close()
 
@@ -183,7 +183,7 @@ class Proxy(Switchboard):
         """Start a black hole with the reply to the next such request. The server has executed the request."""
         return self._call(lambda: self.withheld_replies.set(op, content=content))
 
-    def keep_replies(self) -> None:
+    def cancel_dropped_replies(self) -> None:
         """Cancel all pending `drop_reply` calls."""
         self._call(self.drops.clear)
 
@@ -194,11 +194,11 @@ class Proxy(Switchboard):
         """
 
         def refuse() -> None:
-            self.refusing = code
+            self.transaction_error = code
 
         self._call(refuse)
 
-    def listen_in(self) -> None:
+    def record_frames(self) -> None:
         """Record the frames that clients send from now on."""
 
         def begin() -> None:
@@ -206,8 +206,8 @@ class Proxy(Switchboard):
 
         self._call(begin)
 
-    def overheard(self) -> list[tuple[int, bytes]]:
-        """Return the client frames recorded since `listen_in`, each with its connection's number."""
+    def recorded_frames(self) -> list[tuple[int, bytes]]:
+        """Return the client frames recorded since `record_frames`, each with its connection's number."""
         return self._call(lambda: list(self.heard or ()))
 
     def reset(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 import pytest
 
-from harness.built import Forgone, NotBuilt
+from harness.built import Excluded, NotBuilt
 from parts import everything
 
 
@@ -27,6 +27,6 @@ def _left_out_if_not_built() -> Generator[None]:
         return (yield)
     except NotBuilt as missing:
         # A run on the embedded server deliberately excludes some parts. Another run covers them.
-        if everything() and not isinstance(missing, Forgone):
+        if everything() and not isinstance(missing, Excluded):
             raise
         pytest.skip(str(missing))

@@ -41,9 +41,9 @@ class SlotRunner:
             self._lines.append(words)
             self.said.append(" ".join(words[:2]))
             if words[0] in ("runs", "ends"):
-                self.hears(words[0], int(words[1]))
+                self.on_line(words[0], int(words[1]))
 
-    def hears(self, word: str, slot: int) -> None:
+    def on_line(self, word: str, slot: int) -> None:
         """Handle the start or end of a body. It is called immediately, on the reader thread."""
 
     def kill(self) -> list[str]:

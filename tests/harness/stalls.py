@@ -19,15 +19,15 @@ WAKE_UPS = 4
 """Number of threads that a command wakes: the worker's and the library's, and both again for the reply."""
 
 
-class Metronome:
+class StallMonitor:
     """A thread that sleeps repeatedly and records when it slept too long."""
 
     def __init__(self) -> None:
         # Start and end of each stall.
         self._stalls: deque[tuple[int, int]] = deque(maxlen=10_000)
-        threading.Thread(target=self._beat, name="metronome", daemon=True).start()
+        threading.Thread(target=self._measure, name="metronome", daemon=True).start()
 
-    def _beat(self) -> None:
+    def _measure(self) -> None:
         due = now()
         while True:
             time.sleep(TICK)
@@ -36,7 +36,7 @@ class Metronome:
                 self._stalls.append((due, woke))
             due = woke
 
-    def stood_still(self, since: int, until: int) -> float:
+    def stalled_seconds(self, since: int, until: int) -> float:
         """Return the number of seconds between two stamps during which the machine stood still."""
         common = (min(until, end) - max(since, begin) for begin, end in list(self._stalls))
         return sum(max(0, part) for part in common) / 1e9
@@ -46,7 +46,7 @@ class Metronome:
 
         Each thread on its way waits for a processor about as long as this one did.
         """
-        return WAKE_UPS * self.stood_still(since, until)
+        return WAKE_UPS * self.stalled_seconds(since, until)
 
 
-METRONOME = Metronome()
+STALL_MONITOR = StallMonitor()

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from harness.answers import ANSWER, now
 from harness.observer import Observer, watched_by
 from harness.server import Server
-from harness.stalls import METRONOME
+from harness.stalls import STALL_MONITOR
 from harness.worker import Line, Pending, Worker, WorkerError
 
 Start = Callable[[str], Worker]
@@ -32,7 +32,7 @@ def assert_within(what: Line | WorkerError, since: int, most: float, late: float
     """Assert that a reply arrived within `most` seconds of a stamp, plus `late` and the machine's delays."""
     stamp = what.t if isinstance(what, WorkerError) else int(what["t"])
     took = (stamp - since) / 1e9
-    limit = most + late + METRONOME.allowance(since, stamp)
+    limit = most + late + STALL_MONITOR.allowance(since, stamp)
     assert took <= limit, f"took {took:.3f} s, and not {limit:.3f} s at most"
     return took
 
@@ -43,7 +43,7 @@ def in_time(most: float, late: float = LATE) -> Iterator[None]:
     began = now()
     yield
     ended = now()
-    took, limit = (ended - began) / 1e9, most + late + METRONOME.allowance(began, ended)
+    took, limit = (ended - began) / 1e9, most + late + STALL_MONITOR.allowance(began, ended)
     assert took <= limit, f"took {took:.3f} s, and not {limit:.3f} s at most"
 
 
@@ -61,7 +61,7 @@ def eventually(true: Callable[[], bool], what: str, timeout: float = ANSWER) -> 
         time.sleep(POLL)
 
 
-def spelled(surface: str, argument: str) -> str:
+def argument_name(surface: str, argument: str) -> str:
     """Return an argument's name in the spelling of the surface's language."""
     first, *others = argument.split("_")
     return "".join([first, *map(str.title, others)]) if surface == "node" else argument

@@ -57,22 +57,22 @@ class Trap:
         self._done = threading.Event()
 
     def mark(self) -> None:
-        """Record that the trap has sprung."""
+        """Record that the trap has been triggered."""
         self._done.set()
 
     @property
-    def sprung(self) -> bool:
-        """Return whether the trap has sprung."""
+    def triggered(self) -> bool:
+        """Return whether the trap has been triggered."""
         return self._done.is_set()
 
     def wait(self, timeout: float = 10.0) -> None:
-        """Wait until the trap has sprung."""
+        """Wait until the trap is triggered."""
         if not self._done.wait(timeout):
             raise AssertionError(f"no reply to {self.op} within {timeout} s")
 
 
 class Traps:
-    """All traps of one kind that have not sprung."""
+    """All traps of one kind that have not been triggered."""
 
     def __init__(self) -> None:
         self._set: list[Trap] = []
@@ -84,11 +84,11 @@ class Traps:
         return trap
 
     def clear(self) -> None:
-        """Remove all traps that have not sprung."""
+        """Remove all traps that have not been triggered."""
         self._set.clear()
 
-    def spring(self, op: str, request: bytes = b"") -> bool:
-        """Return whether this request, or the reply to it, springs a trap. Call it once for each message."""
+    def trigger(self, op: str, request: bytes = b"") -> bool:
+        """Return whether this request, or the reply to it, triggers a trap. Call it once for each message."""
         for trap in self._set:
             meant = trap.op == op and trap.content in request
             if meant and trap.skip == 0:

@@ -106,7 +106,7 @@ def session(frame: bytes) -> tuple[int, bytes]:
     return session_id, frame[24 : 24 + size]
 
 
-def greeting_anew(frame: bytes) -> bytes:
+def without_session(frame: bytes) -> bytes:
     """Return a client's handshake without the session that it wants to resume."""
     size = struct.unpack_from(">i", frame, 28)[0]
     return frame[:20] + bytes(8) + frame[28:32] + bytes(size) + frame[32 + size :]

@@ -75,7 +75,7 @@ def test_s594_signals(command: Path, number: signal.Signals, tmp_path: Path) -> 
             reap(process)
 
 
-def test_s594_what_is_ignored_stays_ignored(command: Path) -> None:
+def test_s594_an_ignored_signal_stays_ignored(command: Path) -> None:
     """An ignored signal stays ignored, as under `nohup`. Node would reset it."""
     with dev(command) as hosts:
         job = "read status < /proc/self/status; grep ^SigIgn /proc/$$/status"
@@ -84,7 +84,7 @@ def test_s594_what_is_ignored_stays_ignored(command: Path) -> None:
     assert int(said.split()[1], 16) & 1 << (signal.SIGHUP - 1), said
 
 
-def test_s594_it_starts_at_once(command: Path) -> None:
+def test_s594_the_command_starts_faster_than_an_interpreter(command: Path) -> None:
     """The command starts faster than the interpreter of its package manager: it starts no Python and no Node.
 
     The test measures processor time, which is the same on a busy machine. `make dist` measures wall-clock

@@ -21,7 +21,7 @@ def lines_to_patch(text: str) -> list[str]:
 
 
 @pytest.mark.timeout(900)
-def test_s595_with_the_patch_it_is_our_transport() -> None:
+def test_s595_the_patch_selects_our_transport() -> None:
     # The patch includes the transport. tests/consumers/rust tests programs without the patch.
     toolchain = msrv.toolchain()
     program = msrv.build(MINIMAL / "Cargo.toml", *crates.in_place_of_the_registry(["zklock"]), env=toolchain)

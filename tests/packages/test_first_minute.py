@@ -34,7 +34,7 @@ def test_s590_the_readme_runs_from_the_packages() -> None:
     assert processor_time() - began < LIMIT
 
 
-def test_s590_a_package_that_does_not_work_is_told(tmp_path: Path) -> None:
+def test_s590_a_broken_package_is_reported(tmp_path: Path) -> None:
     for package in installed.wheel().parent.glob("*"):
         shutil.copy2(package, tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
@@ -45,7 +45,7 @@ def test_s590_a_package_that_does_not_work_is_told(tmp_path: Path) -> None:
     assert "pip install" in said[0]
 
 
-def test_s590_a_minute_is_one_of_the_clock_where_the_clock_tells() -> None:
+def test_s590_the_limit_applies_to_wall_clock_time_if_measured() -> None:
     quiet, busy = 0.5, (os.cpu_count() or 1) * 4.0
     slow, fast = Tried(61.0, 9.0, quiet), Tried(59.0, 9.0, quiet)
     assert slow.seconds == 61.0

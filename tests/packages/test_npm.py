@@ -56,9 +56,9 @@ def test_s592_one_list_of_platforms(modules: Path) -> None:
     manifest = json.loads((modules / "zklock" / "package.json").read_text())
     published = {name.removeprefix("zklock-") for name in manifest["optionalDependencies"]}
     script = (modules / "zklock" / "bin" / "zklock").read_text()
-    (told,) = re.findall(r"Supported platforms: ([^.]+)\.", script)
+    (reported,) = re.findall(r"Supported platforms: ([^.]+)\.", script)
     known = {name for names in re.findall(r"names='?([\w -]+?)'? ;;", script) for name in names.split()}
-    assert set(told.split(", ")) == known == published
+    assert set(reported.split(", ")) == known == published
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_s593_without_a_package_for_the_platform(
     assert "Supported platforms: darwin-arm64, " in done.stderr
 
 
-def test_s593_an_addon_that_is_left_out_is_told(modules: Path, tmp_path: Path) -> None:
+def test_s593_a_missing_addon_is_reported(modules: Path, tmp_path: Path) -> None:
     copied = tmp_path / "node_modules" / "zklock"
     shutil.copytree(modules / "zklock", copied)
     command = [NODE, "-e", "require('zklock')"]

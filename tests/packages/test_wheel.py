@@ -41,7 +41,7 @@ def test_s591_each_version_of_python_locks(version: str, tmp_path: Path) -> None
         assert run(command, "run", "-z", hosts, "/packages/job", "--", "true", cwd=tmp_path) == ""
 
 
-def test_s591_what_is_in_the_wheel() -> None:
+def test_s591_contents_of_the_wheel() -> None:
     path = installed.wheel()
     assert "-cp311-abi3-" in path.name
     with zipfile.ZipFile(path) as packed:

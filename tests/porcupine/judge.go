@@ -7,9 +7,9 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// crowd is the maximum number of waiters for a lock at the same time. With more, acquires are
+// maxWaiters is the maximum number of waiters for a lock at the same time. With more, acquires are
 // narrowed to the moments of their grants.
-const crowd = 12
+const maxWaiters = 12
 
 // verdict is the result for one history.
 type verdict struct {
@@ -37,19 +37,19 @@ type part struct {
 
 // judge checks every lock of a history separately.
 func judge(of *history, limit time.Duration) verdict {
-	told := verdict{History: of.name, Holds: len(of.holds), Accepted: true}
+	outcome := verdict{History: of.name, Holds: len(of.holds), Accepted: true}
 	for _, part := range partsOf(of) {
 		switch porcupine.CheckOperationsTimeout(modelOf(everyRule), part.operations(), limit) {
 		case porcupine.Ok:
 		case porcupine.Unknown:
-			told.Accepted = false
-			told.Reasons = append(told.Reasons, reason{Path: part.path, Rule: "undecided"})
+			outcome.Accepted = false
+			outcome.Reasons = append(outcome.Reasons, reason{Path: part.path, Rule: "undecided"})
 		case porcupine.Illegal:
-			told.Accepted = false
-			told.Reasons = append(told.Reasons, part.reasons()...)
+			outcome.Accepted = false
+			outcome.Reasons = append(outcome.Reasons, part.reasons()...)
 		}
 	}
-	return told
+	return outcome
 }
 
 // partsOf groups the holds by lock and ranks them.
@@ -107,7 +107,7 @@ func setCapacity(holds []*hold) {
 // took effect between the request and the grant. README.md explains why a release is a single
 // moment before the request.
 func (of *part) operations() []porcupine.Operation {
-	if of.waiting() > crowd {
+	if of.waiting() > maxWaiters {
 		return of.points()
 	}
 	return of.timed(func(one *hold) int64 {

@@ -76,11 +76,11 @@ func TestEveryRefusalHasAReason(t *testing.T) {
 	named := map[string]int{}
 	for turn := 0; turn < 4000; turn++ {
 		kinds := [][]string{{"mutex"}, {"read", "write"}, {"permit"}}[turn%3]
-		told := judge(drawn(lot, kinds), 0)
-		if told.Accepted != (len(told.Reasons) == 0) {
-			t.Fatal(told)
+		outcome := judge(drawn(lot, kinds), 0)
+		if outcome.Accepted != (len(outcome.Reasons) == 0) {
+			t.Fatal(outcome)
 		}
-		for _, reason := range told.Reasons {
+		for _, reason := range outcome.Reasons {
 			named[reason.Rule]++
 		}
 	}

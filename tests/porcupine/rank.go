@@ -2,16 +2,17 @@ package main
 
 import "sort"
 
-// A queue serves contenders in their order. The server numbers nodes in that order, and the tokens are the transactions
-// that created them. So both give every hold a rank: how many holds with which it cannot share the lock were to be
-// granted before it. The model grants a hold once exactly these were granted.
+// This file ranks holds. A queue serves contenders in order. The server numbers their nodes in that order, and the
+// tokens are the ids of the transactions that created the nodes. Both therefore give every hold a rank: the number of
+// conflicting holds that must be granted before it. The model grants a hold once exactly that many were granted.
 const (
 	byNumber = iota
 	byToken
 	keys
 )
 
-// rank is how many writers and readers go before a hold; nil fields of a hold have no rank.
+// rank is the number of writers and of readers that must be granted before a hold. A hold whose field is nil has no
+// rank.
 type rank struct {
 	known            bool
 	writers, readers int
@@ -23,13 +24,13 @@ func lookup(key int, one *hold, restarts bool) *int64 {
 		return one.Token
 	}
 	if restarts {
-		// Numbers begin anew when an idle directory is removed. Tokens do not, and tell the order alone.
+		// Numbers restart when the server removes an idle directory. Tokens do not, so only they define the order there.
 		return nil
 	}
 	return one.sequence()
 }
 
-// setRanks ranks the holds of one lock that is no semaphore. They are in the order of their grants.
+// setRanks ranks the holds of one lock that is not a semaphore. The holds are in the order of their grants.
 func setRanks(holds []*hold, restarts bool) {
 	pairDowngrades(holds)
 	for key := 0; key < keys; key++ {
@@ -51,7 +52,7 @@ func setRanks(holds []*hold, restarts bool) {
 			if value == nil || one.writer != nil {
 				continue
 			}
-			// Equal ones go before each other, so neither is granted.
+			// Each of two equal values counts as earlier than the other, so neither is granted.
 			one.ranks[key] = rank{known: true, writers: upTo(writers, *value)}
 			if !one.reads {
 				one.ranks[key].writers--
@@ -69,7 +70,7 @@ func setRanks(holds []*hold, restarts bool) {
 	}
 }
 
-// pairDowngrades finds the readers that stand in the place of their owner's writer.
+// pairDowngrades finds the readers whose node has the place of their owner's writer.
 func pairDowngrades(holds []*hold) {
 	type owner struct{ worker, owner string }
 	writers := map[owner]*hold{}
@@ -87,7 +88,7 @@ func pairDowngrades(holds []*hold) {
 		if writer.Ended == nil || one.Granted < *writer.Ended {
 			one.writer, one.beside = writer, true
 		} else if same(one.Session, writer.Session) && same(one.Token, writer.Token) {
-			// The writer's half was over before the reader's was granted, whose node stood there all the while.
+			// The writer's hold ended before the reader's grant, but the reader's node existed all that time.
 			one.writer = writer
 		}
 	}
@@ -97,7 +98,7 @@ func ascending(values []int64) {
 	sort.Slice(values, func(i, j int) bool { return values[i] < values[j] })
 }
 
-// upTo counts the values that are not greater.
+// upTo returns the number of values that are not greater than the given one.
 func upTo(values []int64, value int64) int {
 	return sort.Search(len(values), func(i int) bool { return values[i] > value })
 }

@@ -46,7 +46,7 @@ def ours() -> list[ACL]:
     return [make_digest_acl("app", "secret", all=True)]
 
 
-def test_s120_only_for_those_with_our_credentials(
+def test_s120_access_needs_our_credentials(
     surface: str, server: Standalone, admin: Observer, path: str, start: Start
 ) -> None:
     workers = [user(start, surface, server.hosts, path, US, "creator") for _ in range(2)]
@@ -121,7 +121,7 @@ def test_s123_credentials_outlive_connection_and_session(
     admin.assert_free(path)
 
 
-def test_s124_a_parent_that_we_may_not_use(
+def test_s124_a_parent_without_access(
     surface: str, proxy: Proxy, admin: Observer, path: str, start: Start
 ) -> None:
     admin.create(path)
@@ -156,7 +156,7 @@ def test_s125_a_list_of_rules(
 
 
 @pytest.mark.parametrize("acl", ["", "everybody", "world:anyone", "world:anyone:x"])
-def test_s126_what_is_no_access_control_list(surface: str, proxy: Proxy, start: Start, acl: str) -> None:
+def test_s126_an_invalid_access_control_list(surface: str, proxy: Proxy, start: Start, acl: str) -> None:
     error = start(surface).send("connect", client="c", hosts=proxy.hosts, auth=US, acl=acl).error()
     assert error.code == "BAD_ARGUMENT"
     assert "acl" in str(error)
@@ -164,7 +164,7 @@ def test_s126_what_is_no_access_control_list(surface: str, proxy: Proxy, start: 
     assert proxy.next_number() == 1
 
 
-def test_s127_one_queue_with_curator_behind_a_list(
+def test_s127_one_queue_with_curator_under_an_acl(
     surface: str, server: Standalone, admin: Observer, path: str, start: Start
 ) -> None:
     mine = user(start, surface, server.hosts, path, US, "creator")
@@ -179,7 +179,7 @@ def test_s127_one_queue_with_curator_behind_a_list(
     admin.assert_free(path)
 
 
-def test_s323_others_may_have_locks_beside_ours(
+def test_s323_other_users_can_have_locks_next_to_ours(
     surface: str, server: Standalone, admin: Observer, observer: Observer, path: str, start: Start
 ) -> None:
     mine = user(start, surface, server.hosts, f"{path}/team/a", US, "creator")
@@ -206,7 +206,7 @@ def test_s323_others_may_have_locks_beside_ours(
 
 
 @pytest.mark.parametrize("given", ["creator", "open", "world:anyone:cdr"])
-def test_s324_parents_with_a_list_of_their_own(
+def test_s324_parents_with_their_own_acl(
     surface: str, given: str, server: Standalone, admin: Observer, path: str, start: Start
 ) -> None:
     lists = {
@@ -223,7 +223,7 @@ def test_s324_parents_with_a_list_of_their_own(
     worker.release()
 
 
-def test_s324_what_is_no_list_for_parents(surface: str, proxy: Proxy, start: Start) -> None:
+def test_s324_an_invalid_acl_for_parents(surface: str, proxy: Proxy, start: Start) -> None:
     options = {"hosts": proxy.hosts, "auth": US, "parent_acl": "everybody"}
     error = start(surface).send("connect", client="c", **options).error()
     assert error.code == "BAD_ARGUMENT"
@@ -247,6 +247,6 @@ def test_s325_credentials_in_plain_text(
         bystander.kill_session(session, proxy.passwords[session])
     assert int(worker.hold()["session"]) != session
     worker.release()
-    told = [line for line in worker.lines() if line["event"] == "log" and "not encrypted" in line["text"]]
-    assert len(told) == (1 if shows else 0), told
+    reported = [line for line in worker.lines() if line["event"] == "log" and "not encrypted" in line["text"]]
+    assert len(reported) == (1 if shows else 0), reported
     assert not any("secret" in text for line in worker.lines() for text in [str(line)])

@@ -9,10 +9,10 @@ import pytest
 
 from harness.observer import Observer
 from harness.proxy import Proxy
+from harness.reported import health
 from harness.rights import KINDS, occupy
 from harness.server import Standalone
 from harness.steps import Start, eventually
-from harness.told import health
 from harness.worker import Worker
 
 
@@ -36,16 +36,16 @@ def test_s792_every_kind_over_ipv6(
                 for kind in KINDS:
                     occupy(worker, observer, f"{path}-{client}-{kind}", kind, client=client)
         worker.lock("/deep/lock", lock="deep", client="below")
-        told = worker.hold("deep", lock="deep")
-        assert observer.owner(f"{path}/root{told['node']}") == worker.sessions["below"]
+        output = worker.hold("deep", lock="deep")
+        assert observer.owner(f"{path}/root{output['node']}") == worker.sessions["below"]
         # The clients reconnect over IPv6.
         proxy.cut()
         for client in ("one", "several"):
-            eventually(partial(is_back, worker, client), "it is connected again")
+            eventually(partial(is_reconnected, worker, client), "the client is connected again")
             assert health(worker, client).value["server"] == proxy.hosts
 
 
-def is_back(worker: Worker, client: str) -> bool:
+def is_reconnected(worker: Worker, client: str) -> bool:
     """Return whether a client has counted one reconnection."""
     return bool(worker.call("stats", client=client)["value"]["reconnections"] == 1)
 
@@ -81,7 +81,7 @@ def test_s793_locks_share_a_client_by_their_hosts(
                 lock = f"{name} {kind}"
                 worker.lock(f"/t-{name}{path}/{kind}", lock=lock, hosts=hosts, **options)
                 sessions[name].add(int(worker.hold(lock, lock=lock, owner=lock)["session"]))
-        assert [len(one) for one in sessions.values()] == [1, 1], "all kinds share one"
+        assert [len(one) for one in sessions.values()] == [1, 1], "locks of all kinds share one session"
         assert len(set(proxy.passwords) | set(too.passwords)) == len(sessions["first"] | sessions["second"])
         if shares is not None:
             assert (sessions["first"] == sessions["second"]) is shares

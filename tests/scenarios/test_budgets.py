@@ -16,7 +16,7 @@ from harness.permits import counting
 from harness.proxy import Proxy
 from harness.readwrite import readwriter
 from harness.server import Server, Standalone
-from harness.stalls import METRONOME
+from harness.stalls import STALL_MONITOR
 from harness.steps import Start, eventually, nothing_watched, user
 from harness.worker import Line, Worker
 
@@ -33,7 +33,7 @@ IN_VAIN = 50
 def undisturbed(line: Line) -> float:
     """Return the seconds that a worker took, minus the stalls of the machine."""
     ended, took = int(line["t"]), int(line["elapsed_ns"])
-    return took / 1e9 - METRONOME.stood_still(ended - took, ended)
+    return took / 1e9 - STALL_MONITOR.stalled_seconds(ended - took, ended)
 
 
 def test_s40_round_trips(surface: str, proxy: Proxy, observer: Observer, path: str, start: Start) -> None:

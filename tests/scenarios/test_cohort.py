@@ -37,7 +37,7 @@ def waiting(worker: Worker, count: int) -> dict[str, Pending]:
     for number in range(1, count + 1):
         owner = f"waiter-{number}"
         asked[owner] = worker.acquire(owner, owner=owner)
-        eventually(partial(waits, worker, number), "it waits")
+        eventually(partial(waits, worker, number), "the attempt waits")
     return asked
 
 
@@ -75,7 +75,7 @@ def test_s860_a_lock_is_handed_on_within_a_client(
             observer.wait_queue(path, 3)
         elif attempt is not last_attempt:
             assert not set(requests) - PROOFS, requests
-        assert not foreign.done, "it is not their turn"
+        assert not foreign.done, "it is not Curator's turn"
         last = owner
     assert [line["handoffs"] for line in held] == [*range(COHORT), *range(COHORT)]
     assert len({line["node"] for line in held}) == 2
@@ -91,7 +91,7 @@ def test_s860_a_lock_is_handed_on_within_a_client(
     assert (counts["acquisitions"], counts["handoffs"]) == (WAITERS + 1, WAITERS - 1)
 
 
-def test_s861_a_lock_that_was_handed_on_is_lost_as_any_other(
+def test_s861_a_handed_on_lock_can_be_lost(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     ours, other = start(surface), user(start, surface, server.hosts, path)
@@ -118,7 +118,7 @@ def test_s861_a_lock_that_was_handed_on_is_lost_as_any_other(
 
 
 @pytest.mark.timeout(120)
-def test_s866_a_contender_of_another_client_gets_its_turn_among_many_that_hand_on(
+def test_s866_another_client_gets_its_turn_among_clients_that_hand_on(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     most, owners, rounds = 64, 16, 24
@@ -131,12 +131,12 @@ def test_s866_a_contender_of_another_client_gets_its_turn_among_many_that_hand_o
         pending.expect("done", 90)
     others = theirs.holds()
     holds = sorted((hold for worker in ours for hold in worker.holds()), key=lambda hold: hold.granted)
-    everybody = sorted((*holds, *others), key=lambda hold: hold.granted)
-    assert len(everybody) == len(ours) * owners * rounds + 10
-    for before, after in pairwise(everybody):
-        assert before.until <= after.granted, f"{before} and {after} hold at once"
+    all_holds = sorted((*holds, *others), key=lambda hold: hold.granted)
+    assert len(all_holds) == len(ours) * owners * rounds + 10
+    for before, after in pairwise(all_holds):
+        assert before.until <= after.granted, f"{before} and {after} hold at the same time"
     # Nodes are served in the order of their creation, each for as many holds as `cohort` permits.
-    tokens = [hold.token or 0 for hold in everybody]
+    tokens = [hold.token or 0 for hold in all_holds]
     assert tokens == sorted(tokens)
     counts = Counter(hold.token for hold in holds)
     assert 1 < max(counts.values()) <= most

@@ -33,11 +33,13 @@ def locked(worker: Worker, lock: str = "m") -> bool:
     return value
 
 
-def test_s110_ours(surface: str, server: Standalone, observer: Observer, path: str, start: Start) -> None:
+def test_s110_our_contenders(
+    surface: str, server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
     before = time.time() * 1000
     holder, waiter = (user(start, surface, server.hosts, path) for _ in range(2))
     holder.lock(path, lock="labelled", label="the first")
-    told = holder.hold(lock="labelled")
+    reported = holder.hold(lock="labelled")
     (waiting,) = line_up(observer, path, [waiter])
     found = contenders(waiter)
     assert [one["node"] for one in found] == [f"{path}/{node}" for node in observer.queue(path)]
@@ -46,7 +48,7 @@ def test_s110_ours(surface: str, server: Standalone, observer: Observer, path: s
     assert [int(one["session"]) for one in found] == [worker.sessions["c"] for worker in (holder, waiter)]
     assert [one["pid"] for one in found] == [holder.pid, waiter.pid]
     assert [one["reader"] for one in found] == [False, False]
-    assert found[0]["token"] == told["token"]
+    assert found[0]["token"] == reported["token"]
     for one in found:
         assert one["language"] == LANGUAGES[surface]
         assert one["host"]
@@ -85,7 +87,7 @@ def test_s111_readers_and_others(
 
 
 @pytest.mark.parametrize("many", MANY)
-def test_s112_many(
+def test_s112_many_contenders(
     surface: str, many: int, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     observer.create(path)
@@ -145,7 +147,7 @@ def test_s113_locked(
     nothing_watched(server, worker, path)
 
 
-def test_s114_of_a_semaphore(
+def test_s114_contenders_of_a_semaphore(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     holder, waiter = (counting(start, surface, server.hosts, path, 3) for _ in range(2))
@@ -182,7 +184,7 @@ def test_s114_of_a_semaphore(
 
 @pytest.mark.parametrize("how", ["refused", "silent"])
 @pytest.mark.parametrize("question", ["locked", "contenders"])
-def test_s115_asked_in_vain(
+def test_s115_contenders_and_locked_without_a_server(
     surface: str, question: str, how: str, proxy: Proxy, path: str, start: Start
 ) -> None:
     worker = start(surface)

@@ -46,8 +46,8 @@ def test_s48_a_paused_holder(
     woken = now()
     holder.resume()
     assert first.error().code == "LOCK_LOST"
-    told = holder.wait_line("lost", lease="l")
-    assert_within(told, woken, 0)
+    reported = holder.wait_line("lost", lease="l")
+    assert_within(reported, woken, 0)
     proxy.heal()
     await_loss(holder)
     assert len(observer.queue(path)) == 1

@@ -42,12 +42,12 @@ crowds = pytest.mark.parametrize(
 )
 
 
-def thickest(arrivals: list[float]) -> int:
+def most_simultaneous(arrivals: list[float]) -> int:
     """Return the largest number of attempts that arrived at the same time."""
     return max(sum(since <= other < since + AT_ONCE for other in arrivals) for since in arrivals)
 
 
-def test_s237_many_come_back(
+def test_s237_many_clients_reconnect(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     observer.create(path)
@@ -61,7 +61,7 @@ def test_s237_many_come_back(
     waiting = {crowd.acquire(name, lock=name, owner=name): name for name in names}
     observer.wait_queue(path, CLIENTS + 1)
     proxy.reset()
-    proxy.turn_away()
+    proxy.accept_and_close()
     ends = time.monotonic() + OUTAGE
     observer.wait_queue(path, 1)
     time.sleep(max(0.0, ends - time.monotonic()))
@@ -73,10 +73,10 @@ def test_s237_many_come_back(
     assert CLIENTS < len(arrivals) <= ATTEMPTS * CLIENTS
     # All sessions were given up at the same time.
     late = [arrival for arrival in arrivals if arrival > ends - 1]
-    assert thickest(late) <= MOST * CLIENTS
+    assert most_simultaneous(late) <= MOST * CLIENTS
     # Each client closes its old session before it requests a new one.
     assert len(returns) <= 3 * CLIENTS
-    assert thickest(returns) <= MOST * len(returns)
+    assert most_simultaneous(returns) <= MOST * len(returns)
     holder.release()
     while waiting:
         for pending in first_answered(waiting):

@@ -32,8 +32,8 @@ def test_s852_a_deadlock_of_two_in_the_error(
     error = one.fail_to_enter(AMPLE, "wanted", lock="b", owner="x", within="held")
     assert (error.code, error.reason) == ("LOCK_TIMEOUT", "taken")
     assert error.deadlock == {"held": f"{path}/a", "waited": f"{path}/b", "node": theirs["node"]}
-    told = f"; deadlock: you hold {path}/a and wait for {path}/b; worker-2 on "
-    assert told in error.message
+    reported = f"; deadlock: you hold {path}/a and wait for {path}/b; worker-2 on "
+    assert reported in error.message
     assert error.message.endswith(f" holds {path}/b and waits for {path}/a")
     # The deadlock is resolved when one of the owners releases its lock.
     one.leave("held", owner="x").expect("left")

@@ -10,9 +10,9 @@ from harness.defects import (
     SHORTLY,
     assert_created_anew,
     cancelled_idle,
-    halves,
-    over,
+    lose_and_hand_over,
     owned,
+    queue_for_two_permits_each,
     replace_session,
     revoked_before_the_watch,
 )
@@ -26,41 +26,41 @@ from harness.steps import Start, await_loss, eventually, user
 
 
 @pytest.fixture(scope="module")
-def fragile(new_server: NewServer) -> Iterator[Standalone]:
+def killable(new_server: NewServer) -> Iterator[Standalone]:
     """Provide a server that tests can kill."""
     with new_server(Settings(durable=True)) as standalone:
         yield standalone
 
 
 @pytest.fixture
-def fragile_proxy(fragile: Standalone) -> Iterator[Proxy]:
-    """Provide a proxy in front of the fragile server."""
-    with Proxy(fragile.hosts) as made:
+def killable_proxy(killable: Standalone) -> Iterator[Proxy]:
+    """Provide a proxy in front of the killable server."""
+    with Proxy(killable.hosts) as made:
         yield made
 
 
 def test_s230_a_session_is_replaced(
-    surface: str, fragile: Standalone, fragile_proxy: Proxy, path: str, start: Start
+    surface: str, killable: Standalone, killable_proxy: Proxy, path: str, start: Start
 ) -> None:
-    replaced = replace_session(start, surface, fragile, fragile_proxy, path, 1.5)
-    assert_created_anew(replaced, fragile, fragile_proxy)
+    replaced = replace_session(start, surface, killable, killable_proxy, path, 1.5)
+    assert_created_anew(replaced, killable, killable_proxy)
     # The waiter has lost its place in the queue.
     replaced.behind.expect("acquired")
-    with Observer(fragile.hosts) as observer:
+    with Observer(killable.hosts) as observer:
         queue = observer.wait_queue(f"{path}/awaited", 2)
         assert not replaced.waiting.done
         replaced.last.release()
         granted = replaced.waiting.expect("acquired")
         assert granted["node"].endswith(queue[1])
-        assert observer.owner(granted["node"]) == fragile_proxy.newest_session()
+        assert observer.owner(granted["node"]) == killable_proxy.newest_session()
     replaced.worker.release()
     assert_clean(replaced.worker.holds() + replaced.last.holds(), at_least=3)
 
 
-def test_s88_nobody_keeps_half(
+def test_s88_no_contender_keeps_half_of_its_permits(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    (first, second), (now, later) = halves(start, surface, server, observer, path)
+    (first, second), (now, later) = queue_for_two_permits_each(start, surface, server, observer, path)
     now.expect("acquired")
     assert not later.done
     first.release()
@@ -71,7 +71,7 @@ def test_s88_nobody_keeps_half(
 
 
 @pytest.mark.parametrize("how", ["session", "node"])
-def test_s232_a_hold_that_is_over(
+def test_s232_a_hold_that_has_ended(
     surface: str,
     how: str,
     server: Standalone,
@@ -80,7 +80,7 @@ def test_s232_a_hold_that_is_over(
     path: str,
     start: Start,
 ) -> None:
-    holder, other = over(start, surface, how, server.hosts, proxy, observer, path)
+    holder, other = lose_and_hand_over(start, surface, how, server.hosts, proxy, observer, path)
     await_loss(holder)
     assert owned(holder) is not True
     again = holder.acquire("again")

@@ -41,12 +41,12 @@ def seen(worker: Worker) -> list[str | None]:
     return [line["leader"] and line["leader"]["id"] for line in lines]
 
 
-def told(worker: Worker, *leaders: str | None) -> None:
+def assert_observed(worker: Worker, *leaders: str | None) -> None:
     """Wait until the latest leaders reported to a worker are these."""
     eventually(lambda: seen(worker)[-len(leaders) :] == list(leaders), f"{leaders} lead", 15)
 
 
-def test_s360_candidates_of_both_lead_in_order(
+def test_s360_candidates_of_both_libraries_lead_in_order(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     ids = ["ours-ä", "theirs-1", "", "ours-2", "theirs-ö"]
@@ -68,7 +68,7 @@ def test_s360_candidates_of_both_lead_in_order(
         assert not any(later.done for later in waiting[place + 1 :])
         worker.release()
     # Curator's release deletes the node in the background.
-    eventually(lambda: leader(workers[0]) is None, "nobody leads")
+    eventually(lambda: leader(workers[0]) is None, "no candidate leads")
     assert_clean([hold for worker in workers for hold in worker.holds()], at_least=len(ids))
     observer.wait_queue(path, 0)
 
@@ -126,7 +126,7 @@ def test_s363_a_leader_that_is_cut_off_resigns_before_curator_leads(
     ours.release("again")
 
 
-def test_s364_who_gives_up_is_no_candidate(
+def test_s364_a_campaign_that_ends_leaves_no_candidate(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     first, second = (runner(start, surface, server.hosts, path, name) for name in ("first", "second"))
@@ -146,7 +146,7 @@ def test_s364_who_gives_up_is_no_candidate(
     observer.assert_free(path)
 
 
-def test_s365_a_candidate_goes_on_in_a_new_session(
+def test_s365_a_candidate_continues_in_a_new_session(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     first = runner(start, "curator", server.hosts, path, "first")
@@ -164,7 +164,7 @@ def test_s365_a_candidate_goes_on_in_a_new_session(
     second.release()
 
 
-def test_s366_who_watches_is_told_of_each_leader(
+def test_s366_an_observer_is_notified_of_each_leader(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     watcher = runner(start, surface, proxy.hosts, path, "watcher")
@@ -172,30 +172,30 @@ def test_s366_who_watches_is_told_of_each_leader(
     theirs = runner(start, "curator", server.hosts, path, "theirs")
     # The directory does not exist yet.
     watcher.call("observe", lock="m")
-    told(watcher, None)
+    assert_observed(watcher, None)
     ours.hold()
-    told(watcher, None, "ours")
+    assert_observed(watcher, None, "ours")
     (waiting,) = line_up(observer, path, [theirs])
     ours.release()
-    told(watcher, "ours", "theirs")
+    assert_observed(watcher, "ours", "theirs")
     waiting.expect("acquired")
     # The watcher misses no change, although it is without connection and its session ends.
     proxy.black_hole()
     theirs.release()
     ours.hold()
     proxy.heal()
-    told(watcher, "ours")
+    assert_observed(watcher, "ours")
     session = watcher.sessions["c"]
     observer.kill_session(session, proxy.passwords[session])
     ours.release()
     theirs.hold()
-    told(watcher, "theirs")
+    assert_observed(watcher, "theirs")
     theirs.release()
-    told(watcher, None)
+    assert_observed(watcher, None)
     assert ask(watcher, "leads") is False
 
 
-def test_s367_watching_costs_one_watch(
+def test_s367_observing_costs_one_watch(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     watcher, first, second = (
@@ -203,7 +203,7 @@ def test_s367_watching_costs_one_watch(
     )
     first.hold()
     watcher.call("observe", lock="m")
-    told(watcher, "first")
+    assert_observed(watcher, "first")
     (waiting,) = line_up(observer, path, [second])
     (node, _) = observer.queue(path)
     assert watched_by(server, watcher.sessions["c"], path) == {f"{path}/{node}"}
@@ -212,7 +212,7 @@ def test_s367_watching_costs_one_watch(
     third = runner(start, surface, server.hosts, path, "third")
     line_up(observer, path, [third])
     first.release()
-    told(watcher, "first", "second")
+    assert_observed(watcher, "first", "second")
     waiting.expect("acquired")
     after = watcher.call("stats", client="c")["value"]["requests"]
     sent = {kind: after[kind] - before[kind] for kind in after if after[kind] != before[kind]}

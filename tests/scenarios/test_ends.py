@@ -126,7 +126,7 @@ def test_s611_a_signal_to_the_first_process_of_a_container(
         reap(process)
 
 
-def test_s392_a_silent_server_does_not_keep_a_program(surface: str, proxy: Proxy, path: str) -> None:
+def test_s392_a_silent_server_does_not_delay_an_exit(surface: str, proxy: Proxy, path: str) -> None:
     with program("return", proxy.hosts, path) as process:
         proxy.black_hole()
         # Closing takes up to two seconds. The rest is for the end of the process.

@@ -22,7 +22,7 @@ from harness.worker import Worker
 TIMEOUT = 0.5
 PATIENCE = 3.0
 # A name must not begin with a hyphen, so the resolver refuses it locally, independent of DNS servers.
-NOBODY = "-no-such-host.invalid"
+UNRESOLVABLE = "-no-such-host.invalid"
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_s303_what_happened_at_each_server(surface: str, silent: str, start: Sta
         problems = {
             "127.0.0.1:1": "refused",
             "[::1]:1": "refused",
-            f"{NOBODY}:2181": "unknown host",
+            f"{UNRESOLVABLE}:2181": "unknown host",
             web: "not zookeeper",
             silent: "silent",
         }
@@ -64,7 +64,7 @@ def test_s303_what_happened_at_each_server(surface: str, silent: str, start: Sta
     assert error.code == "CONNECTION_FAILED"
     assert dict(error.servers) == problems
     assert "127.0.0.1:1, [::1]:1 refused the connection" in error.message
-    assert f"{NOBODY}:2181 could not be resolved" in error.message
+    assert f"{UNRESOLVABLE}:2181 could not be resolved" in error.message
     assert f"{web} misbehaved" in error.message
     assert "web server" in error.message
     assert f"{silent} accepted a connection, but did not answer" in error.message
@@ -159,7 +159,7 @@ def test_s340_readers_and_writers(
     other.release()
 
 
-def test_s341_a_wait_for_oneself(worker: Worker, path: str) -> None:
+def test_s341_a_wait_for_the_same_client(worker: Worker, path: str) -> None:
     worker.lock(path, reentrant=False)
     held = worker.hold()
     error = worker.fail_to_enter(TIMEOUT)
@@ -200,14 +200,16 @@ def test_s342_why_a_lease_was_lost(worker: Worker, observer: Observer, path: str
     ["emoji 🔒", "private \ue000", "private \uf8ff", "replaced \ufffd"],
     ids=["emoji", "e000", "f8ff", "fffd"],
 )
-def test_s343_characters_that_no_server_takes(worker: Worker, path: str, name: str) -> None:
+def test_s343_characters_that_servers_refuse(worker: Worker, path: str, name: str) -> None:
     error = worker.send("lock", lock="m", client="c", path=f"{path}/{name}").error()
     assert error.code == "BAD_ARGUMENT"
     assert error.message.startswith("path: contains a character that ZooKeeper does not allow")
 
 
 @pytest.mark.parametrize("name", ["größe", "日本", "e\u0301", "\uf900"])
-def test_s343_all_others_are_allowed(worker: Worker, observer: Observer, path: str, name: str) -> None:
+def test_s343_all_other_characters_are_allowed(
+    worker: Worker, observer: Observer, path: str, name: str
+) -> None:
     worker.lock(f"{path}/{name}")
     worker.hold()
     assert len(observer.queue(f"{path}/{name}")) == 1
@@ -225,7 +227,7 @@ def test_s343_all_others_are_allowed(worker: Worker, observer: Observer, path: s
         ("zk1/app/", "must not end with '/'"),
     ],
 )
-def test_s344_hosts_that_are_none(surface: str, start: Start, hosts: str, problem: str) -> None:
+def test_s344_invalid_hosts(surface: str, start: Start, hosts: str, problem: str) -> None:
     error = start(surface).send("connect", client="c", hosts=hosts).error()
     assert error.code == "BAD_ARGUMENT"
     assert error.message.startswith("hosts: ")

@@ -75,7 +75,7 @@ def test_s39_fencing_tokens(
     assert tokens == sorted(set(tokens))
 
 
-def test_s45_all_at_once(
+def test_s45_all_surfaces_contend_together(
     surface: str, chosen: list[str], server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     # The surface's worker holds the lock while all others queue, and is then killed. Its session timeout is
@@ -90,6 +90,6 @@ def test_s45_all_at_once(
     victim.kill()
     for pending in asked:
         pending.expect("done", 30)
-    everybody = [victim, *workers]
-    assert_clean([hold for worker in everybody for hold in worker.holds()], at_least=1 + 6 * len(workers))
+    all_workers = [victim, *workers]
+    assert_clean([hold for worker in all_workers for hold in worker.holds()], at_least=1 + 6 * len(workers))
     observer.assert_free(path)

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from harness.nemesis.campaign import TLS, Campaign
-from harness.nemesis.stage import FAULTS
+from harness.nemesis.context import FAULTS
 from harness.nemesis.wallclock import WallClock
 from harness.observer import Observer
 from harness.proxy import Proxy
@@ -30,7 +30,7 @@ FIRST = int(os.environ.get("ZKLOCK_SEED", "1"))
 ENCRYPTED = {FIRST: f"rust{TLS}", FIRST + 1: f"python{TLS}", FIRST + 2: f"node{TLS}"}
 
 
-def dealt(surface: str) -> list[str]:
+def faults_of(surface: str) -> list[str]:
     """Return a surface's share of the faults: together, the surfaces run every fault."""
     place = list(SURFACES).index(surface)
     return list(FAULTS)[place :: len(SURFACES)]
@@ -39,7 +39,7 @@ def dealt(surface: str) -> list[str]:
 @pytest.mark.timeout(240)
 def test_s260_each_fault_once(surface: str, path: str) -> None:
     with Campaign([surface, surface + TLS, *PEERS], path, f"{surface}-1", SHORT_TIMEOUT) as campaign:
-        for name in dealt(surface):
+        for name in faults_of(surface):
             campaign.play(name)
         print(campaign.table(), dict(campaign.progress.outcomes), sep="\n")
         campaign.judge()
@@ -66,7 +66,7 @@ def test_s350_the_wall_clock_reaches_the_engine(
     clock.close()
 
 
-def test_s351_a_question_outlives_its_connection(surface: str, proxy: Proxy, path: str, start: Start) -> None:
+def test_s351_a_query_outlives_its_connection(surface: str, proxy: Proxy, path: str, start: Start) -> None:
     worker = start(surface)
     worker.connect(proxy.hosts)
     worker.lock(path)

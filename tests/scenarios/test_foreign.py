@@ -41,7 +41,7 @@ def test_s320_large_data_is_not_read(
     assert [one["host"] for one in found] == [None, "h", "h"]
 
 
-def test_s320_hostile_data_is_read_for_what_it_is(
+def test_s320_hostile_data_is_not_taken_for_a_description(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     observer.create(path)
@@ -59,14 +59,14 @@ def test_s320_hostile_data_is_read_for_what_it_is(
 
 
 # Characters that move a terminal's cursor, begin a line in a log, reverse text direction, or are invisible.
-NASTY = "\x1b[31m\x9b1m\x07\r\n\0\u202e\u2066\u2028\u2029\u200b"
-# The subset of `NASTY` that the server allows in the name of a node.
-NASTY_NAME = "\u202e\u2066\u2028\u2029\u200b"
+UNSAFE_CHARACTERS = "\x1b[31m\x9b1m\x07\r\n\0\u202e\u2066\u2028\u2029\u200b"
+# The subset of `UNSAFE_CHARACTERS` that the server allows in the name of a node.
+UNSAFE_NAME = "\u202e\u2066\u2028\u2029\u200b"
 
 
-def assert_printable(told: list[str]) -> None:
+def assert_printable(reported: list[str]) -> None:
     """Assert that the texts contain no unprintable characters."""
-    for text in told:
+    for text in reported:
         assert text.isprintable(), repr(text)
 
 
@@ -76,22 +76,22 @@ def logged(worker: Worker) -> list[str]:
     return [text for line in lines for text in [line["text"], *line["fields"]]]
 
 
-def nasty_about(**more: int) -> bytes:
-    said = {name: f"{name} {NASTY}" for name in ("host", "language", "label")}
+def unsafe_description(**more: int) -> bytes:
+    said = {name: f"{name} {UNSAFE_CHARACTERS}" for name in ("host", "language", "label")}
     return json.dumps({**said, "pid": 1, "since": 1, **more}).encode()
 
 
-def test_s321_text_of_others_is_escaped(
+def test_s321_text_of_other_clients_is_escaped(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    path = f"{path}/{NASTY_NAME}"
+    path = f"{path}/{UNSAFE_NAME}"
     observer.create(path)
     worker = user(start, surface, server.hosts, path)
     worker.call("log")
     # The client logs one warning for each node that it ignores.
-    observer.client.create(f"{path}/odd {NASTY_NAME}", b"", ephemeral=True)
+    observer.client.create(f"{path}/odd {UNSAFE_NAME}", b"", ephemeral=True)
     theirs = observer.client.create(
-        f"{path}/{NASTY_NAME}-lock-", nasty_about(), ephemeral=True, sequence=True
+        f"{path}/{UNSAFE_NAME}-lock-", unsafe_description(), ephemeral=True, sequence=True
     )
     (name,) = [f"{path}/{node}" for node in observer.queue(path) if node.endswith("0000000001")]
 
@@ -100,7 +100,7 @@ def test_s321_text_of_others_is_escaped(
     assert any("u{202e}" in text and "host" in text for text in shown), shown
     # The attributes contain the original text.
     (found,) = worker.call("contenders", lock="m")["value"]
-    assert (found["node"], found["host"]) == (name, f"host {NASTY}")
+    assert (found["node"], found["host"]) == (name, f"host {UNSAFE_CHARACTERS}")
 
     taken = worker.acquire("l", timeout=0.1)
     assert taken.line()["event"] == "timeout"
@@ -113,7 +113,7 @@ def test_s321_text_of_others_is_escaped(
     # The error about the number of permits contains the other contender's host.
     observer.create(f"{path}/s/leases")
     observer.client.create(
-        f"{path}/s/leases/_c_x-lease-", nasty_about(permits=7), ephemeral=True, sequence=True
+        f"{path}/s/leases/_c_x-lease-", unsafe_description(permits=7), ephemeral=True, sequence=True
     )
     worker.lock(f"{path}/s", lock="s", kind="semaphore", permits=3)
     mismatch = worker.acquire("p", lock="s").error()

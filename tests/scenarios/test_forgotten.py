@@ -17,15 +17,15 @@ _PYTHON = r"""
     from zklock import aio
     hosts, path = os.environ["ZKLOCK_HOSTS"], os.environ["LOCK_PATH"]
     logging.basicConfig(format="%(levelname)s %(message)s", stream=sys.stdout, level=logging.WARNING)
-    told = threading.Event()
-    class Told(logging.Handler):
+    logged = threading.Event()
+    class LogHandler(logging.Handler):
         def emit(self, record):
-            told.set()
-    # After the one that prints, so that no other line is mixed with what it prints.
-    logging.getLogger().addHandler(Told())
+            logged.set()
+    # Added after the handler that prints, so that the log line is complete when the event is set.
+    logging.getLogger().addHandler(LogHandler())
     client = zklock.Client(hosts)
     def print(*values):
-        # At once, because the log prints on a thread of its own.
+        # In one write, because the log prints on another thread.
         sys.stdout.write(" ".join(map(str, values)) + "\n")
     def taken():
         return len(zklock.Mutex(client, path).contenders()) > 0
@@ -108,7 +108,7 @@ KEPT = {
 }
 
 
-def test_s660_an_election_that_is_kept_leads_on(
+def test_s660_a_referenced_election_keeps_leading(
     surface: str, server: Standalone, observer: Observer, path: str
 ) -> None:
     said = [line for line in say(surface, server, path, KEPT) if f"{path}-collected" not in line]
@@ -137,7 +137,7 @@ FORGOTTEN = {
 }
 
 
-def test_s661_a_lease_that_the_collector_ends_is_in_the_log(
+def test_s661_a_garbage_collected_lease_is_logged(
     surface: str, server: Standalone, observer: Observer, path: str
 ) -> None:
     held, warning = say(surface, server, path, FORGOTTEN)
@@ -177,8 +177,8 @@ ENDED = {
         thread = threading.Thread(target=lambda: print(lock.acquire() and lock.acquire()))
         thread.start()
         thread.join()
-        # Another thread looks at what it left.
-        told.wait(30)
+        # Another thread notices the lock that the ended thread left.
+        logged.wait(30)
         print(taken())
         """,
     "aio": """
@@ -187,7 +187,7 @@ ENDED = {
         async def main():
             lock = aio.Mutex(hosts, path)
             await asyncio.create_task(acquire(lock))
-            # The event loop has the task until this one waits.
+            # The event loop refers to the task until this coroutine waits.
             await asyncio.sleep(0)
             gc.collect()
             print(taken())
@@ -196,7 +196,7 @@ ENDED = {
 }
 
 
-def test_s663_an_owner_that_ends_while_it_holds_is_in_the_log_once(
+def test_s663_an_owner_that_ends_while_holding_is_logged_once(
     surface: str, server: Standalone, observer: Observer, path: str
 ) -> None:
     said = say(surface, server, path, ENDED)

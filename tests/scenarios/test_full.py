@@ -83,7 +83,7 @@ def test_s834_a_queue_that_is_full(
     observer.assert_free(f"{path}{below}")
 
 
-def test_s835_many_at_once_where_few_may_wait(
+def test_s835_many_acquires_with_few_places(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     holder, crowd = start(surface), start(surface)
@@ -97,10 +97,10 @@ def test_s835_many_at_once_where_few_may_wait(
     queue = observer.wait_queue(path, 1 + RACES)
     codes: Counter[str] = Counter()
 
-    def all_are_told() -> bool:
+    def all_others_are_refused() -> bool:
         return sum(pending.done for pending in asked.values()) == AT_ONCE - RACES
 
-    eventually(all_are_told, "all but the waiters are refused")
+    eventually(all_others_are_refused, "all but the waiters are refused")
     admitted = {owner: pending for owner, pending in asked.items() if not pending.done}
     for owner, pending in asked.items():
         if owner not in admitted:
@@ -111,10 +111,10 @@ def test_s835_many_at_once_where_few_may_wait(
     # Admitted waiters are granted the lock like all others.
     holder.release()
     for _ in range(RACES):
-        eventually(lambda: any(pending.done for pending in admitted.values()), "one of them is granted")
+        eventually(lambda: any(pending.done for pending in admitted.values()), "one waiter is granted")
         owner = next(owner for owner, pending in admitted.items() if pending.done)
         admitted.pop(owner).expect("entered")
-        assert not any(pending.done for pending in admitted.values()), "one at a time"
+        assert not any(pending.done for pending in admitted.values()), "only one waiter is granted at a time"
         crowd.leave(owner, owner=owner).expect("left")
     assert admitted == {}
     observer.assert_free(path)

@@ -25,9 +25,9 @@ def test_s480_a_mutex_on_the_wire(
     with conversation("mutex", proxy, path) as talk:
         with talk.step("A connects"):
             first = user(start, surface, proxy.hosts, path, session_timeout=SESSION)
-        with talk.step("A acquires where no directory is yet"):
+        with talk.step("A acquires without a lock directory"):
             first.hold("1")
-        with talk.step("A enters again and leaves: nothing is said"):
+        with talk.step("A re-enters and releases without a request"):
             first.hold("2")
             first.release("2")
         with talk.step("A releases"):
@@ -36,13 +36,13 @@ def test_s480_a_mutex_on_the_wire(
             first.hold("3")
         with talk.step("B connects"):
             second = user(start, surface, proxy.hosts, path, session_timeout=SESSION)
-        with talk.step("B tries in vain"):
+        with talk.step("B tries the taken lock"):
             assert second.try_acquire()["event"] == "busy"
         with talk.step("B waits behind A"):
             second_waits = second.acquire("1")
         with talk.step("C connects"):
             third = user(start, surface, proxy.hosts, path, session_timeout=SESSION)
-        with talk.step("C waits behind both"):
+        with talk.step("C waits behind A and B"):
             third_waits = third.acquire("1")
         with talk.step("A releases to B, and C watches only B"):
             first.release("3")
@@ -68,16 +68,16 @@ def test_s481_readers_and_writers_on_the_wire(
             first.hold("r", lock="r")
         with talk.step("B waits to write"):
             writing = second.acquire("w", lock="w")
-        with talk.step("A ends reading, and B writes"):
+        with talk.step("A releases the read lock, and B writes"):
             first.release("r")
             writing.expect("acquired")
-        with talk.step("B goes down to reading"):
+        with talk.step("B downgrades"):
             second.hold("r", lock="r")
-        with talk.step("B ends writing"):
+        with talk.step("B releases the write lock"):
             second.release("w")
-        with talk.step("A reads beside B"):
+        with talk.step("A reads together with B"):
             first.hold("r", lock="r")
-        with talk.step("Both end"):
+        with talk.step("Both release their locks"):
             first.release("r")
             eventually(partial(lambda: len(observer.queue(path)) == 1), "only B reads")
             second.release("r")
@@ -92,17 +92,17 @@ def test_s482_a_semaphore_on_the_wire(
         with talk.step("A and B connect"):
             first = counting(start, surface, proxy.hosts, path, 2, session_timeout=SESSION)
             second = counting(start, surface, proxy.hosts, path, 2, session_timeout=SESSION)
-        with talk.step("A takes a permit"):
+        with talk.step("A acquires a permit"):
             first.hold("1", owner="a")
-        with talk.step("A takes the other one"):
+        with talk.step("A acquires the other permit"):
             first.hold("2", owner="b")
-        with talk.step("B waits for one"):
+        with talk.step("B waits for a permit"):
             waiting = second.acquire("1")
             observer.wait_queue(leases_of(path), 3)
-        with talk.step("A gives one back, and B has it"):
+        with talk.step("A releases a permit, and B is granted it"):
             first.release("1", owner="a")
             waiting.expect("acquired")
-        with talk.step("Both give theirs back"):
+        with talk.step("Both release their permits"):
             first.release("2", owner="b")
             second.release("1")
 
@@ -116,7 +116,7 @@ def test_s483_operators_on_the_wire(
             first, second = (
                 user(start, surface, proxy.hosts, path, session_timeout=SESSION) for _ in range(2)
             )
-        with talk.step("A holds, and listens"):
+        with talk.step("A holds, and listens for revocations"):
             node = first.hold("1")["node"]
             first.call("listen", lease="1")
             eventually(lambda: node in watched_by(server, first.sessions["c"], path), "A watches its node")
@@ -146,13 +146,13 @@ def test_s484_kazoos_names_on_the_wire(
             worker.lock(path, lock="w", kind="write", naming="kazoo")
         with talk.step("A holds a mutex"):
             worker.hold("1")
-        with talk.step("A releases it"):
+        with talk.step("A releases the mutex"):
             worker.release("1")
         with talk.step("A writes"):
             worker.hold("w", lock="w")
-        with talk.step("A goes down to reading"):
+        with talk.step("A downgrades"):
             worker.hold("r", lock="r")
-        with talk.step("A ends both"):
+        with talk.step("A releases both"):
             worker.release("w")
             worker.release("r")
 

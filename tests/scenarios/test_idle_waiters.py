@@ -51,11 +51,11 @@ def test_s650_many_waiters_that_reconnect_do_not_list_the_queue(
         answered = all(flight.closed is not None for flight in counts.flights)
         return counts.requests["getData"] >= WATCHES and answered
 
-    eventually(settled, "all waiters watch")
+    eventually(settled, "all waiters have set their watches")
     proxy.reset()
     assert proxy.cut() >= CLIENTS
     eventually(lambda: returned(proxy.snapshot()) >= CLIENTS, "all clients are back")
-    eventually(lambda: listings(proxy.snapshot()) >= NEAR, "those that may soon hold have looked")
+    eventually(lambda: listings(proxy.snapshot()) >= NEAR, "the near waiters have listed the directory")
     counts = proxy.snapshot()
     assert listings(counts) == NEAR
     assert counts.requests["sync"] == NEAR

@@ -27,7 +27,7 @@ LOCKS: dict[str, tuple[str, dict[str, Any], int | None]] = {
 
 
 @pytest.mark.parametrize("name", LOCKS)
-def test_s794_time_outs_of_every_kind(
+def test_s794_timeouts_of_every_kind(
     surface: str, name: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     """An acquire and a scope both time out on time: never early, and at most 0.2 s late."""
@@ -67,7 +67,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("connect_timeout", [0.7, 1.4])
-def test_s795_time_outs_of_questions(
+def test_s795_timeouts_of_queries(
     surface: str, connect_timeout: float, proxy: Proxy, path: str, start: Start
 ) -> None:
     """The connect timeout limits every query, including queries of a shared count and an election."""

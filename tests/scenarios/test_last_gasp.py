@@ -23,7 +23,7 @@ EARLY = 0.15
 TRIES = 10
 
 # Seconds between two events for the client. It closes a connection that is silent for 2/5 of the timeout.
-NEWS = 0.24 * SESSION_TIMEOUT
+EVENT_INTERVAL = 0.24 * SESSION_TIMEOUT
 LOCKS = 5
 
 
@@ -44,7 +44,7 @@ def next_tick() -> float:
     return (time.monotonic() // TICK + 1) * TICK
 
 
-def ask_early(leader: Server) -> None:
+def shift_pings(leader: Server) -> None:
     """Make the leader ping its followers a quarter and three quarters into each tick.
 
     The pings collect the sessions that the followers have heard from. The leader sends them every half tick,
@@ -60,7 +60,7 @@ def test_s400_heard_of_again_a_moment_before_the_session_ends(
     surface: str, ensemble: Ensemble, path: str, start: Start
 ) -> None:
     ended = (ends_in_time(surface, ensemble, f"{path}/{number}", start) for number in range(TRIES))
-    assert any(ended), f"in none of {TRIES} tries did the session end when it was to end"
+    assert any(ended), f"the session ended on time in none of {TRIES} tries"
 
 
 def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> bool:
@@ -69,7 +69,7 @@ def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> b
     follower = ensemble.others(leader)[0]
     worker, other = start(surface), start(surface)
     with Proxy(follower.hosts) as proxy, Observer(leader.hosts) as observer:
-        ask_early(leader)
+        shift_pings(leader)
         session = worker.connect(proxy.hosts, session_timeout=SESSION_TIMEOUT)
         other.connect(leader.hosts, session_timeout=30)
         locks = [f"l{number}" for number in range(LOCKS)]
@@ -92,7 +92,7 @@ def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> b
         proxy.black_hole("up")
         silent = time.monotonic()
         for turn, released in enumerate(locks, start=1):
-            sleep_until(silent + turn * NEWS)
+            sleep_until(silent + turn * EVENT_INTERVAL)
             other.release(f"first {released}", owner=f"first {released}")
         if not proxy.carries(session):
             # The client has closed the connection: the news was too late, or the session has already ended.
@@ -108,6 +108,6 @@ def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> b
             return False
         if granted:
             state = worker.call("state", lease=lock)["value"]
-            assert state == "lost", f"two hold: one {state}, and the next one in the queue"
+            assert state == "lost", f"two clients hold: one is {state}, and the next one in the queue holds"
         proxy.heal()
         return True

@@ -25,11 +25,11 @@ def end_race(racer: Worker, racing: Pending) -> str:
     return ended
 
 
-class Aim:
+class RaceDelay:
     """The delay between a release and a cancellation at which the cancellation races the grant."""
 
     def __init__(self) -> None:
-        self.delay = 0.0
+        self.seconds = 0.0
         self.ended: Counter[str] = Counter()
         self._step = 0.004
         self._last = ""
@@ -41,7 +41,7 @@ class Aim:
             self._step = max(self._step / 2, 0.0001) if ended != self._last else self._step * 1.5
         self._last = ended
         self.ended[ended] += 1
-        self.delay += self._step if ended == "cancelled" else -self._step
+        self.seconds += self._step if ended == "cancelled" else -self._step
 
 
 def queue_of_three(
@@ -134,26 +134,26 @@ def test_s54_cancellation_races_the_grant(
     holder, racer = (user(start, surface, server.hosts, path) for _ in range(2))
     owner = racer.surface.cancellable_owner
     # Each race corrects the delay by the result of the last one.
-    aim = Aim()
+    delay = RaceDelay()
     for turn in range(RACES):
         holder.hold()
         racing = racer.acquire(f"r{turn}", owner=owner)
         observer.wait_queue(path, 2)
-        if aim.delay < 0:
+        if delay.seconds < 0:
             racer.cancel(racing)
-            time.sleep(-aim.delay)
+            time.sleep(-delay.seconds)
         releasing = holder.send("release", lease="l", owner="a")
-        if aim.delay >= 0:
-            time.sleep(aim.delay)
+        if delay.seconds >= 0:
+            time.sleep(delay.seconds)
             racer.cancel(racing)
         releasing.expect("released")
-        aim.correct(end_race(racer, racing))
+        delay.correct(end_race(racer, racing))
         observer.wait_queue(path, 0, timeout=3)
-    assert min(aim.ended["acquired"], aim.ended["cancelled"]) >= RACES / 8, f"no race: {aim.ended}"
+    assert min(delay.ended["acquired"], delay.ended["cancelled"]) >= RACES / 8, f"no race: {delay.ended}"
     assert_clean(holder.holds() + racer.holds(), at_least=RACES)
 
 
-def test_s54_cancellation_and_grant_are_there_together(
+def test_s54_cancellation_and_grant_arrive_together(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     observer.create(path)

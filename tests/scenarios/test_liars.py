@@ -30,7 +30,7 @@ def test_s332_lies_about_success(surface: str, server: Standalone, path: str, st
     assert_unharmed(lambda: start(surface), server.hosts, path, errors.lies())
 
 
-def test_s336_lies_by_mass(surface: str, server: Standalone, path: str, start: Start) -> None:
+def test_s336_lies_by_size(surface: str, server: Standalone, path: str, start: Start) -> None:
     assert_unharmed(lambda: start(surface), server.hosts, path, bulk.lies())
 
 

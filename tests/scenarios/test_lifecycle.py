@@ -9,7 +9,7 @@ from harness.server import Standalone
 from harness.steps import Start, await_loss, eventually, line_up, nothing_watched, user
 
 
-def test_s216_a_client_tells_its_states(surface: str, proxy: Proxy, start: Start) -> None:
+def test_s216_a_client_reports_its_states(surface: str, proxy: Proxy, start: Start) -> None:
     worker = start(surface)
     worker.connect(proxy.hosts, session_timeout=30)
     proxy.refuse()
@@ -18,8 +18,8 @@ def test_s216_a_client_tells_its_states(surface: str, proxy: Proxy, start: Start
     worker.wait_line("state", client="c", state="connected")
     worker.call("close", client="c")
     worker.wait_line("state", client="c", state="closed")
-    told = [line["state"] for line in worker.history if line["event"] == "state"]
-    assert told == ["suspended", "connected", "closed"]
+    reported = [line["state"] for line in worker.history if line["event"] == "state"]
+    assert reported == ["suspended", "connected", "closed"]
 
 
 def test_s11_release_twice(
@@ -121,4 +121,4 @@ def test_s52_one_shared_client(
     worker.exit()
     # Only an orderly close deletes the node this early. If the process just exited, the node would stay.
     observer.wait_queue(path, 0, timeout=5)
-    eventually(lambda: not proxy.connections, f"the shared session {session:#x} goes with its process")
+    eventually(lambda: not proxy.connections, f"the shared session {session:#x} is closed with its process")

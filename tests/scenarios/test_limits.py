@@ -11,7 +11,7 @@ from harness.history import assert_clean
 from harness.observer import Observer
 from harness.permits import all_free, counting, leases_of, turns_of
 from harness.server import Standalone
-from harness.steps import Start, await_loss, line_up, seconds, spelled, user
+from harness.steps import Start, argument_name, await_loss, line_up, seconds, user
 from harness.worker import Worker, WorkerError
 
 LIMIT = 1.5
@@ -69,13 +69,13 @@ def test_s396_a_limit_of_permits(
     all_free(observer, path)
 
 
-def test_s397_a_limit_that_is_none(surface: str, server: Standalone, path: str, start: Start) -> None:
+def test_s397_an_invalid_limit(surface: str, server: Standalone, path: str, start: Start) -> None:
     worker = user(start, surface, server.hosts, path)
     for limit in (0, -1):
         with pytest.raises(WorkerError) as refused:
             worker.lock(path, lock="never", max_hold=limit)
         assert refused.value.code == "BAD_ARGUMENT"
-        assert spelled(surface, "max_hold") in str(refused.value)
+        assert argument_name(surface, "max_hold") in str(refused.value)
 
 
 def write(worker: Worker, operation: Line) -> None:
@@ -83,7 +83,7 @@ def write(worker: Worker, operation: Line) -> None:
     worker.call("transact", lease="l", operations=[operation])
 
 
-def test_s398_a_write_on_condition_of_a_version(
+def test_s398_a_write_with_an_expected_version(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     worker = user(start, surface, server.hosts, path)

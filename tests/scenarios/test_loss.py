@@ -99,8 +99,8 @@ def test_s35_session_lost_while_waiting(
     assert int(line["session"]) != session
     assert observer.owner(f"{path}/{queue[2]}") == int(line["session"])
     unlucky.release()
-    everybody = (holder, last, unlucky)
-    assert_clean([hold for worker in everybody for hold in worker.holds()], at_least=3)
+    all_workers = (holder, last, unlucky)
+    assert_clean([hold for worker in all_workers for hold in worker.holds()], at_least=3)
     observer.assert_free(path)
 
 

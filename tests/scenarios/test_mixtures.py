@@ -38,7 +38,7 @@ HOLD_TOGETHER = [
 ]
 
 # Pairs in which the peer does not see zklock's nodes, although zklock sees the peer's.
-THEIRS_GETS_IN = [
+PEER_IS_GRANTED = [
     *((MUTEX, theirs) for theirs in (CURATOR_READ, CURATOR_WRITE, KAZOO, PLAIN_READ, PLAIN_WRITE)),
     *((WRITE, theirs) for theirs in (CURATOR, PATTERNS, KAZOO, PLAIN_READ, PLAIN_WRITE)),
     *((READ, theirs) for theirs in (CURATOR, PATTERNS, KAZOO, PLAIN_WRITE)),
@@ -48,7 +48,7 @@ THEIRS_GETS_IN = [
 ]
 
 
-def cast(surface: str, server: Standalone, start: Start) -> dict[str, Worker]:
+def start_workers(surface: str, server: Standalone, start: Start) -> dict[str, Worker]:
     """Return a connected worker of zklock and of each peer."""
     workers = {OURS: start(surface), **{name: start(name) for name in ("curator", "kazoo", "go")}}
     for worker in workers.values():
@@ -74,7 +74,7 @@ def outcomes(
 def test_s172_mixtures_that_work(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    workers = cast(surface, server, start)
+    workers = start_workers(surface, server, start)
     found = outcomes(EXCLUDE_EACH_OTHER, server, observer, f"{path}/alone", workers)
     assert found == dict.fromkeys(found, (True, True))
     found = outcomes(HOLD_TOGETHER, server, observer, f"{path}/together", workers)
@@ -84,5 +84,5 @@ def test_s172_mixtures_that_work(
 def test_s173_mixtures_that_cannot_work(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    found = outcomes(THEIRS_GETS_IN, server, observer, path, cast(surface, server, start))
+    found = outcomes(PEER_IS_GRANTED, server, observer, path, start_workers(surface, server, start))
     assert found == dict.fromkeys(found, (False, True))

@@ -50,7 +50,7 @@ def test_s102_one_order(
     # Without a fixed order, the two callers would deadlock.
     for turn in range(20):
         asked = [worker.acquire(f"t{turn}", lock="both", timeout=20) for worker in workers]
-        eventually(lambda: any(pending.done for pending in asked), "one of them has both")  # noqa: B023
+        eventually(lambda: any(pending.done for pending in asked), "one worker holds both")  # noqa: B023
         first = next(place for place, pending in enumerate(asked) if pending.done)
         for place in (first, 1 - first):
             asked[place].expect("acquired")
@@ -256,7 +256,7 @@ def test_s280_two_names_for_one_ensemble(
     # Without a common order, each worker would hold one lock and wait for the other, until both time out.
     for turn in range(20):
         asked = [worker.acquire(f"t{turn}", lock="both", timeout=20) for worker in workers]
-        eventually(lambda: any(pending.done for pending in asked), "one of them has both")  # noqa: B023
+        eventually(lambda: any(pending.done for pending in asked), "one worker holds both")  # noqa: B023
         first = next(place for place, pending in enumerate(asked) if pending.done)
         for place in (first, 1 - first):
             asked[place].expect("acquired")
@@ -312,7 +312,9 @@ def test_s282_one_path_on_two_ensembles(
         assert [len(side.queue(path)) for side in (observer, elsewhere)] == [1, 1]
         assert workers[1].try_acquire(lock="both")["event"] == "busy"
         waiting = workers[1].acquire("w", lock="both")
-        eventually(lambda: 2 in [len(side.queue(path)) for side in (observer, elsewhere)], "it waits")
+        eventually(
+            lambda: 2 in [len(side.queue(path)) for side in (observer, elsewhere)], "the multi lock waits"
+        )
         workers[0].release()
         waiting.expect("acquired")
         workers[1].release("w")

@@ -12,10 +12,10 @@ import pytest
 
 from harness.observer import Observer
 from harness.proxy import Proxy
+from harness.reported import Metrics, Moment, Span, assert_counts, granted, health, queued, released
 from harness.server import Server, Standalone
-from harness.stalls import METRONOME
+from harness.stalls import STALL_MONITOR
 from harness.steps import LATE, Start, await_loss, eventually, line_up
-from harness.told import Metrics, Moment, Span, assert_counts, granted, health, queued, released
 from harness.worker import Line, Worker
 
 PAUSE = 0.06
@@ -75,10 +75,13 @@ def test_s775_the_health_of_two_clients_with_two_holds(
     since["waits"] = queued(observer, f"{path}/b", worker.acquire("w", lock="waits", owner="w"), 5)
     time.sleep(PAUSE)
     since["theirs"] = queued(observer, f"{path}/a", worker.acquire("t", lock="theirs", owner="t"), 2)
-    eventually(lambda: all(wait["behind"] for wait in health(worker, "d").value["waits"]), "all is known")
+    eventually(
+        lambda: all(wait["behind"] for wait in health(worker, "d").value["waits"]),
+        "the waits' positions are known",
+    )
     for proxy, (client, time_out) in zip(proxies, asked.items(), strict=True):
-        told = health(worker, client)
-        value = told.value
+        report = health(worker, client)
+        value = report.value
         held = ["new", "old"] if client == "c" else ["other"]
         assert [hold["path"] for hold in value["holds"]] == [
             f"{path}/{'a' if one == 'new' else 'b'}" for one in held
@@ -91,7 +94,7 @@ def test_s775_the_health_of_two_clients_with_two_holds(
             node = lines[name]["node"]
             assert (hold["node"], int(hold["token"])) == (node, observer.czxid(node))
             assert observer.owner(node) == session
-            assert hold["age"] in told.age_of(since[name]), name
+            assert hold["age"] in report.age_of(since[name]), name
             assert hold["levels"] == (2 if name == "new" else 1)
             assert (hold["state"], hold["pinned"]) == ("held", surface == "node")
             assert hold["mode"] == ("write" if name == "new" else "mutex")
@@ -99,17 +102,17 @@ def test_s775_the_health_of_two_clients_with_two_holds(
                 hold["label"] == {"old": "the old one", "new": "the new one", "other": "of the other"}[name]
             )
             # The lease's term is the session's term.
-            assert abs(hold["remaining"] - value["remaining"]) <= (told.answered - told.asked) / 1e9
-        assert_term(proxy, told.value, told.asked, told.answered, time_out)
+            assert abs(hold["remaining"] - value["remaining"]) <= (report.answered - report.asked) / 1e9
+        assert_term(proxy, report.value, report.asked, report.answered, time_out)
     assert health(worker, "c").value["waits"] == []
-    told = health(worker, "d")
-    behind, first = told.value["waits"]
+    report = health(worker, "d")
+    behind, first = report.value["waits"]
     for wait, name, place in ((behind, "theirs", 1), (first, "waits", 4)):
         directory = f"{path}/{'a' if name == 'theirs' else 'b'}"
         queue = [f"{directory}/{node}" for node in observer.queue(directory)]
         assert (wait["path"], wait["node"], wait["position"]) == (directory, queue[place], place)
         assert wait["behind"] == queue[place - 1]
-        assert wait["age"] in told.age_of(since[name]), name
+        assert wait["age"] in report.age_of(since[name]), name
         assert (wait["mode"], wait["label"]) == ("read" if name == "theirs" else "mutex", "client d")
 
 
@@ -121,8 +124,8 @@ def test_s775_what_the_servers_and_the_program_limit(
     worker = start(surface)
     for client, asked, hosts in (("c", 600, f"{server.hosts}{path}/root"), ("d", 0.001, server.hosts)):
         session = worker.connect(hosts, client=client, session_timeout=asked)
-        told = health(worker, client).value
-        assert told["session_timeout"] == granted_time_out(server, session) != asked
+        report = health(worker, client).value
+        assert report["session_timeout"] == granted_time_out(server, session) != asked
     limits = {"brief": 6.0, "longer": 9.0, "free": None}
     since = {}
     for name, limit in limits.items():
@@ -130,17 +133,17 @@ def test_s775_what_the_servers_and_the_program_limit(
         worker.lock(f"/{name}", lock=name, **given)
         _, since[name] = granted(worker.acquire(name, lock=name))
         time.sleep(PAUSE)
-    told = health(worker)
-    for hold, (name, limit) in zip(told.value["holds"], sorted(limits.items()), strict=True):
+    report = health(worker)
+    for hold, (name, limit) in zip(report.value["holds"], sorted(limits.items()), strict=True):
         # Paths are below the chroot, as in the lease.
         (node,) = observer.queue(f"{path}/root/{name}")
         assert (hold["path"], hold["node"]) == (f"/{name}", f"/{name}/{node}")
         assert int(hold["token"]) == observer.czxid(f"{path}/root/{name}/{node}")
         if limit is None:
-            assert hold["remaining"] <= told.value["session_timeout"] / 2
+            assert hold["remaining"] <= report.value["session_timeout"] / 2
             assert hold["remaining"] > max(one for one in limits.values() if one is not None)
         else:
-            assert limit - hold["remaining"] in told.age_of(since[name]), name
+            assert limit - hold["remaining"] in report.age_of(since[name]), name
 
 
 def assert_term(proxy: Proxy, value: Line, asked: int, answered: int, time_out: float) -> None:
@@ -152,7 +155,7 @@ def assert_term(proxy: Proxy, value: Line, asked: int, answered: int, time_out: 
     ]
     last = max(flight.opened for flight in flights if flight.opened < asked / 1e9)
     # The client takes its time stamp before the proxy does.
-    late = LATE + METRONOME.stood_still(int(last * 1e9), answered)
+    late = LATE + STALL_MONITOR.stalled_seconds(int(last * 1e9), answered)
     assert asked / 1e9 - last - late <= value["last_proof"] <= answered / 1e9 - last + late
 
 
@@ -192,16 +195,16 @@ def test_s776_the_statistics_of_two_clients(
     names = ("acquisitions", "contended", "busy", "timeouts", "losses", "sessions", "reconnections")
     assert {name: mine[name] for name in names} == dict(zip(names, (6, 0, 0, 0, 0, 1, 0), strict=True))
     assert {name: theirs[name] for name in names} == dict(zip(names, (2, 1, 4, 2, 0, 1, 0), strict=True))
-    for told, client in ((mine, "c"), (theirs, "d")):
+    for report, client in ((mine, "c"), (theirs, "d")):
         # The time of the two permits was not measured.
         few = len(spans[client])
-        assert told["hold"]["count"] == few + (2 if client == "c" else 0)
-        assert told["wait"]["count"] == told["acquisitions"]
+        assert report["hold"]["count"] == few + (2 if client == "c" else 0)
+        assert report["wait"]["count"] == report["acquisitions"]
         if client == "d":
-            assert told["hold"]["sum"] in spans[client][0] + spans[client][1]
-            assert told["hold"]["max"] <= max(span.most for span in spans[client]) + 0.002
-            assert_counts(told["hold"]["buckets"], spans[client])
-    for proxy, told in zip(proxies, (mine, theirs), strict=True):
+            assert report["hold"]["sum"] in spans[client][0] + spans[client][1]
+            assert report["hold"]["max"] <= max(span.most for span in spans[client]) + 0.002
+            assert_counts(report["hold"]["buckets"], spans[client])
+    for proxy, report in zip(proxies, (mine, theirs), strict=True):
         seen = proxy.snapshot().requests
         for kind, ops in {
             "create": ("create", "create2"),
@@ -209,7 +212,7 @@ def test_s776_the_statistics_of_two_clients(
             "sync": ("sync",),
             "delete": ("delete",),
         }.items():
-            assert told["requests"][kind] == sum(seen[op] for op in ops), (kind, told["requests"], seen)
+            assert report["requests"][kind] == sum(seen[op] for op in ops), (kind, report["requests"], seen)
 
 
 def test_s776_sessions_and_losses(
@@ -224,7 +227,7 @@ def test_s776_sessions_and_losses(
     cuts = {"c": 2, "d": 0}
     for number in range(1, cuts["c"] + 1):
         proxies[0].cut()
-        eventually(lambda n=number: stats(worker, "c")["reconnections"] == n, "it counts that")  # type: ignore[misc]
+        eventually(lambda n=number: stats(worker, "c")["reconnections"] == n, "it is counted")  # type: ignore[misc]
         assert len(proxies[0].snapshot().arrivals) == 1 + number
     for client, number in (("c", 0), ("d", 0), ("d", 1)):
         (node,) = observer.queue(f"{path}/{client}{number}")
@@ -244,15 +247,15 @@ def test_s776_sessions_and_losses(
         "c": {"node deleted": 1, "session expired": 2},
         "d": {"node deleted": 2},
     }.items():
-        told = lost[client]
-        assert {why: count for why, count in told["losses_by_reason"].items() if count} == wanted
-        assert told["losses"] == sum(wanted.values())
+        report = lost[client]
+        assert {why: count for why, count in report["losses_by_reason"].items() if count} == wanted
+        assert report["losses"] == sum(wanted.values())
     assert lost["c"]["sessions"] == len(set(proxies[0].passwords) - {0}) == 2
     assert lost["d"]["sessions"] == len(set(proxies[1].passwords) - {0}) == 1
 
 
 @pytest.mark.parametrize("exporter", EXPORTERS)
-def test_s777_what_exporters_tell_of_two_clients(
+def test_s777_exporters_with_two_clients(
     surface: str,
     exporter: str,
     observer: Observer,
@@ -297,46 +300,49 @@ def test_s777_what_exporters_tell_of_two_clients(
     time.sleep(5 * PAUSE)
     began["mw"] = queued(observer, f"{path}/m", worker.acquire("mw", lock="mw", owner="mw"), 2)
     # Wait until all information about the waits has arrived. Nothing else is in progress.
-    eventually(lambda: all(wait["behind"] for wait in health(worker, "d").value["waits"]), "all is known")
-    told = Metrics(worker, exporter, "cd")
+    eventually(
+        lambda: all(wait["behind"] for wait in health(worker, "d").value["waits"]),
+        "the waits' positions are known",
+    )
+    report = Metrics(worker, exporter, "cd")
     counts = {"acquisitions": (6, 1), "contended": (0, 0), "busy": (0, 1), "timeouts": (0, 2)}
     counts |= {"sessions": (1, 1), "reconnections": (0, 0)}
     for name, (mine, theirs) in counts.items():
-        assert (told(name, client="c"), told(name, client="d")) == (mine, theirs), name
-    assert set(told.all("losses").values()) == {0}
+        assert (report(name, client="c"), report(name, client="d")) == (mine, theirs), name
+    assert set(report.all("losses").values()) == {0}
     for client, proxy in zip("cd", proxies, strict=True):
         seen = proxy.snapshot().requests
         for kind, ops in {"create": ("create", "create2"), "delete": ("delete",)}.items():
-            assert told("requests", client=client, kind=kind) == sum(seen[op] for op in ops), kind
+            assert report("requests", client=client, kind=kind) == sum(seen[op] for op in ops), kind
         # The state "forked" does not exist in Node.
         for state in ("idle", "connecting", "connected", "suspended", "closed", "forked")[
             : 5 + (surface != "node")
         ]:
-            assert told("state", client=client, state=state) == (state == "connected")
-        assert told("responsive", client=client) == 1
+            assert report("state", client=client, state=state) == (state == "connected")
+        assert report("responsive", client=client) == 1
         half = (20 if client == "c" else 40) / 2
-        left = told.seconds("term_remaining", client)
+        left = report.seconds("term_remaining", client)
         # A heartbeat is sent when a third of the term has passed.
         assert half / 2 < left <= half
-    assert now_by_mode(told, "holders", path) == {
+    assert now_by_mode(report, "holders", path) == {
         ("c", "mutex", "/m"): 1,
         ("c", "read", "/r"): 1,
         ("c", "permit", "/s"): 2,
         ("d", "leadership", "/e"): 1,
     }
-    assert now_by_mode(told, "waiters", path) == {("d", "write", "/r"): 1, ("d", "mutex", "/m"): 1}
-    assert told.seconds("oldest_hold", "c") in told.age_of(began["r"])
-    assert told.seconds("oldest_hold", "d") in told.age_of(began["e"])
-    assert told.seconds("oldest_wait", "d") in told.age_of(began["w"])
-    assert told.seconds("oldest_wait", "c") == 0
+    assert now_by_mode(report, "waiters", path) == {("d", "write", "/r"): 1, ("d", "mutex", "/m"): 1}
+    assert report.seconds("oldest_hold", "c") in report.age_of(began["r"])
+    assert report.seconds("oldest_hold", "d") in report.age_of(began["e"])
+    assert report.seconds("oldest_wait", "d") in report.age_of(began["w"])
+    assert report.seconds("oldest_wait", "c") == 0
     if exporter == "prometheus":
-        assert told("hold_seconds_count", client="c") == 2
-        assert told("hold_seconds_sum", client="c") in spans[0] + spans[1]
-        assert told("hold_seconds_count", client="d") == 0
-        assert told("wait_seconds_count", client="c") == 6
+        assert report("hold_seconds_count", client="c") == 2
+        assert report("hold_seconds_sum", client="c") in spans[0] + spans[1]
+        assert report("hold_seconds_count", client="d") == 0
+        assert report("wait_seconds_count", client="c") == 6
         buckets = {
             float(dict(labels)["le"].replace("+Inf", "inf")): value
-            for labels, value in told.all("hold_seconds_bucket").items()
+            for labels, value in report.all("hold_seconds_bucket").items()
             if ("client", "c") in labels
         }
         bounds = sorted(buckets)
@@ -345,10 +351,10 @@ def test_s777_what_exporters_tell_of_two_clients(
         assert_counts(sorted(buckets.items()), spans)
 
 
-def now_by_mode(told: Metrics, name: str, path: str) -> dict[tuple[str, str, str], float]:
+def now_by_mode(report: Metrics, name: str, path: str) -> dict[tuple[str, str, str], float]:
     """Return the nonzero values of a gauge by client, mode and path."""
     found = {}
-    for labels, value in told.all(name).items():
+    for labels, value in report.all(name).items():
         by = dict(labels)
         if value:
             found[by["client"], by["mode"], by["path"].removeprefix(path)] = value
@@ -385,7 +391,9 @@ def test_s778_a_long_listing(
         sessions = {int(one["session"]) for one in found}
         assert sessions == {mine.sessions["c"], *(other.client.client_id[0] for other in others)}
         assert found[0]["token"] == held["token"]
-        eventually(lambda: health(mine).value["waits"][0]["position"] == LONG + 1, "its place is known")
+        eventually(
+            lambda: health(mine).value["waits"][0]["position"] == LONG + 1, "the waiter's position is known"
+        )
     # The contenders' nodes are deleted when their sessions expire.
     observer.wait_queue(path, 2, timeout=30)
     mine.release()
@@ -415,7 +423,7 @@ def test_s778_candidates(
     assert leader == found[0]
 
 
-def test_s779_who_blocks(
+def test_s779_blockers_in_the_error(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     """A timeout error has the numbers of the blocking contenders: two readers, or two holders of permits."""
@@ -432,7 +440,7 @@ def test_s779_who_blocks(
         error = late.fail_to_enter(1.0, lock=lock)
         assert error.code == "LOCK_TIMEOUT"
         seen = {blocker["node"]: blocker for blocker in error.blockers}
-        assert seen, "it names somebody"
+        assert seen, "the error names a contender"
         for place, node in enumerate(observer.queue(directory)[:2]):
             if (blocker := seen.get(f"{directory}/{node}")) is not None:
                 owner = observer.owner(f"{directory}/{node}")

@@ -71,7 +71,9 @@ def test_s844_the_client_of_a_lock(
         assert worker.call("client", lock="m", client="mine")["value"] == session
     else:
         worker.lock(path, hosts=server.hosts, **KINDS[kind])
-        assert worker.call("client", lock="m", client="mine")["value"] == "0", "it connects at the first use"
+        assert worker.call("client", lock="m", client="mine")["value"] == "0", (
+            "the client connects at the first use"
+        )
     line = worker.hold()
     assert worker.call("client", lock="m", client="mine")["value"] == line["session"]
     (hold,) = worker.call("health", client="mine")["value"]["holds"]

@@ -15,20 +15,20 @@ from harness.steps import Start, assert_within, line_up, user
 
 
 @pytest.fixture(scope="module")
-def fragile(new_server: NewServer) -> Iterator[Standalone]:
+def killable(new_server: NewServer) -> Iterator[Standalone]:
     """Provide a server that tests can kill."""
     with new_server(Settings(durable=True)) as standalone:
         yield standalone
 
 
-def test_s17_server_restart(surface: str, fragile: Standalone, path: str, start: Start) -> None:
-    holder, waiter = (user(start, surface, fragile.hosts, path) for _ in range(2))
+def test_s17_server_restart(surface: str, killable: Standalone, path: str, start: Start) -> None:
+    holder, waiter = (user(start, surface, killable.hosts, path) for _ in range(2))
     holder.hold()
-    with Observer(fragile.hosts) as observer:
+    with Observer(killable.hosts) as observer:
         (waiting,) = line_up(observer, path, [waiter])
         nodes = observer.queue(path)
-    fragile.restart()
-    with Observer(fragile.hosts) as observer:
+    killable.restart()
+    with Observer(killable.hosts) as observer:
         assert observer.queue(path) == nodes
         assert not waiting.done
         holder.release()

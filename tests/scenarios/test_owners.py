@@ -35,16 +35,16 @@ def test_s840_an_owner_inside_a_client(
     for name, owner in held.items():
         worker.lock(f"{path}/{name}", lock=name)
         worker.hold(name, owner=owner, lock=name)
-    told = {name: owner_of(observer, f"{path}/{name}") for name in held}
-    assert told["a"] == told["b"]
-    assert told["a"]["number"] != told["c"]["number"]
-    assert told["a"]["process"] == told["c"]["process"]
-    assert [told[name]["name"] for name in held] == list(held.values())
+    owners = {name: owner_of(observer, f"{path}/{name}") for name in held}
+    assert owners["a"] == owners["b"]
+    assert owners["a"]["number"] != owners["c"]["number"]
+    assert owners["a"]["process"] == owners["c"]["process"]
+    assert [owners[name]["name"] for name in held] == list(held.values())
     other = start(surface)
     other.connect(server.hosts)
     other.lock(f"{path}/d", lock="d")
     other.hold("d", owner="worker-1", lock="d")
-    assert owner_of(observer, f"{path}/d")["process"] != told["a"]["process"]
+    assert owner_of(observer, f"{path}/d")["process"] != owners["a"]["process"]
     other.lock(f"{path}/c", lock="c")
     error = other.fail_to_enter(0.2, "c", owner="worker-1", lock="c")
-    assert f"owner {told['c']['number']} (worker-2)" in error.message
+    assert f"owner {owners['c']['number']} (worker-2)" in error.message

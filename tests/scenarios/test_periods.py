@@ -75,7 +75,7 @@ def recorded(observer: Observer, path: str) -> tuple[dict[str, Any], int]:
     return json.loads(data), stat.version
 
 
-def test_s842_one_run_a_period(surface: str, server: Standalone, observer: Observer, path: str) -> None:
+def test_s842_one_run_per_period(surface: str, server: Standalone, observer: Observer, path: str) -> None:
     chance, first = random.Random(842), int(time.time() // HOUR)
     with schedulers(surface, server) as some:
         for number in range(PERIODS):
@@ -86,14 +86,16 @@ def test_s842_one_run_a_period(surface: str, server: Standalone, observer: Obser
             record, version = recorded(observer, path)
             assert (record["per"], record["n"]) == (HOUR * 1000, first + number)
             assert [record["by"]["pid"]] == list(ran)
-            assert version == number, "one record a period"
+            assert version == number, "one record per period"
         holds = [hold for scheduler in some for hold in scheduler.worker.holds()]
         assert_clean(holds, at_least=PERIODS)
         assert len(holds) == PERIODS
     observer.assert_free(path)
 
 
-def test_s842_a_clock_that_goes_back(surface: str, server: Standalone, observer: Observer, path: str) -> None:
+def test_s842_a_clock_that_is_set_back(
+    surface: str, server: Standalone, observer: Observer, path: str
+) -> None:
     chance, first = random.Random(843), int(time.time() // HOUR)
     with schedulers(surface, server) as some:
         behind, *others = some

@@ -10,7 +10,7 @@ from harness.observer import Observer
 from harness.permits import all_free, counting, leases_of, turns_of
 from harness.proxy import Proxy
 from harness.server import Standalone
-from harness.steps import Start, nothing_watched, spelled
+from harness.steps import Start, argument_name, nothing_watched
 
 
 def test_s95_bad_numbers(surface: str, proxy: Proxy, path: str, start: Start) -> None:
@@ -20,7 +20,7 @@ def test_s95_bad_numbers(surface: str, proxy: Proxy, path: str, start: Start) ->
         (argument,) = wrong
         error = worker.send("lock", lock="x", client="c", path=path, kind="semaphore", **wrong).error()
         assert error.code == "BAD_ARGUMENT"
-        assert spelled(surface, argument) in error.message
+        assert argument_name(surface, argument) in error.message
     for count in (0, 4):
         error = worker.acquire(count=count).error()
         assert error.code == "BAD_ARGUMENT"
@@ -190,7 +190,7 @@ def test_s99_no_number_to_read(
     for asked in (worker.acquire(), worker.send("try", lock="m", lease="t", owner="b")):
         error = asked.error()
         assert error.code == "BAD_ARGUMENT"
-        assert spelled(surface, "shared_count") in error.message
+        assert argument_name(surface, "shared_count") in error.message
         assert count in error.message
     # The attempt created no nodes.
     assert not observer.exists(path)

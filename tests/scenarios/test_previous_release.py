@@ -14,7 +14,7 @@ from harness.surfaces import PREVIOUS
 from harness.worker import Line, Worker
 
 # The fields of a contender in the data of its node.
-TOLD = ("host", "pid", "language", "label", "since")
+FIELDS = ("host", "pid", "language", "label", "since")
 OURS, THEIRS = (True, False), (False, True)
 
 
@@ -44,8 +44,8 @@ def test_s684_one_queue_of_two_releases(
         assert [one["node"] for one in found] == [f"{path}/{name}" for name in queue]
         assert [one["pid"] for one in found] == [worker.pid for worker in workers]
         assert [one["label"] for one in found] == [f"of {worker.name}" for worker in workers]
-        assert [[one[name] for name in TOLD] for one in found] == [
-            [one[name] for name in TOLD] for one in seen[0]
+        assert [[one[name] for name in FIELDS] for one in found] == [
+            [one[name] for name in FIELDS] for one in seen[0]
         ]
     # In each direction, one release asks the other to give up the lock, and the holder is notified.
     for asked, asker, lease, place in ((holder, others[0], "l", 0), (others[0], others[1], "l", 1)):

@@ -16,7 +16,7 @@ SESSION_TIMEOUT = 4.0
 # Two session timeouts of heartbeats. After each heartbeat, the client reads the nodes that it did not reach.
 BEATS = 12
 # All rights except the right to read.
-BLINDFOLDED = "world:anyone:cdwa"
+ALL_BUT_READ = "world:anyone:cdwa"
 LOCKS = [f"l{number}" for number in range(3)]
 
 
@@ -29,7 +29,7 @@ def test_s680_nodes_that_may_not_be_read(
     surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     worker = start(surface)
-    worker.connect(proxy.hosts, session_timeout=SESSION_TIMEOUT, acl=BLINDFOLDED)
+    worker.connect(proxy.hosts, session_timeout=SESSION_TIMEOUT, acl=ALL_BUT_READ)
     nodes = {}
     for lease in LOCKS:
         # The directories belong to another client, so every client can list them.

@@ -60,7 +60,7 @@ def alone() -> Iterator[Server]:
 
 
 @pytest.fixture
-def door(read_only: Server) -> Iterator[Proxy]:
+def read_only_proxy(read_only: Server) -> Iterator[Proxy]:
     """Provide a proxy in front of the read-only server."""
     with Proxy(read_only.hosts) as made:
         yield made
@@ -70,7 +70,7 @@ def test_s236_a_read_only_server(
     surface: str,
     server: Standalone,
     proxy: Proxy,
-    door: Proxy,
+    read_only_proxy: Proxy,
     observer: Observer,
     path: str,
     start: Start,
@@ -79,7 +79,9 @@ def test_s236_a_read_only_server(
         observer.create(f"{path}/{lock}")
     worker = start(surface)
     worker.connect(
-        f"{proxy.hosts},{door.hosts}", session_timeout=SESSION_TIMEOUT, connect_timeout=CONNECT_TIMEOUT
+        f"{proxy.hosts},{read_only_proxy.hosts}",
+        session_timeout=SESSION_TIMEOUT,
+        connect_timeout=CONNECT_TIMEOUT,
     )
     for lock in ("held", "awaited", "free", "other"):
         worker.lock(f"{path}/{lock}", lock=lock)
@@ -88,7 +90,7 @@ def test_s236_a_read_only_server(
     worker.hold(lock="held")
     waiting = worker.acquire("w", lock="awaited", owner="b")
     observer.wait_queue(f"{path}/awaited", 2)
-    door.reset()
+    read_only_proxy.reset()
     # Only the read-only server can be reached now. It does not have the locks.
     proxy.refuse()
     watch_losses(worker, ["l"])
@@ -99,8 +101,10 @@ def test_s236_a_read_only_server(
     asked.expect("timeout")
     peer.release()
     assert not waiting.done
-    assert door.snapshot().arrivals, "the client asked there"
-    connecting = worker.send("connect", client="alone", hosts=door.hosts, connect_timeout=CONNECT_TIMEOUT)
+    assert read_only_proxy.snapshot().arrivals, "the client connected to the read-only server"
+    connecting = worker.send(
+        "connect", client="alone", hosts=read_only_proxy.hosts, connect_timeout=CONNECT_TIMEOUT
+    )
     refused = connecting.error()
     assert refused.code == "CONNECTION_FAILED"
     assert_within(refused, connecting.sent, CONNECT_TIMEOUT)
@@ -113,14 +117,16 @@ def test_s236_a_read_only_server(
     assert_clean(worker.holds() + peer.holds(), at_least=3)
 
 
-def test_s304_a_read_only_server_is_called_that(surface: str, read_only: Server, start: Start) -> None:
+def test_s304_a_read_only_server_is_named_in_the_error(surface: str, read_only: Server, start: Start) -> None:
     asked = start(surface).send("connect", client="c", hosts=read_only.hosts, connect_timeout=DIAGNOSIS)
     error = asked.error()
     assert error.servers == [[read_only.hosts, "read-only"]]
     assert f"{read_only.hosts} can only be read: it has lost its quorum" in error.message
 
 
-def test_s304_a_server_without_a_quorum_is_called_that(surface: str, alone: Server, start: Start) -> None:
+def test_s304_a_server_without_a_quorum_is_named_in_the_error(
+    surface: str, alone: Server, start: Start
+) -> None:
     asked = start(surface).send("connect", client="c", hosts=alone.hosts, connect_timeout=DIAGNOSIS)
     error = asked.error()
     assert error.servers == [[alone.hosts, "not serving"]]

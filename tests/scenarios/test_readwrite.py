@@ -77,7 +77,7 @@ def test_s58_a_late_reader_waits(
     observer.assert_free(path)
 
 
-def test_s59_whom_a_writers_release_wakes(
+def test_s59_contenders_that_a_writers_release_wakes(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     first, second = (readwriter(start, surface, server.hosts, path) for _ in range(2))

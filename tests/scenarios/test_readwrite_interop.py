@@ -40,7 +40,9 @@ def in_turn(
         for at in together:
             assert waiting[at].expect("acquired")["node"].endswith(nodes[at])
         place += len(together)
-        assert not any(later.done for later in waiting[place:]), f"behind {key}"
+        assert not any(later.done for later in waiting[place:]), (
+            f"a contender behind {key} was granted the lock"
+        )
         # Release the last of the run first. The next contender fails here if it watches only that one's node.
         for at in reversed(together):
             assert not any(later.done for later in waiting[place:])
@@ -73,7 +75,7 @@ def test_s74_kazoos_readers_and_writers(
     in_turn(contenders, server, observer, path, start)
 
 
-def downgraded_in_their_face(
+def downgrade_while_others_wait(
     downgrader: Worker, others: Worker, rounds: int, observer: Observer, path: str
 ) -> None:
     """Let one worker downgrade round after round, each time with the other's writer queued behind it."""
@@ -110,7 +112,7 @@ def test_s75_curator_downgrades(
 ) -> None:
     observer.create(path)
     ours, theirs = (readwriter(start, name, server.hosts, path) for name in (surface, "curator"))
-    downgraded_in_their_face(theirs, ours, rounds, observer, path)
+    downgrade_while_others_wait(theirs, ours, rounds, observer, path)
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
@@ -119,7 +121,7 @@ def test_s76_we_downgrade(
 ) -> None:
     observer.create(path)
     ours, theirs = (readwriter(start, name, server.hosts, path) for name in (surface, "curator"))
-    downgraded_in_their_face(ours, theirs, rounds, observer, path)
+    downgrade_while_others_wait(ours, theirs, rounds, observer, path)
 
 
 @pytest.mark.parametrize("peer", ["curator", "kazoo"])
@@ -145,6 +147,6 @@ def test_s77_a_downgrade_keeps_peers_out(
     writer.release()
     last.expect("acquired")
     late.release()
-    everybody = (owner, reader, writer, late)
-    assert_clean([hold for worker in everybody for hold in worker.holds()], at_least=5)
+    all_workers = (owner, reader, writer, late)
+    assert_clean([hold for worker in all_workers for hold in worker.holds()], at_least=5)
     observer.assert_free(path)

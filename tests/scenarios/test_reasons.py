@@ -90,11 +90,11 @@ def test_s671_s673_no_server(surface: str, path: str, start: Start, kind: str) -
     assert tried.servers == [["127.0.0.1:1", "refused"]]
 
 
-def test_s672_answers_that_show_nobody(surface: str, proxy: Proxy, path: str, start: Start) -> None:
+def test_s672_replies_without_a_contender_ahead(surface: str, proxy: Proxy, path: str, start: Start) -> None:
     worker = user(start, surface, proxy.hosts, path)
     trap = proxy.black_hole_behind("create2")
     error = worker.fail_to_enter(TIMEOUT)
-    assert trap.sprung
+    assert trap.triggered
     proxy.heal()
     assert (error.code, error.reason) == ("LOCK_TIMEOUT", "unknown")
 

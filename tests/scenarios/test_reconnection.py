@@ -22,7 +22,7 @@ LEFT = 4.5
 
 
 @pytest.fixture
-def doors(ensemble: Ensemble) -> Iterator[list[Proxy]]:
+def server_proxies(ensemble: Ensemble) -> Iterator[list[Proxy]]:
     """Provide a proxy in front of each server of the shared ensemble."""
     with ExitStack() as stack:
         yield [stack.enter_context(Proxy(server.hosts)) for server in ensemble.servers]
@@ -38,23 +38,25 @@ def state(worker: Worker) -> str:
     return str(worker.call("state", lease="l")["value"])
 
 
-@pytest.mark.parametrize("way", ["refuse", "turn_away"])
+@pytest.mark.parametrize("way", ["refuse", "accept_and_close"])
 def test_s620_an_outage_within_the_term(
-    surface: str, way: str, ensemble: Ensemble, doors: list[Proxy], path: str, start: Start
+    surface: str, way: str, ensemble: Ensemble, server_proxies: list[Proxy], path: str, start: Start
 ) -> None:
-    holder = user(start, surface, ",".join(door.hosts for door in doors), path, session_timeout=TIMEOUT)
+    holder = user(
+        start, surface, ",".join(door.hosts for door in server_proxies), path, session_timeout=TIMEOUT
+    )
     other = user(start, surface, ensemble.hosts, path)
     held = holder.hold()
     waiting = other.acquire()
     with Observer(ensemble.hosts) as observer:
         queue = observer.wait_queue(path, 2)
         eventually(lambda: remaining(holder) > BEFORE, "a heartbeat is answered")
-        for door in doors:
+        for door in server_proxies:
             getattr(door, way)()
         eventually(lambda: state(holder) == "suspended", "the holder is without a server")
         eventually(lambda: remaining(holder) < LEFT, "the outage lasts")
         # Any one server is enough.
-        doors[-1].accept()
+        server_proxies[-1].accept()
         eventually(lambda: state(holder) != "suspended", "the holder is connected, or its lease is lost")
         assert holder.check().expect("value")["value"] == "held"
         assert observer.queue(path) == queue
@@ -66,32 +68,34 @@ def test_s620_an_outage_within_the_term(
 
 
 def test_s621_what_the_log_says_during_an_outage(
-    surface: str, doors: list[Proxy], path: str, start: Start
+    surface: str, server_proxies: list[Proxy], path: str, start: Start
 ) -> None:
-    holder = user(start, surface, ",".join(door.hosts for door in doors), path, session_timeout=TIMEOUT)
+    holder = user(
+        start, surface, ",".join(door.hosts for door in server_proxies), path, session_timeout=TIMEOUT
+    )
     holder.call("log")
     holder.hold()
     words = ["connection lost", "no server can be used", "connected again"]
 
-    def told() -> list[tuple[str, str]]:
+    def log_events() -> list[tuple[str, str]]:
         logs = [line for line in holder.lines() if line["event"] == "log"]
         return [(word, str(line["fields"])) for line in logs for word in words if word in line["text"]]
 
     # The server of the current connection refuses last, so that the client loses its connection only once.
     session = holder.sessions["c"]
-    for door in sorted(doors, key=lambda door: door.carries(session)):
+    for door in sorted(server_proxies, key=lambda door: door.carries(session)):
         door.refuse()
-    eventually(lambda: len(told()) >= 2, "the log says that no server can be used")
+    eventually(lambda: len(log_events()) >= 2, "the log says that no server can be used")
     # This is long before the lease is lost.
     assert state(holder) == "suspended"
     eventually(lambda: remaining(holder) < LEFT, "the outage lasts")
-    doors[0].accept()
-    eventually(lambda: told()[-1][0] == words[-1], "the log says that the client is connected")
-    assert list(dict.fromkeys(word for word, _ in told())) == words
+    server_proxies[0].accept()
+    eventually(lambda: log_events()[-1][0] == words[-1], "the log says that the client is connected")
+    assert list(dict.fromkeys(word for word, _ in log_events())) == words
     # The message is repeated only for a new cause, such as a refused connection after one that was cut.
-    causes = [fields for word, fields in told() if word == words[1]]
+    causes = [fields for word, fields in log_events() if word == words[1]]
     assert len(set(causes)) == len(causes)
     assert "refused" in causes[-1]
-    assert all(str(door.port) in causes[-1] for door in doors)
+    assert all(str(door.port) in causes[-1] for door in server_proxies)
     assert state(holder) in {"suspended", "held"}
     holder.release()

@@ -22,7 +22,7 @@ def operator(start: Start, surface: str, hosts: str) -> Worker:
     return worker
 
 
-def test_s140_we_ask_and_are_heard(
+def test_s140_a_revocation_request_is_delivered(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     holder, other = (user(start, surface, server.hosts, path) for _ in range(2))
@@ -45,7 +45,7 @@ def test_s140_we_ask_and_are_heard(
     assert_clean(holder.holds() + other.holds(), at_least=3)
 
 
-def test_s141_asked_before_anybody_listens(
+def test_s141_a_request_before_a_listener_exists(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     holder, waiter = (user(start, surface, server.hosts, path) for _ in range(2))
@@ -65,7 +65,7 @@ def test_s141_asked_before_anybody_listens(
     observer.assert_free(path)
 
 
-def test_s142_every_lease_hears(
+def test_s142_every_lease_is_notified(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     holder = user(start, surface, server.hosts, path)
@@ -89,7 +89,7 @@ def test_s142_every_lease_hears(
     observer.assert_free(path)
 
 
-def test_s143_heard_over_a_reconnection(
+def test_s143_a_request_during_an_outage_is_delivered(
     surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     holder = user(start, surface, proxy.hosts, path)
@@ -160,7 +160,7 @@ def test_s292_broken_unnoticed(
 
 
 @pytest.mark.parametrize("verb", ["revoke", "break"])
-def test_s146_whom_nobody_can_ask(
+def test_s146_no_contender_to_ask(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start, verb: str
 ) -> None:
     worker = operator(start, surface, server.hosts)

@@ -22,12 +22,12 @@ EVERYONE = [make_acl("world", "anyone", all=True)]
 LISTED = [*OURS, make_acl("world", "anyone", read=True)]
 RULES = f"digest:{OURS[0].id.id}:cdrwa,world:anyone:r"
 ALL = 31
-BESIDE = make_acl("world", "anyone", create=True, read=True)
+CREATE_AND_READ = make_acl("world", "anyone", create=True, read=True)
 
 # For each name: the options, the ACL of a lock's nodes and directories, and the ACL of their parents.
 LISTS: dict[str, tuple[dict[str, Any], list[ACL], list[ACL]]] = {
     "nothing": ({}, EVERYONE, EVERYONE),
-    "creator": ({"acl": "creator"}, OURS, [*OURS, BESIDE]),
+    "creator": ({"acl": "creator"}, OURS, [*OURS, CREATE_AND_READ]),
     "creator and rules": ({"acl": "creator", "parent_acl": RULES}, OURS, LISTED),
     "rules and creator": ({"acl": RULES, "parent_acl": "creator"}, LISTED, OURS),
     "rules and open": ({"acl": RULES, "parent_acl": "open"}, LISTED, EVERYONE),
@@ -44,7 +44,7 @@ def admin(server: Standalone) -> Iterator[Observer]:
 
 
 @pytest.mark.parametrize("given", LISTS)
-def test_s770_the_lists_of_all_that_is_created(
+def test_s770_acls_of_all_created_nodes(
     surface: str, given: str, server: Standalone, admin: Observer, path: str, start: Start
 ) -> None:
     options, own, above = LISTS[given]
@@ -79,7 +79,7 @@ IDENTITIES: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("given", IDENTITIES)
-def test_s771_the_creator_of_all_that_is_created(
+def test_s771_the_creator_of_all_created_nodes(
     surface: str, given: str, secured: Secured, path: str, start: Start
 ) -> None:
     """`creator` stands for all identities of the client, and is the same for each node and directory."""
@@ -97,7 +97,7 @@ def test_s771_the_creator_of_all_that_is_created(
             for node in nodes(admin, top):
                 acls = access(admin, node)
                 if node in above:
-                    assert acls.pop() == BESIDE, (kind, node)
+                    assert acls.pop() == CREATE_AND_READ, (kind, node)
                 assert sorted(acl.id.scheme for acl in acls) == schemes, (kind, node)
                 assert {acl.perms for acl in acls} == {ALL}, (kind, node)
                 ids = {acl.id.scheme: acl.id.id for acl in acls if acl.id != THEIRS.id}

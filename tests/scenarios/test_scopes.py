@@ -30,7 +30,7 @@ def ends_in_time(leaving: Pending) -> Line:
     return line
 
 
-def test_s270_a_scope_is_left_while_the_server_is_silent(
+def test_s270_a_scope_ends_while_the_server_is_silent(
     surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     worker = user(start, surface, proxy.hosts, path, session_timeout=T)
@@ -47,7 +47,7 @@ def test_s270_a_scope_is_left_while_the_server_is_silent(
     worker.release("again")
 
 
-def test_s640_a_scope_ends_only_itself(
+def test_s640_leaving_a_scope_releases_only_its_own_lock(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     worker = start(surface)
@@ -66,7 +66,7 @@ def test_s640_a_scope_ends_only_itself(
         assert sorted(observer.queue(leases)) == sorted(nodes.values())
 
 
-def test_s271_a_multilock_s_scope_is_left_while_the_server_is_silent(
+def test_s271_a_multi_locks_scope_ends_while_the_server_is_silent(
     surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     worker = user(start, surface, proxy.hosts, f"{path}/0", session_timeout=T)
@@ -83,7 +83,7 @@ def test_s271_a_multilock_s_scope_is_left_while_the_server_is_silent(
         observer.wait_queue(f"{path}/{number}", 0)
 
 
-def test_s272_a_release_waits_no_longer_than_its_time_out(
+def test_s272_a_release_waits_at_most_its_timeout(
     surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     worker = user(start, surface, proxy.hosts, path, session_timeout=T)
@@ -101,7 +101,7 @@ def test_s272_a_release_waits_no_longer_than_its_time_out(
 
 
 @pytest.mark.parametrize("option", [{"timeout": -5}, {"wait": False, "timeout": 1}])
-def test_s273_a_release_refuses_a_bad_time_out(
+def test_s273_a_release_refuses_a_bad_timeout(
     surface: str, option: Line, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     worker = user(start, surface, server.hosts, path)
@@ -126,7 +126,7 @@ def test_s274_a_scope_tells_that_its_lock_was_broken(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     holder, other = (user(start, surface, server.hosts, path) for _ in range(2))
-    told = 0
+    output = 0
     for turn in range(BREAKS):
         holder.enter()
         (waiting,) = line_up(observer, path, [other])
@@ -134,12 +134,12 @@ def test_s274_a_scope_tells_that_its_lock_was_broken(
         time.sleep(0.2 * turn / BREAKS)
         observer.delete(f"{path}/{node}")
         waiting.expect("acquired")
-        told += holder.leave().error().code == "LOCK_LOST"
+        output += holder.leave().error().code == "LOCK_LOST"
         other.release()
-    assert told == BREAKS
+    assert output == BREAKS
     for turn in range(BREAKS):
-        told += breaks(observer, path, holder, 0.2 * turn / BREAKS).error().code == "LOCK_LOST"
-    assert told == 2 * BREAKS
+        output += breaks(observer, path, holder, 0.2 * turn / BREAKS).error().code == "LOCK_LOST"
+    assert output == 2 * BREAKS
     assert holder.call("stats", client="c")["value"]["losses"] == 2 * BREAKS
     assert other.call("stats", client="c")["value"]["losses"] == 0
     observer.assert_free(path)
@@ -173,7 +173,7 @@ def test_s275_a_release_of_a_broken_lock_returns(
     assert not worker.lost, "on_lost is silent after a release"
 
 
-def test_s276_a_lost_reply_to_the_delete_is_no_broken_lock(
+def test_s276_a_lost_reply_to_the_delete_is_not_a_broken_lock(
     surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     observer.create(path)
@@ -186,7 +186,7 @@ def test_s276_a_lost_reply_to_the_delete_is_no_broken_lock(
     observer.assert_free(path)
 
 
-def test_s277_the_loss_of_a_lock_is_no_news_for_a_released_level(
+def test_s277_a_loss_is_not_reported_for_a_released_level(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     worker = user(start, surface, server.hosts, path)

@@ -31,25 +31,27 @@ def secured() -> Iterator[Secured]:
 
 
 @pytest.fixture
-def bystander(secured: Secured) -> Iterator[Observer]:
+def plain_observer(secured: Secured) -> Iterator[Observer]:
     """Provide an observer on the server's plain port."""
     with Observer(secured.server.hosts) as made:
         yield made
 
 
-def test_s130_encrypted(surface: str, secured: Secured, bystander: Observer, path: str, start: Start) -> None:
+def test_s130_encrypted(
+    surface: str, secured: Secured, plain_observer: Observer, path: str, start: Start
+) -> None:
     encrypted, plain = start(surface), start(surface)
     encrypted.connect(secured.hosts, tls=secured.tls)
     plain.connect(secured.server.hosts)
     for worker in (encrypted, plain):
         worker.lock(path)
     encrypted.hold()
-    (waiting,) = line_up(bystander, path, [plain])
+    (waiting,) = line_up(plain_observer, path, [plain])
     encrypted.release()
     waiting.expect("acquired")
     plain.release()
     assert_clean(encrypted.holds() + plain.holds(), at_least=2)
-    bystander.assert_free(path)
+    plain_observer.assert_free(path)
 
 
 def variables(files: dict[str, str]) -> dict[str, str]:
@@ -58,19 +60,19 @@ def variables(files: dict[str, str]) -> dict[str, str]:
 
 
 def test_s845_encrypted_by_the_environment(
-    surface: str, secured: Secured, bystander: Observer, path: str
+    surface: str, secured: Secured, plain_observer: Observer, path: str
 ) -> None:
     with Worker(surface, env=variables(secured.tls)) as worker:
         # The port accepts only encrypted connections from clients with a trusted certificate.
         session = worker.connect(secured.hosts, environment=True)
         worker.lock(path)
         assert int(worker.hold()["session"]) == session
-        assert [bystander.owner(f"{path}/{node}") for node in bystander.queue(path)] == [session]
+        assert [plain_observer.owner(f"{path}/{node}") for node in plain_observer.queue(path)] == [session]
         # The client of a lock created with a hosts string also reads the environment.
         worker.lock(f"{path}-b", lock="on hosts", hosts=secured.hosts, options={"environment": True})
         line = worker.hold("b", lock="on hosts", owner="b")
         assert int(line["session"]) != session
-        assert bystander.owner(line["node"]) == int(line["session"])
+        assert plain_observer.owner(line["node"]) == int(line["session"])
         # Explicit arguments override the environment.
         asked = {"hosts": secured.hosts, "environment": True, "connect_timeout": PATIENCE}
         error = worker.send("connect", client="d", tls=secured.stranger, **asked).error()
@@ -82,7 +84,7 @@ def test_s845_encrypted_by_the_environment(
 
 @pytest.mark.parametrize("left_out", ["key", "cert and key", "all"])
 def test_s845_without_one_of_the_variables(
-    surface: str, secured: Secured, left_out: str, bystander: Observer
+    surface: str, secured: Secured, left_out: str, plain_observer: Observer
 ) -> None:
     given = {
         "key": {name: secured.tls[name] for name in ("ca", "cert")},
@@ -139,7 +141,7 @@ def test_s133_a_server_that_we_do_not_trust(surface: str, secured: Secured, star
 
 
 @pytest.mark.parametrize("name", ["ca", "cert"])
-def test_s134_what_is_no_certificate(
+def test_s134_an_invalid_certificate_file(
     surface: str, secured: Secured, tmp_path: Path, start: Start, name: str
 ) -> None:
     bad = tmp_path / "bad.pem"
@@ -151,14 +153,16 @@ def test_s134_what_is_no_certificate(
     assert name in str(error)
 
 
-def test_s135_logged_in(surface: str, secured: Secured, bystander: Observer, path: str, start: Start) -> None:
+def test_s135_logged_in(
+    surface: str, secured: Secured, plain_observer: Observer, path: str, start: Start
+) -> None:
     worker = start(surface)
     worker.connect(secured.server.hosts, sasl=LOGIN, acl="creator")
     worker.lock(path)
     worker.hold()
     # Only the user can access the user's nodes.
     with pytest.raises(NoAuthError):
-        bystander.queue(path)
+        plain_observer.queue(path)
     # Test this while the lock is held: later the parent is removed, and any client can create it again.
     stranger = start(surface)
     stranger.connect(secured.server.hosts)
@@ -174,9 +178,9 @@ def test_s135_logged_in(surface: str, secured: Secured, bystander: Observer, pat
 
 @pytest.mark.parametrize("scheme", ["sasl", "digest"])
 def test_s293_rules_for_a_login(
-    surface: str, scheme: str, secured: Secured, bystander: Observer, path: str, start: Start
+    surface: str, scheme: str, secured: Secured, plain_observer: Observer, path: str, start: Start
 ) -> None:
-    bystander.create(path)
+    plain_observer.create(path)
     worker = start(surface)
     identity = USER if scheme == "sasl" else make_digest_acl(USER, PASSWORD, all=True).id.id
     rules = f"{scheme}:{identity}:cdrwa,world:anyone:r"
@@ -184,7 +188,7 @@ def test_s293_rules_for_a_login(
     worker.lock(f"{path}/lock")
     if scheme == "sasl":
         worker.hold()
-        assert len(bystander.queue(f"{path}/lock")) == 1
+        assert len(plain_observer.queue(f"{path}/lock")) == 1
         worker.release()
     else:
         # A login counts for its own scheme only: another scheme refuses it, even with the same password.
@@ -217,7 +221,9 @@ def test_s253_certificates_are_replaced(surface: str, path: str, start: Start) -
         worker.lock(path)
         worker.hold()
         own.renew()
-        eventually(lambda: worker.call("state", lease="l")["value"] == "held", "it is connected again", 15)
+        eventually(
+            lambda: worker.call("state", lease="l")["value"] == "held", "the client is connected again", 15
+        )
         assert worker.sessions["c"] == session
         worker.release()
         # The session is the same. A client that lost it would also hold the lock again, but in a new session.
@@ -270,7 +276,7 @@ def test_s302_why_no_server_was_trusted(surface: str, tmp_path: Path, start: Sta
         error = start(surface).send("connect", client="c", tls=tls, **asked).error()
     assert error.code == "CONNECTION_FAILED"
     # "… within 8s: one server did this; another did that; check …"
-    told = dict(part.split(" ", 1) for part in str(error).partition("s: ")[2].split("; ")[:-1])
-    assert told.keys() == reasons.keys()
+    reported = dict(part.split(" ", 1) for part in str(error).partition("s: ")[2].split("; ")[:-1])
+    assert reported.keys() == reasons.keys()
     for server, why in reasons.items():
-        assert why in told[server]
+        assert why in reported[server]

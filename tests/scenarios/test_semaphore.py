@@ -70,7 +70,7 @@ def test_s87_many_at_once(
     waiting = [other.acquire(f"w{number}", owner=f"o{number}") for number in range(3)]
     for number in (1, 2, 0):
         worker.release(f"l/{number}", owner="anybody")
-        eventually(lambda: any(pending.done for pending in waiting), "one of them is granted")
+        eventually(lambda: any(pending.done for pending in waiting), "one waiter is granted")
         (granted,) = [pending for pending in waiting if pending.done]
         granted.expect("acquired")
         waiting.remove(granted)
@@ -91,7 +91,7 @@ def test_s88_no_hold_and_wait(
         # Release each contender as soon as it has both permits. If each had one, both would wait forever.
         left = list(zip(workers, asked, strict=True))
         while left:
-            eventually(lambda: any(pending.done for _, pending in left), "one of them has both")  # noqa: B023
+            eventually(lambda: any(pending.done for _, pending in left), "one worker holds both")  # noqa: B023
             for worker, pending in [one for one in left if one[1].done]:
                 pending.expect("acquired")
                 worker.release(f"l{turn}")

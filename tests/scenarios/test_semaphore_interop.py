@@ -48,7 +48,7 @@ def test_s116_curators_permits(
     observer.wait_queue(leases_of(path), 0, timeout=3)
 
 
-def test_s117_permits_of_everybody(
+def test_s117_permits_of_zklock_and_curator(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     names = [surface, surface, "curator", "curator"]

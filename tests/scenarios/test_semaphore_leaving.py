@@ -118,12 +118,16 @@ def test_s94_a_waiters_node_is_deleted(
     waiting = waiter.acquire("w", count=2)
     mine = observer.wait_queue(leases_of(path), 3)[1:]
     observer.delete(f"{leases_of(path)}/{mine[0]}")
-    observer.wait(leases_of(path), lambda nodes: len(nodes) == 3 and mine[0] not in nodes, "node anew")
+    observer.wait(
+        leases_of(path), lambda nodes: len(nodes) == 3 and mine[0] not in nodes, "queue with a new node"
+    )
     # Without its turn, the waiter deletes its permit nodes and queues again behind the rival.
     competing = rival.acquire("r", count=2)
     (turn, behind) = observer.wait_queue(turns_of(path), 2)
     observer.delete(f"{turns_of(path)}/{turn}")
-    observer.wait(turns_of(path), lambda nodes: nodes[:1] == [behind] and len(nodes) == 2, "turn anew")
+    observer.wait(
+        turns_of(path), lambda nodes: nodes[:1] == [behind] and len(nodes) == 2, "queue with a new turn"
+    )
     observer.wait_queue(leases_of(path), 3)
     holder.release()
     competing.expect("acquired")

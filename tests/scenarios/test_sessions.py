@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from harness.history import assert_clean
-from harness.kinds import all_empty, ask_all, make_locks, occupy, vacate
+from harness.kinds import acquire_all, all_empty, make_locks, occupy, release_all
 from harness.observer import Observer
 from harness.proxy import Proxy
 from harness.server import Ensemble, Standalone
@@ -23,7 +23,7 @@ CLOSE_LIMIT = 2.0
 AT_ONCE = 1.0
 
 
-class Doors:
+class ServerProxies:
     """A proxy in front of each server of an ensemble. A client moves on to the next one if one is closed."""
 
     def __init__(self, proxies: list[Proxy]) -> None:
@@ -48,10 +48,10 @@ class Doors:
 
 
 @pytest.fixture
-def doors(ensemble: Ensemble) -> Iterator[Doors]:
+def server_proxies(ensemble: Ensemble) -> Iterator[ServerProxies]:
     """Provide a proxy in front of each server of the shared ensemble."""
     with ExitStack() as stack:
-        yield Doors([stack.enter_context(Proxy(server.hosts)) for server in ensemble.servers])
+        yield ServerProxies([stack.enter_context(Proxy(server.hosts)) for server in ensemble.servers])
 
 
 def state(worker: Worker, lease: str = "l") -> str:
@@ -60,10 +60,10 @@ def state(worker: Worker, lease: str = "l") -> str:
 
 
 def test_s212_a_session_moves(
-    surface: str, ensemble: Ensemble, doors: Doors, path: str, start: Start
+    surface: str, ensemble: Ensemble, server_proxies: ServerProxies, path: str, start: Start
 ) -> None:
     other = user(start, surface, ensemble.hosts, f"{path}/awaited")
-    mover = user(start, surface, doors.hosts, f"{path}/held")
+    mover = user(start, surface, server_proxies.hosts, f"{path}/held")
     mover.lock(f"{path}/awaited", lock="awaited")
     session = mover.sessions["c"]
     with Observer(ensemble.hosts) as observer:
@@ -74,9 +74,9 @@ def test_s212_a_session_moves(
         behind = other.acquire("last", owner="b")
         queue = observer.wait_queue(f"{path}/awaited", 3)
         for _ in range(ROUNDS):
-            closed = doors.of(session)
+            closed = server_proxies.of(session)
             closed.refuse()
-            doors.await_move(session, closed)
+            server_proxies.await_move(session, closed)
             closed.accept()
             eventually(lambda: state(mover) == "held", "the lease is held on the new server")
         assert observer.queue(f"{path}/held") == [held["node"].rsplit("/", 1)[-1]]
@@ -97,14 +97,14 @@ def test_s212_a_session_moves(
 
 
 def test_s213_late_requests_of_a_session_that_moved(
-    surface: str, ensemble: Ensemble, doors: Doors, path: str, start: Start
+    surface: str, ensemble: Ensemble, server_proxies: ServerProxies, path: str, start: Start
 ) -> None:
-    mover = user(start, surface, doors.hosts, path, session_timeout=4)
+    mover = user(start, surface, server_proxies.hosts, path, session_timeout=4)
     other = user(start, surface, ensemble.hosts, path)
     session = mover.sessions["c"]
     with Observer(ensemble.hosts) as observer:
         observer.create(path)
-        old = doors.of(session)
+        old = server_proxies.of(session)
         old.reset()
         old.black_hole()
         # The client must not reconnect there, or its late request would move the session back.
@@ -112,7 +112,7 @@ def test_s213_late_requests_of_a_session_that_moved(
         asked = mover.acquire()
         eventually(lambda: old.snapshot().requests["create2"] > 0, "the create is on its way")
         # The server is silent, so the client closes the connection and finds another server.
-        doors.await_move(session, old)
+        server_proxies.await_move(session, old)
         granted = asked.expect("acquired")
         # The observer's server might lag a little.
         assert [granted["node"]] == [f"{path}/{node}" for node in observer.wait_queue(path, 1)]
@@ -121,7 +121,7 @@ def test_s213_late_requests_of_a_session_that_moved(
         observer.wait_queue(path, 0)
         # The create now arrives at a server that the session has left.
         old.heal()
-        eventually(lambda: not old.connections, "the server has read it, and hung up")
+        eventually(lambda: not old.connections, "the server has read the create and closed the connection")
         with Observer(old.upstream_hosts) as late:
             # The `sync` queues behind that create, so all earlier requests to this server are decided.
             late.client.sync(path)
@@ -164,7 +164,7 @@ def test_s239_silently_another_session(
     assert_clean(worker.holds() + other.holds(), at_least=4)
 
 
-def crowd(start: Start, surface: str, hosts: str, path: str) -> tuple[Worker, list[Pending]]:
+def client_with_waiters(start: Start, surface: str, hosts: str, path: str) -> tuple[Worker, list[Pending]]:
     """Return a client with two leases, and its waiters for locks of every kind, one on the main thread."""
     worker = start(surface)
     worker.connect(hosts, session_timeout=SHORT)
@@ -172,10 +172,10 @@ def crowd(start: Start, surface: str, hosts: str, path: str) -> tuple[Worker, li
     for name in ("x", "y"):
         worker.lock(f"{path}/{name}", lock=name)
         worker.hold(name, lock=name, owner=name)
-    return worker, [*ask_all(worker), worker.acquire("main", lock="mutex", owner="main")]
+    return worker, [*acquire_all(worker), worker.acquire("main", lock="mutex", owner="main")]
 
 
-def assert_told(waiting: list[Pending], worker: Worker, asked: int) -> None:
+def assert_client_closed(waiting: list[Pending], worker: Worker, asked: int) -> None:
     """Assert that waiters and holders learn immediately that the client is closed."""
     for pending in waiting:
         error = pending.error()
@@ -191,7 +191,7 @@ def test_s214_close_while_many_wait(
     holder = start(surface)
     holder.connect(server.hosts)
     occupy(holder, path, observer)
-    worker, waiting = crowd(start, surface, server.hosts, path)
+    worker, waiting = client_with_waiters(start, surface, server.hosts, path)
     worker.connect(server.hosts, client="d")
     worker.lock(f"{path}/z", lock="z", client="d")
     observer.wait_queue(f"{path}/mutex", 3)
@@ -200,11 +200,11 @@ def test_s214_close_while_many_wait(
     closing = [worker.send("close", client="c", owner=f"closer {number}") for number in range(2)]
     for pending in closing:
         pending.expect("closed")
-    assert_told([*waiting, late], worker, closing[0].sent)
+    assert_client_closed([*waiting, late], worker, closing[0].sent)
     # The process's other client is unaffected.
     worker.hold("z", lock="z")
     worker.release("z")
-    vacate(holder)
+    release_all(holder)
     for name in ("x", "y", "z"):
         observer.wait_queue(f"{path}/{name}", 0)
     all_empty(observer, path)
@@ -224,13 +224,13 @@ def test_s215_close_during_an_outage(
     holder = start(surface)
     holder.connect(server.hosts)
     occupy(holder, path, observer)
-    worker, waiting = crowd(start, surface, proxy.hosts, path)
+    worker, waiting = client_with_waiters(start, surface, proxy.hosts, path)
     observer.wait_queue(f"{path}/mutex", 3)
     (proxy.refuse if how == "refused" else proxy.black_hole)()
     closing = worker.send("close", client="c")
     assert_within(closing.expect("closed"), closing.sent, CLOSE_LIMIT)
-    assert_told(waiting, worker, closing.sent)
-    vacate(holder)
+    assert_client_closed(waiting, worker, closing.sent)
+    release_all(holder)
     # The client could not close the session on the server, so the session must expire.
     for name in ("x", "y"):
         observer.wait_queue(f"{path}/{name}", 0)

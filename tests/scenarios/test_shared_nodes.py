@@ -31,16 +31,16 @@ def waits(worker: Worker) -> list[dict[str, Any]]:
 
 def assert_shown(hosts: str, path: str, data: dict[str, Any], words: str) -> None:
     """Assert that `ls` and `top` report whether the holder's node can be kept or handed on."""
-    told = {"cohort": data.get("cohort"), "linger_ms": data.get("linger")}
+    reported = {"cohort": data.get("cohort"), "linger_ms": data.get("linger")}
     line = run(hosts, "ls", path).out.splitlines()[1]
     assert line.split()[0] == "holds"
     assert line.endswith("".join(f"  {word}" for word in words.split(", "))), line
     (row,) = run(hosts, "top", "--once", path).out.splitlines()
     assert f"), {words}  " in row, row
     first, *_ = json.loads(run(hosts, "ls", "--json", path).out)
-    assert told.items() <= first.items()
+    assert reported.items() <= first.items()
     (lock,) = json.loads(run(hosts, "top", "--once", "--json", path).out)["locks"]
-    assert told.items() <= lock["holder"].items()
+    assert reported.items() <= lock["holder"].items()
 
 
 def await_waits(worker: Worker, count: int) -> None:

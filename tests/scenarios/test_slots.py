@@ -46,7 +46,7 @@ CONTENDED = 3.0
 
 
 @dataclass
-class Aims:
+class PlannedFaults:
     """Faults that processes pick up when they print a certain word."""
 
     fuses: list[tuple[str, float]] = field(default_factory=list)
@@ -58,9 +58,9 @@ class Aims:
 class Runner(SlotRunner):
     """A process that runs slots behind its own proxy."""
 
-    def __init__(self, proxy: Proxy, path: str, aims: Aims) -> None:
+    def __init__(self, proxy: Proxy, path: str, planned: PlannedFaults) -> None:
         self.proxy = proxy
-        self.aims = aims
+        self.planned = planned
         self.cut_off: int | None = None
         """The slot in which the process was disconnected, until the proxy heals."""
         self.trap: Trap | None = None
@@ -68,14 +68,14 @@ class Runner(SlotRunner):
         """The printed word after which the process is killed."""
         super().__init__(proxy.hosts, path, SLOTS, long=True)
 
-    def hears(self, word: str, slot: int) -> None:
+    def on_line(self, word: str, slot: int) -> None:
         # The fault must start on this thread: the test's thread reads the word later.
-        fuses = self.aims.fuses
+        fuses = self.planned.fuses
         if slot not in HOLES and any(at == word for at, _ in fuses):
             self.fuse, delay = fuses.pop()
             time.sleep(delay)
             self.process.kill()
-        if word == "runs" and (amid := self.aims.holes.pop(slot, None)) is not None:
+        if word == "runs" and (amid := self.planned.holes.pop(slot, None)) is not None:
             self._cut_off(slot, amid)
 
     def _cut_off(self, slot: int, amid: str) -> None:
@@ -102,8 +102,8 @@ class Runners:
     def __init__(self, server: Standalone, path: str, stack: ExitStack) -> None:
         self._path = path
         self.proxies = [stack.enter_context(Proxy(server.hosts)) for _ in range(PROCESSES)]
-        self.aims = Aims()
-        self.running = [Runner(proxy, path, self.aims) for proxy in self.proxies]
+        self.planned = PlannedFaults()
+        self.running = [Runner(proxy, path, self.planned) for proxy in self.proxies]
         self.ended: list[Runner] = []
 
     def replace(self, place: int) -> Runner:
@@ -111,7 +111,7 @@ class Runners:
         gone = self.running[place]
         gone.kill()
         self.ended.append(gone)
-        self.running[place] = Runner(gone.proxy, self._path, self.aims)
+        self.running[place] = Runner(gone.proxy, self._path, self.planned)
         return gone
 
     def end(self) -> None:
@@ -178,10 +178,10 @@ def kill_some(all_of_them: Runners, faults: Faults, slot: int, chance: random.Ra
             else:
                 faults.at_most[runner.fuse] /= 2
     kills = faults.kills.total()
-    busy = all_of_them.aims.fuses or any(runner.cut_off or runner.fuse for runner in all_of_them.running)
+    busy = all_of_them.planned.fuses or any(runner.cut_off or runner.fuse for runner in all_of_them.running)
     if kills < len(AT_MOST) * KILLS and slot >= kills * SLOTS // (len(AT_MOST) * KILLS + 1) and not busy:
         word = min(AT_MOST, key=lambda word: faults.kills[word])
-        all_of_them.aims.fuses.append((word, chance.uniform(0, faults.at_most[word])))
+        all_of_them.planned.fuses.append((word, chance.uniform(0, faults.at_most[word])))
 
 
 def heal_some(all_of_them: Runners, faults: Faults, slot: int) -> None:
@@ -195,7 +195,7 @@ def heal_some(all_of_them: Runners, faults: Faults, slot: int) -> None:
         if cut_off is None or slot <= cut_off:
             continue
         if runner.trap is not None or runner.said[-1].startswith("lost"):
-            assert runner.trap is None or runner.trap.sprung
+            assert runner.trap is None or runner.trap.triggered
             assert sum(runner.proxy.withheld.values()) > 0
             faults.cut_off[cut_off] = next(line for line in reversed(runner.said) if "lost" not in line)
             runner.cut_off = runner.trap = None
@@ -233,7 +233,7 @@ def test_s820_once_per_slot_with_faults(
 
 
 @pytest.mark.parametrize("peers", [["curator", "go"], ["kazoo", "go"]])
-def test_s831_peers_beside_a_record(
+def test_s831_peers_and_a_record(
     surface: str, peers: list[str], server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     require("worker")

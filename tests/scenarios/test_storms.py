@@ -51,7 +51,7 @@ def test_s310_too_large_to_be_sent(surface: str, proxy: Proxy, path: str, start:
 
     assert connect(auth=[["digest", "x" * MEBIBYTE]]).code == "BAD_ARGUMENT"
     refused(connect(sasl=["app", "x" * 1025]), "sasl", 1025, 1024)
-    assert proxy.next_number() == number + 1, "no connection came"
+    assert proxy.next_number() == number + 1, "the client did not connect"
     assert worker.call("state", lease="l")["value"] == "held"
     worker.release()
 
@@ -62,7 +62,7 @@ def test_s311_a_server_without_sasl(surface: str, server: Standalone, start: Sta
     assert "SASL" in error.message, error
 
 
-def test_s312_a_create_that_no_server_takes(
+def test_s312_a_create_that_every_server_refuses(
     surface: str, new_server: NewServer, path: str, start: Start
 ) -> None:
     # A server with a limit of 1 KiB closes the connection when a larger request arrives.

@@ -9,7 +9,7 @@ import pytest
 from harness.observer import Observer
 from harness.proxy import Proxy
 from harness.server import Standalone
-from harness.stalls import METRONOME
+from harness.stalls import STALL_MONITOR
 from harness.steps import (
     Start,
     assert_granted_later,
@@ -42,9 +42,9 @@ def heartbeats(proxy: Proxy, worker: Worker) -> list[Flight]:
 
 def assert_pause(one: float, other: float, wanted: float) -> None:
     """Assert that two heartbeats are this far apart by the proxy's clock. The worker uses its own clock."""
-    stood_still = METRONOME.stood_still(int(one * 1e9), int(other * 1e9))
+    stalled_seconds = STALL_MONITOR.stalled_seconds(int(one * 1e9), int(other * 1e9))
     # A proof counts from the time of sending, so slow replies do not lengthen the pause.
-    assert 0.9 * wanted <= other - one <= 1.2 * wanted + stood_still
+    assert 0.9 * wanted <= other - one <= 1.2 * wanted + stalled_seconds
 
 
 @pytest.mark.parametrize("locks", [4, pytest.param(20, marks=pytest.mark.soak)])
@@ -112,7 +112,7 @@ def test_s202_what_the_heartbeat_costs(
     last.release()
 
 
-def test_s203_a_turn_that_came_while_out_of_touch(
+def test_s203_a_turn_that_came_while_disconnected(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     holder = user(start, surface, server.hosts, path)

@@ -7,7 +7,16 @@ from contextlib import ExitStack
 
 import pytest
 
-from harness.kinds import WAITS, all_empty, ask_all, directories, make_locks, occupy, vacate, wait_queued
+from harness.kinds import (
+    WAITS,
+    acquire_all,
+    all_empty,
+    directories,
+    make_locks,
+    occupy,
+    release_all,
+    wait_queued,
+)
 from harness.observer import Observer
 from harness.proxy import Proxy
 from harness.server import Standalone
@@ -26,7 +35,7 @@ def assert_in_time(asked: list[Pending], timeout: float = TIMEOUT) -> None:
 def assert_nothing_left(worker: Worker, observer: Observer, path: str) -> None:
     """Assert that after an outage, a client's earlier requests neither block new ones nor leave nodes."""
     # The requests that the proxy held back arrive before the new ones.
-    for pending in ask_all(worker):
+    for pending in acquire_all(worker):
         pending.expect("acquired")
     for name in WAITS:
         worker.release(name, owner=name)
@@ -41,7 +50,7 @@ def test_s20_server_away_at_acquire(
     worker.connect(proxy.hosts)
     make_locks(worker, path)
     (proxy.refuse if how == "refused" else proxy.black_hole)()
-    assert_in_time(ask_all(worker, TIMEOUT))
+    assert_in_time(acquire_all(worker, TIMEOUT))
     (proxy.accept if how == "refused" else proxy.heal)()
     assert_nothing_left(worker, observer, path)
 
@@ -53,7 +62,7 @@ def test_s55_server_away_at_first_use(
     worker = start(surface)
     make_locks(worker, path, hosts=proxy.hosts)
     (proxy.refuse if how == "refused" else proxy.black_hole)()
-    assert_in_time(ask_all(worker, TIMEOUT))
+    assert_in_time(acquire_all(worker, TIMEOUT))
     (proxy.accept if how == "refused" else proxy.heal)()
     assert_nothing_left(worker, observer, path)
 
@@ -78,7 +87,7 @@ def test_s20_silence_behind_the_create(
     traps = [
         proxy.black_hole_behind("create2", skip=int(kind == "permit")) for kind, proxy in proxies.items()
     ]
-    asked = ask_all(worker, TIMEOUT)
+    asked = acquire_all(worker, TIMEOUT)
     for trap in traps:
         trap.wait()
     assert_in_time(asked)
@@ -96,10 +105,10 @@ def test_s20_silence_while_waiting(
     worker.connect(proxy.hosts)
     make_locks(worker, path)
     # Long enough for all waiters to join the queue first.
-    asked = ask_all(worker, 3 * TIMEOUT)
+    asked = acquire_all(worker, 3 * TIMEOUT)
     wait_queued(observer, path)
     proxy.black_hole()
     assert_in_time(asked, 3 * TIMEOUT)
     proxy.heal()
-    vacate(holder)
+    release_all(holder)
     all_empty(observer, path)

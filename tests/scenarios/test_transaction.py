@@ -87,7 +87,7 @@ def test_s210_a_holder_that_was_stopped_writes_nothing(
     other.release()
 
 
-def test_s210_a_holder_that_cannot_know_writes_nothing(
+def test_s210_a_holder_that_receives_no_replies_writes_nothing(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     holder = user(start, surface, proxy.hosts, path, session_timeout=30)
@@ -114,7 +114,7 @@ def test_s210_a_holder_that_cannot_know_writes_nothing(
     other.release()
 
 
-def test_s211_without_an_answer(
+def test_s211_a_transaction_without_a_reply(
     surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     worker = start(surface)

@@ -17,7 +17,7 @@ def try_to_read(worker: Worker, proxy: Proxy, observer: Observer, written: str) 
     proxy.reset()
     tried = worker.send("try", lock="r", lease="read", owner="a")
     # The try asks to replace the writer's node, which is gone.
-    eventually(lambda: proxy.snapshot().requests["multi"] > 0, "a transaction is asked for")
+    eventually(lambda: proxy.snapshot().requests["multi"] > 0, "a transaction is sent")
     assert not observer.exists(written)
     proxy.heal()
     return str(tried.result()["event"])
@@ -37,7 +37,7 @@ def test_s630_a_try_to_go_down_from_a_broken_lock(
         other.hold("theirs", lock="w")
     assert try_to_read(worker, proxy, observer, written) == ("busy" if taken else "acquired")
     if taken:
-        assert len(observer.queue(path)) == 1, "the try leaves no node"
+        assert len(observer.queue(path)) == 1, "the try left a node"
         other.release("theirs")
         clean(other, at_least=1)
     else:

@@ -59,12 +59,12 @@ def compare(real: Standalone, sequences: int, limit: float, seed: str | None = N
 
 
 @pytest.mark.timeout(LIMIT + 20)
-def test_both_servers_say_the_same(real: Standalone) -> None:
+def test_both_servers_reply_the_same(real: Standalone) -> None:
     # The seed is fixed. The long variant of this test tries new sequences.
     compare(real, 300, LIMIT, seed="1")
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1820)
-def test_both_servers_say_the_same_for_long(real: Standalone) -> None:
+def test_both_servers_reply_the_same_for_long(real: Standalone) -> None:
     compare(real, 10_000, 1800)

@@ -170,7 +170,7 @@ def test_a_downgrade_may_outlive_its_lost_writer() -> None:
     assert problems([hold(0, 0, 10), hold(1, 11, 12), late])
 
 
-def test_somebody_elses_reader_is_no_downgrade() -> None:
+def test_another_owners_reader_is_no_downgrade() -> None:
     assert overlaps([hold(0, 0, 10), reader(0, 5, 20, owner="thief")])
 
 
@@ -246,7 +246,7 @@ def test_one_permit_too_many_is_found() -> None:
     assert "3 of 2 permits" in found[0]
 
 
-def test_permits_of_other_paths_are_others() -> None:
+def test_permits_of_different_paths_are_independent() -> None:
     assert problems([permit(0, 0, 10), permit(1, 0, 10), permit(2, 0, 10, path="/other")]) == []
 
 
@@ -254,7 +254,7 @@ def test_two_numbers_of_permits_are_found() -> None:
     assert len(oversubscribed([permit(0, 0, 10), permit(1, 20, 30, permits=3)])) == 1
 
 
-def test_a_number_that_others_keep_is_not_checked() -> None:
+def test_a_permit_count_from_other_contenders_is_not_checked() -> None:
     holds = [permit(number, 0, 10, permits=UNKNOWN) for number in range(5)]
     assert problems(holds) == []
 

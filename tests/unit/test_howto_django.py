@@ -105,7 +105,7 @@ def test_a_month_is_written_again_under_a_plain_lock(project: Path, server: Stan
     assert len([line for line in printed if "is written" in line]) == 6
 
 
-def test_two_terminals(project: Path, server: Standalone, observer: Observer) -> None:
+def test_the_experiment_with_two_terminals(project: Path, server: Standalone, observer: Observer) -> None:
     """The experiment with two terminals works as the page describes."""
     page = (REPOSITORY / "docs" / "howto" / "django.md").read_text()
     (code,) = re.findall(r'^python manage\.py shell -c "(.*?)"$', page, re.MULTILINE | re.DOTALL)

@@ -171,6 +171,6 @@ def test_the_leader_answers_probes_and_frees_its_lock(
     observer.wait_queue("/howto-kubernetes/elections/scheduler", 0, timeout=5)
 
 
-def test_a_pod_lives_without_an_ensemble(tmp_path: Path) -> None:
+def test_a_pod_is_live_without_an_ensemble(tmp_path: Path) -> None:
     with worker("127.0.0.1:1", tmp_path) as (_, port):
         assert [status(port, path) for path in ("/live", "/ready", "/leader")] == [200, 503, 503]

@@ -1,4 +1,4 @@
-"""The judge of the fault suite refuses these records. An earlier judge accepted them, except where noted."""
+"""The fault suite's checks report these records. An earlier version accepted them, except where noted."""
 
 from __future__ import annotations
 
@@ -10,62 +10,62 @@ from harness.nemesis.judge import (
     Excuses,
     certain,
     changed_while_reading,
-    granted_after,
+    granted_in_ended_sessions,
     late_writes,
-    lost_at_first_look,
+    lost_at_first_check,
     lost_early,
     too_many_inside,
 )
-from harness.nemesis.record import Deed, Entry, FirstLook, Held, Loss, Reading, Write
+from harness.nemesis.record import Entry, FirstCheck, Held, Intervention, Loss, Reading, Write
 
 SECOND = 1_000_000_000
 
 HELD = Held(worker="w", session=7, node="n-0000000001", granted=100 * SECOND, token=5)
-LOOK = FirstLook("/lock", HELD, remaining=1.0, looked=100 * SECOND + 1_000_000, passed=True)
+LOOK = FirstCheck("/lock", HELD, remaining=1.0, checked=100 * SECOND + 1_000_000, passed=True)
 STOPPED = Excuses(stops={"w": [(99 * SECOND, 101 * SECOND)]})
-ENDED = Deed(session=7, node=None, began=90 * SECOND, known=91 * SECOND)
+ENDED = Intervention(session=7, node=None, began=90 * SECOND, known=91 * SECOND)
 
 
-def test_a_grant_that_is_lost_at_the_first_look_is_found() -> None:
+def test_a_grant_lost_at_the_first_check_is_found() -> None:
     lost = replace(LOOK, passed=False)
-    assert lost_at_first_look([LOOK], Excuses()) == []
-    assert lost_at_first_look([lost], Excuses())
-    assert lost_at_first_look([lost], STOPPED) == []
+    assert lost_at_first_check([LOOK], Excuses()) == []
+    assert lost_at_first_check([lost], Excuses())
+    assert lost_at_first_check([lost], STOPPED) == []
 
 
 def test_a_grant_without_a_term_is_found() -> None:
-    assert lost_at_first_look([replace(LOOK, remaining=0.0)], Excuses())
+    assert lost_at_first_check([replace(LOOK, remaining=0.0)], Excuses())
 
 
-def test_a_look_after_the_term_tells_nothing() -> None:
-    late = replace(LOOK, passed=False, looked=102 * SECOND)
-    assert lost_at_first_look([late], Excuses()) == []
+def test_a_check_after_the_term_is_ignored() -> None:
+    late = replace(LOOK, passed=False, checked=102 * SECOND)
+    assert lost_at_first_check([late], Excuses()) == []
 
 
-def test_only_a_process_that_was_stopped_then_is_excused() -> None:
+def test_only_a_process_stopped_at_that_time_is_excused() -> None:
     lost = replace(LOOK, passed=False)
     for stop in [(90 * SECOND, 91 * SECOND), (101 * SECOND, None)]:
-        assert lost_at_first_look([lost], Excuses(stops={"w": [stop]}))
-    assert lost_at_first_look([lost], Excuses(stops={"other": [(99 * SECOND, None)]}))
+        assert lost_at_first_check([lost], Excuses(stops={"w": [stop]}))
+    assert lost_at_first_check([lost], Excuses(stops={"other": [(99 * SECOND, None)]}))
     # A resumed process can stamp an action late by up to `RESUMING`, although it did it before the stop.
     went_on = (98 * SECOND, 100 * SECOND - RESUMING // 2)
-    assert lost_at_first_look([lost], Excuses(stops={"w": [went_on]})) == []
+    assert lost_at_first_check([lost], Excuses(stops={"w": [went_on]})) == []
 
 
-def test_a_deed_excuses_nothing_that_was_granted_later() -> None:
+def test_an_intervention_does_not_excuse_later_grants() -> None:
     lost = replace(LOOK, passed=False)
     later = replace(ENDED, began=99 * SECOND, known=101 * SECOND)
-    assert lost_at_first_look([lost], Excuses(deeds=[later])) == []
-    assert lost_at_first_look([lost], Excuses(deeds=[ENDED]))
-    assert granted_after([LOOK], [ENDED])
-    assert granted_after([LOOK], [later]) == []
+    assert lost_at_first_check([lost], Excuses(interventions=[later])) == []
+    assert lost_at_first_check([lost], Excuses(interventions=[ENDED]))
+    assert granted_in_ended_sessions([LOOK], [ENDED])
+    assert granted_in_ended_sessions([LOOK], [later]) == []
 
 
 def test_a_deleted_node_excuses_its_own_hold_only() -> None:
     lost = replace(LOOK, passed=False)
-    mine = Deed(session=7, node=HELD.node, began=99 * SECOND, known=NEVER)
-    assert lost_at_first_look([lost], Excuses(deeds=[mine])) == []
-    assert lost_at_first_look([lost], Excuses(deeds=[replace(mine, node="n-0000000002")]))
+    mine = Intervention(session=7, node=HELD.node, began=99 * SECOND, known=NEVER)
+    assert lost_at_first_check([lost], Excuses(interventions=[mine])) == []
+    assert lost_at_first_check([lost], Excuses(interventions=[replace(mine, node="n-0000000002")]))
 
 
 def test_a_loss_before_the_end_of_the_term_is_found() -> None:
@@ -80,19 +80,19 @@ def hold(granted: int, ended: int, **other: object) -> Hold:
     return replace(plain, **other)  # type: ignore[arg-type]
 
 
-def test_holds_of_a_session_count_when_its_client_knew_that_it_was_over() -> None:
-    excuses = Excuses(deeds=[ENDED])
+def test_holds_count_after_their_client_knew_that_the_session_ended() -> None:
+    excuses = Excuses(interventions=[ENDED])
     assert certain([hold(90 * SECOND, 95 * SECOND)], excuses, (), []) == []
     later = hold(92 * SECOND, 95 * SECOND)
     assert certain([later], excuses, (), []) == [later]
 
 
-def test_a_hold_counts_until_its_node_is_deleted_whichever_of_its_levels_was_watched() -> None:
+def test_a_hold_counts_until_its_node_is_deleted() -> None:
     held = hold(100 * SECOND, 110 * SECOND, node=HELD.node)
-    deleted = Deed(session=7, node=HELD.node, began=104 * SECOND, known=NEVER)
-    assert certain([held], Excuses(deeds=[deleted]), (), []) == [replace(held, ended=104 * SECOND)]
+    deleted = Intervention(session=7, node=HELD.node, began=104 * SECOND, known=NEVER)
+    assert certain([held], Excuses(interventions=[deleted]), (), []) == [replace(held, ended=104 * SECOND)]
     for other in (replace(deleted, node="n-0000000002"), replace(deleted, session=8)):
-        assert certain([held], Excuses(deeds=[other]), (), []) == [held]
+        assert certain([held], Excuses(interventions=[other]), (), []) == [held]
 
 
 def test_a_peers_hold_counts_until_servers_fail() -> None:
@@ -104,26 +104,24 @@ def test_a_peers_hold_counts_until_servers_fail() -> None:
     assert certain([across], Excuses(), (), trouble) == [across]
 
 
-WRITE = Write(
-    "/lock", "w", 5, 101 * SECOND, spoilt_plain=False, spoilt_fenced=False, refused=False, held=HELD
-)
+WRITE = Write("/lock", "w", 5, 101 * SECOND, undid_plain=False, undid_fenced=False, refused=False, held=HELD)
 
 
 def test_a_late_write_needs_an_excuse() -> None:
     late = replace(WRITE, refused=True)
     assert late_writes([WRITE], Excuses()) == []
     assert late_writes([late], Excuses())
-    assert late_writes([late], Excuses(deeds=[ENDED]))
+    assert late_writes([late], Excuses(interventions=[ENDED]))
     assert late_writes([late], STOPPED) == []
 
 
-def test_a_stop_that_was_over_before_the_grant_excuses_no_late_write() -> None:
+def test_a_stop_before_the_grant_does_not_excuse_a_late_write() -> None:
     late = replace(WRITE, refused=True)
     assert late_writes([late], Excuses(stops={"w": [(97 * SECOND, 99 * SECOND)]}))
 
 
 def test_an_undone_update_needs_an_excuse() -> None:
-    spoilt = replace(WRITE, spoilt_plain=True)
+    spoilt = replace(WRITE, undid_plain=True)
     assert late_writes([spoilt], Excuses())
     other = Held("x", 8, "n-0000000000", 90 * SECOND, 4)
     late = replace(WRITE, writer="x", held=other, token=4, t=100 * SECOND + 1, refused=True)
@@ -131,10 +129,10 @@ def test_an_undone_update_needs_an_excuse() -> None:
     assert late_writes([late, spoilt], stopped) == []
 
 
-def test_a_token_that_comes_back_and_a_spoilt_fenced_write_are_found() -> None:
-    """The earlier judge also found a repeated token and a spoilt fenced write."""
+def test_repeated_tokens_and_undone_fenced_writes_are_found() -> None:
+    """The earlier judge also found a repeated token and a undone fenced write."""
     assert late_writes([WRITE, replace(WRITE, t=102 * SECOND)], Excuses())
-    assert late_writes([replace(WRITE, spoilt_fenced=True)], Excuses())
+    assert late_writes([replace(WRITE, undid_fenced=True)], Excuses())
 
 
 READING = Reading("/lock", HELD, 100 * SECOND, 101 * SECOND, changed_plain=True, changed_fenced=False)
@@ -149,7 +147,7 @@ def test_a_register_that_changes_under_a_reader_is_found() -> None:
     assert changed_while_reading([fenced], [late], Excuses())
 
 
-def test_more_in_a_room_than_there_is_room_for_are_found() -> None:
+def test_too_many_permit_holders_in_a_room_are_found() -> None:
     first, second = (replace(HELD, worker=name, node=name) for name in "ab")
     entry = Entry("/permits", 2, HELD, 101 * SECOND, (first, second))
     assert too_many_inside([entry], Excuses())

@@ -36,7 +36,7 @@ def test_servers_reach_each_other_through_the_links_only() -> None:
             server.start()
         three.wait_serving()
         inside = {socket: port for socket, port in dialled().items() if port in three.inner_ports}
-        assert len(inside) >= 4, "two followers of one leader, and those who elect"
+        assert len(inside) >= 4, "connections of two followers, and of the election"
         # One of this process's sockets can be closed by now; a connection between servers stays open.
         others = inside.keys() - own_sockets()
         assert not others & dialled().keys()

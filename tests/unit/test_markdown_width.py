@@ -10,10 +10,10 @@ LONG = "word " * (WIDTH // 5) + "word"
 
 
 @pytest.mark.parametrize("prose", [LONG, f"* {LONG}", f"> {LONG}", f"# {LONG}", f"```\ncode\n```\n{LONG}"])
-def test_prose_is_found(prose: str) -> None:
+def test_long_prose_is_found(prose: str) -> None:
     assert too_long(f"short\n\n{prose}\n") == [prose.count("\n") + 3]
 
 
 @pytest.mark.parametrize("other", ["x" * WIDTH, f"| {LONG} |", f"```sh\n{LONG}\n```", f"    {LONG}"])
-def test_what_cannot_be_wrapped_is_not(other: str) -> None:
+def test_unwrappable_lines_are_ignored(other: str) -> None:
     assert too_long(f"short\n\n{other}\n") == []

@@ -28,7 +28,7 @@ def holder(server: Standalone, path: str) -> Iterator[None]:
         yield
 
 
-def test_an_acquire_in_vain(server: Standalone, path: str) -> None:
+def test_a_timed_out_acquire(server: Standalone, path: str) -> None:
     """If the lock stays taken, kazoo raises an exception and zklock returns `False`."""
     kazoo = KazooClient(hosts=server.hosts)
     kazoo.start()

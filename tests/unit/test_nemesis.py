@@ -16,11 +16,11 @@ from typing import Any, cast
 
 import pytest
 
+from harness.nemesis.context import FaultContext, HadNoEffect
 from harness.nemesis.faults import create_reply_lost, is_stopped
 from harness.nemesis.judge import Excuses, too_many_inside
 from harness.nemesis.record import Held
 from harness.nemesis.register import Registers
-from harness.nemesis.stage import DidNotBite, Stage
 from harness.nemesis.wallclock import WallClock
 from harness.paths import PYTHON
 from harness.proxy import Proxy
@@ -51,7 +51,7 @@ def request(registers: Registers, do: str, token: int, *, worker: str = "w", **m
     return registers.answer({"name": "r", "do": do, "held": asdict(held(token, worker)), **more})
 
 
-def test_a_late_write_spoils_the_plain_register_and_not_the_fenced_one() -> None:
+def test_a_late_write_changes_only_the_plain_register() -> None:
     registers = Registers()
     early = request(registers, "read", 1)
     late = request(registers, "read", 2)
@@ -60,9 +60,9 @@ def test_a_late_write_spoils_the_plain_register_and_not_the_fenced_one() -> None
     assert request(registers, "read", 3) == {"plain": 1, "fenced": 1}
     assert registers.lost_updates() == {"r": 1}
     first, second = registers.writes
-    assert not first.spoilt_plain
-    assert second.spoilt_plain
-    assert not second.spoilt_fenced
+    assert not first.undid_plain
+    assert second.undid_plain
+    assert not second.undid_fenced
 
 
 def test_a_read_fences_too() -> None:
@@ -72,20 +72,20 @@ def test_a_read_fences_too() -> None:
     assert request(registers, "write", 1, **early) == {"refused": True}
 
 
-def test_a_write_without_a_token_that_grows_would_be_seen() -> None:
+def test_a_write_with_a_repeated_token_is_reported() -> None:
     registers = Registers()
     early, late = request(registers, "read", 1), request(registers, "read", 1)
     request(registers, "write", 1, **late)
     request(registers, "write", 1, **early)
-    assert registers.writes[1].spoilt_fenced
+    assert registers.writes[1].undid_fenced
 
 
-def test_a_reader_sees_what_changes_under_it() -> None:
+def test_a_change_during_a_read_hold_is_reported() -> None:
     registers = Registers()
-    seen = request(registers, "look", 2)
-    request(registers, "look again", 2, **seen)
+    seen = request(registers, "first read", 2)
+    request(registers, "read again", 2, **seen)
     request(registers, "write", 3, plain=0, fenced=0)
-    request(registers, "look again", 2, **seen)
+    request(registers, "read again", 2, **seen)
     still, changed = registers.readings
     assert not still.changed_plain
     assert not still.changed_fenced
@@ -96,11 +96,11 @@ def test_a_reader_sees_what_changes_under_it() -> None:
 def test_a_reader_fences_off_an_earlier_writer() -> None:
     registers = Registers()
     early = request(registers, "read", 1)
-    request(registers, "look", 2)
+    request(registers, "first read", 2)
     assert request(registers, "write", 1, **early) == {"refused": True}
 
 
-def test_a_room_knows_who_is_in_it() -> None:
+def test_a_room_lists_its_permit_holders() -> None:
     registers = Registers()
     request(registers, "enter", 1, room_for=1)
     request(registers, "leave", 1)
@@ -110,12 +110,14 @@ def test_a_room_knows_who_is_in_it() -> None:
     assert len(too_many_inside(registers.entries, Excuses())) == 1
 
 
-def stage_with(proxy: Proxy) -> Stage:
-    """Return a stage with one station whose client never sends a request."""
-    cable = SimpleNamespace(drop_reply=lambda op: [proxy.drop_reply(op)], mend=proxy.keep_replies)
-    station = SimpleNamespace(is_ours=True, is_encrypted=False, cable=cable)
+def stage_with(proxy: Proxy) -> FaultContext:
+    """Return a context with one station whose client never sends a request."""
+    connections = SimpleNamespace(
+        drop_reply=lambda op: [proxy.drop_reply(op)], repair=proxy.cancel_dropped_replies
+    )
+    station = SimpleNamespace(is_ours=True, is_encrypted=False, connections=connections)
     nothing: Any = None
-    return Stage(
+    return FaultContext(
         ensemble=nothing,
         links=nothing,
         observer=nothing,
@@ -127,9 +129,9 @@ def stage_with(proxy: Proxy) -> Stage:
     )
 
 
-def test_a_trap_that_does_not_spring_fails_its_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Stage.awaits, "__defaults__", (0.2,))
-    with Proxy("127.0.0.1:1") as proxy, pytest.raises(DidNotBite, match="create2"):
+def test_a_trap_that_is_not_triggered_fails_its_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FaultContext.wait_for_effect, "__defaults__", (0.2,))
+    with Proxy("127.0.0.1:1") as proxy, pytest.raises(HadNoEffect, match="create2"):
         create_reply_lost(stage_with(proxy))
 
 
@@ -137,11 +139,11 @@ def test_a_fault_without_a_holder_fails_its_round() -> None:
     station = SimpleNamespace(await_holder=lambda _: None, detained=threading.Event())
     with Proxy("127.0.0.1:1") as proxy, ExitStack() as stack:
         holder = stage_with(proxy).holder(cast(Any, station))
-        with pytest.raises(DidNotBite, match="no owner"):
+        with pytest.raises(HadNoEffect, match="no owner"):
             stack.enter_context(holder)
 
 
-def test_what_a_fault_withholds_is_counted() -> None:
+def test_withheld_frames_are_counted() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         port = server.getsockname()[1]
         with (
@@ -156,16 +158,16 @@ def test_what_a_fault_withholds_is_counted() -> None:
                 assert not proxy.withheld
                 proxy.black_hole("up")
                 client.sendall(frame)
-                eventually(lambda: proxy.withheld["up"] == 1, "it is held back")
+                eventually(lambda: proxy.withheld["up"] == 1, "the request is held back")
                 assert not proxy.withheld["down"]
 
 
-def test_a_stopped_process_is_known_as_such() -> None:
+def test_a_stopped_process_is_recognized() -> None:
     process = subprocess.Popen(["sleep", "60"])
     try:
         assert not is_stopped(process.pid)
         process.send_signal(signal.SIGSTOP)
-        eventually(lambda: is_stopped(process.pid), "it is stopped")
+        eventually(lambda: is_stopped(process.pid), "the process is stopped")
     finally:
         process.kill()
         process.wait()

@@ -15,9 +15,9 @@ from harness.defects import (
     SHORTLY,
     assert_created_anew,
     cancelled_idle,
-    halves,
-    over,
+    lose_and_hand_over,
     owned,
+    queue_for_two_permits_each,
     replace_session,
     revoked_before_the_watch,
 )
@@ -34,36 +34,36 @@ ends = pytest.mark.parametrize("how", ["session", "node"])
 
 
 @pytest.fixture(scope="module")
-def fragile() -> Iterator[Standalone]:
+def killable() -> Iterator[Standalone]:
     """Provide a server that tests can kill."""
     with Standalone() as standalone:
         yield standalone
 
 
 @pytest.fixture
-def fragile_proxy(fragile: Standalone) -> Iterator[Proxy]:
-    """Provide a proxy in front of the fragile server."""
-    with Proxy(fragile.hosts) as made:
+def killable_proxy(killable: Standalone) -> Iterator[Proxy]:
+    """Provide a proxy in front of the killable server."""
+    with Proxy(killable.hosts) as made:
         yield made
 
 
-def test_curator_604_and_498(fragile: Standalone, fragile_proxy: Proxy, path: str, start: Start) -> None:
+def test_curator_604_and_498(killable: Standalone, killable_proxy: Proxy, path: str, start: Start) -> None:
     # The client returns after three seconds, and the old nodes must exist until then.
-    replaced = replace_session(start, "curator", fragile, fragile_proxy, path, 3)
+    replaced = replace_session(start, "curator", killable, killable_proxy, path, 3)
     # The waiter acquires the lock with its old session's node, which is deleted when that session expires.
     replaced.waiting.expect("acquired")
     replaced.behind.expect("acquired")
     found = overlaps(replaced.worker.holds() + replaced.last.holds())
-    assert len(found) == 1, "CURATOR-604 is mended"
-    # CURATOR-498 is mended.
-    assert_created_anew(replaced, fragile, fragile_proxy)
+    assert len(found) == 1, "CURATOR-604 is fixed"
+    # CURATOR-498 is fixed.
+    assert_created_anew(replaced, killable, killable_proxy)
 
 
 @ends
-def test_a_hold_that_is_over_on_curator(
+def test_curator_reenters_after_its_hold_has_ended(
     how: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
-    holder, other = over(start, "curator", how, server.hosts, proxy, observer, path)
+    holder, other = lose_and_hand_over(start, "curator", how, server.hosts, proxy, observer, path)
     assert owned(holder)
     # The holder re-enters without a request, although the other client holds the lock.
     holder.hold("again")
@@ -75,7 +75,7 @@ def test_a_hold_that_is_over_on_curator(
 def test_kazoo_282_on_kazoo(
     how: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
-    holder, other = over(start, "kazoo", how, server.hosts, proxy, observer, path)
+    holder, other = lose_and_hand_over(start, "kazoo", how, server.hosts, proxy, observer, path)
     assert owned(holder)
     other.release()
     # The lock is free, but the client sends no request for it.
@@ -85,7 +85,7 @@ def test_kazoo_282_on_kazoo(
     observer.assert_free(path)
 
 
-def test_cancelled_with_nothing_to_cancel_on_kazoo(
+def test_kazoo_cancels_the_next_acquire(
     server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     observer.create(path)
@@ -126,7 +126,7 @@ def interrupted(
     leaver = user(start, name, server.hosts, path)
     holder.hold()
     (leaving,) = line_up(observer, path, [leaver], owner="main")
-    eventually(lambda: bool(watched_by(server, leaver.sessions["c"], path)), "it waits")
+    eventually(lambda: bool(watched_by(server, leaver.sessions["c"], path)), "the contender waits")
     if name == "kazoo":
         leaver.interrupt()
     else:
@@ -144,14 +144,14 @@ def test_kazoo_leaves_an_orphan_when_interrupted(
     observer.wait_queue(path, 1)
 
 
-def test_curator_79_is_mended(server: Standalone, observer: Observer, path: str, start: Start) -> None:
+def test_curator_79_is_fixed(server: Standalone, observer: Observer, path: str, start: Start) -> None:
     last, asked = interrupted(start, "curator", server, observer, path)
     asked.expect("acquired")
     last.release()
     observer.assert_free(path)
 
 
-def test_curator_462_is_mended(
+def test_curator_462_is_fixed(
     server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     holder = counting(start, "rust", server.hosts, path, 1)
@@ -164,7 +164,7 @@ def test_curator_462_is_mended(
         last = proxy.snapshot().flights[-1]
         return last.requests[-1].startswith("getChildren") and last.closed is not None
 
-    eventually(waits, "it has seen that it must wait")
+    eventually(waits, "the waiter has noticed that it must wait")
     leaver.cancel(leaving)
     leaving.expect("cancelled")
     observer.wait_queue(leases_of(path), 1)
@@ -174,8 +174,10 @@ def test_curator_462_is_mended(
 # Curator: a contender queues for its turn again for each permit. Ours: S88.
 
 
-def test_curator_keeps_half(server: Standalone, observer: Observer, path: str, start: Start) -> None:
-    _workers, asked = halves(start, "curator", server, observer, path)
+def test_curator_callers_each_keep_half_of_the_permits(
+    server: Standalone, observer: Observer, path: str, start: Start
+) -> None:
+    _workers, asked = queue_for_two_permits_each(start, "curator", server, observer, path)
     # Each contender has one permit. The first has its turn and needs a permit. The second waits for a turn.
     observer.wait_queue(leases_of(path), 3)
     observer.wait_queue(turns_of(path), 2)
@@ -187,7 +189,7 @@ def test_curator_keeps_half(server: Standalone, observer: Observer, path: str, s
 # kazoo 649: a reader between two writers. Ours: S58, S59.
 
 
-def test_kazoo_649_is_mended(server: Standalone, observer: Observer, path: str, start: Start) -> None:
+def test_kazoo_649_is_fixed(server: Standalone, observer: Observer, path: str, start: Start) -> None:
     observer.create(path)
     workers = [readwriter(start, "kazoo", server.hosts, path) for _ in range(3)]
     waiting = queue_up(observer, path, list(zip(workers, "wrw", strict=True)))
@@ -264,7 +266,7 @@ def test_peers_do_not_keep_time_outs(
 # Sequence numbers restart when the parent is created again, so they are no fencing tokens. Ours: S16.
 
 
-def test_sequence_numbers_begin_anew(path: str, start: Start) -> None:
+def test_sequence_numbers_restart(path: str, start: Start) -> None:
     numbers, czxids = [], []
     with Standalone(Settings(container_check=SOON)) as reaping, Observer(reaping.hosts) as observer:
         worker = user(start, "curator", reaping.hosts, path)

@@ -60,7 +60,7 @@ def test_two_kinds_of_one_peer(
     assert (mixture.excludes(0), mixture.excludes(1)) == expected
 
 
-def test_go_beside_other_nodes(server: Standalone, observer: Observer, path: str, start: Start) -> None:
+def test_go_next_to_other_nodes(server: Standalone, observer: Observer, path: str, start: Start) -> None:
     observer.create(f"{path}/config")
     go = user(start, "go", server.hosts, path)
     assert "config" in go.acquire().error().message

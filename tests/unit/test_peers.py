@@ -66,7 +66,7 @@ def test_a_killed_holder_frees_the_lock(peer: str, server: Standalone, observer:
         assert_clean(first.holds() + second.holds(), at_least=2)
 
 
-def test_a_lock_that_does_not_exclude_is_found_out(server: Standalone, observer: Observer, path: str) -> None:
+def test_a_lock_that_does_not_exclude_is_detected(server: Standalone, observer: Observer, path: str) -> None:
     # Two processes wrongly believe that they share a lock: their paths differ, but are read as one.
     observer.create(path + "-a")
     observer.create(path + "-b")

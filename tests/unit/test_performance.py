@@ -25,42 +25,44 @@ OPERATIONS = REPOSITORY / "docs" / "howto" / "operations.md"
 
 
 @pytest.fixture
-def told() -> Json:
+def reported() -> Json:
     return read(PUBLISHED)
 
 
 @pytest.mark.parametrize("page", [PAGE, README], ids=lambda page: page.name)
-def test_the_page_has_the_figures_of_the_results(told: Json, page: Path) -> None:
+def test_the_page_has_the_figures_of_the_results(reported: Json, page: Path) -> None:
     text = page.read_text()
-    assert filled(text, figures(told)[page]) == text, "run `make bench-report`"
+    assert filled(text, figures(reported)[page]) == text, "run `make bench-report`"
 
 
-def test_the_plots_show_the_results(told: Json) -> None:
+def test_the_plots_show_the_results(reported: Json) -> None:
     for name in ("latency", "throughput", "requests"):
-        assert f"results {digest(told)}" in (PICTURES / f"{name}.svg").read_text(), "run `make bench-report`"
+        assert f"results {digest(reported)}" in (PICTURES / f"{name}.svg").read_text(), (
+            "run `make bench-report`"
+        )
 
 
 @pytest.mark.parametrize("page", [PAGE, README], ids=lambda page: page.name)
-def test_a_figure_that_has_changed_is_noticed(told: Json, page: Path) -> None:
-    changed = copy.deepcopy(told)
+def test_a_figure_that_has_changed_is_noticed(reported: Json, page: Path) -> None:
+    changed = copy.deepcopy(reported)
     free = next(one for one in changed["results"] if (one["workload"], one["peer"]) == ("free", "rust"))
     free["figure"] *= 1.5
     assert filled(page.read_text(), figures(changed)[page]) != page.read_text()
-    assert digest(changed) != digest(told)
+    assert digest(changed) != digest(reported)
 
 
-def test_what_others_do_better_is_said_only_if_they_do(told: Json) -> None:
-    said = " ".join(weak(Table(told)))
+def test_advantages_of_peers_are_stated_only_if_measured(reported: Json) -> None:
+    said = " ".join(weak(Table(reported)))
     assert "cheapest in Curator" in said
-    for one in told["results"]:
+    for one in reported["results"]:
         if (one["workload"], one["peer"]) == ("reenter", "curator"):
             one["figure"] = 1e9
-    assert "cheapest in Curator" not in " ".join(weak(Table(told)))
+    assert "cheapest in Curator" not in " ".join(weak(Table(reported)))
 
 
-def test_what_pages_say_in_words_is_what_was_measured(told: Json) -> None:
+def test_prose_on_pages_matches_the_measurements(reported: Json) -> None:
     """Prose on the pages states the measured counts. S40 to S42 and S291 test counts of single operations."""
-    table = Table(told)
+    table = Table(reported)
 
     def trips(workload: str, peers: tuple[str, ...]) -> set[int]:
         return {round(figure) for peer in peers if (figure := table.figure(workload, peer))}
@@ -98,23 +100,23 @@ def delayed(name: str) -> Workload:
     return found
 
 
-def test_latency_is_in_units_of_the_round_trip_that_was_measured_beside_it() -> None:
+def test_latency_is_in_units_of_the_measured_round_trip() -> None:
     # 100 reads in 1.2 s: 12 ms each, 2 more than the proxy's delay. A pair of three such trips takes 36 ms.
     turns = [Counted(20, 0.72), Counted(30, 1.08)]
-    told = entry(Result("free-10ms", "rust", turns=turns, bare=[Counted(60, 0.72), Counted(40, 0.48)]))
-    assert told["round_trip_ms"] == 12
-    assert told["figure"] == told["low"] == told["high"] == 3
+    reported = entry(Result("free-10ms", "rust", turns=turns, bare=[Counted(60, 0.72), Counted(40, 0.48)]))
+    assert reported["round_trip_ms"] == 12
+    assert reported["figure"] == reported["low"] == reported["high"] == 3
     # A pair at the edge of a turn has the same weight as any other pair.
-    told = entry(
+    reported = entry(
         Result("free-10ms", "rust", turns=[Counted(1, 0.04), Counted(3, 0.08)], bare=[Counted(100, 1)])
     )
-    assert (told["figure"], told["low"], told["high"]) == (3, 2.667, 4)
+    assert (reported["figure"], reported["low"], reported["high"]) == (3, 2.667, 4)
 
 
 def test_latency_without_a_measured_round_trip_is_no_figure() -> None:
-    told = entry(Result("free-10ms", "rust", turns=[Counted(20, 0.5)]))
-    assert "figure" not in told
-    assert "round trip" in told["problem"]
+    reported = entry(Result("free-10ms", "rust", turns=[Counted(20, 0.5)]))
+    assert "figure" not in reported
+    assert "round trip" in reported["problem"]
 
 
 def test_turns_of_a_delayed_workload_end_at_different_moments_of_a_pair() -> None:
@@ -125,7 +127,7 @@ def test_turns_of_a_delayed_workload_end_at_different_moments_of_a_pair() -> Non
 
 
 @pytest.mark.parametrize(("pace", "most"), [(FULL, 15 * 60), (QUICK, 90)], ids=["full", "quick"])
-def test_what_is_planned_leaves_time_for_the_start_of_workers(pace: Pace, most: float) -> None:
+def test_plans_leave_time_for_starting_workers(pace: Pace, most: float) -> None:
     """A run has 20 minutes, a quick run three: starting workers, servers and queues needs the rest."""
     workloads = [workload for workload in WORKLOADS if workload.quick or pace is FULL]
     assert sum(planned(workload, peers_of(workload), pace) for workload in workloads) < most
@@ -135,16 +137,16 @@ def peers_of(workload: Workload) -> list[Peer]:
     return [peer for peer in PEERS if peer.does(workload)]
 
 
-def test_all_that_is_measured_has_a_name() -> None:
+def test_every_measurement_has_a_name() -> None:
     assert set(SHOWN) == {peer.name for peer in PEERS}
     assert list(TITLES) == [workload.name for workload in WORKLOADS]
 
 
-def test_times_are_compared_the_other_way_round() -> None:
-    def told(peer: str, figure: float, unit: str) -> Json:
+def test_shorter_times_are_better() -> None:
+    def reported(peer: str, figure: float, unit: str) -> Json:
         return {"workload": unit, "peer": peer, "unit": unit, "figure": figure}
 
-    both = [told(peer, figure, unit) for peer, figure in (("a", 2), ("b", 8)) for unit in ("1/s", "ns")]
+    both = [reported(peer, figure, unit) for peer, figure in (("a", 2), ("b", 8)) for unit in ("1/s", "ns")]
     table = Table({"results": both})
     assert table.ratio("1/s", "b", "a") == 4
     assert table.ratio("ns", "a", "b") == 4
@@ -160,15 +162,15 @@ def test_workers_are_small() -> None:
     assert [path.name for path in found if len(path.read_text().splitlines()) > 200] == []
 
 
-def test_processor_time_is_told_per_pair_where_pairs_are_counted() -> None:
+def test_processor_time_is_per_counted_pair() -> None:
     spent = Used(count=100, worker=0.02, server=0.05)
-    told = entry(Result("free", "rust", turns=[Counted(100, 0.5)], used=spent))
-    assert told["processor_us"] == {"worker": 200, "server": 500}
-    assert Table({"results": [told]}).processor("free", "rust") == (200, 500)
+    reported = entry(Result("free", "rust", turns=[Counted(100, 0.5)], used=spent))
+    assert reported["processor_us"] == {"worker": 200, "server": 500}
+    assert Table({"results": [reported]}).processor("free", "rust") == (200, 500)
     # Re-entry sends no request to a server, so there is no processor time of a server.
-    told = entry(Result("reenter", "rust", turns=[Counted(100, 0.5)], used=spent))
-    assert "processor_us" not in told
-    assert Table({"results": [told]}).processor("reenter", "rust") is None
+    reported = entry(Result("reenter", "rust", turns=[Counted(100, 0.5)], used=spent))
+    assert "processor_us" not in reported
+    assert Table({"results": [reported]}).processor("reenter", "rust") is None
 
 
 def test_the_processor_time_of_a_process_is_that_of_all_its_threads() -> None:

@@ -1,4 +1,4 @@
-"""Two judges accept the same recorded histories, and refuse the same planted anomalies."""
+"""Both checkers accept the same recorded histories, and reject the same planted anomalies."""
 
 from __future__ import annotations
 
@@ -190,10 +190,10 @@ EACH = 12
 
 @pytest.fixture(scope="module", autouse=True)
 def built() -> None:
-    require("porcupine", "the outside judge")
+    require("porcupine", "the independent checker")
 
 
-def test_both_judges_accept_what_was_recorded(tmp_path: Path) -> None:
+def test_both_checkers_accept_recorded_histories(tmp_path: Path) -> None:
     histories = recorded()
     # The histories contain all kinds of locks, downgrades and losses.
     holds = [hold for history in histories for hold in history.holds]
@@ -206,7 +206,7 @@ def test_both_judges_accept_what_was_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("anomaly", ANOMALIES, ids=lambda anomaly: str(anomaly.__name__))
-def test_both_judges_refuse_an_anomaly(anomaly: Mutation, tmp_path: Path) -> None:
+def test_both_checkers_reject_an_anomaly(anomaly: Mutation, tmp_path: Path) -> None:
     planted: list[History] = []
     for history in recorded():
         ways = [way for holds in paths(history) for way in anomaly(holds)]
@@ -251,7 +251,7 @@ def disturbed(history: History, chance: random.Random) -> History:
     return History("disturbed", tuple(holds), history.restarts)
 
 
-def test_both_judges_say_the_same_of_what_is_disturbed_at_random(tmp_path: Path) -> None:
+def test_both_checkers_agree_on_random_disturbances(tmp_path: Path) -> None:
     chance = random.Random(30)
     known = recorded()
     histories = [
@@ -264,7 +264,7 @@ def test_both_judges_say_the_same_of_what_is_disturbed_at_random(tmp_path: Path)
     assert 200 < len(comparison.refused) < 1300
 
 
-def test_a_recorder_that_says_something_else_is_a_disagreement() -> None:
+def test_a_recorders_other_verdict_is_a_disagreement() -> None:
     history = recorded()[0]
     assert compared(replace(history, breaches=())).problems == []
     assert compared(replace(history, breaches=("held twice",))).disagreements

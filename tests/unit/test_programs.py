@@ -112,7 +112,7 @@ def test_a_test_passes(program: Program, server: Standalone, node_project: Path)
     assert re.search(r"\b1 passed|^# pass 1$", out, re.MULTILINE), out
 
 
-def test_every_program_is_run_by_somebody() -> None:
+def test_every_program_is_run_by_a_test() -> None:
     tests = {program.name for program in PROGRAMS if any(mark in program.name for mark in TESTS)}
     unclaimed = [
         f"{program.page.name}: {program.name}"

@@ -31,7 +31,7 @@ def test_requests_and_flights_are_counted(proxy: Proxy) -> None:
         # The proxy holds back replies until all three requests are sent, even on a slow machine.
         proxy.black_hole("down")
         together = [through.client.exists_async("/") for _ in range(3)]
-        eventually(lambda: proxy.snapshot().requests["exists"] == 3, "all three are on their way")
+        eventually(lambda: proxy.snapshot().requests["exists"] == 3, "all three requests were sent")
         proxy.heal()
         for one in together:
             one.get(timeout=5)
@@ -64,7 +64,7 @@ def test_a_dropped_reply_has_reached_the_server(proxy: Proxy, observer: Observer
         assert observer.exists(path + "/x")
 
 
-def test_a_cut_client_comes_back(proxy: Proxy) -> None:
+def test_a_cut_client_reconnects(proxy: Proxy) -> None:
     with Observer(proxy.hosts) as through:
         session = through.client.client_id
         lost = threading.Event()
@@ -75,7 +75,7 @@ def test_a_cut_client_comes_back(proxy: Proxy) -> None:
         assert through.client.client_id == session
 
 
-def test_what_a_server_said_before_it_hung_up_is_passed_on() -> None:
+def test_a_reply_before_a_close_is_forwarded() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
         Proxy("{}:{}".format(*listener.getsockname()), opaque=True) as proxy,
@@ -100,11 +100,11 @@ def test_what_a_server_said_before_it_hung_up_is_passed_on() -> None:
         assert client.recv(100) == b""
 
 
-def test_those_that_are_turned_away_are_counted(proxy: Proxy) -> None:
+def test_connections_that_are_closed_immediately_are_counted(proxy: Proxy) -> None:
     with Observer(proxy.hosts) as through:
         session = through.client.client_id
         proxy.reset()
-        proxy.turn_away()
+        proxy.accept_and_close()
         eventually(lambda: len(proxy.snapshot().arrivals) >= 2, "the client tries again")
         assert not through.client.connected
         proxy.accept()
@@ -112,13 +112,13 @@ def test_those_that_are_turned_away_are_counted(proxy: Proxy) -> None:
         assert through.client.client_id == session
 
 
-def test_forgotten_sessions_are_not_given_back(proxy: Proxy) -> None:
+def test_forgotten_sessions_are_replaced(proxy: Proxy) -> None:
     with Observer(proxy.hosts) as through:
         session = proxy.newest_session()
         assert session == through.client.client_id[0]
         proxy.forget_sessions()
         proxy.cut()
-        eventually(lambda: proxy.newest_session() != session, "it has another one")
+        eventually(lambda: proxy.newest_session() != session, "the client has another session")
 
 
 def test_a_black_hole_holds_everything_until_it_heals(proxy: Proxy) -> None:

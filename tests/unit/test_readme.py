@@ -74,28 +74,28 @@ def test_the_first_minute_in_node(first_minute: str, node_project: Path) -> None
     assert re.match(r"holding with token \d+n\n", run_node(snippet, first_minute, node_project))
 
 
-def test_exporters_tell_the_same(server: Standalone, node_project: Path) -> None:
+def test_exporters_of_both_languages_agree(server: Standalone, node_project: Path) -> None:
     def exporter(language: str, mark: str) -> str:
         (snippet,) = (snippet for snippet in snippets(language) if mark in snippet)
         return snippet
 
     def numbers(text: str) -> dict[str, float]:
         lines = [line for line in text.splitlines() if line.startswith("zklock_")]
-        told = {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+        reported = {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
         # One exporter writes a bound as 1.0 and the other as 1.
-        return {re.sub(r'\.0"', '"', name): value for name, value in told.items()}
+        return {re.sub(r'\.0"', '"', name): value for name, value in reported.items()}
 
     python = numbers(run_python(exporter("python", "generate_latest"), server.hosts))
     node = numbers(run_node(exporter("js", "register.metrics"), server.hosts, node_project))
     # The state "forked" does not exist in Node.
     assert {name for name in python if "forked" not in name} == set(node)
-    for told in (python, node):
+    for reported in (python, node):
         # The metrics are read while the lock is held.
-        assert told['zklock_acquisitions_total{client=""}'] == 1
-        assert told['zklock_holders{client="",mode="mutex",path=""}'] == 1
-        assert told['zklock_wait_seconds_bucket{client="",le="+Inf"}'] == 1
-        assert told['zklock_hold_seconds_count{client=""}'] == 0
-        assert told['zklock_requests_total{client="",kind="create"}'] >= 1
+        assert reported['zklock_acquisitions_total{client=""}'] == 1
+        assert reported['zklock_holders{client="",mode="mutex",path=""}'] == 1
+        assert reported['zklock_wait_seconds_bucket{client="",le="+Inf"}'] == 1
+        assert reported['zklock_hold_seconds_count{client=""}'] == 0
+        assert reported['zklock_requests_total{client="",kind="create"}'] >= 1
 
 
 def test_every_language_has_a_snippet() -> None:

@@ -18,7 +18,7 @@ def wrong(root: Path, text: str, record: str = "") -> list[str]:
     return problems(root)
 
 
-def test_what_exists_is_right(tmp_path: Path) -> None:
+def test_existing_targets_are_accepted(tmp_path: Path) -> None:
     assert wrong(tmp_path, "**1. Names.** `core/view.rs::blockers`, `core/view.rs::View::blockers`.\n") == []
 
 

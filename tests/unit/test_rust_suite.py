@@ -31,7 +31,7 @@ def test_what_passes_and_what_fails(tmp_path: Path) -> None:
     assert (tally.passed, tally.failures) == (2, ["b"])
 
 
-def test_an_outcome_behind_what_the_test_prints(tmp_path: Path) -> None:
+def test_an_outcome_after_the_tests_output_is_read(tmp_path: Path) -> None:
     program = executable(tmp_path, "echo 'test a ... a warning'", "echo more", "echo ok")
     assert rust_suite.run_tests(program, ["a"]).passed == 1
 
@@ -52,7 +52,7 @@ def test_a_test_that_hangs_is_ended_alone_with_what_it_started(
     tally = rust_suite.run_tests(program, ["a", "b", "c", "d"], limit=5)
     assert (tally.passed, tally.failures) == (3, ["b (had not ended after 5 s)"])
     assert "test b ... so far" in capsys.readouterr().out
-    eventually(lambda: not is_alive(int(started.read_text())), "all that it started has ended")
+    eventually(lambda: not is_alive(int(started.read_text())), "the test's child process has ended")
 
 
 def test_a_test_that_ends_the_process_is_named(tmp_path: Path) -> None:

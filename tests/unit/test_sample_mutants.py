@@ -108,14 +108,14 @@ def test_a_number_chooses_the_mutant(program: Path, number: int | None, said: st
     assert ran.stdout.strip() == said
 
 
-def test_where_none_is_chosen_it_is_noted_which_could_have_been(program: Path, tmp_path: Path) -> None:
+def test_reachable_mutants_are_recorded_if_none_is_chosen(program: Path, tmp_path: Path) -> None:
     record = tmp_path / "reached"
     environment = os.environ | {"ZKLOCK_REACHED": str(record)}
     subprocess.run([program], env=environment, stdout=subprocess.DEVNULL, check=True)
     assert sorted(record.read_text().split()) == ["0", "1", "2", "3", "4"]
 
 
-def test_what_a_compiler_says_is_put_down_to_the_mutant(tmp_path: Path) -> None:
+def test_compiler_errors_are_attributed_to_their_mutant(tmp_path: Path) -> None:
     wrong = mutant("fn brace", '"\\"}"', "7", "-> char")
     (tmp_path / "main.rs").write_text(planted(PROGRAM, MUTANTS | {5: wrong}))
     (tmp_path / "planted.rs").write_text(SWITCH.format(size=6))
@@ -129,7 +129,7 @@ def test_what_a_compiler_says_is_put_down_to_the_mutant(tmp_path: Path) -> None:
     assert lines_of(texts["main.rs"]).keys() == {0, 1, 2, 3, 4, 5}
 
 
-def test_what_is_outside_functions_is_refused() -> None:
+def test_mutants_outside_functions_are_refused() -> None:
     with pytest.raises(UnsuitableError):
         Mutant.read({"name": "main.rs:1:1: replace + with -", "function": None})
 
@@ -143,7 +143,7 @@ def test_a_sample_follows_from_its_seed_and_survives_other_lines() -> None:
     assert [one for one in drawn(backwards, 1) if one != AND] == drawn(known, 1)
 
 
-def test_twins_on_a_line_are_told_apart() -> None:
+def test_equal_mutants_on_one_line_are_distinguished() -> None:
     text = (ROOT / "core/src/session/term.rs").read_text()
     assert Source(text).line((1, 1)) == text.split("\n", 1)[0]
     here = ((1, 1), (2, 1))
@@ -155,7 +155,7 @@ def test_twins_on_a_line_are_told_apart() -> None:
     assert (known[first].nth, known[second].nth) == (1, 2)
 
 
-def test_what_may_survive_is_still_in_the_code() -> None:
+def test_listed_survivors_still_exist() -> None:
     for entry in tomllib.loads(SURVIVORS.read_text()).get("survivor", []):
         lines = [line.strip() for line in (ROOT / entry["file"]).read_text().splitlines()]
         assert lines.count(entry["line"]) >= 1, entry["mutant"]

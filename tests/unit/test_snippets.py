@@ -79,18 +79,18 @@ def snippets(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (REPOSITORY / page).read_text(), re.DOTALL)
 
 
-def test_every_snippet_is_run_by_somebody() -> None:
+def test_every_snippet_is_run_by_a_test() -> None:
     assert shown() == RUN_BY.keys()
 
 
 @pytest.mark.parametrize(("page", "language"), RUN_BY, ids=lambda one: one)
-def test_who_runs_it_knows_the_page(page: str, language: str) -> None:
+def test_the_test_of_a_snippet_names_its_page(page: str, language: str) -> None:
     test = REPOSITORY / RUN_BY[page, language]
     # The test names the page by its whole path, or by its file name.
     assert Path(page).name in test.read_text(), f"{test.name} does not run {language} of {page}"
 
 
-def test_the_teardown_of_bundlers_is_that_of_our_runners() -> None:
+def test_the_shown_teardown_is_the_one_that_runners_use() -> None:
     (code,) = snippets("docs/bundlers.md", "js")
     tests = REPOSITORY / "tests" / "consumers" / "node"
     assert code.strip() in (tests / "jest" / "first.test.js").read_text()
@@ -107,7 +107,7 @@ def kazoo(server: Standalone) -> Iterator[KazooClient]:
     client.close()
 
 
-def test_what_interop_tells_users_of_kazoo(kazoo: KazooClient, server: Standalone) -> None:
+def test_kazoo_waits_with_the_pattern_from_interop(kazoo: KazooClient, server: Standalone) -> None:
     """With the pattern in its call, kazoo waits for zklock's node."""
     names: dict[str, object] = {"client": kazoo}
     for code in snippets("docs/interop.md", "python"):

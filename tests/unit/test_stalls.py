@@ -15,15 +15,15 @@ from harness.steps import eventually
 MEASURE = """
 import sys
 from harness.answers import now
-from harness.stalls import METRONOME
+from harness.stalls import STALL_MONITOR
 since = now()
 for _ in sys.stdin:
-    print(METRONOME.stood_still(since, now()), flush=True)
+    print(STALL_MONITOR.stalled_seconds(since, now()), flush=True)
 """
 STOPPED = 0.5
 
 
-def test_a_process_that_was_stopped_knows_for_how_long() -> None:
+def test_a_stopped_process_measures_the_stop() -> None:
     command = [sys.executable, "-c", MEASURE]
     with subprocess.Popen(
         command, cwd=TESTS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
@@ -45,5 +45,5 @@ def test_a_process_that_was_stopped_knows_for_how_long() -> None:
         time.sleep(STOPPED)
         os.kill(process.pid, signal.SIGCONT)
         # The limit is short because other delays also add to the total.
-        eventually(lambda: ask() - before >= STOPPED - 0.1, "it knows for how long", 5)
+        eventually(lambda: ask() - before >= STOPPED - 0.1, "the process has measured the stop", 5)
         process.stdin.close()

@@ -35,7 +35,7 @@ def test_an_option_has_the_name_the_default_and_the_unit_of_its_language() -> No
     document = place("options Mutex Semaphore")
     python = tables.written(document, TABLE, "python")
     assert "| `reentrant` | `True` | Whether an owner may enter again (`Mutex`) |" in python
-    assert "| `max_hold` | 1.5 | For how long |" in python, "both have it"
+    assert "| `max_hold` | 1.5 | For how long |" in python, "both kinds have the option"
     assert "| `max_size` | 16 777 216 | How large (`Semaphore`) |" in python
     node = tables.written(document, TABLE, "node")
     assert "| `reentrant` | `true` |" in node
@@ -54,7 +54,7 @@ def test_a_property_that_a_language_does_not_have_has_no_row() -> None:
     assert "check" not in node
 
 
-def test_a_table_that_was_changed_by_hand_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_changed_by_hand_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "DOCUMENTS", {"page.md": "python", "bare.md": "python"})
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "api.toml").write_text('[Lease]\nnode = { is = "property", says = "The node" }\n')

@@ -42,19 +42,19 @@ def lines(server: Standalone, word: str) -> list[str]:
     return sorted(VARIES.sub("*", line) for line in text.splitlines())
 
 
-def told(server: Standalone, expected: list[list[str]] | None = None) -> list[list[str]]:
+def cons_lines(server: Standalone, expected: list[list[str]] | None = None) -> list[list[str]]:
     """Return the output of `cons` about a client after each of its requests.
 
     A real server can count a reply a moment after sending it, so this waits until the output is as expected.
     """
-    told: list[list[str]] = []
+    cons_lines: list[list[str]] = []
 
     def tell(word: str = "cons") -> None:
         deadline = time.monotonic() + PATIENCE
         said = lines(server, word)
-        while expected and said != expected[len(told)] and time.monotonic() < deadline:
+        while expected and said != expected[len(cons_lines)] and time.monotonic() < deadline:
             said = lines(server, word)
-        told.append(said)
+        cons_lines.append(said)
 
     tell()
     client = KazooClient(hosts=server.hosts, timeout=20.0)
@@ -87,14 +87,14 @@ def told(server: Standalone, expected: list[list[str]] | None = None) -> list[li
         assert CLIENT.match(line) or "sid=" not in line, line
     client.stop()
     client.close()
-    return told
+    return cons_lines
 
 
 @pytest.mark.timeout(60)
-def test_both_servers_tell_the_same_of_their_clients(servers: list[Standalone]) -> None:
+def test_both_servers_describe_clients_the_same(servers: list[Standalone]) -> None:
     real, embedded = servers
-    ours = told(embedded)
-    assert told(real, ours) == ours
+    ours = cons_lines(embedded)
+    assert cons_lines(real, ours) == ours
     operations = set(re.findall(r"lop=(\w+)", str(ours)))
     assert operations == {
         *["SESS", "CREA", "NA", "GETD", "EXIS", "SETD", "GETC", "GETA", "SETA", "SYNC", "MULT", "DELE"]

@@ -18,7 +18,7 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_an_unknown_command_is_answered_at_once(name: str, start: Callable[[str], Worker]) -> None:
+def test_an_unknown_command_gets_a_reply_immediately(name: str, start: Callable[[str], Worker]) -> None:
     worker = start(name)
     worker.wait_line("ready")
     assert worker.send("dance").line(AT_ONCE)["event"] in {"error", "unsupported"}

@@ -82,8 +82,8 @@ def facts(lease: Any) -> dict[str, Any]:
 
 def all_facts(name: str, leases: Sequence[Any]) -> dict[str, Any]:
     """Return several numbered leases of one acquire in the protocol's form."""
-    told = [{"lease": f"{name}/{number}", **facts(lease)} for number, lease in enumerate(leases)]
-    return {**facts(leases[0]), "leases": told}
+    reported = [{"lease": f"{name}/{number}", **facts(lease)} for number, lease in enumerate(leases)]
+    return {**facts(leases[0]), "leases": reported}
 
 
 def first_facts(held: Any) -> dict[str, Any]:
@@ -195,8 +195,8 @@ def scrape(clients: Mapping[str, Any], exporter: str) -> list[tuple[str, dict[st
 
     reader = InMemoryMetricReader()
     observe(clients, path=lambda path: path, meter_provider=MeterProvider([reader]))
-    told: Any = reader.get_metrics_data()
-    (scope,) = told.resource_metrics[0].scope_metrics
+    reported: Any = reader.get_metrics_data()
+    (scope,) = reported.resource_metrics[0].scope_metrics
     return [
         (metric.name, dict(point.attributes), point.value)
         for metric in scope.metrics

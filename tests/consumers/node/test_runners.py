@@ -50,13 +50,13 @@ def test_jest_finds_no_open_handle_of_a_closed_client_or_a_stopped_server(
     assert not lines(said, *COMPLAINTS), said
 
 
-def test_fake_timers_of_jest_stop_nothing(project: Project) -> None:
+def test_fake_timers_of_jest_do_not_stop_locks(project: Project) -> None:
     said = project.script("jest", "fake")
     assert "3 passed" in said, said
     assert not lines(said, *COMPLAINTS), said
 
 
-def test_fake_timers_of_sinon_stop_nothing(project: Project) -> None:
+def test_fake_timers_of_sinon_do_not_stop_locks(project: Project) -> None:
     said = project.script("sinon", "test").splitlines()
     assert said[-2:] == ["session expired", "still fake"], said
 

@@ -43,7 +43,7 @@ RUNTIMES = ("node", "bun", "deno")
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_what_programs_do_works(
+def test_each_operation_works(
     runtime: str, project: Project, server: Standalone, observer: Observer, path: str
 ) -> None:
     program = project.directory / "runtimes" / "smoke.mjs"
@@ -90,7 +90,7 @@ def test_locks_are_free_at_the_end(
         reap(process)
 
 
-def test_deno_is_told_what_to_allow(project: Project) -> None:
+def test_deno_reports_missing_permissions(project: Project) -> None:
     program = project.directory / "runtimes" / "smoke.mjs"
     starts = [flag for flag in command("deno") if flag != "--allow-ffi"]
     process = spawn([*starts, str(program), "/unused"], stdout=PIPE, stderr=PIPE)
@@ -101,7 +101,7 @@ def test_deno_is_told_what_to_allow(project: Project) -> None:
         reap(process)
 
 
-def test_the_page_names_the_versions_that_are_tried() -> None:
+def test_the_page_names_the_tested_versions() -> None:
     pinned = json.loads((HERE / "package.json").read_text())["devDependencies"]
     page = (REPOSITORY / "docs" / "node.md").read_text()
     assert f"Bun {pinned['bun']} and Deno {pinned['deno']}" in " ".join(page.split())

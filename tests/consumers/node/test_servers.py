@@ -148,7 +148,7 @@ def refused(port: str) -> bool:
     return False
 
 
-def test_express_tells_of_a_port_that_is_taken(project: Project, server: Standalone, source: Source) -> None:
+def test_express_reports_a_taken_port(project: Project, server: Standalone, source: Source) -> None:
     file = project.shown(PAGE, "express.mjs")
     env = {"ZKLOCK_HOSTS": server.hosts, "PORT": source.url.rpartition(":")[2]}
     process = spawn([NODE, str(file)], env=env, stdout=PIPE, stderr=PIPE)
@@ -183,8 +183,8 @@ def test_a_job_in_nest(project: Project, server: Standalone, observer: Observer,
         source.asked.clear()
         assert source.asked.wait(SLOW)
         process.terminate()
-        while (told := line(process)) != "waiting for the job":
-            assert told
+        while (reported := line(process)) != "waiting for the job":
+            assert reported
         source.open.set()
         assert re.match(r"sold, written with token \d+", line(process))
         process.wait(15)
@@ -213,7 +213,7 @@ def test_a_tick_runs_once(
     with instances([NODE, str(job(project, name))], tmp_path / "ran", env) as started:
         started.wait_lines(6)
         started.end()
-        records.assert_once_each([told for told in started.lines() if "token" in told])
+        records.assert_once_each([reported for reported in started.lines() if "token" in reported])
     observer.assert_free(chroot + JOBS[name])
 
 

@@ -88,9 +88,9 @@ class Station:
             file = self.files / "results" / f"celery-task-meta-{task_id}"
             # The file exists before it has any content.
             eventually(lambda: whole(file), f"{task} is done: {self.notes()}", 40)
-            told = json.loads(file.read_text())
-            assert told["status"] == status, told
-            return told["result"]
+            reported = json.loads(file.read_text())
+            assert reported["status"] == status, reported
+            return reported["result"]
 
         return result
 
@@ -130,10 +130,10 @@ def test_tasks_exclude_each_other_and_a_warm_shutdown_frees_everything(
     """SIGTERM lets the running task finish. Then all locks are free, also one that a task never released."""
     worker = station.start(pool, 3)
     results = [station.send("work", 0.2) for _ in range(5)]
-    told = [result() for result in results]
-    tokens = [token for token, _pid in told]
+    reported = [result() for result in results]
+    tokens = [token for token, _pid in reported]
     assert len(set(tokens)) == 5
-    processes = {pid for _token, pid in told}
+    processes = {pid for _token, pid in reported}
     assert (worker.pid in processes) == (pool != "prefork"), (worker.pid, processes)
 
     station.send("keep")()
@@ -203,7 +203,7 @@ def show(station: Station, name: str, *more: tuple[str, str]) -> None:
     station.module, station.folder = name, station.files
 
 
-def test_what_the_documentation_shows(station: Station) -> None:
+def test_the_documentations_example_works(station: Station) -> None:
     show(station, "tasks")
     station.start("prefork", 2)
     assert station.send("report")() < station.send("report")()

@@ -61,7 +61,7 @@ def test_a_night_runs_again_under_a_plain_lock(server: Standalone, tmp_path: Pat
     assert len(ran(line, server, tmp_path)) == 3 * NIGHTS
 
 
-def test_what_is_not_mailed_is_the_line_of_a_run_that_is_skipped(server: Standalone, tmp_path: Path) -> None:
+def test_cron_does_not_mail_skipped_runs(server: Standalone, tmp_path: Path) -> None:
     (proposed,) = re.findall(r"append `(2>&1 \| grep -v '.*')` to", PAGE.read_text())
     (tmp_path / "zklock").symlink_to(COMMAND)
     line = lines()[0].replace("/opt/jobs/nightly", "echo done")

@@ -44,8 +44,8 @@ class Gunicorn:
     def ask(self, page: str = "") -> dict[str, Any]:
         """Return the reply to a request, from either worker."""
         with urllib.request.urlopen(f"http://{self.address}/{page}", timeout=30) as answer:
-            told: dict[str, Any] = json.load(answer)
-        return told
+            reported: dict[str, Any] = json.load(answer)
+        return reported
 
     def expect_workers(self) -> None:
         """Wait until both workers have replied."""
@@ -81,14 +81,14 @@ def gunicorn(
 def test_requests_exclude_each_other(gunicorn: Gunicorn, observer: Observer, path: str) -> None:
     """Requests exclude each other, in the same worker and in different workers."""
     with ThreadPoolExecutor(20) as pool:
-        told = list(pool.map(lambda _: gunicorn.ask("enter"), range(40)))
-    assert {answer["most"] for answer in told} == {1}
-    assert len({answer["pid"] for answer in told}) == 2
-    turns = sorted((answer["token"], answer["began"], answer["ended"]) for answer in told)
+        reported = list(pool.map(lambda _: gunicorn.ask("enter"), range(40)))
+    assert {answer["most"] for answer in reported} == {1}
+    assert len({answer["pid"] for answer in reported}) == 2
+    turns = sorted((answer["token"], answer["began"], answer["ended"]) for answer in reported)
     assert all(before[2] <= after[1] for before, after in pairwise(turns))
     assert all(before[0] < after[0] for before, after in pairwise(turns))
     # The module name of the patched function shows that gevent has patched it.
-    assert {answer["patched"][1] for answer in told} == {"gevent.hub"}
+    assert {answer["patched"][1] for answer in reported} == {"gevent.hub"}
     observer.wait_queue(path, 0)
 
 
@@ -104,7 +104,7 @@ def test_a_worker_answers_while_its_requests_wait(
         assert {request.result(30)["most"] for request in waiting} == {1}
 
 
-def test_all_locks_are_free_when_it_stops(gunicorn: Gunicorn, observer: Observer, path: str) -> None:
+def test_all_locks_are_free_after_a_stop(gunicorn: Gunicorn, observer: Observer, path: str) -> None:
     """When gunicorn stops, all locks are free immediately, also one that a request never released."""
     gunicorn.ask("keep")
     observer.wait_queue(f"{path}-kept", 1)
@@ -118,7 +118,7 @@ def test_all_locks_are_free_when_it_stops(gunicorn: Gunicorn, observer: Observer
     assert "panicked" not in log
 
 
-def test_what_the_documentation_shows(server: Standalone, observer: Observer, tmp_path: Path) -> None:
+def test_the_documentations_example_works(server: Standalone, observer: Observer, tmp_path: Path) -> None:
     """The module in docs/frameworks.md works as printed."""
     page = (HERE.parents[2] / "docs" / "frameworks.md").read_text()
     (snippet,) = re.findall(r"```python\n(# wsgi\.py.*?)```", page, re.DOTALL)

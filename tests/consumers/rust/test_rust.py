@@ -38,7 +38,7 @@ def test_a_program_without_the_patch_is_warned_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_from_a_registry_without_the_patch_it_is_the_stock_transport() -> None:
+def test_without_the_patch_the_stock_transport_is_used() -> None:
     """The second half of S595. It is separate because it compiles the crate again, on the oldest Rust."""
     minimal = HERE / "minimal"
     # In this directory cargo finds the same settings, so it reuses what was compiled for the first half.

@@ -32,8 +32,8 @@ FOUND = """
 const found = {};
 for (const query of given) {
   const shown = await show(`/index.html?q=${encodeURIComponent(query)}`, 1400);
-  const told = () => shown.querySelector('.md-search-result__meta')?.textContent ?? '';
-  while (!/matching document/.test(told())) await new Promise((resolve) => setTimeout(resolve, 10));
+  const resultCount = () => shown.querySelector('.md-search-result__meta')?.textContent ?? '';
+  while (!/matching document/.test(resultCount())) await new Promise((resolve) => setTimeout(resolve, 10));
   const links = [...shown.querySelectorAll('a.md-search-result__link')];
   found[query] = links.map((link) => new URL(link.href).pathname);
 }
@@ -85,7 +85,7 @@ def test_no_page_is_wider_than_a_phone(site: Path, addresses: list[str]) -> None
     assert look(site, TOO_WIDE, {"pages": addresses, "width": 390}) == []
 
 
-def test_the_search_finds_pages_for_users_first(site: Path) -> None:
+def test_the_search_lists_user_pages_first(site: Path) -> None:
     found = look(site, FOUND, list(FIRST))
     assert {query: pages[:1] for query, pages in found.items()} == {
         query: [page] for query, page in FIRST.items()

@@ -7,7 +7,7 @@ from functools import cache
 
 from harness.liar import jute, tells
 from harness.liar.frames import at
-from harness.liar.server import Lie, Tell, Turn
+from harness.liar.server import Exchange, Lie, Tell
 
 MILLION = 1_000_000
 
@@ -33,9 +33,9 @@ def _many(count: int) -> Tell:
     # Created in advance, because this takes a second during which other liars must reply.
     names = _names(count)
 
-    async def tell(turn: Turn) -> None:
-        turn.truth.shown([b"-lock-0000000900"])
-        await turn.reply(names + (b"" if turn.request.kind == 8 else jute.stat(1, 0)))
+    async def tell(exchange: Exchange) -> None:
+        exchange.truth.shown([b"-lock-0000000900"])
+        await exchange.reply(names + (b"" if exchange.request.kind == 8 else jute.stat(1, 0)))
 
     return tell
 

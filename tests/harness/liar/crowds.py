@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.liar import jute
-from harness.liar.server import ANYTHING, Lie, Tell, Turn
+from harness.liar.server import ANYTHING, Exchange, Lie, Tell
 from harness.liar.truth import DIRECTORY, Node
 
 MANY = 20
@@ -18,10 +18,10 @@ HOSTILE = {
     b'"label":"\\u202e\\r","since":0}',
     "numbers without end": b'{"host":"h","pid":' + b"9" * 100_000 + b',"since":1e999999}',
     "60,000 keys": b"{" + b",".join(b'"k%d":0' % n for n in range(60_000)) + b"}",
-    "bytes that are no text": b'{"host":"\xff\xfe"}',
+    "bytes that are not UTF-8": b'{"host":"\xff\xfe"}',
 }
 
-LEGIBLE = ("an escape in every field", "bytes that are no text")
+LEGIBLE = ("an escape in every field", "bytes that are not UTF-8")
 """With these data, the client must still receive its answer."""
 
 
@@ -36,23 +36,29 @@ def _data() -> Iterator[Lie]:
         yield Lie(f"contenders with {name}", ANYTHING, _crowd(data), curious=True, harmless=harmless)
     large = HOSTILE["a megabyte of JSON"]
     yield Lie(
-        "contenders with more than they say", ANYTHING, _crowd(large, told=10), curious=True, large=True
+        "contenders with more data than their Stat says",
+        ANYTHING,
+        _crowd(large, told=10),
+        curious=True,
+        large=True,
     )
-    yield Lie("contenders with less than none", ANYTHING, _crowd(large, told=-1), curious=True, large=True)
+    yield Lie(
+        "contenders with data of a negative size", ANYTHING, _crowd(large, told=-1), curious=True, large=True
+    )
 
 
 def _crowd(data: bytes, *, told: int | None = None) -> Tell:
     """Reply truthfully, with extra contenders that have this data, or a Stat with the wrong size `told`."""
 
-    async def tell(turn: Turn) -> None:
+    async def tell(exchange: Exchange) -> None:
         for number in range(MANY):
             path = f"{DIRECTORY}/_c_{number}-lock-{900 + number:010}"
-            turn.truth.nodes.setdefault(path, Node(0x77, 900, data))
-        if turn.request.op != "exists" or told is None:
-            return await turn.honest()
-        node = turn.truth.nodes.get(jute.Reader(turn.request.payload).text())
+            exchange.truth.nodes.setdefault(path, Node(0x77, 900, data))
+        if exchange.request.op != "exists" or told is None:
+            return await exchange.honest()
+        node = exchange.truth.nodes.get(jute.Reader(exchange.request.payload).text())
         if node is None or node.owner != 0x77:
-            return await turn.honest()
-        return await turn.reply(jute.stat(node.czxid, node.owner, told))
+            return await exchange.honest()
+        return await exchange.reply(jute.stat(node.czxid, node.owner, told))
 
     return tell

@@ -36,7 +36,7 @@ def _errors() -> Iterator[Lie]:
         for step in (*STEPS[1:], ANYTHING):
             yield at(name, step, tells.error(code))
     for name in ("CONNECTIONLOSS", "SESSIONEXPIRED", "THROTTLEDOP", "NONODE"):
-        yield at(f"{name} although it is done", "create", tells.error(CODES[name], done=True))
+        yield at(f"{name} although the request was executed", "create", tells.error(CODES[name], done=True))
     yield Lie("a success to everything", ANYTHING, tells.body(b""))
     yield Lie("a success to everything, with zeros", ANYTHING, tells.body(bytes(128)))
 

@@ -21,7 +21,7 @@ def lies() -> list[Lie]:
 
 def _floods() -> Iterator[Lie]:
     for name, kind in {"created": 1, "changed": 3, "children changed": 4}.items():
-        known = tells.flood(lambda turn, kind=kind: jute.event(kind, watched(turn)), SECONDS)  # type: ignore[misc]
+        known = tells.flood(lambda exchange, kind=kind: jute.event(kind, watched(exchange)), SECONDS)  # type: ignore[misc]
         yield at(f"a flood: the node before it {name}", "watch", known)
     for name, path in {
         "elsewhere": "/x/y/z",
@@ -30,5 +30,5 @@ def _floods() -> Iterator[Lie]:
         flood = tells.flood(lambda _, path=path: jute.event(2, path), SECONDS)  # type: ignore[misc]
         yield at(f"a flood: a node {name} deleted", "watch", flood)
         yield at(f"a flood to a holder: a node {name} deleted", "beat", flood)
-    pings = tells.flood(lambda turn: turn.framed(xid=-2), SECONDS)
+    pings = tells.flood(lambda exchange: exchange.framed(xid=-2), SECONDS)
     yield at("a flood of answers to pings", "beat", pings)

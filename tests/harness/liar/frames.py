@@ -87,8 +87,8 @@ def _types() -> Iterator[Lie]:
         "a node elsewhere": jute.buffer("/x") + stat,
         "a node without a name": jute.buffer("") + stat,
         "a node without a number": jute.buffer(f"{DIRECTORY}/abc") + stat,
-        "a path that is no text": jute.buffer(b"/lock/\xff\xfe\xc0") + stat,
-        "a number that is none": jute.buffer(f"{DIRECTORY}/_c_1-lock-99999999999999999999") + stat,
+        "a path that is not UTF-8": jute.buffer(b"/lock/\xff\xfe\xc0") + stat,
+        "an invalid sequence number": jute.buffer(f"{DIRECTORY}/_c_1-lock-99999999999999999999") + stat,
     }
     for name, data in bodies.items():
         for step in ("create", "list", "watch", "beat"):

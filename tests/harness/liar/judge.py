@@ -76,7 +76,7 @@ CODES = {"CONNECTION_FAILED", "AUTH_FAILED", "LOCK_LOST", "LOCK_TIMEOUT", "SEQUE
 
 
 @dataclass
-class Account:
+class ClientResult:
     """Result of one liar's client: its replies, and the problems found."""
 
     liar: Liar
@@ -94,14 +94,14 @@ class Account:
         return f"{self.liar}: {told} lies, {accepts} connections, {len(self.liar.requests)} requests; {heard}"
 
 
-class Meeting:
+class LiarConversation:
     """The conversation of one client with one liar."""
 
     def __init__(self, worker: Worker, liar: Liar, name: str) -> None:
         self._worker = worker
         self._liar = liar
         self._name = name
-        self.account = Account(liar)
+        self.account = ClientResult(liar)
 
     def _ask(self, command: str, limit: float, **fields: object) -> Line | None:
         """Send a command. Return its reply, or None if the limit and the margin pass without one."""
@@ -116,18 +116,20 @@ class Meeting:
             return None
         self.account.answers[command] = line
         if line["event"] == "error":
-            self._vet_error(command, line)
+            self._check_error(command, line)
         return line
 
-    def _vet_error(self, command: str, line: Line) -> None:
+    def _check_error(self, command: str, line: Line) -> None:
         message = line["message"]
         too_large = self._liar.lie.large and line.get("code") == "BAD_ARGUMENT"
         if line.get("code") not in CODES and not too_large:
             self.account.wrong.append(f"{command}: {line.get('type')} {line.get('code')}: {message[:300]!r}")
         if not message.isprintable() or len(message) > 2000:
-            self.account.wrong.append(f"{command}: the message is not fit to print: {message[:300]!r}")
+            self.account.wrong.append(
+                f"{command}: the message is too long or not printable: {message[:300]!r}"
+            )
 
-    def run(self) -> Account:
+    def run(self) -> ClientResult:
         """Connect, acquire, hold, release and close."""
         name, lie = self._name, self._liar.lie
         options = {"session_timeout": SESSION_TIMEOUT, "connect_timeout": PATIENCE, **lie.options}
@@ -138,19 +140,19 @@ class Meeting:
             if acquired is not None and acquired["event"] == "acquired":
                 self._hold(acquired)
             elif lie.harmless:
-                self.account.wrong.append("it is no lie, and the lock was not granted")
+                self.account.wrong.append("the reply is true, but the lock was not granted")
             if lie.curious:
                 contenders = self._ask("contenders", PATIENCE, lock=name)
                 if lie.harmless and (contenders is None or contenders["event"] != "value"):
-                    self.account.wrong.append("it is harmless, and there was no answer")
+                    self.account.wrong.append("the reply is harmless, but the listing failed")
             self._ask("close", CLOSE_LIMIT, client=name)
         elif lie.harmless:
-            self.account.wrong.append("it is no lie, and there was no connection")
+            self.account.wrong.append("the reply is true, but the client did not connect")
         self.account.done = time.monotonic()
         return self.account
 
     def _hold(self, acquired: Line) -> None:
-        right = vet_hold(self.account, acquired)
+        right = check_hold(self.account, acquired)
         ends = time.monotonic() + HOLD
         while right and (time.monotonic() < ends or self._is_told_late(ends)):
             state = self._await("state", self._worker.send("state", owner=self._name, lease=self._name), 0)
@@ -158,7 +160,7 @@ class Meeting:
                 return
             if state.get("value") == "lost":
                 break
-            vet_term(self.account, state["t0"] / 1e9, state["value"])
+            check_term(self.account, state["t0"] / 1e9, state["value"])
             time.sleep(POLL)
         self._ask("release", SESSION_TIMEOUT / 2, lease=self._name)
 
@@ -168,7 +170,7 @@ class Meeting:
         return to_come and time.monotonic() < ends + MARGIN
 
 
-def vet_hold(account: Account, acquired: Line) -> bool:
+def check_hold(account: ClientResult, acquired: Line) -> bool:
     """Check that the lock was granted, according to the true replies. Return whether it was."""
     right = acquired["node"] in account.liar.truth.granted
     if not right:
@@ -178,15 +180,15 @@ def vet_hold(account: Account, acquired: Line) -> bool:
     return right
 
 
-def vet_term(account: Account, at: float, state: str) -> None:
+def check_term(account: ClientResult, at: float, state: str) -> None:
     """Check that the lease was lost in time: half a session timeout after the last proof."""
     proofs = list(account.liar.truth.proofs)
     ends = max((proof.asked + proof.timeout / 2 for proof in proofs), default=0.0)
     if at > ends:
-        account.wrong.append(f"{state} {at - ends:.3f} s after its term, as far as it was proven")
+        account.wrong.append(f"{state} {at - ends:.3f} s after the end of its proven term")
 
 
-def vet_record(account: Account) -> None:
+def check_record(account: ClientResult) -> None:
     """Check the liar's record of the client's connections."""
     liar, wrong = account.liar, account.wrong
     if not liar.told:
@@ -202,10 +204,10 @@ def vet_record(account: Account) -> None:
     if len(liar.accepts) - len(later) > FIRST_SECOND:
         wrong.append(f"{len(liar.accepts) - len(later)} connections in the first second")
     if late := [at for at in liar.accepts if at > account.done + MARGIN]:
-        wrong.append(f"{len(late)} connections after it was closed")
+        wrong.append(f"{len(late)} connections after the client was closed")
 
 
-def largest(pid: int) -> int:
+def peak_memory(pid: int) -> int:
     """Return the peak memory of a process in KiB."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE).group(1))  # type: ignore[union-attr]
@@ -215,7 +217,7 @@ def largest(pid: int) -> int:
 class Verdict:
     """Results of one run: those of every liar's client, and the problems of the process."""
 
-    accounts: list[Account]
+    accounts: list[ClientResult]
     # Problems of the whole process.
     wrong: list[str] = field(default_factory=list)
     growth: int = 0
@@ -226,31 +228,31 @@ class Verdict:
         return [f"{account.liar}: {what}" for account in self.accounts for what in account.wrong] + self.wrong
 
 
-def meet(worker: Worker, honest: str, path: str, lies: Sequence[Lie]) -> Verdict:
+def run_lies(worker: Worker, honest: str, path: str, lies: Sequence[Lie]) -> Verdict:
     """Run one client for each lie in a worker at the same time, while the worker holds an honest lock."""
     worker.connect(honest, client="honest", session_timeout=HONEST_TIMEOUT)
     worker.lock(path, lock="honest", client="honest")
     worker.hold("honest", lock="honest", owner="honest")
-    before = largest(worker.pid)
+    before = peak_memory(worker.pid)
     with Liars() as liars, ThreadPoolExecutor(len(lies)) as pool:
-        meetings = [Meeting(worker, liars.start(lie), f"l{n}") for n, lie in enumerate(lies)]
-        pending = [pool.submit(meeting.run) for meeting in meetings]
-        verdict = Verdict([meeting.account for meeting in meetings])
+        conversations = [LiarConversation(worker, liars.start(lie), f"l{n}") for n, lie in enumerate(lies)]
+        pending = [pool.submit(conversation.run) for conversation in conversations]
+        verdict = Verdict([conversation.account for conversation in conversations])
         _watch(worker, verdict, lambda: all(one.done() for one in pending))
-        for one, meeting in zip(pending, meetings, strict=True):
+        for one, conversation in zip(pending, conversations, strict=True):
             if (error := one.exception()) is not None:
-                meeting.account.wrong.append(f"{type(error).__name__}: {str(error)[:300]}")
-            vet_record(meeting.account)
+                conversation.account.wrong.append(f"{type(error).__name__}: {str(error)[:300]}")
+            check_record(conversation.account)
         if worker.alive:
-            verdict.growth = largest(worker.pid) - before
+            verdict.growth = peak_memory(worker.pid) - before
             if verdict.growth > MEMORY:
-                verdict.wrong.append(f"it grew by {verdict.growth // 1024} MiB")
+                verdict.wrong.append(f"the worker's memory grew by {verdict.growth // 1024} MiB")
             _leave(worker, verdict)
-        verdict.wrong += _unfit(worker.errors())
+        verdict.wrong += _crashes_and_unprintable(worker.errors())
     return verdict
 
 
-def _unfit(lines: Sequence[str]) -> list[str]:
+def _crashes_and_unprintable(lines: Sequence[str]) -> list[str]:
     """Report crashes and unprintable text in the lines of standard error."""
     fatal = [line for line in lines if FATAL.search(line)]
     unfit = [line for line in lines if not line.replace("\t", "").isprintable()]
@@ -286,10 +288,10 @@ def judge(start: Callable[[], Worker], honest: str, path: str, lies: Sequence[Li
 
     On a busy machine some clients do not reach their lies in time. Those run once more.
     """
-    verdict = meet(start(), honest, path, lies)
+    verdict = run_lies(start(), honest, path, lies)
     untold = [account.liar.lie for account in verdict.accounts if account.wrong == [UNTOLD]]
     if untold and not verdict.wrong:
-        second = meet(start(), honest, f"{path}-again", untold)
+        second = run_lies(start(), honest, f"{path}-again", untold)
         told = [account for account in verdict.accounts if account.wrong != [UNTOLD]]
         verdict = Verdict(told + second.accounts, second.wrong)
     suspects = [list(lies)] if verdict.wrong and len(lies) > 1 else []
@@ -298,7 +300,7 @@ def judge(start: Callable[[], Worker], honest: str, path: str, lies: Sequence[Li
             break
         some = suspects.pop(0)
         for half in (some[: len(some) // 2], some[len(some) // 2 :]):
-            again = meet(start(), honest, f"{path}-{number}", half)
+            again = run_lies(start(), honest, f"{path}-{number}", half)
             if again.wrong and len(half) > 1:
                 suspects.append(half)
             elif again.wrong:

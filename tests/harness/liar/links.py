@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from harness.liar import tells
 from harness.liar.frames import STEPS, at
-from harness.liar.server import ACCEPT, Lie, Turn
+from harness.liar.server import ACCEPT, Exchange, Lie
 
 
 def lies() -> list[Lie]:
@@ -18,28 +18,28 @@ def _ends() -> Iterator[Lie]:
     yield Lie("an end", ACCEPT, tells.hang_up)
     for step in (*STEPS, "ping"):
         yield at("an end", step, tells.hang_up)
-        yield at("an end when it is done", step, tells.do_and_hang_up)
-        yield at("an end behind the answer", step, tells.answer_and_hang_up)
-        yield at("an end in the length", step, tells.part(0.05))
-        yield at("an end in the answer", step, tells.part(0.7))
-        yield at("an end after each byte", step, tells.nth_byte())
-    yield at("an end, the first time not", "beat", tells.hang_up, after=1)
+        yield at("a cut after the request was executed", step, tells.do_and_hang_up)
+        yield at("a cut after the answer", step, tells.answer_and_hang_up)
+        yield at("a cut in the length", step, tells.part(0.05))
+        yield at("a cut in the answer", step, tells.part(0.7))
+        yield at("a cut after each byte", step, tells.nth_byte())
+    yield at("a cut at the second time", "beat", tells.hang_up, after=1)
 
 
 def _silences() -> Iterator[Lie]:
     yield Lie("silence", ACCEPT, tells.silence)
     for step in (*STEPS, "ping"):
         yield at("silence", step, tells.silence)
-        yield at("silence when it is done", step, tells.do_and_be_silent)
+        yield at("silence after the request was executed", step, tells.do_and_be_silent)
     for step in ("create", "list", "watch", "beat", "delete", "close", "ping"):
-        yield at("no answer, but to all else", step, tells.swallow)
+        yield at("no answer to this request only", step, tells.swallow)
 
 
 def _drips() -> Iterator[Lie]:
-    yield at("the truth, byte by byte", "list", _honest, drip=0.0, harmless=True)
-    yield at("the truth, byte by byte", "watch", _honest, drip=0.0)
-    yield at("the truth, a byte in 50 ms", "hello", _honest, drip=0.05)
+    yield at("a true reply, byte by byte", "list", _honest, drip=0.0, harmless=True)
+    yield at("a true reply, byte by byte", "watch", _honest, drip=0.0)
+    yield at("a true reply, a byte every 50 ms", "hello", _honest, drip=0.05)
 
 
-async def _honest(turn: Turn) -> None:
-    await turn.honest()
+async def _honest(exchange: Exchange) -> None:
+    await exchange.honest()

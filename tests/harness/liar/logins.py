@@ -20,9 +20,9 @@ CHALLENGES = {
     "an unknown algorithm": b'realm="x",nonce="abc",qop="auth",algorithm=rot13',
     "a mebibyte": b'realm="' + b"x" * (1 << 20) + b'",nonce="abc",qop="auth",algorithm=md5-sess',
     "ten thousand realms": b'realm="x",' * 10_000 + b'nonce="abc",qop="auth",algorithm=md5-sess',
-    "a success that was not asked for": b"rspauth=00000000000000000000000000000000",
+    "an unrequested success": b"rspauth=00000000000000000000000000000000",
     "control characters": b'realm="\x1b[31m\r\n",nonce="\x00",qop="auth",algorithm=md5-sess',
-    "the same again and again": b'realm="x",nonce="abc",qop="auth",charset=utf-8,algorithm=md5-sess',
+    "the same challenge repeatedly": b'realm="x",nonce="abc",qop="auth",charset=utf-8,algorithm=md5-sess',
 }
 
 
@@ -30,7 +30,9 @@ def _logins() -> Iterator[Lie]:
     login = {"sasl": ("app", "secret")}
     for name, challenge in CHALLENGES.items():
         yield Lie(f"a challenge: {name}", "sasl", tells.body(jute.buffer(challenge)), options=login)
-    yield Lie("no challenge, although sasl was asked for", "sasl", tells.body(jute.int32(-1)), options=login)
+    yield Lie(
+        "no challenge although the client asked for SASL", "sasl", tells.body(jute.int32(-1)), options=login
+    )
     yield Lie("a challenge of a huge length", "sasl", tells.body(jute.int32(0x7FFF_FFFF)), options=login)
     yield Lie("silence at a login", "sasl", tells.silence, options=login)
     yield Lie("an end at a login", "sasl", tells.hang_up, options=login)

@@ -24,7 +24,7 @@ ACCEPT, HELLO, ANYTHING = "accept", "hello", "anything"
 """Steps besides the requests: a new connection, its session handshake, and any request after that."""
 
 
-class Turn:
+class Exchange:
     """One request, with the possible ways to answer it."""
 
     def __init__(self, connection: Connection, request: Request, asked: float) -> None:
@@ -33,15 +33,15 @@ class Turn:
         self.truth = connection.liar.truth
         self._asked = asked
 
-    def carry_out(self) -> tuple[int, bytes]:
+    def execute(self) -> tuple[int, bytes]:
         """Execute the request without replying. Return the error and the body of the true reply."""
         if self.request.op == HELLO:
             return 0, self.connection.greet()
-        return self.truth.carry_out(self.request, self.connection.session)
+        return self.truth.execute(self.request, self.connection.session)
 
     async def honest(self) -> None:
         """Execute the request and reply truthfully."""
-        error, body = self.carry_out()
+        error, body = self.execute()
         self.keep(error, body)
         if self.request.op == HELLO:
             await self.write(jute.frame(body))
@@ -90,7 +90,7 @@ class Turn:
         self.connection.reset()
 
 
-Tell = Callable[[Turn], Awaitable[None]]
+Tell = Callable[[Exchange], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -170,16 +170,16 @@ class Connection:
         """Answer requests until one side closes the connection."""
         if self.liar.lie.cuts is not None:
             asyncio.get_running_loop().call_later(self.liar.lie.cuts, self.reset)
-        await self.liar.answer(Turn(self, Request(0, ACCEPT, 0, b""), time.monotonic()))
+        await self.liar.answer(Exchange(self, Request(0, ACCEPT, 0, b""), time.monotonic()))
         greeting = jute.Reader(await _frame(reader))
         greeting.int32(), greeting.int64()
         self._hello = (greeting.int32(), greeting.int64())
-        await self.liar.answer(Turn(self, Request(0, HELLO, 0, b""), time.monotonic()))
+        await self.liar.answer(Exchange(self, Request(0, HELLO, 0, b""), time.monotonic()))
         while not self.over.is_set():
             frame = await _frame(reader)
             request, asked = Request.read(frame), time.monotonic()
             self.liar.requests.append((asked, request.op))
-            await self.liar.answer(Turn(self, request, asked))
+            await self.liar.answer(Exchange(self, request, asked))
             if request.op == "close":
                 return
 
@@ -213,17 +213,17 @@ class Liar:
     def __str__(self) -> str:
         return f"{self.lie.name} (at {self.lie.step})"
 
-    async def answer(self, turn: Turn) -> None:
+    async def answer(self, exchange: Exchange) -> None:
         """Answer a request truthfully or with the lie."""
-        op = turn.request.op
+        op = exchange.request.op
         if op == self.lie.step or (self.lie.step == ANYTHING and op not in (ACCEPT, HELLO)):
             self._reached += 1
             if self._reached > self.lie.after:
                 self.told.append(time.monotonic())
-                await self.lie.tell(turn)
+                await self.lie.tell(exchange)
                 return
         if op != ACCEPT:
-            await turn.honest()
+            await exchange.honest()
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve a connection."""

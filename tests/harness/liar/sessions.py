@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from harness.liar import jute, tells
 from harness.liar.frames import at
-from harness.liar.server import Lie, Tell, Turn, welcome
+from harness.liar.server import Exchange, Lie, Tell, welcome
 
 TIMEOUTS = {"0": 0, "1 ms": 1, "-1 ms": -1, "24 days": 0x7FFF_FFFF, "the least": -0x8000_0000}
 
@@ -15,45 +15,45 @@ TIMEOUTS = {"0": 0, "1 ms": 1, "-1 ms": -1, "24 days": 0x7FFF_FFFF, "the least":
 def _time_outs() -> Iterator[Lie]:
     for name, timeout in TIMEOUTS.items():
 
-        async def tell(turn: Turn, timeout: int = timeout) -> None:
-            turn.carry_out()
-            turn.connection.timeout = timeout / 1000
-            await turn.write(jute.frame(welcome(timeout, turn.connection.session)))
+        async def tell(exchange: Exchange, timeout: int = timeout) -> None:
+            exchange.execute()
+            exchange.connection.timeout = timeout / 1000
+            await exchange.write(jute.frame(welcome(timeout, exchange.connection.session)))
 
-        yield Lie(f"a session time-out of {name}", "hello", tell)
+        yield Lie(f"a session timeout of {name}", "hello", tell)
 
 
 def _ids() -> Iterator[Lie]:
     numbers = itertools.count(0x5000)
 
-    async def nobody(turn: Turn) -> None:
-        await turn.write(jute.frame(welcome(0, 0)))
+    async def nobody(exchange: Exchange) -> None:
+        await exchange.write(jute.frame(welcome(0, 0)))
 
-    async def zero_with_time(turn: Turn) -> None:
-        await turn.write(jute.frame(welcome(3000, 0)))
+    async def zero_with_time(exchange: Exchange) -> None:
+        await exchange.write(jute.frame(welcome(3000, 0)))
 
-    async def another_each_time(turn: Turn) -> None:
-        turn.carry_out()
-        turn.connection.known_as = next(numbers)
-        await turn.write(jute.frame(welcome(3000, turn.connection.known_as)))
+    async def another_each_time(exchange: Exchange) -> None:
+        exchange.execute()
+        exchange.connection.known_as = next(numbers)
+        await exchange.write(jute.frame(welcome(3000, exchange.connection.known_as)))
 
-    yield Lie("a session that is over", "hello", nobody)
+    yield Lie("an expired session", "hello", nobody)
     yield Lie("the session 0", "hello", zero_with_time)
-    yield Lie("another session each time", "hello", another_each_time)
-    yield Lie("another session when it returns", "hello", another_each_time, after=1, cuts=0.8)
-    yield Lie("no session when it returns", "hello", nobody, after=1, cuts=0.8)
+    yield Lie("another session on each connection", "hello", another_each_time)
+    yield Lie("another session after a reconnection", "hello", another_each_time, after=1, cuts=0.8)
+    yield Lie("no session after a reconnection", "hello", nobody, after=1, cuts=0.8)
 
 
 def _stat(change: Callable[[int, int], tuple[int, int]]) -> Tell:
     """Create the node, and reply with a changed czxid and owner."""
 
-    async def tell(turn: Turn) -> None:
-        code, body = turn.carry_out()
+    async def tell(exchange: Exchange) -> None:
+        code, body = exchange.execute()
         if code:
-            return await turn.reply(error=code)
+            return await exchange.reply(error=code)
         path = jute.Reader(body).text()
-        node = turn.truth.nodes[path]
-        return await turn.reply(jute.buffer(path) + jute.stat(*change(node.czxid, node.owner)))
+        node = exchange.truth.nodes[path]
+        return await exchange.reply(jute.buffer(path) + jute.stat(*change(node.czxid, node.owner)))
 
     return tell
 
@@ -73,11 +73,11 @@ NAMES = {
     "invalid UTF-8": [b"\xff\xfe\xc0\xaf-0000000900", b"\xed\xa0\x80"],
     "empty names": [b"", b"", b""],
     "slashes": [b"../../_c_1-lock-0000000900", b"/", b".."],
-    "numbers that are none": [b"_c_1-lock--000000001", b"99999999999999999999", b"-lock-+000000900"],
+    "invalid sequence numbers": [b"_c_1-lock--000000001", b"99999999999999999999", b"-lock-+000000900"],
     "the last number": [b"_c_1-lock-2147483647"],
     "a number beyond": [b"_c_1-lock-9999999999"],
     "long names": [b"x" * 60_000 + b"-lock-0000000900"],
-    "the same name again and again": [b"_c_1-lock-0000000900"] * 10_000,
+    "the same name repeatedly": [b"_c_1-lock-0000000900"] * 10_000,
     "ten thousand others": [b"_c_%d-lock-%010d" % (n, n + 900) for n in range(10_000)],
     "right-to-left": ["\u202e-lock-0000000900".encode(), "\u2028-0000000901".encode()],
 }

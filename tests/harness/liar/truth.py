@@ -136,7 +136,7 @@ class Truth:
         """Nodes that were granted the lock, according to the true replies."""
         return self.acknowledged & self.first
 
-    def carry_out(self, request: Request, session: int) -> tuple[int, bytes]:
+    def execute(self, request: Request, session: int) -> tuple[int, bytes]:
         """Execute a request. Return the error and the body of the reply."""
         reader = jute.Reader(request.payload)
         match request.op:

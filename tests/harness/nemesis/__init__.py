@@ -3,7 +3,7 @@
 - ``station``: where a worker runs, and its connections.
 - ``workload``: what each owner does.
 - ``register``: the data that the locks guard.
-- ``stage``: what a fault can use and change.
+- ``context``: what a fault can use and change.
 - ``faults`` and ``outages``: the faults.
 - ``record``: the recorded events. ``judge``: the checks of these records.
 - ``campaign``: runs all of this together.

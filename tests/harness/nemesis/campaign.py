@@ -18,19 +18,19 @@ from harness.histories import History
 from harness.history import Hold, problems
 from harness.links import Links
 from harness.nemesis import faults, outages
+from harness.nemesis.context import FAULTS, OF_SERVERS, PROBE, FaultContext, HadNoEffect, settle
 from harness.nemesis.judge import (
     Excuses,
     certain,
     changed_while_reading,
-    granted_after,
+    granted_in_ended_sessions,
     late_writes,
-    lost_at_first_look,
+    lost_at_first_check,
     lost_early,
     too_many_inside,
 )
 from harness.nemesis.record import Held, Loss
 from harness.nemesis.register import Registers
-from harness.nemesis.stage import FAULTS, OF_SERVERS, PROBE, DidNotBite, Stage, settle
 from harness.nemesis.station import Lock, Station
 from harness.nemesis.workload import HANG, WORKLOADS, Contender, Progress
 from harness.observer import Observer
@@ -41,14 +41,14 @@ from harness.steps import eventually
 from harness.surfaces import PEERS
 from harness.worker import Worker
 
-CALM = (0.1, 0.4)
+PAUSE = (0.1, 0.4)
 """Pause between two faults, in session timeouts."""
 
 PERMITS = 2
 TICKS = 8
 """Server ticks per session timeout."""
 
-LAST_WORDS = 8
+LAST_LINES = 8
 """Number of last lines of each station that a failure report contains."""
 
 HISTORIES = "ZKLOCK_HISTORIES"
@@ -154,7 +154,7 @@ class Campaign:
                 )
                 for surface in self._surfaces
             ]
-            self._stage = Stage(
+            self._stage = FaultContext(
                 ensemble=ensemble,
                 links=links,
                 observer=observer,
@@ -189,7 +189,7 @@ class Campaign:
             raise type(error)(f"{name}: {error}\n{self.state()}") from error
         settle(self._stage)
         self._await_progress(name)
-        self._stage.pass_time(self._random.uniform(*CALM))
+        self._stage.pass_time(self._random.uniform(*PAUSE))
         after = self._counted()
         began = self._stage.struck or began
         self.windows.append(Window(name, began, time.clock_gettime_ns(time.CLOCK_MONOTONIC)))
@@ -208,7 +208,7 @@ class Campaign:
         return Row(
             grants=sum(self.progress.grants[str(station)] for station in self.stations),
             lost=sum(line["event"] == "lost" for worker in self._workers() for line in list(worker.history)),
-            spoilt=sum(write.spoilt_plain for write in writes),
+            spoilt=sum(write.undid_plain for write in writes),
             refused=sum(write.refused for write in writes),
         )
 
@@ -232,19 +232,19 @@ class Campaign:
     def state(self) -> str:
         """Describe the queues and each station's last lines, for a person who analyzes a failure."""
         observer = self._stage.observer
-        told = [f"seed {self.seed}", *map(str, self.windows[-5:])]
+        output = [f"seed {self.seed}", *map(str, self.windows[-5:])]
         for path in self._paths:
-            told.append(f"{path}:")
+            output.append(f"{path}:")
             for node in observer.queue(path):
                 with suppress(NoNodeError):
-                    told.append(f"  {node} of {observer.owner(f'{path}/{node}'):#x}")
+                    output.append(f"  {node} of {observer.owner(f'{path}/{node}'):#x}")
         for station in self.stations:
-            sessions = [f"{session:#x}" for session in station.cable.passwords]
-            told.append(
-                f"{station}, connected to server {station.cable.server_id}, sessions {sessions[-3:]}:"
+            sessions = [f"{session:#x}" for session in station.connections.passwords]
+            output.append(
+                f"{station}, connected to server {station.connections.server_id}, sessions {sessions[-3:]}:"
             )
-            told += [f"  {line}" for line in station.worker.history[-LAST_WORDS:]]
-        return "\n".join(told)
+            output += [f"  {line}" for line in station.worker.history[-LAST_LINES:]]
+        return "\n".join(output)
 
     def judge(self) -> list[Hold]:
         """Stop all contenders, check all records, and return the holds."""
@@ -259,27 +259,27 @@ class Campaign:
                 station.worker.exit()
         excuses = self._excuses()
         holds = self._certain(excuses)
-        writes, looks = self.registers.writes, self.progress.looks
+        writes, first_checks = self.registers.writes, self.progress.first_checks
         found = [
             *problems(holds, restarts={self._spare}),
-            *self._ask_both_judges(holds),
-            *lost_at_first_look(looks, excuses),
+            *self._run_both_checkers(holds),
+            *lost_at_first_check(first_checks, excuses),
             *lost_early(self._losses(), excuses),
-            *granted_after(looks, excuses.deeds),
+            *granted_in_ended_sessions(first_checks, excuses.interventions),
             *late_writes(writes, excuses),
             *changed_while_reading(self.registers.readings, writes, excuses),
             *too_many_inside(self.registers.entries, excuses),
         ]
-        known = [f"seed {self.seed}", *map(str, self.windows), *map(str, self._stage.deeds)]
+        known = [f"seed {self.seed}", *map(str, self.windows), *map(str, self._stage.interventions)]
         assert not found, "\n".join([*found, *known])
         missing = WORKLOADS - {name for name, count in self.progress.outcomes.items() if count}
         if missing:
-            raise DidNotBite(
+            raise HadNoEffect(
                 f"these outcomes never occurred: {sorted(missing)}; only {self.progress.outcomes}"
             )
         return holds
 
-    def _ask_both_judges(self, holds: Sequence[Hold]) -> list[str]:
+    def _run_both_checkers(self, holds: Sequence[Hold]) -> list[str]:
         """Return histories that Porcupine rejects, and disagreements between the two checkers."""
         history = History(f"faults {self.seed}", tuple(holds), frozenset({self._spare}))
         keep = os.environ.get(HISTORIES)
@@ -307,7 +307,7 @@ class Campaign:
         return Excuses(
             stops={worker.name: worker.pauses for worker in workers},
             killed={worker.name: worker.killed for worker in workers if worker.killed is not None},
-            deeds=self._stage.deeds,
+            interventions=self._stage.interventions,
         )
 
     def _certain(self, excuses: Excuses) -> list[Hold]:

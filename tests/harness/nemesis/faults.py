@@ -17,8 +17,8 @@ from kazoo.exceptions import NoNodeError, NotEmptyError
 from harness import wire
 from harness.answers import now
 from harness.history import NEVER
-from harness.nemesis.record import Deed
-from harness.nemesis.stage import POLL, PROBE, WAIT, Stage, fault
+from harness.nemesis.context import POLL, PROBE, WAIT, FaultContext, fault
+from harness.nemesis.record import Intervention
 from harness.nemesis.station import Station
 
 HOUR = 3600
@@ -30,54 +30,56 @@ HARMLESS = 0.25
 
 
 @fault("holder killed (`SIGKILL`)")
-def killed(stage: Stage) -> None:
-    """The session stays open without a client until it expires."""
-    with stage.holder() as (victim, grant):
+def killed(context: FaultContext) -> None:
+    """The holder's process is killed. Its session stays open without a client until it expires."""
+    with context.holder() as (victim, grant):
         victim.worker.kill()
-        stage.needs(stage.observer.exists(grant.node_path), "the dead holder's node is still there")
-    stage.pass_time(0.3)
+        context.require_effect(
+            context.observer.exists(grant.node_path), "the dead holder's node is still there"
+        )
+    context.pass_time(0.3)
     victim.replace()
-    stage.awaits_gone(grant)
+    context.wait_for_deletion(grant)
 
 
 @fault("holder stopped for longer than its session (`SIGSTOP`)")
-def stopped(stage: Stage) -> None:
+def stopped(context: FaultContext) -> None:
     """The holder is stopped between its check and its write, and writes when it resumes."""
-    with stage.holder() as (victim, grant):
+    with context.holder() as (victim, grant):
         victim.worker.pause()
-        stage.strike()
-    stage.pass_until(1.5)
-    stage.awaits_gone(grant)
-    stage.needs(is_stopped(victim.worker.pid), "its process is stopped")
+        context.strike()
+    context.pass_until(1.5)
+    context.wait_for_deletion(grant)
+    context.require_effect(is_stopped(victim.worker.pid), "its process is stopped")
     victim.worker.resume()
 
 
 @fault("wall clock stepped by an hour")
-def wall_clock_stepped(stage: Stage) -> None:
+def wall_clock_stepped(context: FaultContext) -> None:
     """The clock moves forward, back, and to the true time. The engine writes its wall clock to its nodes."""
-    with stage.holder() as (victim, grant):
+    with context.holder() as (victim, grant):
         try:
-            for step in stage.random.sample([HOUR, -HOUR], 2):
+            for step in context.random.sample([HOUR, -HOUR], 2):
                 victim.clock.step(step)
-                seen = json.loads(probe(stage, victim)[1])["since"] / 1000 - time.time()
-                stage.needs(
+                seen = json.loads(probe(context, victim)[1])["since"] / 1000 - time.time()
+                context.require_effect(
                     abs(seen - step) < HOUR / 60, f"the engine's clock is off by {step} s, not {seen} s"
                 )
-                stage.pass_time(0.3)
-                stage.spares(grant)
+                context.pass_time(0.3)
+                context.require_no_loss(grant)
         finally:
             victim.clock.step(0)
 
 
-def probe(stage: Stage, station: Station) -> tuple[float, str]:
+def probe(context: FaultContext, station: Station) -> tuple[float, str]:
     """Let a worker take a lock that only faults use. Return its remaining term and its node's data."""
-    path = stage.locks[0].path.rpartition("/")[0] + f"/{PROBE}"
+    path = context.locks[0].path.rpartition("/")[0] + f"/{PROBE}"
     station.worker.lock(path, lock=PROBE)
     line = station.worker.hold(PROBE, lock=PROBE, owner=PROBE)
-    assert 0 < line["remaining"] <= stage.session_timeout / 2, f"the term of a grant is wrong: {line}"
+    assert 0 < line["remaining"] <= context.session_timeout / 2, f"the term of a grant is wrong: {line}"
     # The observer's server might not have the node yet.
-    stage.observer.client.sync(line["node"])
-    data = stage.observer.client.get(line["node"])[0]
+    context.observer.client.sync(line["node"])
+    data = context.observer.client.get(line["node"])[0]
     station.worker.release(PROBE, owner=PROBE)
     return line["remaining"], data.decode()
 
@@ -91,182 +93,182 @@ def is_stopped(pid: int) -> bool:
 
 
 @fault("connection silent, both ways")
-def silent(stage: Stage) -> None:
+def silent(context: FaultContext) -> None:
     """The connection is a black hole for longer than the session lasts."""
-    with stage.holder() as (victim, grant):
-        before = victim.cable.withheld
-        victim.cable.silence()
-        stage.strike()
-        stage.awaits_loss(grant)
-        stage.awaits_gone(grant)
-        stage.pass_until(1.5)
-        stage.needs(victim.cable.withheld["up"] > before["up"], "requests were held back")
-    victim.cable.mend()
+    with context.holder() as (victim, grant):
+        before = victim.connections.withheld
+        victim.connections.silence()
+        context.strike()
+        context.wait_for_loss(grant)
+        context.wait_for_deletion(grant)
+        context.pass_until(1.5)
+        context.require_effect(victim.connections.withheld["up"] > before["up"], "requests were held back")
+    victim.connections.repair()
 
 
 @fault("connection silent for a moment")
-def silent_for_a_moment(stage: Stage) -> None:
+def silent_for_a_moment(context: FaultContext) -> None:
     """The connection is a black hole for less than a term."""
-    with stage.holder() as (victim, grant):
-        before = victim.cable.withheld
+    with context.holder() as (victim, grant):
+        before = victim.connections.withheld
         began = now()
-        victim.cable.silence()
+        victim.connections.silence()
         # At least one heartbeat is due in this time.
-        stage.pass_time(stage.random.uniform(0.2, 0.4))
-        stage.needs(victim.cable.withheld["up"] > before["up"], "requests were held back")
-        victim.cable.mend()
-        if now() - began < HARMLESS * 1e9 * stage.session_timeout:
-            stage.spares(grant)
+        context.pass_time(context.random.uniform(0.2, 0.4))
+        context.require_effect(victim.connections.withheld["up"] > before["up"], "requests were held back")
+        victim.connections.repair()
+        if now() - began < HARMLESS * 1e9 * context.session_timeout:
+            context.require_no_loss(grant)
 
 
 @fault("requests dropped, replies pass")
-def requests_dropped(stage: Stage) -> None:
+def requests_dropped(context: FaultContext) -> None:
     """The server receives nothing more, but its replies pass."""
-    with stage.holder() as (victim, grant):
-        before = victim.cable.withheld
-        victim.cable.silence("up")
-        stage.strike()
-        stage.awaits_loss(grant)
-        stage.pass_until(1.5)
-        after = victim.cable.withheld
-        stage.needs(after["up"] > before["up"], "requests were held back")
-        stage.needs(after["down"] == before["down"], "replies were not")
-    victim.cable.mend()
+    with context.holder() as (victim, grant):
+        before = victim.connections.withheld
+        victim.connections.silence("up")
+        context.strike()
+        context.wait_for_loss(grant)
+        context.pass_until(1.5)
+        after = victim.connections.withheld
+        context.require_effect(after["up"] > before["up"], "requests were held back")
+        context.require_effect(after["down"] == before["down"], "replies were not")
+    victim.connections.repair()
 
 
 @fault("replies dropped, requests pass")
-def replies_dropped(stage: Stage) -> None:
+def replies_dropped(context: FaultContext) -> None:
     """The server receives everything, but the client receives nothing."""
-    with stage.holder() as (victim, grant):
-        before = victim.cable.withheld
-        victim.cable.silence("down")
-        stage.strike()
-        stage.awaits_loss(grant)
-        stage.pass_until(1.5)
-        after = victim.cable.withheld
-        stage.needs(after["down"] > before["down"], "replies were held back")
-        stage.needs(after["up"] == before["up"], "requests were not")
-    victim.cable.mend()
+    with context.holder() as (victim, grant):
+        before = victim.connections.withheld
+        victim.connections.silence("down")
+        context.strike()
+        context.wait_for_loss(grant)
+        context.pass_until(1.5)
+        after = victim.connections.withheld
+        context.require_effect(after["down"] > before["down"], "replies were held back")
+        context.require_effect(after["up"] == before["up"], "requests were not")
+    victim.connections.repair()
 
 
 @fault("connection reset, again and again")
-def reset(stage: Stage) -> None:
-    """Both ends receive an RST."""
-    with stage.holder() as (victim, _):
+def reset(context: FaultContext) -> None:
+    """Both ends of the holder's connection receive an RST, several times."""
+    with context.holder() as (victim, _):
         for _ in range(5):
-            stage.awaits(victim.cable.reset, "there was a connection to reset")
-            stage.pass_time(stage.random.uniform(0.02, 0.2))
+            context.wait_for_effect(victim.connections.reset, "there was a connection to reset")
+            context.pass_time(context.random.uniform(0.02, 0.2))
 
 
 @fault("slow link")
-def slow(stage: Stage) -> None:
+def slow(context: FaultContext) -> None:
     """Each direction takes a tenth of the session timeout, more than half of the heartbeat interval."""
-    delay = 0.1 * stage.session_timeout
-    with stage.holder() as (victim, _):
-        victim.cable.slow_down(delay)
-        stage.pass_time(1)
+    delay = 0.1 * context.session_timeout
+    with context.holder() as (victim, _):
+        victim.connections.slow_down(delay)
+        context.pass_time(1)
         # A term starts when its proof is sent, and the proof counts only after the reply.
-        longest = stage.session_timeout / 2 - 2 * delay
-        remaining, _ = probe(stage, victim)
+        longest = context.session_timeout / 2 - 2 * delay
+        remaining, _ = probe(context, victim)
         assert remaining <= longest, f"a term of {remaining} s, where {longest} s is the most that is certain"
-        stage.pass_time(0.5)
-        stage.needs(victim.cable.slowest >= delay, "frames were delayed by this much")
-    victim.cable.mend()
+        context.pass_time(0.5)
+        context.require_effect(victim.connections.slowest >= delay, "frames were delayed by this much")
+    victim.connections.repair()
 
 
 @fault("reply to a create lost")
-def create_reply_lost(stage: Stage) -> None:
+def create_reply_lost(context: FaultContext) -> None:
     """The node exists, but its owner does not know its name."""
-    _lose_reply(stage, "create2")
+    _lose_reply(context, "create2")
 
 
 @fault("reply to a delete lost")
-def delete_reply_lost(stage: Stage) -> None:
+def delete_reply_lost(context: FaultContext) -> None:
     """The node is deleted, but its owner does not know that."""
-    _lose_reply(stage, "delete")
+    _lose_reply(context, "delete")
 
 
-def _lose_reply(stage: Stage, op: str) -> None:
-    victim = stage.victim(plain=True)
-    traps = victim.cable.drop_reply(op)
-    stage.awaits(lambda: any(trap.sprung for trap in traps), f"the reply to a {op} was dropped")
-    stage.pass_time(0.2)
-    victim.cable.mend()
+def _lose_reply(context: FaultContext, op: str) -> None:
+    victim = context.victim(plain=True)
+    traps = victim.connections.drop_reply(op)
+    context.wait_for_effect(lambda: any(trap.triggered for trap in traps), f"the reply to a {op} was dropped")
+    context.pass_time(0.2)
+    victim.connections.repair()
 
 
 # Faults of the holder's session and node.
 
 
-@fault("session ended by somebody else")
-def session_ended(stage: Stage) -> None:
+@fault("session closed by another client")
+def session_ended(context: FaultContext) -> None:
     """A second connection takes over the session and closes it."""
-    with stage.holder(stage.victim(plain=True)) as (victim, grant):
-        password = victim.cable.passwords[grant.session]
+    with context.holder(context.victim(plain=True)) as (victim, grant):
+        password = victim.connections.passwords[grant.session]
         began = now()
         victim.worker.presume_ended(grant.session)
-        server = stage.ensemble.leader()
+        server = context.ensemble.leader()
         deadline = time.monotonic() + WAIT
         with contextlib.suppress(wire.SessionGone):
             while not wire.close_session("127.0.0.1", server.port, grant.session, password):
-                stage.needs(time.monotonic() < deadline, f"session {grant.session:#x} was ended")
-        stage.awaits_loss(grant)
+                context.require_effect(time.monotonic() < deadline, f"session {grant.session:#x} was ended")
+        context.wait_for_loss(grant)
 
-        def told() -> list[int]:
+        def losses() -> list[int]:
             lines = victim.worker.lines()
             return [line["t"] for line in lines if line["event"] == "state" and line["t"] > began]
 
-        stage.awaits(lambda: bool(told()), f"{victim.worker} reported that its session is over")
+        context.wait_for_effect(lambda: bool(losses()), f"{victim.worker} reported that its session is over")
         # An acquire might have succeeded just before and have a stamp just after.
-        known = told()[0] + round(stage.session_timeout / 8 * 1e9)
-        stage.deeds.append(Deed(grant.session, None, began, known))
-        stage.pass_time(0.5)
+        known = losses()[0] + round(context.session_timeout / 8 * 1e9)
+        context.interventions.append(Intervention(grant.session, None, began, known))
+        context.pass_time(0.5)
 
 
 @fault("node deleted by an operator")
-def node_deleted(stage: Stage) -> None:
+def node_deleted(context: FaultContext) -> None:
     """An operator deletes the holder's node while it holds."""
-    with stage.holder() as (_, grant):
+    with context.holder() as (_, grant):
         grant.worker.presume_lost(grant.lease)
-        stage.deeds.append(Deed(grant.session, grant.node, now(), NEVER))
+        context.interventions.append(Intervention(grant.session, grant.node, now(), NEVER))
         try:
-            stage.observer.delete(grant.node_path)
+            context.observer.delete(grant.node_path)
         except NoNodeError:
-            stage.needs(False, "there was a node to delete")
-        stage.awaits_loss(grant)
-        stage.pass_time(0.3)
+            context.require_effect(False, "there was a node to delete")
+        context.wait_for_loss(grant)
+        context.pass_time(0.3)
 
 
 @fault("lock directory deleted between uses")
-def parent_deleted(stage: Stage) -> None:
+def parent_deleted(context: FaultContext) -> None:
     """The next contender creates the directory again, and sequence numbers start at zero."""
-    path = next(lock.path for lock in stage.locks if lock.name == "spare")
+    path = next(lock.path for lock in context.locks if lock.name == "spare")
     deadline = time.monotonic() + WAIT
-    while (before := _delete_idle(stage, path, deadline)) is None:
+    while (before := _delete_idle(context, path, deadline)) is None:
         # The directory is a container, and the server has deleted it first.
-        stage.needs(time.monotonic() < deadline, f"there was a directory {path} to delete")
-        stage.awaits(lambda: stage.observer.exists(path), f"{path} is used again")
+        context.require_effect(time.monotonic() < deadline, f"there was a directory {path} to delete")
+        context.wait_for_effect(lambda: context.observer.exists(path), f"{path} is used again")
 
     def is_new() -> bool:
         with contextlib.suppress(NoNodeError):
-            return stage.observer.czxid(path) > before
+            return context.observer.czxid(path) > before
         return False
 
-    stage.awaits(is_new, f"{path} was created anew")
+    context.wait_for_effect(is_new, f"{path} was created again")
 
 
-def _delete_idle(stage: Stage, path: str, deadline: float) -> int | None:
+def _delete_idle(context: FaultContext, path: str, deadline: float) -> int | None:
     """Delete a directory while it is unused. Return its czxid, or None if it does not exist."""
-    stage.paused.add(path)
+    context.paused.add(path)
     try:
         while True:
             with contextlib.suppress(NotEmptyError):
-                czxid = stage.observer.czxid(path)
-                stage.observer.delete(path)
+                czxid = context.observer.czxid(path)
+                context.observer.delete(path)
                 return czxid
-            left = stage.observer.children(path)
-            stage.needs(time.monotonic() < deadline, f"{path} is idle: {left}")
+            left = context.observer.children(path)
+            context.require_effect(time.monotonic() < deadline, f"{path} is idle: {left}")
             time.sleep(POLL)
     except NoNodeError:
         return None
     finally:
-        stage.paused.discard(path)
+        context.paused.discard(path)

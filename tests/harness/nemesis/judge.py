@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.history import NEVER, Hold
-from harness.nemesis.record import Deed, Entry, FirstLook, Held, Loss, Reading, Write
+from harness.nemesis.record import Entry, FirstCheck, Held, Intervention, Loss, Reading, Write
 
 Span = tuple[int, int | None]
 
@@ -22,10 +22,10 @@ RESUMING = 500_000_000
 class Excuses:
     """Faults that workers and sessions suffered."""
 
-    # Times at which a worker was stopped and resumed.
+    # Spans during which a worker was stopped, by worker.
     stops: Mapping[str, Sequence[Span]] = field(default_factory=dict)
     killed: Mapping[str, int] = field(default_factory=dict)
-    deeds: Sequence[Deed] = ()
+    interventions: Sequence[Intervention] = ()
 
     def stopped(self, worker: str, since: int, until: int) -> bool:
         """Return whether a worker's process was stopped or dead at any time between two stamps."""
@@ -37,7 +37,9 @@ class Excuses:
 
     def excuse(self, held: Held, until: int) -> bool:
         """Return whether a hold can have ended before this stamp without its owner's action or knowledge."""
-        return self.stopped(held.worker, held.granted, until) or any(deed.took(held) for deed in self.deeds)
+        return self.stopped(held.worker, held.granted, until) or any(
+            intervention.took(held) for intervention in self.interventions
+        )
 
 
 def certain(
@@ -56,31 +58,37 @@ def certain(
             strikes = [began for began, _ in troubles if hold.granted < began < hold.until]
             hold = replace(hold, ended=min(strikes)) if strikes else hold
         elif any(
-            deed.node is None and deed.session == hold.session and deed.began <= hold.granted < deed.known
-            for deed in excuses.deeds
+            intervention.node is None
+            and intervention.session == hold.session
+            and intervention.began <= hold.granted < intervention.known
+            for intervention in excuses.interventions
         ):
             # Granted in a session that was closed, to a client that could not know it yet.
             continue
         # A deleted node ends all levels of its hold, including those that were not being watched.
-        deletions = [deed.began for deed in excuses.deeds if deed.took_node(hold.session, hold.node)]
+        deletions = [
+            intervention.began
+            for intervention in excuses.interventions
+            if intervention.took_node(hold.session, hold.node)
+        ]
         hold = replace(hold, ended=min([hold.until, *deletions])) if deletions else hold
         if hold.until > hold.granted:
             found.append(hold)
     return found
 
 
-def lost_at_first_look(looks: Iterable[FirstLook], excuses: Excuses) -> list[str]:
+def lost_at_first_check(first_checks: Iterable[FirstCheck], excuses: Excuses) -> list[str]:
     """Report grants that were lost at the owner's first check, although their term still ran."""
     return [
-        f"lost at the first look: {look}"
-        for look in looks
-        if not look.passed
-        and look.looked - look.held.granted < max(look.remaining * 1e9, 1)
-        and not excuses.excuse(look.held, look.looked)
+        f"lost at the first check: {check}"
+        for check in first_checks
+        if not check.passed
+        and check.checked - check.held.granted < max(check.remaining * 1e9, 1)
+        and not excuses.excuse(check.held, check.checked)
     ] + [
-        f"granted without a term: {look}"
-        for look in looks
-        if look.remaining <= 0 and not excuses.excuse(look.held, look.looked)
+        f"granted without a term: {check}"
+        for check in first_checks
+        if check.remaining <= 0 and not excuses.excuse(check.held, check.checked)
     ]
 
 
@@ -93,13 +101,19 @@ def lost_early(losses: Iterable[Loss], excuses: Excuses) -> list[str]:
     ]
 
 
-def granted_after(looks: Iterable[FirstLook], deeds: Sequence[Deed]) -> list[str]:
+def granted_in_ended_sessions(
+    first_checks: Iterable[FirstCheck], interventions: Sequence[Intervention]
+) -> list[str]:
     """Report grants in sessions that their clients knew to be closed."""
-    ends = {deed.session: deed.known for deed in deeds if deed.node is None}
+    ends = {
+        intervention.session: intervention.known
+        for intervention in interventions
+        if intervention.node is None
+    }
     return [
-        f"granted in a session that was over: {look}"
-        for look in looks
-        if look.held.session in ends and look.held.granted >= ends[look.held.session]
+        f"granted in a session that was over: {check}"
+        for check in first_checks
+        if check.held.session in ends and check.held.granted >= ends[check.held.session]
     ]
 
 
@@ -108,9 +122,9 @@ def late_writes(writes: Sequence[Write], excuses: Excuses) -> list[str]:
     found = []
     newest: dict[str, int] = {}
     for write in writes:
-        if write.spoilt_fenced:
+        if write.undid_fenced:
             found.append(f"a fenced write undid another write: {write}")
-        late = write.refused or (write.spoilt_plain and not _spoilt_by_another(write, writes))
+        late = write.refused or (write.undid_plain and not _is_effect_of_another(write, writes))
         if late and not excuses.excuse(write.held, write.t):
             found.append(f"late without an excuse: {write}")
         if not write.refused:
@@ -120,7 +134,7 @@ def late_writes(writes: Sequence[Write], excuses: Excuses) -> list[str]:
     return found
 
 
-def _spoilt_by_another(write: Write, writes: Sequence[Write]) -> bool:
+def _is_effect_of_another(write: Write, writes: Sequence[Write]) -> bool:
     """Return whether another owner's refused late write came between the read and this write."""
     return any(
         late.refused and late.name == write.name and write.held.granted < late.t < write.t for late in writes

@@ -18,7 +18,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Deed:
+class Intervention:
     """An intervention that took one node, or all nodes, from a session."""
 
     session: int
@@ -40,7 +40,7 @@ class Deed:
 
 
 @dataclass(frozen=True)
-class FirstLook:
+class FirstCheck:
     """The first check of a new grant."""
 
     path: str
@@ -48,7 +48,7 @@ class FirstLook:
     # Remaining term in seconds, as the worker saw it right after the grant.
     remaining: float
     # Time of the check, and whether the lease was held then.
-    looked: int
+    checked: int
     passed: bool
 
 
@@ -72,8 +72,8 @@ class Write:
     token: int
     t: int
     # True if another owner had written since the writer's read, so one of the two updates is lost.
-    spoilt_plain: bool
-    spoilt_fenced: bool
+    undid_plain: bool
+    undid_fenced: bool
     # True if the fenced register refused it, because another owner with a newer token had read or written.
     refused: bool
     held: Held

@@ -74,8 +74,8 @@ class Registers:
             carry_out = {
                 "read": self._read,
                 "write": self._write,
-                "look": self._look,
-                "look again": self._look_again,
+                "first read": self._read_first,
+                "read again": self._read_again,
                 "enter": self._enter,
                 "leave": self._leave,
             }[line["do"]]
@@ -96,8 +96,8 @@ class Registers:
                 writer=held.worker,
                 token=held.token,
                 t=t,
-                spoilt_plain=line["plain"] != cell.plain,
-                spoilt_fenced=not stale and line["fenced"] != cell.fenced,
+                undid_plain=line["plain"] != cell.plain,
+                undid_fenced=not stale and line["fenced"] != cell.fenced,
                 refused=stale,
                 held=held,
             )
@@ -107,10 +107,10 @@ class Registers:
             cell.fenced = line["fenced"] + 1
         return {"refused": stale}
 
-    def _look(self, line: dict[str, Any], held: Held, t: int) -> dict[str, Any]:
+    def _read_first(self, line: dict[str, Any], held: Held, t: int) -> dict[str, Any]:
         return {**self._read(line, held, t), "began": t}
 
-    def _look_again(self, line: dict[str, Any], held: Held, t: int) -> dict[str, Any]:
+    def _read_again(self, line: dict[str, Any], held: Held, t: int) -> dict[str, Any]:
         cell = self._cells[line["name"]]
         changed = line["plain"] != cell.plain, line["fenced"] != cell.fenced
         self.readings.append(Reading(line["name"], held, line["began"], t, *changed))

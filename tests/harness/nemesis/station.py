@@ -84,7 +84,7 @@ class Grant:
         return self.lease in self.worker.lost
 
 
-class Cable:
+class ProxiedConnections:
     """A client's connections to all servers. Each passes through its own proxy."""
 
     def __init__(self, servers: Sequence[Server], *, encrypted: bool) -> None:
@@ -167,11 +167,11 @@ class Cable:
         """Drop the reply to the next `op` request to a server, and cut its connection."""
         return [proxy.drop_reply(op) for proxy in self._proxies.values()]
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Undo all faults of the connections."""
         for proxy in self._proxies.values():
             proxy.delay = 0.0
-            proxy.keep_replies()
+            proxy.cancel_dropped_replies()
             proxy.heal()
             # The counts are not used here and would grow without limit.
             proxy.reset()
@@ -199,7 +199,7 @@ class Station:
         named = [lock for lock in locks if lock.naming == naming]
         self.locks = locks if self.is_ours else named[:1]
         self.is_encrypted = tls is not None
-        self.cable = Cable(servers, encrypted=self.is_encrypted)
+        self.connections = ProxiedConnections(servers, encrypted=self.is_encrypted)
         self.clock = WallClock()
         # While this is set, holders keep holding.
         self.detained = threading.Event()
@@ -213,7 +213,7 @@ class Station:
         self._ready = threading.Condition()
 
     def __enter__(self) -> Self:
-        self.cable.__enter__()
+        self.connections.__enter__()
         self.replace()
         return self
 
@@ -222,7 +222,7 @@ class Station:
     ) -> None:
         for worker in self.workers:
             worker.kill()
-        self.cable.__exit__(kind, value, trace)
+        self.connections.__exit__(kind, value, trace)
         self.clock.close()
 
     def __str__(self) -> str:
@@ -255,7 +255,7 @@ class Station:
         deadline = time.monotonic() + STARTING
         while True:
             try:
-                worker.connect(self.cable.hosts, session_timeout=self._session_timeout, tls=self._tls)
+                worker.connect(self.connections.hosts, session_timeout=self._session_timeout, tls=self._tls)
                 return
             except WorkerError:
                 if time.monotonic() > deadline:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from harness.answers import WorkerError
-from harness.nemesis.record import FirstLook
+from harness.nemesis.record import FirstCheck
 from harness.nemesis.register import Registers
 from harness.nemesis.station import CONNECTING, Grant, Lock, Station
 from harness.worker import Line, Pending, Worker
@@ -48,7 +48,7 @@ class Progress:
     grants: Counter[str] = field(default_factory=Counter)
     """Number of grants, by lock and by station."""
     outcomes: Counter[str] = field(default_factory=Counter)
-    looks: list[FirstLook] = field(default_factory=list)
+    first_checks: list[FirstCheck] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
     paused: set[str] = field(default_factory=set)
@@ -145,10 +145,10 @@ class Contender(threading.Thread):
 
     def _grants(self, worker: Worker, lock: Lock, lease: str, line: Line) -> list[Grant]:
         """Return the grants of an acquire: one for a single lock, one for each member of a multi lock."""
-        told = [{**line, "lease": lease}] if not lock.members else line["leases"]
+        reported = [{**line, "lease": lease}] if not lock.members else line["leases"]
         by_path = {part.path: part for part in lock.members or (lock,)}
         found = []
-        for one in told:
+        for one in reported:
             path, _, node = str(one.get("node", "")).rpartition("/")
             part = by_path.get(path, lock)
             session, token = int(one.get("session", 0)), int(one.get("token") or 0)
@@ -159,16 +159,16 @@ class Contender(threading.Thread):
     # Look.
 
     def _are_held(self, grants: list[Grant]) -> bool:
-        looks = [self._is_held(grant) for grant in grants]
-        return all(looks)
+        first_checks = [self._is_held(grant) for grant in grants]
+        return all(first_checks)
 
     def _is_held(self, grant: Grant) -> bool:
         """Record the first check of a grant. Return whether it is held."""
         answer = grant.worker.check(grant.lease).line(HANG)
         passed: bool = answer["event"] == "value"
         assert passed or answer.get("code") == "LOCK_LOST", answer
-        self._progress.looks.append(
-            FirstLook(grant.lock.path, grant.held, grant.remaining, answer["t"], passed)
+        self._progress.first_checks.append(
+            FirstCheck(grant.lock.path, grant.held, grant.remaining, answer["t"], passed)
         )
         if not passed:
             # If the loss was wrong, the recorded check shows it.
@@ -208,10 +208,10 @@ class Contender(threading.Thread):
 
     def _read(self, grant: Grant) -> None:
         """Check that a register does not change during the hold."""
-        seen = self._tell(grant, "look")
+        seen = self._tell(grant, "first read")
         self._hold([grant])
         if not self._has_lost([grant]):
-            self._tell(grant, "look again", **seen)
+            self._tell(grant, "read again", **seen)
             self._progress.outcomes["read"] += 1
 
     def _visit(self, grant: Grant) -> None:
@@ -259,8 +259,8 @@ class Contender(threading.Thread):
 
     def _tell(self, grant: Grant, do: str, **what: Any) -> dict[str, Any]:
         text = json.dumps({"name": grant.lock.path, "do": do, "held": asdict(grant.held), **what})
-        told = grant.worker.send("tell", address=self._registers.address, text=text, owner=self.name)
-        answer: dict[str, Any] = json.loads(self._answer(told)["value"])
+        reported = grant.worker.send("tell", address=self._registers.address, text=text, owner=self.name)
+        answer: dict[str, Any] = json.loads(self._answer(reported)["value"])
         return answer
 
     def _hold(self, grants: list[Grant]) -> None:

@@ -33,11 +33,11 @@ test('locks are acquired and released, and waits end, while timers are fake', as
   await (await waits).release();
 });
 
-test('losses are told while timers are fake', async () => {
-  const told = new Promise((resolve) => client.once('lost', resolve));
+test('losses are reported while timers are fake', async () => {
+  const reported = new Promise((resolve) => client.once('lost', resolve));
   const report = new Mutex(client, '/locks/report').using(({ signal }) =>
     Promise.all([once(signal, 'abort'), server.expire(client)]),
   );
   await expect(report).rejects.toThrow(LockLostError);
-  await expect(told).resolves.toMatchObject({ lossReason: 'session expired' });
+  await expect(reported).resolves.toMatchObject({ lossReason: 'session expired' });
 });

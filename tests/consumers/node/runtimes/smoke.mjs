@@ -63,9 +63,9 @@ const checks = {
     await election.using(async () => assert.equal((await election.leader()).id, 'one'));
     await client.request(`${path}/web`, { mode: 'shared' }, (lease) => assert.equal(lease.mode, 'read'));
   },
-  async 'a loss aborts the signal, ends the scope and is told, each in its async context'() {
+  async 'a loss aborts the signal, ends the scope and is reported, each in its async context'() {
     const context = new AsyncLocalStorage();
-    const told = new Promise((resolve) => {
+    const reported = new Promise((resolve) => {
       context.run('listener', () => client.once('lost', (lease) => resolve([context.getStore(), lease.lossReason])));
     });
     const scope = mutex.using(async (lease) => {
@@ -74,9 +74,9 @@ const checks = {
       lease.signal.throwIfAborted();
     });
     await assert.rejects(scope, LockLostError);
-    assert.deepEqual(await told, ['listener', 'node deleted']);
+    assert.deepEqual(await reported, ['listener', 'node deleted']);
   },
-  async 'a revocation is told'() {
+  async 'a revocation is reported'() {
     const lease = await mutex.acquire();
     const asked = new Promise((resolve) => lease.onRevoke(resolve));
     await other.revoke(lease.node);

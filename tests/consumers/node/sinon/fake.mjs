@@ -13,12 +13,12 @@ const clock = sinon.useFakeTimers();
 
 await lease.release();
 const lost = await waiting;
-const told = [
+const reports = [
   new Promise((resolve) => client.once('lost', resolve)),
   new Promise((resolve) => lost.signal.addEventListener('abort', resolve)),
 ];
 await server.expire(client);
-await Promise.all(told);
+await Promise.all(reports);
 console.log(lost.lossReason);
 await client.close();
 await server.stop();

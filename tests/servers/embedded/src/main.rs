@@ -1,5 +1,5 @@
-//! The embedded server as a process of its own, for tests: its settings are options, and once clients can connect it
-//! prints `listening on HOST:PORT`. It runs until it is killed, and its nodes end with it.
+//! The embedded server as a separate process for tests. Options set its settings. Once clients can connect, it prints
+//! `listening on HOST:PORT`. It runs until it is killed, and keeps no data.
 
 use std::fmt::Display;
 use std::future::pending;
@@ -15,7 +15,7 @@ const USAGE: &str = "\
 options: --port NUMBER, and in milliseconds --tick, --min-session-timeout, --max-session-timeout, --reap-interval;
          --max-frame BYTES; --ttl-nodes true|false";
 
-/// Port and settings, as the options tell.
+/// Parses the options. Returns the port and the settings.
 fn read(mut options: impl Iterator<Item = String>) -> Result<(u16, Settings), String> {
     let mut port = 0;
     let mut settings = Settings { seed: RandomState::new().hash_one(0), ..Settings::default() };
@@ -54,13 +54,13 @@ fn say(hosts: &str) -> std::io::Result<()> {
 }
 
 fn main() -> ExitCode {
-    let told = read(std::env::args().skip(1))
+    let outcome = read(std::env::args().skip(1))
         .map_err(|problem| format!("{problem}\n{USAGE}"))
         .and_then(|(port, settings)| serve(port, settings).map_err(|error| error.to_string()));
-    if let Err(problem) = told {
-        // Nobody may be left to read it.
+    if let Err(problem) = outcome {
+        // Standard error can already be closed.
         writeln!(std::io::stderr(), "zklock-test-server: {problem}").unwrap_or_default();
     }
-    // Only a problem ends it from within.
+    // `serve` returns only if it fails.
     ExitCode::FAILURE
 }

@@ -83,14 +83,14 @@ final class World implements AutoCloseable {
     /** Returns whether a session has ended, and closes it if not. */
     private boolean hasEnded(long session, byte[] password) throws Exception {
         CompletableFuture<Boolean> ended = new CompletableFuture<>();
-        Watcher told = event -> {
+        Watcher watcher = event -> {
             if (event.getState() == Watcher.Event.KeeperState.SyncConnected) {
                 ended.complete(false);
             } else if (event.getState() == Watcher.Event.KeeperState.Expired) {
                 ended.complete(true);
             }
         };
-        ZooKeeper second = new ZooKeeper(hosts, SESSION, told, session, password);
+        ZooKeeper second = new ZooKeeper(hosts, SESSION, watcher, session, password);
         try {
             return ended.get(PATIENCE, TimeUnit.MILLISECONDS);
         } finally {

@@ -63,7 +63,7 @@ def released(worker: Worker, lease: str, owner: str) -> Moment:
 
 
 @dataclass(frozen=True)
-class Told:
+class Report:
     """A reported value, and the stamps before and after the report."""
 
     value: Any
@@ -75,10 +75,10 @@ class Told:
         return moment.ago(self.asked, self.answered)
 
 
-def health(worker: Worker, client: str = "c") -> Told:
+def health(worker: Worker, client: str = "c") -> Report:
     """Return a client's health report."""
     line = worker.call("health", client=client)
-    return Told(line["value"], int(line["t0"]), int(line["t"]))
+    return Report(line["value"], int(line["t0"]), int(line["t"]))
 
 
 class Metrics:
@@ -86,7 +86,7 @@ class Metrics:
 
     def __init__(self, worker: Worker, exporter: str, clients: Sequence[str]) -> None:
         line = worker.call("scrape", clients=list(clients), exporter=exporter)
-        self._told = Told(None, int(line["t0"]), int(line["t"]))
+        self._report = Report(None, int(line["t0"]), int(line["t"]))
         self.exporter = exporter
         self.values: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
         for name, labels, value in line["value"]:
@@ -114,7 +114,7 @@ class Metrics:
 
     def age_of(self, moment: Moment) -> Span:
         """Return the possible age of an event at the time of this scrape."""
-        return self._told.age_of(moment)
+        return self._report.age_of(moment)
 
 
 def assert_counts(buckets: Iterable[tuple[float, float]], spans: Sequence[Span]) -> None:

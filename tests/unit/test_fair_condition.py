@@ -1,4 +1,4 @@
-"""Tests of `Orderly`, the condition that kazoo's tests use."""
+"""Tests of `FairCondition`, the condition that kazoo's tests use."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from threading import Thread
 
 import pytest
 
-from clients.orderly import Orderly
+from clients.fair_condition import FairCondition
 
 
-class Slow(Orderly):
+class Slow(FairCondition):
     """A condition whose woken threads reacquire the lock slowly."""
 
     def _acquire_restore(self, saved: object) -> None:
@@ -18,7 +18,7 @@ class Slow(Orderly):
         super()._acquire_restore(saved)  # type: ignore[misc]
 
 
-def changes(condition: Orderly, seen: list[int], patience: float | None) -> None:
+def changes(condition: FairCondition, seen: list[int], patience: float | None) -> None:
     """Record the values 1 to 3, which another thread sets as fast as it can, as this thread sees them."""
     now = 0
 
@@ -39,14 +39,14 @@ def changes(condition: Orderly, seen: list[int], patience: float | None) -> None
 
 
 @pytest.mark.parametrize("patience", [None, 20.0])
-def test_who_waits_sees_every_change(patience: float | None) -> None:
+def test_a_waiting_thread_sees_every_change(patience: float | None) -> None:
     seen: list[int] = []
     changes(Slow(), seen, patience)
     assert seen == [1, 2, 3]
 
 
-def test_who_gives_up_waiting_is_not_waited_for() -> None:
-    condition = Orderly()
+def test_a_thread_that_times_out_is_not_waited_for() -> None:
+    condition = FairCondition()
     with condition:
         assert not condition.wait(0.01)
         condition.notify_all()

@@ -61,7 +61,7 @@ class _Reader:
         return ", ".join(entries)
 
 
-class Words:
+class RequestText:
     """A converter from frames to text. It numbers uuids in order of appearance."""
 
     def __init__(self, path: str) -> None:
@@ -125,24 +125,24 @@ class Words:
         return f" {self._data(fields.buffer())}, version {fields.number()}"
 
 
-def _watched(_words: Words, fields: _Reader) -> str:
+def _watched(_words: RequestText, fields: _Reader) -> str:
     return " watch" if fields.flag() else ""
 
 
-def _versioned(_words: Words, fields: _Reader) -> str:
+def _versioned(_words: RequestText, fields: _Reader) -> str:
     version = fields.number()
     return "" if version == -1 else f" version {version}"
 
 
-def _watch_type(_words: Words, fields: _Reader) -> str:
+def _watch_type(_words: RequestText, fields: _Reader) -> str:
     return f" type {fields.number()}"
 
 
-OPERANDS: dict[str, Callable[[Words, _Reader], str]] = {
-    "create": Words.creation,
-    "create2": Words.creation,
-    "createContainer": Words.creation,
-    "setData": Words.setting,
+OPERANDS: dict[str, Callable[[RequestText, _Reader], str]] = {
+    "create": RequestText.creation,
+    "create2": RequestText.creation,
+    "createContainer": RequestText.creation,
+    "setData": RequestText.setting,
     "delete": _versioned,
     "check": _versioned,
     "exists": _watched,

@@ -6,7 +6,7 @@ import time
 from threading import Condition
 
 
-class Orderly(Condition):
+class FairCondition(Condition):
     """A condition on which, after `notify_all`, every waiter runs before any other thread enters.
 
     kazoo's lock tests wait until one thread has released a lock, and then until the next thread holds it.

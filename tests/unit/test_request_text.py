@@ -8,7 +8,7 @@ from kazoo.protocol import serialization
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from harness import golden
-from harness.spoken import Words
+from harness.request_text import RequestText
 
 UUID = "0b8d0e1c-55a1-4d0e-8000-000000000001"
 
@@ -22,7 +22,7 @@ def request(what: object) -> bytes:
 
 
 def test_each_request_names_what_it_asks_for() -> None:
-    words = Words("/t/x")
+    words = RequestText("/t/x")
     create = serialization.Create2(
         f"/t/x/_c_{UUID}-lock-", b'{"host":"here","label":null,"permits":2}', OPEN_ACL_UNSAFE, 3
     )
@@ -42,16 +42,16 @@ def test_each_request_names_what_it_asks_for() -> None:
 
 def test_a_transaction_has_a_line_for_each_operation() -> None:
     operations = [serialization.CheckVersion("/t/x/n", -1), serialization.Delete("/t/x/n", -1)]
-    said = Words("/t/x").request(request(serialization.Transaction(operations)))
+    said = RequestText("/t/x").request(request(serialization.Transaction(operations)))
     assert said == ["multi", "  check /locks/x/n", "  delete /locks/x/n"]
     assert not golden.is_heartbeat(said)
     heartbeat = serialization.Transaction([serialization.CheckVersion("/t/x/n", -1)])
-    assert golden.is_heartbeat(Words("/t/x").request(request(heartbeat)))
+    assert golden.is_heartbeat(RequestText("/t/x").request(request(heartbeat)))
 
 
-def test_who_connects_says_for_how_long() -> None:
+def test_a_handshake_names_its_timeout() -> None:
     connect = serialization.Connect(0, 0, 30_000, 0, b"\0" * 16, None)
     frame = framed(bytes(connect.serialize()))
-    assert Words("/t/x").greeting(frame) == "connect version 0, new session, time-out 30000 ms"
+    assert RequestText("/t/x").greeting(frame) == "connect version 0, new session, time-out 30000 ms"
     again = framed(bytes(connect._replace(session_id=5).serialize()))
-    assert Words("/t/x").greeting(again) == "connect version 0, session, time-out 30000 ms"
+    assert RequestText("/t/x").greeting(again) == "connect version 0, session, time-out 30000 ms"

@@ -13,12 +13,12 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from harness.answers import now
 from harness.links import Links
-from harness.nemesis.record import Deed
+from harness.nemesis.record import Intervention
 from harness.nemesis.station import Grant, Lock, Station
 from harness.observer import Observer
 from harness.server import Ensemble, Server
 
-CATCH = 30.0
+HOLDER_TIMEOUT = 30.0
 """Maximum time in seconds to wait for a holder."""
 
 PROBE = "probe"
@@ -28,16 +28,16 @@ WAIT = 30.0
 POLL = 0.02
 
 
-class DidNotBite(AssertionError):
+class HadNoEffect(AssertionError):
     """A fault had no effect, so its round proves nothing."""
 
 
-class CostTooMuch(AssertionError):
-    """A fault that must not cost a lease did cost one."""
+class LeaseWasLost(AssertionError):
+    """A lease was lost during a fault that must not cause a loss."""
 
 
 @dataclass
-class Stage:
+class FaultContext:
     """The parts of a campaign that a fault can use and change."""
 
     ensemble: Ensemble
@@ -50,7 +50,7 @@ class Stage:
     # Session timeout of all clients, in seconds.
     session_timeout: float
     random: random.Random
-    deeds: list[Deed] = field(default_factory=list)
+    interventions: list[Intervention] = field(default_factory=list)
     # Time at which the fault took effect.
     struck: int | None = None
 
@@ -80,15 +80,17 @@ class Stage:
         """
         victim = station or self.victim()
         if at is not None:
-            victim.cable.confine(at.server_id)
+            victim.connections.confine(at.server_id)
         try:
-            grant = victim.await_holder(CATCH)
+            grant = victim.await_holder(HOLDER_TIMEOUT)
             if grant is None:
-                raise DidNotBite(f"no owner at {victim} held a lock")
+                raise HadNoEffect(f"no owner at {victim} held a lock")
             if at is not None:
-                self.needs(victim.cable.server_id == at.server_id, f"{victim} is connected to the server")
+                self.require_effect(
+                    victim.connections.server_id == at.server_id, f"{victim} is connected to the server"
+                )
                 if not confined:
-                    victim.cable.free()
+                    victim.connections.free()
             yield victim, grant
         finally:
             victim.detained.clear()
@@ -98,19 +100,19 @@ class Stage:
         self.struck = now()
         return self.struck
 
-    def needs(self, bitten: bool, what: str) -> None:
+    def require_effect(self, took_effect: bool, what: str) -> None:
         """Fail the round unless the fault had the effect that its name says."""
-        if not bitten:
-            raise DidNotBite(f"the fault had no effect: {what}")
+        if not took_effect:
+            raise HadNoEffect(f"the fault had no effect: {what}")
 
-    def awaits(self, bitten: Callable[[], bool], what: str, timeout: float = WAIT) -> None:
+    def wait_for_effect(self, took_effect: Callable[[], bool], what: str, timeout: float = WAIT) -> None:
         """Wait until the fault has had its effect, or fail the round."""
         deadline = time.monotonic() + timeout
-        while not bitten():
-            self.needs(time.monotonic() < deadline, what)
+        while not took_effect():
+            self.require_effect(time.monotonic() < deadline, what)
             time.sleep(POLL)
 
-    def awaits_loss(self, grant: Grant) -> None:
+    def wait_for_loss(self, grant: Grant) -> None:
         """Wait until the worker has reported that this lease is lost."""
 
         def reported() -> bool:
@@ -119,9 +121,9 @@ class Stage:
                 for line in grant.worker.lines()
             )
 
-        self.awaits(reported, f"{grant.lease} of {grant.worker} is lost")
+        self.wait_for_effect(reported, f"{grant.lease} of {grant.worker} is lost")
 
-    def awaits_gone(self, grant: Grant) -> None:
+    def wait_for_deletion(self, grant: Grant) -> None:
         """Wait until the servers have deleted the grant's node."""
 
         def gone() -> bool:
@@ -130,15 +132,15 @@ class Stage:
             except (KazooException, KazooTimeoutError):
                 return False
 
-        self.awaits(gone, f"{grant.node_path} is gone")
+        self.wait_for_effect(gone, f"{grant.node_path} is gone")
 
-    def spares(self, grant: Grant) -> None:
+    def require_no_loss(self, grant: Grant) -> None:
         """Fail if this lease is lost: the fault must not cost it."""
         if grant.is_lost:
-            raise CostTooMuch(f"{grant.lease} of {grant.worker} is lost\n{grant.worker.lines()[-20:]}")
+            raise LeaseWasLost(f"{grant.lease} of {grant.worker} is lost\n{grant.worker.lines()[-20:]}")
 
 
-Fault = Callable[[Stage], None]
+Fault = Callable[[FaultContext], None]
 
 FAULTS: dict[str, Fault] = {}
 """All faults, by their names in the table of results."""
@@ -159,18 +161,18 @@ def fault(name: str, *, servers: bool = False) -> Callable[[Fault], Fault]:
     return known
 
 
-def settle(stage: Stage) -> None:
+def settle(context: FaultContext) -> None:
     """Wait until everything works again. Broken workers are replaced."""
-    for station in stage.stations:
+    for station in context.stations:
         station.detained.clear()
         if station.is_broken.is_set():
             station.worker.kill()
             station.replace()
-    stage.ensemble.wait_serving()
+    context.ensemble.wait_serving()
     deadline = time.monotonic() + WAIT
     while True:
         try:
-            stage.observer.exists("/")
+            context.observer.exists("/")
             return
         except (KazooException, KazooTimeoutError):
             assert time.monotonic() < deadline, "the observer cannot connect"
