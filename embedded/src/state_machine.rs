@@ -160,7 +160,8 @@ impl Machine {
 
     fn establish(&mut self, id: ConnectionId, connect: &Connect, now: Time) {
         if connect.last_zxid > self.zxid {
-            // The client has seen a transaction that this server does not have.
+            // The client has seen a transaction that this server does not have, so it is not a
+            // client of this server.
             return self.close(id);
         }
         let asked = u64::try_from(connect.timeout).unwrap_or(0);
@@ -332,7 +333,7 @@ impl Machine {
     fn authenticate(&mut self, id: ConnectionId, xid: i32, scheme: &str, proof: &[u8]) {
         let proven = match scheme {
             "digest" => Some(Identity::new("digest", digest::identity(&String::from_utf8_lossy(proof)))),
-            // The connection has had this identity since it was opened.
+            // The address of the connection proves this identity, whatever the client sends.
             "ip" => self
                 .connections
                 .get(id)

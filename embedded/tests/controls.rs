@@ -51,8 +51,8 @@ fn who_is_refused_hears_it_and_then_an_orderly_end() {
         let credentials =
             [&xid.to_be_bytes()[..], &op.to_be_bytes(), &kind.to_be_bytes(), &frame(b"x"), &frame(b"y")];
         said.extend(frame(&credentials.concat()));
-        // More bytes than the server reads at once, so that it closes the connection with unread
-        // bytes left.
+        // More bytes than the server reads in one call, so that it closes the connection with
+        // unread bytes left.
         for _ in 0..20_000 {
             said.extend(frame(&[(-2_i32).to_be_bytes(), 11_i32.to_be_bytes()].concat()));
         }

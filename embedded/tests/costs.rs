@@ -1,8 +1,10 @@
-//! The cost of a request does not depend on the number of nodes, sessions and watches that it does
-//! not concern.
+//! The cost of a request does not depend on the number of nodes, sessions and watches that the
+//! request
+//! does not concern.
 //!
 //! These tests count allocations instead of time, because a slow or busy machine does not change
-//! them. A scan that allocates no memory is counted next to the code: see `sessions.rs`.
+//! them. A scan that allocates no memory is counted in a unit test next to the code: see
+//! `sessions.rs`.
 
 mod allocations;
 

@@ -14,7 +14,7 @@ use zklock_embedded::{ConnectionId, Decoder, Machine, Output, Settings, Time};
 static ALLOCATIONS: Allocations = Allocations;
 
 /// Maximum memory at the peak for each received byte. The shortest operation of a transaction has
-/// 14 bytes. It is stored in parsed form, as a reply, and in lists whose capacity doubles.
+/// 14 bytes. The server stores it in parsed form, as a reply, and in lists whose capacity doubles.
 const WORTH: usize = 64;
 /// Memory for a minimal request in bytes.
 const ALLOWANCE: usize = 16 * 1024;

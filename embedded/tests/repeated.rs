@@ -391,7 +391,7 @@ fn a_server_that_is_paused_and_late_can_be_stopped_twice_at_once() {
         }
     });
     assert_eq!(server.resume().unwrap_err().kind(), std::io::ErrorKind::NotConnected);
-    // The client's close may fail, with the usual error.
+    // The client's close may fail, because the server was stopped.
     let closed = client.close();
     assert!(closed.is_ok() || closed.is_err_and(|error| error.kind() == ErrorKind::ConnectionFailed));
 }
