@@ -42,15 +42,15 @@ pub enum What {
     /// The server replies only to pings on the connections of the client that holds a lock at that
     /// moment.
     Deafen { part: usize },
-    /// For one session timeout, a request of this kind makes its connection deaf. From that request
+    /// For one session timeout, a request of this kind makes its connection deaf: from that request
     /// on, the server replies only to pings.
     DeafenAt { request: Fateful },
-    /// A server suppresses watch events.
+    /// A server drops watch events.
     Mute { server: usize },
     /// A client's connections are cut, and servers that have forgotten its session give it a new
-    /// one. With `stop`, the client is stopped before that and continues afterwards.
+    /// one. With `stop`, the client's process is stopped first and continues afterwards.
     Replace { client: usize, stop: bool },
-    /// Packets of the client that holds a lock at that moment are lost in one direction or both.
+    /// Packets from or to the client that holds a lock at that moment are lost.
     Corner { part: usize, ways: Vec<Way> },
     /// The machine that all clients run on is suspended.
     Suspend,
@@ -62,21 +62,22 @@ pub enum What {
     Delete { place: usize, part: u64 },
     /// The server removes a lock's directory, if it is empty.
     Reap { place: usize },
-    /// A server carries out a client's next create late.
+    /// A server executes a client's next create late.
     Late { client: usize },
-    /// A server carries out a client's next record of a slot late.
+    /// A server executes a client's next write of a slot record late.
     LateRecord { client: usize },
-    /// The connection on which the next record of a slot arrives is cut.
+    /// The connection on which the next write of a slot record arrives is cut.
     CutAtRecord,
-    /// A stranger joins the queue with a node whose content servers show to no client.
+    /// A foreign contender (a *stranger*) joins the queue with a node whose data no client can
+    /// read.
     Intrude { place: usize },
-    /// An operator deletes the node between two contenders of one client, and the node of the
-    /// second.
+    /// An operator deletes a node between two contenders of one client, and the node of the second
+    /// contender.
     Sweep,
 }
 
 impl Fault {
-    /// Moves the fault to a lock whose slots are recorded.
+    /// Changes the target of the fault to a lock whose slots are recorded.
     pub fn on_slots(mut self) -> Self {
         if let What::Delete { place, .. } | What::Reap { place } | What::Intrude { place } = &mut self.what {
             *place %= SLOT_RECORDS.len();
@@ -84,7 +85,7 @@ impl Fault {
         self
     }
 
-    /// Draws the faults of slot records, for runs with slots.
+    /// Draws the faults that affect writes of slot records, for runs with slots.
     pub fn of_records(seed: u64, setting: &Setting) -> impl Iterator<Item = Self> {
         let mut chance = Chance::of(seed, "records", 0);
         let count = chance.index(5);
@@ -115,7 +116,7 @@ impl Fault {
         chance.percent(15).then_some(Self { what, at, lasts })
     }
 
-    /// Draws a fault near the end, when clients stop sending other requests, or one while
+    /// Draws a fault near the end of the run, when clients send few other requests, or while
     /// directories are created.
     fn fateful(seed: u64, setting: &Setting) -> Option<Self> {
         let mut chance = Chance::of(seed, "fateful request", 0);
@@ -166,7 +167,7 @@ impl Fault {
             30 => What::Suspend,
             _ => What::Break { client, part: if chance.percent(50) { Part::Service } else { Part::Request } },
         };
-        // Choose durations around the time after which sessions and terms end.
+        // The durations are close to the times after which sessions and terms end.
         let lasts = match what {
             What::Corner { .. } | What::Suspend => {
                 chance.number(setting.timeout / 3..=setting.timeout * 8 / 5)
@@ -181,7 +182,7 @@ impl Fault {
             2 => (What::Replace { client, stop: false }, chance.number(setting.tick / 4..=setting.tick)),
             _ => (what, lasts),
         };
-        // If a leader is silent for longer, the other servers elect a new one.
+        // If a leader does not reply for longer, the other servers elect a new one.
         let lasts =
             if many && matches!(what, What::Freeze { .. }) { lasts.min(3 * setting.tick) } else { lasts };
         Self { what, at, lasts }

@@ -1,12 +1,13 @@
-//! Runs zklock, its client crate and its servers on one thread in simulated time. Everything
-//! follows from one seed: see README.md.
+//! Runs zklock, its client crate and its servers on one thread in simulated time. The seed
+//! determines everything that happens: see README.md.
 //!
 //! The modules, from the bottom up:
 //!
-//! - `clock`, `chance` and `gate` connect to the code under test; `network` provides its sockets.
+//! - `clock`, `chance` and `gate` replace time, randomness and scheduling for the code under test;
+//!   `network` provides its sockets.
 //! - `ensemble` models the servers.
 //! - `setting`, `fault` and `plan` turn a seed into a plan.
-//! - `workload` is what clients do, and `oracle` judges it.
+//! - `workload` contains the actions of clients, and `oracle` checks their results.
 //! - `world` runs everything.
 //! - `shrink` and `report` present the results.
 
@@ -76,7 +77,7 @@ simulation --scale N
 simulation --progress …
     the same with one measured case in each seed, compared with its bound";
 
-/// There is one outage seed for this many other seeds.
+/// There is one seed with an outage for this many other seeds.
 const OUTAGES: u64 = 10;
 
 /// The command line options.
@@ -156,7 +157,7 @@ impl Wish {
                 "--from" => wish.from = value.parse().ok()?,
                 "--seeds" => wish.seeds = value.parse().ok()?,
                 "--grants" => wish.grants = value.parse().ok()?,
-                // The text must survive quoting by a shell and by make.
+                // The text must not need quoting in a shell or in make.
                 "--find" => {
                     wish.find = Some(Some(value).filter(|text| !text.contains(['"', '\'', '`', '$', '\\']))?);
                 }
@@ -180,7 +181,7 @@ impl Wish {
         plan.seeking(self.find.clone())
     }
 
-    /// Runs a plan, and writes its history for other judges if the options ask for it.
+    /// Runs a plan. Writes its history for other checkers if the options ask for it.
     fn simulate(&self, plan: &Plan, lines: bool) -> Outcome {
         let outcome = simulate(plan, Records { lines, holds: self.histories.is_some() });
         if let Some(file) = &self.histories {
@@ -202,8 +203,8 @@ fn main() -> ExitCode {
         say(USAGE);
         return ExitCode::from(2);
     };
-    // Hide expected panics: planned ones, and those of the client crate's watches, which panic when
-    // their session is no longer served. The run notices a contender's panic by other means.
+    // Do not print expected panics: planned ones, and those of the client crate's watches, which
+    // panic when their session is given up. If a contender panics, the run reports it separately.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let words = panic.payload_as_str().unwrap_or_default();
@@ -274,8 +275,8 @@ fn one(plan: &Plan, wish: &Wish, report: &Mutex<Report>) -> bool {
     if wish.digests {
         say(&format!("{plan}: {:016x}", outcome.digest));
     }
-    // One kind of violation must not hide another, so the run continues and shows the first seed of
-    // each kind.
+    // Continue after a violation and show the first seed of each kind, so that one kind of
+    // violation does not hide another.
     if report.lock().expect("no panic while reporting").is_news(&outcome) {
         if wish.first || wish.as_they_are {
             report::failed(plan, &outcome);

@@ -1,8 +1,8 @@
 //! The network between clients and servers: streams in memory, with latency, silence and cuts.
 //!
-//! One connection keeps the order of its packets; different connections do not. A packet that is
-//! sent during silence arrives afterwards, because TCP repeats it. A packet that is sent on a cut
-//! connection is lost.
+//! Packets of one connection keep their order, and packets of different connections do not. A
+//! packet that is sent during a silence arrives after it, because TCP retransmits it. A packet that
+//! is sent on a cut connection is lost.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -34,7 +34,7 @@ pub enum Packet {
     Bytes(Vec<u8>),
     /// The sender has closed the connection.
     Close,
-    /// The connection is broken, or nothing listens on the port.
+    /// The connection is broken, or no process listens on the port.
     Reset,
 }
 
@@ -45,16 +45,16 @@ pub enum Way {
     ToClient,
 }
 
-/// The behavior of a server toward a client that it does not serve.
+/// How a server refuses a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Nothing listens on the server's port.
+    /// No process listens on the server's port.
     Refuses,
     /// The server accepts connections and closes them as soon as it receives data.
     HangsUp,
 }
 
-/// A packet that arrives.
+/// A packet with its connection and direction, at its arrival.
 #[derive(Debug)]
 pub struct Arrival {
     pub connection: Id,
@@ -63,7 +63,7 @@ pub struct Arrival {
     pub packet: Packet,
 }
 
-/// State of a connection, from the client's view.
+/// The state of a connection, as the client knows it.
 #[derive(Debug, PartialEq, Eq)]
 enum Stage {
     Opening,
@@ -83,11 +83,11 @@ struct Connection {
     /// Bytes that have arrived at the client.
     inbox: VecDeque<u8>,
     waker: Option<Waker>,
-    /// Time of the last packet that arrived at the client.
+    /// Time at which the last packet arrived at the client.
     heard: u64,
     /// Arrival time of the last packet in each direction.
     last: [u64; 2],
-    /// The request from which on the server replies only to pings.
+    /// The kind of request after which the server replies only to pings.
     fateful: Option<Fateful>,
 }
 
@@ -105,15 +105,15 @@ pub struct Network {
     silence: BTreeMap<(usize, usize, Way), u64>,
     /// Time at which each client last opened or closed a connection.
     looked: BTreeMap<usize, u64>,
-    /// Time at which each client last closed a connection, and how long that connection had been
-    /// silent while a packet was in flight.
+    /// Time at which each client last closed a connection, and how long nothing had arrived on it
+    /// although a packet was in flight.
     left: BTreeMap<usize, (u64, u64)>,
-    /// Time at which each client last left a connection because the server had silently given it
-    /// another session.
+    /// Time at which each client last left a connection because the server had given it another
+    /// session without saying so.
     replaced: BTreeMap<usize, u64>,
-    /// The clients that all servers but one refuse, with that server.
+    /// The clients that all servers but one refuse, each with the server that accepts it.
     refused: BTreeMap<usize, usize>,
-    /// The servers that do not serve a client, by client and server. Their reply takes one round
+    /// The ways in which servers refuse clients, by client and server. A refusal takes one round
     /// trip.
     unserved: BTreeMap<(usize, usize), Refusal>,
     /// Packets in flight.
@@ -155,7 +155,7 @@ impl Network {
         self.arrivals.next()
     }
 
-    /// Returns the notification that fires when a packet is sent.
+    /// Returns the notification that a packet was sent.
     pub fn news(&self) -> Rc<Notify> {
         Rc::clone(&self.news)
     }
@@ -186,7 +186,7 @@ impl Network {
         self.connections.get(&id).map(|connection| (connection.client, connection.server))
     }
 
-    /// Sets how a server refuses a client; with `None` it serves the client.
+    /// Sets how a server refuses a client. With `None`, the server serves the client.
     pub fn set_refusal(&mut self, client: usize, server: usize, refusal: Option<Refusal>) {
         match refusal {
             Some(refusal) => drop(self.unserved.insert((client, server), refusal)),
@@ -194,7 +194,7 @@ impl Network {
         }
     }
 
-    /// Returns `true` if no packets arrive on a connection at present.
+    /// Returns `true` if packets on a connection are currently held back.
     pub fn is_silent(&self, id: Id) -> bool {
         let ends = self.ends(id);
         let until = ends.and_then(|(client, server)| self.silence.get(&(client, server, Way::ToClient)));
@@ -206,8 +206,8 @@ impl Network {
         self.connections.get(&id).is_some_and(|connection| connection.stage == Stage::Open)
     }
 
-    /// Cuts a connection. The client sees it immediately and the server after the latency. Packets
-    /// that the client has sent still arrive, but no replies.
+    /// Cuts a connection. The client notices it immediately, and the server after the latency.
+    /// Packets that the client has sent still arrive, but no replies.
     pub fn cut(&mut self, id: Id) {
         self.send(id, Way::ToServer, Packet::Close);
         self.deliver(id, Packet::Reset);
@@ -231,8 +231,8 @@ impl Network {
         self.connections.get(&id).map(|connection| connection.name)
     }
 
-    /// Returns the time at which a client last looked for a server. This is now if it has a
-    /// connection or tries to open one.
+    /// Returns the time at which a client last looked for a server: now, if it has a connection or
+    /// is opening one.
     pub fn looked(&self, name: usize) -> Option<u64> {
         let any = self.connections.values().any(|connection| connection.name == name);
         if any { Some(clock::now()) } else { self.looked.get(&name).copied() }
@@ -251,19 +251,19 @@ impl Network {
         }
     }
 
-    /// Makes the servers reply only to pings on a client's connections, from this request on.
+    /// From this request on, makes the servers reply only to pings on a client's connections.
     pub fn deafen(&mut self, client: usize, request: Fateful) {
         for connection in self.connections.values_mut().filter(|connection| connection.client == client) {
             connection.fateful = Some(request);
         }
     }
 
-    /// Returns the request from which on the server replies only to pings on a connection.
+    /// Returns the kind of request after which the server replies only to pings on a connection.
     pub fn fateful(&self, id: Id) -> Option<Fateful> {
         self.connections.get(&id)?.fateful
     }
 
-    /// Limits all latencies to `longest`.
+    /// Limits all further latencies to `longest`.
     pub fn calm(&mut self, longest: u64) {
         self.longest = longest.min(self.longest);
         self.latency = longest.min(self.latency);
@@ -412,7 +412,8 @@ pub fn set(network: Option<Network>) {
 
 /// Calls a function with this thread's network.
 ///
-/// # Panics Panics if there is none.
+/// # Panics
+/// Panics if this thread has no network.
 pub fn with<R>(use_it: impl FnOnce(&mut Network) -> R) -> R {
     NETWORK.with_borrow_mut(|network| use_it(network.as_mut().expect("a simulation has a network")))
 }
@@ -423,7 +424,7 @@ struct Stream(Id);
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // After a simulation there is no network.
+        // After a simulation there is no network any more.
         NETWORK.with_borrow_mut(|network| network.as_mut().map(|network| network.close(self.0)));
     }
 }
@@ -453,10 +454,11 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// The network interface for zklock's transport. A host name contains the client and the server.
+/// The network interface for zklock's transport. A host name contains the numbers of the client and
+/// the server.
 pub struct Here;
 
-/// Returns the host name by which a client calls a server.
+/// Returns the host name under which a client knows a server.
 pub fn host(name: usize, server: usize) -> String {
     format!("c{name}.s{server}")
 }

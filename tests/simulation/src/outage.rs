@@ -2,7 +2,7 @@
 //! returns after a while. The client must be connected in time, and must keep a lease with enough
 //! of its term left.
 //!
-//! The bounds are in docs/safety.md, section *How soon a client is back*.
+//! docs/safety.md, section *How soon a client is back*, lists the bounds.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,7 +21,8 @@ use crate::setting::Setting;
 /// The lock.
 const PATH: &str = "/outage";
 
-/// The clients: the first holds or waits, and the second holds what the first waits for.
+/// The clients: the first holds the lock or waits for it, and the second holds the lock that the
+/// first waits for.
 const CLIENT: usize = 0;
 const OTHER: usize = 1;
 
@@ -38,7 +39,8 @@ enum How {
     Away(Refusal),
     /// This many servers are silent, and the others refuse connections.
     Silent(usize),
-    /// The server that the client is connected to becomes silent, and the others keep working.
+    /// The server that the client is connected to does not reply any more, and the other servers
+    /// keep working.
     BlackHole,
 }
 
@@ -50,7 +52,8 @@ pub struct Outage {
     waits: bool,
     /// Time before the outage, in milliseconds.
     before: u64,
-    /// Share of the possible rest of the term that is left when the server returns, in thousandths.
+    /// Part of the remaining term that is left when the server returns, in thousandths of the
+    /// possible maximum.
     share: u64,
     /// The first server that returns.
     first: usize,
@@ -74,7 +77,7 @@ impl Outage {
             how,
             waits: chance.percent(20),
             before: chance.number(0..=timeout),
-            // Half of the outages leave just enough of the term.
+            // In half of the outages, just enough of the term is left.
             share: if chance.percent(50) { 0 } else { chance.number(0..=1000) },
             first: chance.index(servers),
         };
@@ -82,15 +85,15 @@ impl Outage {
     }
 
     /// Returns the maximum time from a server's return until the client is connected. For a black
-    /// hole, the time begins with the silence.
+    /// hole, it is measured from the beginning of the silence.
     fn bound(self, setting: &Setting) -> u64 {
         let soon = 1500.min(setting.timeout / 8);
         let round_trip = 2 * setting.latency;
         let silent = match self.how {
             How::Away(_) => 0,
             How::Silent(count) => STUCK_AFTER * count as u64,
-            // Every twentieth of the timeout, the client crate checks whether there was a reply
-            // within two fifths of it.
+            // Every twentieth of the timeout, the client crate checks whether a reply arrived
+            // within the last two fifths of the timeout.
             How::BlackHole => setting.timeout * 9 / 20,
         };
         soon + silent + 3 * round_trip + SLACK
@@ -113,7 +116,7 @@ impl Outage {
         let waiting = client.clone();
         let waiter = self.waits.then(|| tokio::task::spawn_local(async move { acquire(&waiting).await }));
         sleep(Duration::from_millis(setting.timeout / 2 + self.before)).await;
-        // From here on, this function judges the client instead of the oracle.
+        // From here on, this function checks the client instead of the oracle.
         oracle.borrow_mut().calm.fault(true);
         "is without a server".clone_into(&mut doing.borrow_mut());
         let note = |what: &str| oracle.borrow_mut().history.note(what);
@@ -183,7 +186,7 @@ impl Outage {
             sleep(Duration::from_millis(1)).await;
         }
         if self.how == How::BlackHole {
-            // The client says that it is connected until it notices.
+            // Until it notices the silence, the client reports that it is connected.
             while network::with(|network| network.of(CLIENT)).len() != 1 || is_silent() {
                 if clock::now() > back + setting.timeout {
                     break;
@@ -208,7 +211,7 @@ impl Outage {
         sleep_until(clock::at(began + remaining + setting.timeout / 2)).await;
         let kept = lease.state() == LeaseState::Held;
         note(if kept { "the lease is kept" } else { "the lease is lost" });
-        // Noticing a black hole can take longer than the rest of the term.
+        // The client can need longer to notice a black hole than the rest of the term.
         (left >= bound && !kept)
             .then(|| format!("{how:?}: the lease is lost: {left} ms of the term were left"))
     }

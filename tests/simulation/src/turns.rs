@@ -26,7 +26,7 @@ impl World {
         if matches!(what, What::Mute { .. }) {
             oracle.prompt.muted();
         }
-        // A fault with two parts ends with the second part.
+        // A fault with two parts continues until its second part ends.
         let goes_on = matches!(what, What::Replace { .. }) && !turn.begins && !turn.last;
         if !goes_on && !matches!(what, What::Delete { .. } | What::Reap { .. }) {
             oracle.calm.fault(turn.begins);
@@ -47,8 +47,8 @@ impl World {
         }
     }
 
-    /// Cuts a client's connections and replaces its session, until some time after the client has
-    /// continued.
+    /// Cuts a client's connections and replaces its session. The fault ends some time after the
+    /// client has continued.
     fn replace(&mut self, turn: &Turn, client: usize, stop: bool, until: u64) {
         self.ensemble.borrow_mut().forget_all(!turn.last);
         if turn.begins {
@@ -174,8 +174,8 @@ impl World {
         }
     }
 
-    /// Lets a stranger join a queue for a while. Servers show only that its node exists, not its
-    /// content.
+    /// Lets a stranger (a foreign contender) join a queue for a while. Servers show only that its
+    /// node exists, not its content.
     fn intrude(&mut self, turn: &Turn, directory: &'static str, until: u64) {
         let mut ensemble = self.ensemble.borrow_mut();
         if turn.begins {
@@ -190,11 +190,12 @@ impl World {
         } else if clock::now() > until + self.plan.setting.timeout {
             return;
         }
-        // Without a leader, nothing is carried out, so the node might appear later.
+        // Without a leader, the ensemble decides no change, so the node might not exist yet. Try
+        // again later.
         self.turns.plan(clock::now() + 10 * LOOK, turn.clone());
     }
 
-    /// Reports strangers whose nodes exist to the oracle.
+    /// Reports to the oracle the strangers whose nodes exist now.
     pub fn look_for_strangers(&mut self) {
         let (ensemble, oracle) = (&self.ensemble, &self.oracle);
         self.strangers.retain(|directory| {
@@ -204,17 +205,18 @@ impl World {
         });
     }
 
-    /// Sweeps a queue as soon as there is a suitable one.
+    /// Deletes the nodes of a suitable queue as soon as there is one: see
+    /// [`Sweep`](crate::sweep::Sweep).
     ///
     /// The client of the two contenders is stopped meanwhile, so that it receives all events
-    /// together. The fault needs one server, where an operator's action takes effect before
-    /// anything else happens.
+    /// together. The fault needs a single server, because an operator's action then takes effect
+    /// before anything else happens.
     fn sweep(&mut self, turn: &Turn, until: u64) {
         if !turn.begins || clock::now() >= until {
             return;
         }
         let mut ensemble = self.ensemble.borrow_mut();
-        // Only mutexes. Without a leader, an operator's action is not carried out.
+        // Only mutexes are suitable. Without a leader, an operator's action is not executed.
         let is_led = ensemble.leader().is_some();
         let mut mutexes = DIRECTORIES[..2].iter().filter(|_| is_led);
         let found = mutexes.find_map(|directory| sweep::find(&mut ensemble, directory));

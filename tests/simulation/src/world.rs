@@ -27,11 +27,11 @@ use crate::workload::{Contender, GUARDED, VISITED, Visitor, WORN_OUT};
 use crate::{chance, clients::Clients, clock, frame};
 
 /// Stack size in bytes. A single server answers all requests that have arrived from a client in
-/// nested calls, and a client with a thousand contenders sends that many together.
+/// nested calls, and a client with a thousand contenders sends that many requests together.
 const STACK: usize = 256 << 20;
 
-/// Maximum duration after the last fault: this many session timeouts, and at least several times
-/// the interval after which a queue without events lists its nodes again.
+/// Maximum duration after the last fault, in session timeouts. It must be several times the
+/// interval after which a queue without events lists its nodes again.
 const STUCK_AFTER: u32 = 30;
 const LEAST_STUCK_AFTER: Duration = Duration::from_secs(90);
 
@@ -54,18 +54,18 @@ pub struct Outcome {
     pub digest: u64,
     /// The history, if it was requested.
     pub lines: Vec<String>,
-    /// The holds for other judges, if they were requested.
+    /// The holds for other checkers, if they were requested.
     pub holds: String,
 }
 
-/// The records to keep of a simulation.
+/// What to record of a simulation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Records {
     pub lines: bool,
     pub holds: bool,
 }
 
-/// Runs a plan. It uses a new thread, because hash tables draw their keys once per thread.
+/// Runs a plan on a new thread, because hash tables draw their keys once per thread.
 pub fn simulate(plan: &Plan, keep: Records) -> Outcome {
     let plan = plan.clone();
     let simulation = std::thread::Builder::new().stack_size(STACK).spawn(move || run(&plan, keep));
@@ -131,7 +131,7 @@ fn run(plan: &Plan, keep: Records) -> Outcome {
     }
 }
 
-/// The begin or the end of a fault. A fault with two parts has two ends.
+/// The beginning or the end of a fault. A fault with two parts has two ends.
 #[derive(Clone, Debug)]
 pub struct Turn {
     pub fault: usize,
@@ -219,11 +219,11 @@ impl World {
                 (0, Box::pin(outage.run(seed, setting, clients, oracle, doing)) as Running)
             } else if let Some(Script::Progress(progress)) = self.plan.script {
                 network::with(|network| network.calm(setting.latency));
-                // The progress case judges itself.
+                // The progress case does its own checks.
                 oracle.borrow_mut().calm.fault(true);
                 let ensemble = Rc::clone(&self.ensemble);
                 let stage = Rc::new(Stage { setting, clients, ensemble, oracle, stopped, doing });
-                // No fault stops this client.
+                // No fault can stop this client.
                 (setting.clients, Box::pin(progress.run(stage)) as Running)
             } else if visitor == Some(number) {
                 let visitor = Visitor::new(number, seed, setting, clients, oracle, stopped, doing);
@@ -254,9 +254,9 @@ impl World {
         };
         sleep_until(clock::at(end)).await;
         // From now on, only the code under test can be the reason that a contender is stuck. With
-        // latencies close to the session timeout, sessions would keep expiring: the client crate
-        // gives up a connection that is silent for 2/5 of the timeout. Half of that is left for the
-        // messages between servers before a reply.
+        // latencies close to the session timeout, sessions would keep expiring, because the client
+        // crate gives up a connection that is silent for 2/5 of the timeout. Leave half of that for
+        // the messages between servers before a reply.
         network::with(|network| network.calm(calm));
         let stuck = timeout(wait_limit, all_done).await.is_err();
         for (number, doing) in &doings {
@@ -299,7 +299,7 @@ impl World {
                 for record in written {
                     self.oracle.borrow_mut().recorded(&record);
                 }
-                // Run all consequences of this event before the next event.
+                // Process all consequences of this event before the next event.
                 tokio::task::yield_now().await;
             }
             let next = [
@@ -364,7 +364,7 @@ impl World {
             || self.rounds.step(now, &self.oracle, &self.ensemble, &self.clients)
     }
 
-    /// Lets the oracle judge a client before a packet arrives at it.
+    /// Lets the oracle check a client before a packet arrives at it.
     fn before(&self, connection: Id, packet: &Packet) {
         let known = network::with(|network| {
             let name = network.name(connection)?;
@@ -379,7 +379,7 @@ impl World {
     }
 }
 
-/// Checks that no node is left in any queue after all contenders have ended.
+/// Checks that no queue has a node left after all contenders have ended.
 async fn nothing_left(oracle: &RefCell<Oracle>, ensemble: &RefCell<Ensemble>, wait_limit: Duration) {
     let left = || {
         let mut ensemble = ensemble.borrow_mut();

@@ -1,4 +1,5 @@
-//! Exchanges messages between servers until a change is decided, and applies decisions to replicas.
+//! Exchanges messages between servers until a change is decided, and applies decided changes to
+//! replicas.
 
 use std::collections::BTreeSet;
 
@@ -55,8 +56,7 @@ impl Ensemble {
                 }
             }
             Word::Sync(id) => {
-                // A server that was cut off while it led still believes that it leads, and answers
-                // too.
+                // A leader that was cut off still believes that it leads, and also replies.
                 let leads = self.leader == Some(to);
                 let all = self.decided.len() + self.proposed.len();
                 let far = if leads { all } else { self.servers[to].applied };
@@ -89,7 +89,7 @@ impl Ensemble {
         self.decide();
     }
 
-    /// Decides the proposals that a majority has, in their order.
+    /// Decides, in order, the proposals that a majority has received.
     pub(super) fn decide(&mut self) {
         let before = self.decided.len();
         while self.proposed.front().is_some_and(|first| first.by.len() >= self.majority()) {
@@ -107,7 +107,7 @@ impl Ensemble {
         }
     }
 
-    /// Applies decisions on a server, up to this number.
+    /// Applies decided changes on a server, up to this number.
     pub(super) fn apply(&mut self, server: usize, count: usize) {
         let mut freed = Vec::new();
         while self.servers[server].applied < count.min(self.decided.len()) {
@@ -166,7 +166,7 @@ impl Ensemble {
         }
     }
 
-    /// Ends the session of a client that has closed it.
+    /// Ends a session whose client has closed it.
     pub(super) fn close(&mut self, id: Id) {
         let front = self.servers.iter().find_map(|server| server.fronts.get(&id));
         if let Some(session) = front.map(|front| front.session) {

@@ -1,5 +1,5 @@
-//! Processes client requests at a server: some it answers itself, and others it forwards to the
-//! leader.
+//! Processes clients' requests at a server: answers reads from the replica, and forwards changes to
+//! the leader.
 
 use zklock_embedded::Output;
 
@@ -17,7 +17,7 @@ impl Ensemble {
         let one = &mut self.servers[server];
         if one.up && one.frozen {
             if matches!(packet, Packet::Open) {
-                // The operating system of the stopped server accepts the connection.
+                // The operating system of a stopped server still accepts connections.
                 network::with(|network| network.send(id, Way::ToClient, Packet::Open));
             }
             return self.backlog.entry(server).or_default().push((id, packet));
@@ -110,7 +110,7 @@ impl Ensemble {
                     let outputs = self.servers[server].answer(id, &request, time());
                     self.answer(server, outputs, &request.frame);
                 }
-                // The client has seen transactions that this server does not know yet.
+                // The client has seen transactions that this server has not applied yet.
                 Kind::Connect { last_zxid, .. } if last_zxid > self.servers[server].zxid(time()) => {
                     return self.hang_up(server, id, Packet::Close);
                 }
@@ -143,7 +143,7 @@ impl Ensemble {
         self.answer(server, outputs, &[]);
     }
 
-    /// Sends the output that a request or an event has produced.
+    /// Sends the messages that a request or an event has produced.
     fn answer(&mut self, server: usize, outputs: Vec<Output>, request: &[u8]) {
         for output in outputs {
             match output {

@@ -1,4 +1,4 @@
-//! The judges of a simulation: of leases, of the order and promptness of grants, and of leftover
+//! The checks of a simulation: of leases, of the order and promptness of grants, and of leftover
 //! nodes.
 
 mod asking;

@@ -1,8 +1,8 @@
-//! Judges scopes of one lock object that all contenders share, as tasks of one program do: each
-//! exit must end its own scope.
+//! Checks scopes of one lock object that all contenders share, like tasks of one program: each exit
+//! must end the scope that it belongs to.
 //!
 //! Contenders enter and leave scopes in the different ways that a language offers, through the
-//! levels on which the bindings are built. Addresses of frames are reused, as in an interpreter.
+//! layers on which the bindings are built. Addresses of frames are reused, as in an interpreter.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use zklock::internal::{Acquired, AcquiredStack, Exit, Exited, Frame, OwnerId, Re
 
 use crate::chance::Chance;
 
-/// Numbers of code objects: code that enters and leaves a scope, and code that only enters or only
-/// leaves one, as a stack of scopes does.
+/// Numbers of code objects: one enters and leaves a scope, and the others only enter or only leave
+/// one, like a stack of scopes.
 const STATEMENT: usize = 1;
 const ENTER: usize = 2;
 const EXIT: usize = 3;
@@ -44,14 +44,14 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Returns `true` if the owner leaves the scope by an explicit call. The call can mean any such
-    /// scope of that owner.
+    /// Returns `true` if the owner leaves the scope by an explicit call. If the owner is in several
+    /// such scopes, the call can end any of them.
     pub fn is_of_calls(&self) -> bool {
         self.way == Way::Calls
     }
 }
 
-/// A placeholder for the scope's lease, because the contender releases its lease itself.
+/// A placeholder for the scope's lease, because the contender itself releases its lease.
 struct Body;
 
 impl Acquired for Body {
@@ -133,7 +133,7 @@ impl Scopes {
         let alone = self.abandoned.len() == 1;
         let mut left = self.exit(&exit);
         if way == Way::Abandoned && !alone && left == Exited::Others {
-            // With several abandoned scopes it is ambiguous which one this exit means.
+            // With several abandoned scopes, it is ambiguous which one this exit ends.
             left = self.exit(&Exit { owner, ..exit });
         }
         if site.frame.code == STATEMENT {
@@ -144,10 +144,10 @@ impl Scopes {
         (left != Exited::Scope((), number)).then(|| format!("scope {number} ({way:?}) is left: {left:?}"))
     }
 
-    /// Calls an exit from an owner that has entered nothing. Returns a description of the scope
-    /// that this ended, if any.
+    /// Calls an exit for an owner that has entered no scope. Returns a description of the scope
+    /// that ended, if any.
     pub fn stray(&mut self, chance: &mut Chance) -> Option<String> {
-        // This exit could mean the only scope of an owner that has ended.
+        // If only one scope of an ended owner is left, the exit can end that scope.
         if self.abandoned.len() == 1 {
             return None;
         }

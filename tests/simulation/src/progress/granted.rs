@@ -1,5 +1,5 @@
-//! Progress cases in which a waiter must be granted a lock soon after its blocker is gone. They
-//! vary how the blocker goes and what happened to the waiter before.
+//! Progress cases in which a waiter must be granted a lock soon after its blocker is gone. The
+//! cases vary how the blocker stops blocking, and what happened to the waiter before.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ enum Going {
     ReleasedInBackground,
     Dropped,
     HeldTooLong,
-    /// Another process's client breaks the lock.
+    /// Another client breaks the lock.
     Broken,
     ClientClosed,
     ClientDrained,
@@ -27,9 +27,9 @@ enum Going {
     SessionEnded,
     /// The blocker's process is stopped until its session has expired.
     SessionExpired,
-    /// A writer that waits before the reader times out.
+    /// A writer that waits ahead of the reader times out.
     WaiterTimesOut,
-    /// The same with a wait that is canceled.
+    /// A writer that waits ahead of the reader is canceled.
     WaiterCancelled,
     /// A writer downgrades to reading.
     Downgraded,
@@ -50,22 +50,22 @@ const GOINGS: [Going; 12] = [
     Going::Downgraded,
 ];
 
-/// The waiter's history.
+/// What happened to the waiter before its blocker goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
     Nothing,
-    /// It has waited so long that it rarely polls.
+    /// It has waited so long that it rarely polls the queue.
     LongWait,
     /// It has reconnected.
     Reconnected,
-    /// It reconnects while the blocker goes.
+    /// It reconnects while the blocker stops blocking.
     Reconnecting,
 }
 
 const HISTORIES: [Before; 4] = [Before::Nothing, Before::LongWait, Before::Reconnected, Before::Reconnecting];
 
-/// Duration of a long wait, in milliseconds. A waiter far from the head of the queue lists it once
-/// a minute.
+/// Duration of a long wait, in milliseconds. A waiter far from the head of the queue lists the
+/// queue once a minute.
 const LONG: u64 = 150_000;
 
 /// A case.
@@ -74,7 +74,7 @@ pub struct Case {
     kind: Kind,
     going: Going,
     before: Before,
-    /// True if one client has both contenders.
+    /// True if blocker and waiter use the same client.
     shared: bool,
 }
 
@@ -112,7 +112,7 @@ impl Case {
         }
         let front = matches!(self.going, Going::WaiterTimesOut | Going::WaiterCancelled);
         if front {
-            // The blocker is a writer that waits for this reader.
+            // The blocker is a writer that itself waits for this reader.
             let reading = Request::new(Kind::WriteBehindRead, true, OTHER);
             let read_hold = simulation::of_client(OTHER, reading.take(stage)).await;
             let read_hold = read_hold.map_err(|error| error.to_string())?;
@@ -165,7 +165,7 @@ impl Case {
         format!("{directory}/{}", youngest.map_or("", String::as_str))
     }
 
-    /// Runs the waiter's history.
+    /// Makes the waiter go through its history.
     async fn prepare(self, stage: &Stage, waiter: usize, hold: u64) {
         if self.before == Before::Reconnected {
             pause(stage.setting.timeout / 3).await;
@@ -177,7 +177,8 @@ impl Case {
         }
     }
 
-    /// Makes the blocker go. The returned leases must be kept until the waiter has the lock.
+    /// Makes the blocker stop blocking. The returned leases must be kept until the waiter has the
+    /// lock.
     async fn go(self, stage: &Stage, request: Request, leases: Vec<Lease>) -> Result<Vec<Lease>, String> {
         stage.note(&format!("the blocker goes: {:?}", self.going));
         let client = stage.client(BLOCKER);
@@ -228,10 +229,11 @@ impl Case {
     }
 
     fn bound(self, stage: &Stage) -> u64 {
-        // The waiter is notified and reads which nodes are before it.
+        // The waiter receives an event and reads which nodes are ahead of it.
         let usual = stage.told() + stage.read();
         let anew = match self.before {
-            // Its view of the queue is uncertain, so it sends a sync and a listing.
+            // After a reconnection the waiter does not trust its view of the queue, so it sends a
+            // sync and a listing.
             Before::Reconnecting => stage.reconnected() + stage.write() + stage.read(),
             _ => 0,
         };

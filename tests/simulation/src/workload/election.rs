@@ -10,7 +10,7 @@ use crate::clock;
 use crate::locks::ELECTION;
 
 impl Contender {
-    /// Campaigns until it leads or gives up.
+    /// Campaigns until the contender leads or gives up.
     pub(super) async fn campaign(&self, attempt: &Attempt, wait_limit: Timeout) -> Result<Lease, Error> {
         let path = self.clients.below(self.of, ELECTION);
         let election = Election::with_id(attempt.client(false), path, attempt.label.clone())?;
@@ -18,7 +18,7 @@ impl Contender {
             self.violation("leads before it is a candidate");
         }
         let leadership = election.campaign_with(wait_limit).await?;
-        // Read in this order, because the answer changes spontaneously only from true to false.
+        // Read in this order, because the answer can only change from true to false by itself.
         let (leads, held) = (election.is_leader(), leadership.check().is_ok());
         if held && !leads {
             self.violation("leads, and does not know it");
@@ -55,7 +55,7 @@ impl Contender {
                     last = Some(leader);
                 }
                 Ok(Err(error)) => return self.expect_observable(began, &error),
-                // An observer without a result so far can receive one soon.
+                // An observer that has received no leader yet can receive one soon.
                 Err(_) => {
                     if let Some(last) = &last {
                         self.is_told(began, last.as_ref());
@@ -78,7 +78,7 @@ impl Contender {
     }
 
     /// Checks that a contender that has led for a long time is the leader that the observer knows,
-    /// and that this leader has not ended long ago.
+    /// and that an observed leader did not end its leadership long ago.
     fn is_told(&self, began: Moment, leader: Option<&Candidate>) {
         let oracle = self.oracle.borrow();
         if !oracle.calm.reigns_since(began.at) {

@@ -1,5 +1,5 @@
-//! A guest: a visitor with its own locks and, where needed, a second client. It creates
-//! coincidences that random contenders rarely reach.
+//! A guest: a visitor with its own locks and, where needed, a second client. It creates situations
+//! that random contenders rarely reach.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -18,13 +18,13 @@ const SINGLE: &str = "/visited-permit";
 const MANY: &str = "/visited-permits";
 const ELECTION: &str = "/visited-election";
 
-/// A number of permits that one heartbeat cannot check, and how long they are held, in
+/// A number of permits that one heartbeat cannot check, and the duration of their hold in
 /// milliseconds.
 const CROWD: u32 = 150;
 const LONG: u64 = 70_000;
 
-/// Each held node is checked within this time, in milliseconds. For a new hold it can take a little
-/// longer.
+/// Interval in milliseconds within which heartbeats must check each held node. The first check of a
+/// new hold can be a little later.
 const TURN: u64 = 60_000;
 
 impl Visitor {
@@ -82,7 +82,7 @@ impl Visitor {
         }
         let free = clock::now() < released + held && lease.loss_reason().is_none();
         let refused = matches!(lock.try_acquire().await, Ok(None));
-        // A server that lags behind can still show the node.
+        // A lagging server can still show the node.
         if free && refused && self.setting.servers == 1 && self.is_calm_since(began) {
             self.violation("a try is refused, although the lock is free");
         }
@@ -108,8 +108,8 @@ impl Visitor {
         }
     }
 
-    /// An observer of an election must learn of the next leader, even if there is no moment without
-    /// a leader.
+    /// Checks that an observer of an election learns of the next leader, even if there is no moment
+    /// without a leader.
     async fn hand_over(&self, one: &Client, other: &Client) {
         self.now_does("hands the leadership over");
         let began = clock::now();
@@ -138,7 +138,7 @@ impl Visitor {
         }
     }
 
-    /// Holds more nodes than one heartbeat checks. Each must be checked in its turn.
+    /// Holds more nodes than one heartbeat can check. Heartbeats must check each of them in turn.
     async fn hold_many(&self, client: &Client) {
         self.now_does("holds many permits");
         let Ok(leases) = self.permits(client).await else { return };
@@ -161,8 +161,7 @@ impl Visitor {
         semaphore(client, MANY, CROWD)?.acquire_many(CROWD, wait_limit).await
     }
 
-    /// Makes the server reply only to pings, from a moment on at which the client sends few
-    /// requests.
+    /// Makes the server reply only to pings while the client sends few requests.
     async fn be_unheard(&mut self, client: &Client) {
         let which = self.chance.index(3);
         self.now_does(&format!("is unheard, {which}"));
@@ -175,14 +174,14 @@ impl Visitor {
                 deafen(Fateful::Anything);
                 client.close().await.ok();
             }
-            // The requests after the last reply remain unanswered.
+            // The server replies to none of the requests after this.
             1 => {
                 let (one, other) = (self.acquire(client, VISITED).await, self.acquire(client, OTHER).await);
                 let (Ok(one), Ok(other)) = (one, other) else { return };
                 deafen(Fateful::BehindDelete);
                 drop((one, other));
             }
-            // The client sends nothing but a query.
+            // The client sends nothing except a query.
             _ => {
                 deafen(Fateful::Anything);
                 let Ok(lock) = Self::lock(client, VISITED) else { return };

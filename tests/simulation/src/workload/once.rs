@@ -34,7 +34,7 @@ struct WantedSlot {
 }
 
 impl WantedSlot {
-    /// Returns `true` if the slot is over. A long wait can end after other contenders have recorded
+    /// Returns `true` if the slot is over. After a long wait, other contenders can have recorded
     /// later slots, because a key is compared only with the last recorded one.
     fn is_late(&self) -> bool {
         clock::now() / self.length != self.slot
@@ -90,8 +90,8 @@ impl Contender {
             }
             if let Some(reason) = granted.lease.loss_reason().filter(|_| lost) {
                 self.expect_reason(granted, attempt, reason);
-                // After the body, the call waits for the record, because it must know whether the
-                // record was written.
+                // After the body, the call waits for the reply to the record, because it must know
+                // whether the record was written.
                 if !succeeded {
                     self.expect_end_in_time(attempt, since, since.at, reason);
                 }
@@ -121,7 +121,7 @@ impl Contender {
         }
     }
 
-    /// Judges a refusal. The timeout covers the wait for the lock.
+    /// Checks a refusal. The timeout covers the wait for the lock only.
     fn is_refused_in_time(&self, attempt: &Attempt, began: Moment, error: &Error) {
         let most = match attempt.style {
             WaitStyle::Within(time) => Some(time),
@@ -155,7 +155,7 @@ impl Contender {
         }
     }
 
-    /// The body: it does what a contender does during a hold, except for the release.
+    /// The body of a slot: does what a contender does during a hold, except for the release.
     async fn body(
         &mut self,
         lease: Arc<Lease>,
@@ -210,8 +210,8 @@ impl Contender {
         }
     }
 
-    /// Judges the start of a body. With `late`, other contenders can have recorded later slots
-    /// meanwhile.
+    /// Checks the start of a body. With `late`, other contenders can have recorded later slots in
+    /// the meantime.
     fn begins(&self, granted: &Granted, attempt: &Attempt, wanted: WantedSlot, late: bool) {
         let WantedSlot { place, slot, before, record, .. } = wanted;
         self.tell(std::slice::from_ref(granted));

@@ -17,8 +17,8 @@ use crate::oracle::{Granted, Mode, Parting};
 type Answer = Pin<Box<dyn Future<Output = zklock::Result<()>>>>;
 
 impl Contender {
-    /// Returns `true` if a node was certainly gone before that time and the client could learn of
-    /// it.
+    /// Returns `true` if a node was certainly gone before that time and the client could have
+    /// learned it.
     fn was_broken(&self, node: &str, session: i64, then: u64) -> bool {
         let oracle = self.oracle.borrow();
         let gone = oracle.requests.gone_since(node).is_some_and(|gone| gone < then);
@@ -40,7 +40,7 @@ impl Contender {
         let began = self.now();
         let held = lease.check().is_ok() && self.oracle.borrow().is_last(&node);
         let within = self.chance.skewed(0..=2 * self.setting.timeout);
-        // The call decides about the node before it returns.
+        // The call decides what happens to the node before it returns.
         let before = self.handoffs();
         let (most, mut answer): (u64, Option<Answer>) = match self.chance.index(6) {
             0 => {
@@ -71,8 +71,8 @@ impl Contender {
         if let Some(answer) = answer.filter(|_| sent != Some(false)) {
             answer.await.ok();
         }
-        // Only a release that was sent has a reply, which reports that the node was gone. Other
-        // releases hand the lock on or keep the node, and were judged above.
+        // Only a release that was sent has a reply, which reports whether the node was already
+        // gone. A release that hands the lock on or keeps the node is checked above.
         let acknowledged = sent == Some(true) && most == limit && began.took() < limit;
         if held
             && acknowledged

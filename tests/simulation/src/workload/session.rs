@@ -25,7 +25,7 @@ impl Contender {
             Err(ErrorKind::ConnectionFailed) => !calm,
             Err(kind) => kind == ErrorKind::ClientClosed && state == ClientState::Closed,
         };
-        // A client that was closed meanwhile reports that.
+        // If the client was closed meanwhile, it reports that.
         if !(expected || calm && state == ClientState::Closed) {
             self.violation(&format!("waited for a session: {ready:?}, and the client is {state}"));
         }
@@ -58,7 +58,7 @@ impl Contender {
         }
     }
 
-    /// Checks that the client reports no state after it is closed.
+    /// Checks that the client reports no further state after it is closed.
     async fn expect_end(&self, states: &mut States) {
         let mut last = None;
         loop {

@@ -1,5 +1,5 @@
-//! A visitor: it has its own clients, so that it alone decides whether any caller waits for a
-//! session.
+//! A visitor: a contender with separate clients, so that it alone decides whether any caller waits
+//! for a session.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use crate::oracle::Oracle;
 use crate::setting::Setting;
 use crate::{clock, network};
 
-/// A lock whose directory has no sequence numbers left.
+/// A lock whose directory has hardly any sequence numbers left.
 pub const WORN_OUT: &str = "/worn";
 /// Sequence number of the next node there.
 pub const LAST_NUMBER: i32 = i32::MAX - 2;
@@ -27,7 +27,7 @@ pub const VISITED: &str = "/visited";
 /// A lock that only the visitor uses, with nodes that it cannot read. Every client can list them.
 pub const GUARDED: &str = "/guarded";
 
-/// A hold that lasts longer than this has a watch on its node, in milliseconds.
+/// In milliseconds. The client watches the node of a hold that lasts longer than this.
 const LONG_HOLD: u64 = 200;
 
 /// Creates clients, one after another.
@@ -88,8 +88,8 @@ impl Visitor {
         self.now_does("is done");
     }
 
-    /// Holds for longer than a session without heartbeats would last. Its heartbeats are refused
-    /// the permission to read the nodes.
+    /// Holds for longer than a session lasts without heartbeats. Its heartbeats get errors, because
+    /// it may not read the nodes.
     async fn hold_what_it_may_not_read(&self, times: usize) {
         self.now_does("takes a lock by a node that it may not read");
         let (name, client) = self.clients.blindfolded(times);
@@ -105,7 +105,7 @@ impl Visitor {
         network::with(|network| network.witness.ends(name));
     }
 
-    /// Waits for a session while no server is available, and afterwards does not wait.
+    /// Waits for a session while no server is available, and then stops waiting.
     async fn wait_in_vain(&mut self, name: usize, client: &Client) {
         self.now_does("waits in vain for a session");
         network::with(|network| network.refuse(self.of(), Some(network::NOWHERE)));
@@ -133,8 +133,8 @@ impl Visitor {
         network::with(|network| network.refuse(self.of(), None));
     }
 
-    /// Asks for a lock that cannot be granted any more. If sequence numbers restarted, new nodes
-    /// would overtake older ones.
+    /// Asks for a lock whose sequence numbers are used up, so it cannot be granted any more. If
+    /// sequence numbers restarted, new nodes would overtake older ones.
     async fn ask_for_worn_out(&self, client: &Client) {
         self.now_does("asks for a lock whose directory is worn out");
         match self.acquire(client, WORN_OUT).await.map_err(|error| (error.kind(), error)) {
@@ -154,7 +154,7 @@ impl Visitor {
         Self::lock(client, path)?.acquire_as(&Owner::new(), wait_limit).await
     }
 
-    /// Holds an uncontended lock and runs one of several cases. Returns the lease with its state if
+    /// Holds an uncontended lock and runs one of several cases. Returns the lease, and its state if
     /// it was lost.
     async fn hold_alone(&mut self, client: &Client) -> Option<(Lease, LeaseState)> {
         self.now_does("takes a lock of its own");
@@ -181,9 +181,9 @@ impl Visitor {
         self.oracle.borrow().calm.reigns_since(then)
     }
 
-    /// Checks that a listening owner receives a request to give up immediately, even right after
-    /// the grant. The server sends a watch event before it replies on the same connection, and then
-    /// the client reads the node.
+    /// Checks that an owner that listens receives a request to give up immediately, even right
+    /// after the grant. On one connection, the server sends a watch event before the next reply,
+    /// and then the client reads the node.
     async fn be_asked(&self, client: &Client, lease: &Lease) {
         let (began, asked) = (clock::now(), lease.revoked());
         // By then the client has sent the request to watch the node.
@@ -201,7 +201,7 @@ impl Visitor {
         client.break_lock(node).await.is_ok()
     }
 
-    /// Checks that a release reports that its node was gone.
+    /// Checks that a release reports that its node was already gone.
     async fn release_what_is_gone(&self, client: &Client, lease: &Lease) {
         let (began, node) = (clock::now(), lease.node());
         let gone = self.break_lock(client, &node).await && lease.check().is_ok();
@@ -213,7 +213,7 @@ impl Visitor {
         }
     }
 
-    /// Checks that a long hold learns immediately that its node is gone.
+    /// Checks that the holder of a long hold learns immediately that its node is gone.
     async fn lose_node(&mut self, client: &Client, lease: &Lease) {
         let pause = self.chance.number(LONG_HOLD + SLACK..=LONG_HOLD + self.setting.timeout);
         sleep(Duration::from_millis(pause)).await;
