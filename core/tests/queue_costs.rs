@@ -1,9 +1,9 @@
 //! Measures how the cost of an event grows with the number of other objects: the CPU instructions
 //! with 10,000 objects, compared with 100.
 //!
-//! The limit is twice as many. Objects that are not visited one by one are found in a tree, whose
-//! height grows from two to four. A listing is an exception: it is read name by name, so its cost
-//! is proportional to its length.
+//! The limit is twice as many instructions. A tree finds an object without visiting the others, and
+//! the height of the tree grows from two to four. A listing is an exception: it is read name by
+//! name, so its cost is proportional to its length.
 //!
 //! Counting instructions takes minutes, so the default test measures time instead. Time is less
 //! exact, but it would grow a hundredfold if an event visited each of the 10,000 objects.
@@ -42,8 +42,8 @@ impl Measure {
 
     fn most_beside_many(self, name: &str, beside_few: u64) -> u64 {
         match self {
-            // For each digit in base 16, up to fifteen counts are added. 10,000 has twice as many
-            // digits as 100.
+            // For each base-16 digit of the number, up to fifteen counts are added. 10,000 has
+            // twice as many digits as 100.
             Self::Instructions if name == AHEAD => 3 * beside_few.max(5_000),
             // The floor allows very cheap events to double.
             Self::Instructions => 2 * beside_few.max(5_000),
@@ -64,7 +64,7 @@ fn time(desk: &mut Desk, work: impl Fn(&mut Desk)) -> u64 {
     u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A queue, and a directory that grants its requests.
+/// A queue, with a directory that answers its requests.
 #[derive(Clone, Default)]
 struct Desk {
     queue: Queue,
@@ -105,8 +105,8 @@ impl Desk {
         self.tell([Event::Join(JoinId(self.joins), Naming::Curator, kind, Intent::Wait)])
     }
 
-    /// Carries out creates and listings, acknowledges watches, and then carries out the actions
-    /// that follow.
+    /// Executes creates and listings, acknowledges watches, and then executes the actions that
+    /// follow.
     fn serve(&mut self, mut actions: Vec<Action>) {
         while !actions.is_empty() {
             let mut events = Vec::new();
@@ -326,6 +326,6 @@ fn one_more_reader_costs_a_listing_and_little_else() {
     println!("listing: {short} with {names} names, {long} with {tenfold}");
     println!("the rest: {beside_few} beside {names}, {beside_many} beside 2000");
     assert!(long <= 10 * short, "every name is read once: {short} for {names} names, {long} for {tenfold}");
-    // Trees of 2,000 are higher than trees of three.
+    // A tree of 2,000 entries is higher than a tree of three.
     assert!(beside_many <= 3 * beside_few, "{beside_few} beside {names}, {beside_many} beside 2000");
 }

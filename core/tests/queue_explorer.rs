@@ -25,8 +25,8 @@ const MISSED: &str = "Something that the scene is about no longer happens: the q
                       rightly smaller, change the scene or its floor in the same commit, and say why.";
 
 /// Explores a scene. A scene without an error proves nothing if little happens in it. So each scene
-/// has minimums: a number of distinct states, one grant, and each event of its budget as often as
-/// the budget allows.
+/// must have a minimum number of distinct states, at least one grant, and each event of its budget
+/// as often as the budget allows.
 #[track_caller]
 #[allow(clippy::print_stdout, reason = "the numbers are a result, where they are not captured")]
 fn play(scene: Scene, at_least: usize) {
@@ -64,8 +64,8 @@ fn local_contenders_and_two_cuts() {
     scene(1, 0, Budget { joins: 2, cuts: 2, ..NOTHING }, 10_000);
 }
 
-/// The last contender joins without a listing. A foreign contender may get in between before a
-/// listing shows it.
+/// The last contender joins without a listing. A foreign contender may join before it, and only a
+/// later listing shows that.
 #[test]
 fn four_local_contenders_and_somebody_else() {
     let budget = Budget { joins: 4, enters: 1, ..NOTHING };
@@ -213,8 +213,8 @@ fn a_downgrade_and_an_operator() {
     play(Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 1, budget) }, 1_000);
 }
 
-/// The same for a downgrade that only tries: it ends, and never waits behind the foreign contender
-/// (rule 21).
+/// A downgrade that only tries fails in the same situation, and never waits behind the foreign
+/// contender (rule 21).
 #[test]
 fn a_try_to_go_down_and_an_operator() {
     let budget = Budget { joins: 1, tries_too: 1, enters: 1, deletions: 1, ..NOTHING };
@@ -283,7 +283,8 @@ fn a_session_that_is_replaced() {
     scene(1, 1, Budget { joins: 1, enters: 1, cuts: 1, replacements: 1, ..NOTHING }, 16_000);
 }
 
-/// The session is replaced, and the driver does not learn it when the connection is back.
+/// The session is replaced, and the driver does not learn it when the connection is established
+/// again.
 #[test]
 fn a_session_that_is_replaced_unnoticed_and_ends() {
     let budget = Budget { joins: 1, cuts: 1, adoptions: 1, expiries: 1, ..NOTHING };
@@ -315,7 +316,7 @@ fn a_process_that_dies_beside_another_client() {
     play(Scene { grain: Grain::Coarse, ..Scene::new(2, 0, budget) }, 1_500);
 }
 
-/// A server that is too busy replies without carrying out the request.
+/// A server that is too busy replies without executing the request.
 #[test]
 fn a_server_that_throttles() {
     scene(1, 1, Budget { joins: 1, enters: 1, leaves: 1, throttles: 2, ..NOTHING }, 19_000);
@@ -333,7 +334,8 @@ fn a_server_that_throttles_readers_and_writers() {
     play(Scene { grain: Grain::Coarse, ..Scene::read_write(1, 1, budget) }, 2_800);
 }
 
-/// An event does not arrive. The look after a long silence notices the change.
+/// An event does not arrive. The listing that the waiter sends after a long silence shows the
+/// change.
 #[test]
 fn an_event_that_does_not_come() {
     let budget = Budget { joins: 1, enters: 1, misses: 1, looks: 2, ..NOTHING };
@@ -346,8 +348,8 @@ fn a_look_at_any_time_and_a_cut() {
     play(Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, 19_000);
 }
 
-/// Contenders are far as soon as any contender is ahead. After a reconnection they list only for a
-/// reason.
+/// Contenders are far as soon as any contender is ahead. After a reconnection they list only if
+/// they have a reason.
 const FAR: Scene = Scene { far_beyond: 0, grain: Grain::Coarse, ..Scene::new(1, 1, NOTHING) };
 
 #[test]

@@ -1,7 +1,7 @@
 //! Properties of the queue under random orders of events with many kinds of faults.
 //!
 //! After the random steps, the faults end and each contender can acquire and release. Then no
-//! contender may wait, and no node may be left. `PROPTEST_CASES` sets the number of cases.
+//! contender may still wait, and no node may be left. `PROPTEST_CASES` sets the number of cases.
 
 mod model;
 
@@ -62,7 +62,7 @@ fn steps(scene: Scene) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(scraps(scene), 0..scene.steps).prop_map(|scraps| scraps.concat())
 }
 
-/// Generates one step, or a few steps that together lead to an interesting state.
+/// Generates one step, or a few steps that together lead to a rare state.
 fn scraps(scene: Scene) -> impl Strategy<Value = Vec<Step>> {
     let Scene { clients, foreign, .. } = scene;
     let queue_up = (0..clients, kind(scene.wishes)).prop_map(|(c, kind)| {
@@ -192,7 +192,7 @@ fn run(mut world: World, steps: &[Step]) -> Result<(), TestCaseError> {
 }
 
 /// Like [`run`], for servers that deny permissions. After a denied listing, the result of a create
-/// may stay unknown until the next connection, so the history ends with one.
+/// may stay unknown until the next connection, so the history ends with a reconnection.
 fn run_refusing(world: World, steps: &[Step]) -> Result<(), TestCaseError> {
     let clients = world.clients.len();
     let end = (0..clients).flat_map(|client| [Step::Forbid(None), Step::Pump(client), Step::Cut(client)]);
@@ -321,7 +321,7 @@ fn a_reader_comes_too_late_for_its_writers_place() {
     }
 }
 
-/// After a directory was deleted and created again, its nodes were never ahead of a node that an
+/// If a directory was deleted and created again, its nodes were never ahead of a node that an
 /// operator deleted in the old directory.
 #[test]
 fn numbers_begin_anew_with_the_directory() {
@@ -332,8 +332,8 @@ fn numbers_begin_anew_with_the_directory() {
     run(world(EVERYTHING, true), &[queued.as_slice(), &anew].concat()).expect("the hand-off asks no server");
 }
 
-/// A released writer waits for the reader that takes its place, and the reader waits for a term. So
-/// the reader must count as near, although the writer is ahead of it.
+/// Regression: a released writer waits for the reader that takes its place, and the reader waits
+/// for a term. So the reader must count as near, although the writer is ahead of it.
 #[test]
 fn a_reader_in_the_place_of_its_writer_is_near() {
     let pumps = |count| vec![Step::Pump(2); count];
@@ -343,9 +343,9 @@ fn a_reader_in_the_place_of_its_writer_is_near() {
     run(world(READ_WRITE, false), &[pumps(2), steps].concat()).expect("no contender is left");
 }
 
-/// A waiter far back received the deletion of the nodes that it watched, and lost its connection
-/// before it watched the next ones. It deferred its listing, and no event reported that all
-/// contenders ahead were gone.
+/// Regression: a waiter far from the head received the deletion of the nodes that it watched, and
+/// lost its connection before it watched the next ones. It deferred its listing, and no event
+/// reported that all contenders ahead were gone.
 #[test]
 fn a_waiter_whose_watches_have_fired_does_not_defer_its_listing() {
     let join = |client| Step::Join(client, Naming::Curator, Kind::Exclusive);

@@ -100,15 +100,15 @@ impl World {
             let how = if ended { "went with its session" } else { "it had deleted itself" };
             return Err(format!("{who}, which {how}"));
         }
-        // An operator deleted the writer's node, and the reader's create could not check for it.
-        // The grant is too late, and the reader will learn that.
+        // An operator deleted the writer's node, and the reader's create could not check that it
+        // exists. The client does not know that yet, and will report the hold as lost.
         if in_place && self.is_deleted(&hold.node) {
             return Ok(());
         }
         for child in self.server.children_at(hold.directory, self.server.now) {
             let before = |name: &NodeName| *name < hold.node && conflict(hold.kind, name.kind());
-            // Ignore a reader that took the place of a writer whose node an operator deleted. It is
-            // too late, and will learn that.
+            // Ignore a reader that took the place of a writer whose node an operator deleted. The
+            // client does not know that yet, and will report the hold as lost.
             let Some(name) = NodeName::parse(&child).filter(|name| before(name) && !self.is_deleted(name))
             else {
                 continue;
@@ -163,8 +163,8 @@ impl World {
         let names = self.server.nodes.keys().filter_map(|name| NodeName::parse(name));
         let mut before: Vec<_> = names.filter(stood_before).collect();
         before.sort();
-        // Behind a node of the same client the client sends no request: neither for an adjacent
-        // hand-off nor for readers that are granted together.
+        // The client sends no request before it grants a lock behind a node of the same client:
+        // neither for an adjacent hand-off nor for readers that are granted together.
         let owner = |name: &NodeName| self.server.nodes[name.as_str()].owner;
         let nearest = before.iter().rev().take_while(|name| owner(name) != node.owner);
         for other in nearest {
@@ -207,7 +207,7 @@ impl World {
         let foreign = self.foreign.iter().filter(|_| directory == 0);
         let foreign = foreign.filter_map(Foreign::held).filter(|node| stands(node));
         holders.extend(foreign.map(|node| (None, node, node.kind())));
-        // A writer and the reader in its place have one owner.
+        // A writer and the reader that takes its place have the same owner.
         let is_readers = |reader: &Hold, writer: &Hold| {
             reader.place.is_some_and(|place| place.writer == writer.join)
                 && reader.node.sequence() == writer.node.sequence()
@@ -269,7 +269,8 @@ impl World {
         Ok(())
     }
 
-    /// Checks that idle clients have no node left. They must not need more time to find out.
+    /// Checks that idle clients have no node left. They must find a leftover node without waiting
+    /// for further time to pass.
     pub(super) fn check_nodes(&self) -> Result<(), String> {
         let left: Vec<_> = self.server.all_children();
         let left: Vec<_> = left.iter().filter(|child| self.server.nodes[*child].owner.is_some()).collect();

@@ -103,14 +103,14 @@ impl Client {
         if self.mutant == Some(Mutant::TornPair) && matches!(event, Event::Listed(..)) {
             return self.tell_its_queue(event);
         }
-        // The connection works, so the server is throttling: delay the reply.
+        // The connection is still up, so the request was lost because the server is throttling.
+        // Delay the report.
         if event.is_lost() && self.connected && connection == self.connection {
             return self.late.push_back(event);
         }
         let event = discard_stale(event, connection, self.connection);
         if matches!(event, Event::Watched(_, Outcome::Refused(_))) {
-            // The hold for which the watch was refused and all holds with a watch now use
-            // heartbeats.
+            // The hold whose watch was refused, and all holds with a watch, now rely on heartbeats.
             let watched = self.holds.values_mut().filter(|hold| hold.guard == Guard::Watch);
             watched.for_each(|hold| hold.guard = Guard::Heartbeat);
         }
@@ -136,7 +136,8 @@ impl Client {
         }
     }
 
-    /// Returns `true` if this client's mutant does not check who owns a node, like Curator.
+    /// Returns `true` if this client's mutant does not check who owns a node. Curator does not
+    /// check it either.
     fn believes_all_stats(&self) -> bool {
         matches!(self.mutant, Some(Mutant::Curator604 | Mutant::Curator498))
     }
@@ -185,13 +186,13 @@ impl Client {
         if self.mutant != Some(Mutant::SeedKept) || self.seeds == 0 {
             self.seeds += 1;
         }
-        // Spread the number over the bits that a uuid keeps.
+        // Put the number into bits that a uuid keeps.
         (self.number << 48) | (self.seeds << 16)
     }
 
     fn flush(&mut self) {
         self.check_term();
-        // Carrying out an action may produce another event for the queue.
+        // Executing an action may produce another event for the queue.
         self.unsettled = true;
         while std::mem::take(&mut self.unsettled) {
             self.settle_locally();
@@ -234,7 +235,8 @@ impl Client {
         }
     }
 
-    /// Marks pending downgrade requests as too late, because their writer is lost.
+    /// Marks pending downgrade requests for this writer's place as late, because the writer is
+    /// lost.
     fn come_too_late(&mut self, writer: &NodeName) {
         for input in &self.inbox {
             let Input::Join(_, reader, _, _, Intent::Downgrade { writer: of, .. }) = input else { continue };
@@ -245,12 +247,12 @@ impl Client {
         }
     }
 
-    /// Sends a heartbeat to prove the session, if an owner holds a lock or is about to.
+    /// Sends a heartbeat to prove the session, if an owner holds a lock or is about to hold one.
     fn send_heartbeat(&mut self) {
         let nodes: Vec<_> = self.queues.values().flat_map(Pipe::places).collect();
         let is_near = self.queues.values().any(Pipe::is_near);
         if !nodes.is_empty() && (!self.holds.is_empty() || is_near) {
-            // On a connection without a proof, the client does not know whose session the server
+            // Without a proof on this connection, the client does not know which session the server
             // serves (rule 11).
             let proven = self.session.as_ref().is_some_and(Session::is_proven);
             let asks = !proven && self.mutant != Some(Mutant::BlindHeartbeat) && !self.believes_all_stats();
@@ -364,7 +366,7 @@ impl Client {
         self.holds.insert(node.clone(), hold);
         if wish.is_none() {
             // The request was cancelled before the driver noticed. No owner receives the lease, so
-            // it is released.
+            // release it.
             return self.inbox.push_back(Input::Release(directory, node));
         }
         self.begin_keeping(kind);
@@ -395,7 +397,7 @@ impl Client {
     }
 
     fn send(&mut self, request: Request) {
-        // Without a live session the request is dropped, like the earlier requests of that session.
+        // Without a live session, the request is dropped like the other requests of that session.
         if self.live {
             let at = self.session.as_ref().map_or(0, Session::time);
             let sent = Sent { request, connection: self.connection, at };

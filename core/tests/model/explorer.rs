@@ -2,8 +2,9 @@
 //!
 //! The search is breadth first, so a counterexample is as short as possible. A 64-bit hash
 //! identifies a state. Among a million states, the probability that two have the same hash is one
-//! in thirty million. Where the property tests are random, the explorer uses a budget: each scene
-//! limits the number of joins, leaves, cuts, losses and so on.
+//! in thirty million. The property tests draw events at random. The explorer instead tries all of
+//! them, so each scene has a budget that limits the number of joins, leaves, cuts, losses and so
+//! on.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -22,11 +23,11 @@ use super::world::World;
 
 const ALL: usize = usize::MAX;
 
-/// In one of this many states, the explorer ends all faults and checks that each contender can
+/// In one of this many states, the explorer ends all faults and checks that each contender can then
 /// acquire and release.
 const SAMPLE: u64 = 8;
 
-/// The numbers of events that may still happen.
+/// The number of events of each kind that may still happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Budget {
     pub(crate) joins: u8,
@@ -42,9 +43,9 @@ pub(crate) struct Budget {
     pub(crate) acquires: u8,
     /// Tries for several locks or permits.
     pub(crate) tries_all: u8,
-    /// Attempts at several that are cancelled while they wait.
+    /// Attempts at several locks or permits that are cancelled while they wait.
     pub(crate) cancels: u8,
-    /// Limits the total of the next nine.
+    /// Limit for the total of the next nine fields.
     pub(crate) faults: u8,
     pub(crate) cuts: u8,
     /// Servers that are cut off from the majority while a client is connected. The later end of the
@@ -53,19 +54,19 @@ pub(crate) struct Budget {
     pub(crate) expiries: u8,
     /// Terms that end without another fault.
     pub(crate) pauses: u8,
-    /// Sessions that are replaced silently. The driver learns it immediately.
+    /// Sessions that are silently replaced by another one. The driver learns it immediately.
     pub(crate) replacements: u8,
-    /// Sessions that are replaced silently. The driver learns it late.
+    /// Sessions that are silently replaced by another one. The driver learns it late.
     pub(crate) adoptions: u8,
     /// Processes that die, of our clients and of foreign contenders.
     pub(crate) crashes: u8,
     /// Requests for which the server is too busy.
     pub(crate) throttles: u8,
-    /// Lost requests whose loss the driver reports to the queue late.
+    /// Lost requests for which the driver reports the loss to the queue late.
     pub(crate) put_offs: u8,
     /// Watch events that do not arrive.
     pub(crate) misses: u8,
-    /// Extra listings of a waiter without a reason.
+    /// Extra listings that a waiter sends without a reason.
     pub(crate) looks: u8,
     /// Number of time steps. With time, the crate's own arithmetic decides how long terms are, and
     /// the server ends a session after the session timeout without a message.
@@ -119,8 +120,7 @@ pub(crate) const NOTHING: Budget = Budget {
 };
 
 impl Budget {
-    /// Returns the events by name. `faults` is not included, because it limits other events
-    /// together.
+    /// Returns the events by name. `faults` is not included, because it is the limit of a total.
     fn items(&self) -> [(&'static str, u8); 29] {
         [
             ("joins", self.joins),
@@ -170,8 +170,8 @@ pub(crate) enum Grain {
 #[derive(Clone, Copy)]
 pub(crate) struct Scene {
     pub(crate) clients: u64,
-    /// `true` if clients may join only in the order of their numbers. Any other order is equal to
-    /// one of these after renumbering the clients, because a number only identifies a client. Each
+    /// `true` if clients may join only in the order of their numbers. A number only identifies a
+    /// client, so any other order equals one of these after the clients are renumbered. Each
     /// explored history therefore stands for all histories that differ only in the numbers.
     pub(crate) interchangeable: bool,
     pub(crate) foreign: u64,
@@ -190,7 +190,7 @@ pub(crate) struct Scene {
     /// The lock kinds that foreign contenders may request.
     pub(crate) foreign_kinds: &'static [Kind],
     pub(crate) grain: Grain,
-    /// A contender with more than this many contenders ahead is far (rule 10).
+    /// If more than this many contenders are ahead of a contender, it is far (rule 10).
     pub(crate) far_beyond: u8,
     /// The hand-off and keeping options of our locks.
     pub(crate) local: LocalOptions,
@@ -231,7 +231,7 @@ impl Scene {
         Self { kinds: READ_WRITE, foreign_kinds: READ_WRITE, ..Self::new(clients, foreign, budget) }
     }
 
-    /// Creates a scene in which clients want several locks at once, or permits with turns.
+    /// Creates a scene in which clients want several locks together, or permits with turns.
     pub(crate) const fn several(
         clients: u64,
         directories: usize,
@@ -355,8 +355,8 @@ struct State {
     budget: Budget,
 }
 
-/// A move and the budget left after it. A move consists of a few steps in a row, where no step in
-/// between would make a difference.
+/// A move, and the budget that is left after it. A move consists of consecutive steps that need no
+/// other step in between.
 type Move = (Vec<Step>, Budget);
 
 impl State {
@@ -558,8 +558,8 @@ impl State {
             let may = budget.faults > 0 && budget.cuts > 0;
             may.then(|| Budget { cuts: budget.cuts - 1, ..fewer })
         };
-        // Only with a cut does it matter which requests are written and which news is received. So
-        // these steps are combined with the cut.
+        // Flushing and receiving these messages makes a difference only if the connection is cut
+        // afterwards, so the steps are combined with the cut.
         if let Some(left) = cut.filter(|_| up) {
             add(&[Step::Cut(number), drive], left);
             if left.put_offs > 0 {

@@ -1,8 +1,8 @@
 //! A foreign contender, such as a service on Curator: it creates a node, lists the directory, and
 //! waits until it is first.
 //!
-//! It talks to the leader and sees the current state immediately, because the model only examines
-//! its effect on our clients.
+//! It connects to the leader and sees the current state immediately, because the model only
+//! examines its effect on our clients.
 
 use zklock::queue::{Kind, NodeName};
 
@@ -32,7 +32,7 @@ impl Foreign {
         Self { number, session: server.begin_session(), attempts: 0, stage: Stage::Away, dead: None }
     }
 
-    /// Returns the node through which it holds.
+    /// Returns the node through which it holds the lock.
     pub(crate) fn held(&self) -> Option<&NodeName> {
         match &self.stage {
             Stage::Held(node) | Stage::Downgrading(node, _) => Some(node),

@@ -11,7 +11,7 @@ use super::session::Session;
 use super::shared::Shared;
 use super::step::Step;
 
-/// More looks than the number for which a queue remembers that a create may arrive late.
+/// Number of listings after which a queue no longer expects a late create.
 const MANY_LOOKS: u32 = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,8 +36,8 @@ impl World {
     }
 
     #[allow(clippy::too_many_lines, reason = "one arm per step")]
-    /// Carries out a step. Returns the notifications of the applications, or an error if one of
-    /// them violates a rule.
+    /// Executes a step. Returns the notifications of the applications, or an error if one of them
+    /// violates a rule.
     pub(crate) fn step(&mut self, step: Step) -> Result<Vec<(usize, Told)>, String> {
         let server = &mut self.server;
         match step {
@@ -242,7 +242,7 @@ impl World {
 
     /// Returns `true` if a client may request permits. A client holds the semaphore's mutex until
     /// it has its permits or gives up, so no other client requests permits at the same time. No
-    /// client requests more permits than there are.
+    /// client requests more permits than exist.
     fn has_turn(&self, client: usize, permits: u32) -> bool {
         let client = client % self.clients.len();
         let asks = |(number, other): (usize, &Shared<Client>)| {
@@ -275,8 +275,8 @@ impl World {
         }
     }
 
-    /// Clears counters, and data that does not matter if no server takes a session back. States
-    /// that differ only in them then compare equal.
+    /// Clears counters, and data that matters only if a server takes a session back. States that
+    /// differ only in these then compare equal.
     pub(crate) fn forget_costs(&mut self) {
         for client in &mut self.clients {
             if client.requests != Requests::default() {
@@ -289,7 +289,7 @@ impl World {
     }
 
     /// Ends all faults and lets each contender acquire and release. Fails if a contender waits
-    /// forever or a node is left.
+    /// forever or a node is left behind.
     pub(crate) fn finish(&mut self) -> Result<(), String> {
         self.step(Step::Forbid(None))?;
         for client in 0..self.clients.len() {
@@ -305,13 +305,13 @@ impl World {
                 self.step(Step::Establish(client))?;
                 self.step(Step::Bury(client))?;
                 self.step(Step::EndPause(client))?;
-                // Not in every round, because a client that looks is not idle.
+                // Only in some rounds, because a client with a listing in flight is not idle.
                 if self.server.event_was_missed && round % 8 == 0 {
                     self.step(Step::LookAgain(client))?;
                 }
                 self.step(Step::Pump(client))?;
                 self.step(Step::Release(client, 0))?;
-                // Each remaining hold counts as long.
+                // Treat each remaining hold as a long one.
                 for which in 0..self.clients[client].holds.len() {
                     let mut holds = self.clients[client].holds.values();
                     if holds.nth(which).is_some_and(|hold| hold.guard == Guard::None) {

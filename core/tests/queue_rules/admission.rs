@@ -1,4 +1,5 @@
-//! Which contenders may hold together, and the hand-off within one client (rules 4 and 7).
+//! Tests of which contenders may hold together, and of the hand-off within one client (rules 4 and
+//! 7).
 
 use zklock::queue::{Action, Event, Intent, Kind, Naming, Outcome, Refusal, Ticket};
 
@@ -24,8 +25,8 @@ fn rule_04_a_writer_waits_for_its_own_clients_reader_before_it() {
     let reader = format!("{}0000000003", create(&first).1);
     let writer = format!("{}0000000004", create(&second).1);
     let look = desk.tell([created(create(&second).0, &writer), listed(list(&first).0, &[])]);
-    // The reader's place is not certain yet. The reader does not hold, but may already count as a
-    // holder.
+    // It is not yet certain that the reader has the place. The reader does not hold, but counts as
+    // a holder for others.
     let found = desk.tell([listed(list(&look).0, [&reader, &writer])]);
     assert_eq!(grants(&found), []);
     let again = desk.tell([Event::Verified(verify(&found).0, Outcome::Done(Some(9)))]);
@@ -80,8 +81,8 @@ fn going_down(desk: &mut Desk, tries: bool) -> (String, Ticket, String) {
     (writer, *ticket, reader.clone())
 }
 
-/// The reply reports that the writer's node does not exist, whether or not the reader still wants
-/// its place.
+/// The client learns from the reply that the writer's node does not exist, whether or not the
+/// reader still wants the writer's place.
 #[test]
 fn rule_04_a_writer_is_lost_when_its_place_is_gone_although_the_reader_leaves() {
     for tries in [false, true] {
@@ -93,8 +94,8 @@ fn rule_04_a_writer_is_lost_when_its_place_is_gone_although_the_reader_leaves() 
     }
 }
 
-/// The writer is lost even if an earlier create may have been carried out. The result of that
-/// create is still open.
+/// The client learns that the writer is lost even if an earlier create of the reader may have been
+/// executed. The result of that create is still unknown.
 #[test]
 fn rule_04_a_writer_is_lost_when_its_place_is_gone_although_a_reply_was_lost() {
     let mut desk = Desk::new(1);
@@ -136,13 +137,13 @@ fn rule_04_a_reader_in_the_place_of_a_lost_writer_stays_there() {
         let (writer, ticket, reader) = downgrading(&mut desk);
         let missing = Event::Missing(name(&writer));
         // The reader's node was created while the writer's node still existed, so no contender
-        // behind it can hold. But others may have joined since the writer did, and their tokens are
-        // lower than the token of the reader's own node.
+        // behind it can hold. But other contenders may have joined since the writer did, and their
+        // tokens are lower than the token of the reader's own node.
         let in_place = Event::Created(ticket, Outcome::Done((reader.clone(), czxid(&writer) + 1000)));
         let look = desk.tell(if known_before {
             vec![missing, in_place]
         } else {
-            // Without a term, the reader cannot be granted the lock in between.
+            // Without a term, the reader cannot be granted the lock between the two events.
             vec![Event::TermEnded, in_place, missing]
         });
         assert_eq!((grants(&look), deleted(&look)), (vec![], Vec::<String>::new()));
@@ -184,7 +185,7 @@ fn rule_04_a_reader_that_finds_no_writer_queues_like_any_other() {
     );
 }
 
-/// The first create is carried out late, after a listing has shown no node.
+/// The server executes the first create late, after a listing has shown no node.
 #[test]
 fn rule_04_a_reader_that_finds_no_writer_after_a_lost_reply_looks_for_its_node_first() {
     for late in [true, false] {
@@ -216,7 +217,8 @@ fn someone(sequence: u32) -> String {
     writer(sequence)
 }
 
-/// B tries to take the place of A's node, which is gone. Returns the actions with B's listing.
+/// B tries to take the place of A's node, which is gone. Returns the actions, which include B's
+/// listing.
 fn try_without_place(desk: &mut Desk) -> Vec<Action> {
     let (writer, ticket, _) = going_down(desk, true);
     let look = desk.tell([Event::Created(ticket, Outcome::NoNode)]);
@@ -264,7 +266,7 @@ fn rule_21_a_try_whose_writer_is_lost_with_the_session_looks_in_the_next_one() {
     assert_eq!(desk.tell([Event::SessionLost]), [lost(&writer)]);
     let look = desk.tell([Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     assert!(matches!(&look[..], [Action::List { .. }]), "{look:?}");
-    // As long as the server shows the old session's node, the node counts as another client's.
+    // As long as the server shows the old session's node, the node counts as another client's node.
     assert_eq!(refusals(&desk.tell([listed(list(&look).0, [&writer])])), [(B, Refusal::Busy)]);
     assert!(desk.0.is_idle());
 }

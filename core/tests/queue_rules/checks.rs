@@ -1,4 +1,5 @@
-//! A waiter checks a few nodes after a silence, and a far waiter lists only for a reason (rule 10).
+//! A waiter that has received no event for a while checks a few nodes, and a far waiter lists only
+//! for a reason (rule 10).
 
 use zklock::queue::{Action, Event, Intent, JoinId, Kind, NEAR, Naming, Outcome, Refusal, Ticket};
 

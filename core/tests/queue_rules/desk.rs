@@ -63,8 +63,8 @@ impl Desk {
         node
     }
 
-    /// Ends the doubt about a late create. Looks alone do not end it, however many find nothing:
-    /// time must pass.
+    /// Makes the queue certain that no late create will arrive. Listings that do not show it are
+    /// not enough, however many there are: time must pass.
     pub(crate) fn outlast_doubt(&mut self) {
         for _ in 0..100 {
             let look = self.tell([Event::LookAgain]);
@@ -89,7 +89,7 @@ pub(crate) fn tries(join: JoinId) -> Event {
     Event::Join(join, Naming::Curator, Kind::Exclusive, Intent::Try)
 }
 
-/// Returns the join of a contender that waits only if fewer than `waiters` others wait.
+/// Returns the join of a contender that waits only if fewer than `waiters` other contenders wait.
 pub(crate) fn waits_behind_fewer(join: JoinId, kind: Kind, waiters: u32) -> Event {
     Event::Join(join, Naming::Curator, kind, Intent::WaitIfFewer(waiters))
 }
@@ -222,7 +222,7 @@ pub(crate) fn refusals(actions: &[Action]) -> Vec<(JoinId, Refusal)> {
 }
 
 /// Loses the reply to a join and reconnects. Returns the ticket of the listing after the sync, and
-/// the name prefix.
+/// the name prefix of the node.
 pub(crate) fn lost_reply(desk: &mut Desk, join: JoinId) -> (Ticket, String) {
     let sent = desk.tell([waits(join)]);
     desk.tell([Event::Disconnected]);

@@ -1,4 +1,4 @@
-//! A create and a listing in one flight (rule 3).
+//! A create and a listing that are sent together (rule 3).
 
 use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, Outcome, Refusal};
 
@@ -22,7 +22,8 @@ fn rule_03_a_create_and_a_listing_in_one_flight_and_no_more() {
 fn rule_03_torn_pair_is_not_believed() {
     let mut desk = Desk::new(1);
     let sent = desk.tell([waits(A)]);
-    // The create is lost with the old connection, and the listing is answered on the new one.
+    // The create is lost with the old connection, and the reply to the listing arrives on the new
+    // one.
     let actions = desk.tell([
         Event::Disconnected,
         Event::Created(create(&sent).0, Outcome::Lost),
@@ -110,8 +111,8 @@ fn rule_03_only_the_first_two_waiters_of_a_client_join_with_a_listing() {
     let second = desk.place(JoinId(3), 2, &[holder.clone(), first.clone()]).0;
     let crowd = crowd(&mut desk, [(waits(JoinId(4)), 4), (waits(JoinId(5)), 5)]);
     assert_eq!(crowd.iter().map(|(_, sent)| lists(sent)).collect::<Vec<_>>(), [0, 0]);
-    // A foreign contender got in between. It is seen when the contender behind it gets close to the
-    // front, and one listing shows both contenders behind it.
+    // A foreign contender joined in between. The client finds it when the contender behind it gets
+    // close to the front. One listing shows both contenders behind it.
     let look = desk.tell([release(&holder)]);
     assert_eq!((grants(&look), deleted(&look)), (vec![JoinId(2)], vec![holder]));
     let nodes = [first.clone(), second.clone(), other(3), crowd[0].0.clone(), crowd[1].0.clone()];
@@ -138,7 +139,7 @@ fn rule_03_what_no_listing_has_shown_is_not_granted_to_its_own_clients_next() {
     let second = desk.place(JoinId(3), 2, &[holder.clone(), first.clone()]).0;
     let third = crowd(&mut desk, [(waits(JoinId(4)), 4)]).remove(0).0;
     let look = desk.tell([release(&holder)]);
-    // The holds of all others end before the listing is answered.
+    // The holds of all other contenders end before the reply to the listing arrives.
     assert_eq!(grants(&desk.tell([release(&first)])), [JoinId(3)]);
     assert_eq!(grants(&desk.tell([release(&second)])), [], "another client's contender may be in between");
     assert_eq!(grants(&desk.tell([listed(list(&look).0, [&third])])), [JoinId(4)]);

@@ -1,4 +1,4 @@
-//! The client's knowledge of other contenders, and its lifetime (rules 5 and 10).
+//! What the client knows about other contenders, and how long it may rely on that (rules 5 and 10).
 
 use zklock::queue::{Action, Company, Event, Outcome, Refusal};
 
@@ -9,8 +9,8 @@ fn rule_05_no_tombstones() {
     let mut desk = Desk::new(1);
     let (node, actions) = desk.queue_up(A, 5, &[other(3), other(4)]);
     desk.tell([Event::Gone(watch(&actions, &other(4)))]);
-    // A server that is behind the event shows the node again. The node counts, and is watched
-    // again.
+    // A server that has not reached the deletion shows the node again. The node then counts, and is
+    // watched again.
     let look = desk.reconnect();
     let actions = desk.tell([listed(list(&look).0, [&other(4), &node])]);
     assert_eq!((grants(&actions), watched(&actions)), (vec![], vec![other(4)]));
@@ -43,7 +43,7 @@ fn rule_05_a_change_uses_up_the_watch_which_is_set_again() {
 fn rule_10_nothing_is_granted_before_a_listing_on_the_new_connection() {
     let mut desk = Desk::new(1);
     let (node, actions) = desk.queue_up(A, 5, &[other(4)]);
-    // The renewed watch fires before any listing.
+    // The renewed watch fires before the reply to any listing.
     let look = desk.tell([Event::Disconnected, Event::Connected, Event::Gone(watch(&actions, &other(4)))]);
     assert_eq!(grants(&look), []);
     assert!(list(&look).1);
@@ -68,8 +68,8 @@ fn rule_19_the_children_are_watched_while_nodes_may_be_kept() {
     assert_eq!(desk.0.child_watch(), None, "it is not answered");
     desk.tell([listed(ticket, [&node])]);
     assert_eq!((desk.0.child_watch(), desk.0.company()), (Some(ticket), Some(Company::Nobody)));
-    // Another client's contender joins. The next listing reports it, and this knowledge remains
-    // while the watch is set again.
+    // Another client's contender joins, and the next listing shows it. The client keeps this
+    // knowledge while it sets the watch again.
     let again = list_and_watch(&desk.tell([Event::Changed(ticket)]));
     assert_eq!(desk.0.child_watch(), None);
     desk.tell([listed(again, [&node, &other(6)]), Event::Changed(again)]);

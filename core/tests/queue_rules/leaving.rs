@@ -1,4 +1,4 @@
-//! Leaving, releasing and being refused leave no node behind (rules 9 and 13).
+//! Contenders that leave, release or are refused leave no node behind (rules 9 and 13).
 
 use zklock::queue::{Action, Event, Outcome, Refusal};
 
@@ -100,7 +100,7 @@ fn rule_13_a_refused_delete_is_answered_and_tried_again_at_the_next_look() {
     let (ticket, _) = deletes(&sent)[0];
     let refused = Outcome::Refused(Refusal::NotAuthorized);
     assert_eq!(desk.tell([Event::Deleted(ticket, refused)]), [released(&node)]);
-    // The node is kept in the queue, because the next queue of this path would not know that the
+    // The node stays in the queue, because the next queue for this path would not know that the
     // node is ours.
     assert!(!desk.0.is_idle());
     assert_eq!(deleted(&desk.tell([Event::LookAgain])), [node]);
@@ -138,7 +138,7 @@ fn rule_09_a_refusal_deletes_a_node_that_is_being_verified() {
     assert_eq!((grants(&actions), deleted(&actions)), (vec![], vec![node]));
 }
 
-/// A watch for which there was no room is not acknowledged, and no event from the server ends it.
+/// A watch for which there was no room is never acknowledged, and no event from the server ends it.
 #[test]
 fn rule_09_a_watch_that_was_not_acknowledged_is_dropped_with_its_node() {
     for deleted_by_another in [false, true] {

@@ -1,4 +1,4 @@
-//! When a queue may be dropped, and the start of the next queue of the same path.
+//! Tests of when a queue may be dropped, and of the next queue for the same path.
 
 use zklock::queue::{Action, Event, Outcome, Queue};
 
@@ -16,8 +16,8 @@ fn a_queue_that_follows_another_does_not_take_its_answers() {
     assert_eq!(second.tell([created(create(&sent).0, &late), listed(list(&sent).0, [&late])]), []);
 }
 
-/// Regression: a queue was dropped with a listing in flight. The next queue of the path took the
-/// reply for its own, ignored the real one, and waited forever.
+/// Regression: a queue was dropped with a listing in flight. The next queue for the path took the
+/// reply for its own, ignored the real reply, and waited forever.
 #[test]
 fn a_queue_is_not_idle_while_an_answer_is_still_to_come() {
     let mut desk = Desk::new(1);

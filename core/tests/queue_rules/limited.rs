@@ -1,4 +1,4 @@
-//! Contenders that wait only behind a limited number of others (rule 14).
+//! Contenders that wait only if at most a given number of other contenders wait (rule 14).
 
 use zklock::queue::{Action, Event, Kind, Outcome, Refusal};
 
@@ -11,7 +11,7 @@ fn reader(sequence: u32) -> String {
     other(sequence).replace("-lock-", "-__READ__")
 }
 
-/// Returns the actions for a contender with this kind and limit that sees these nodes.
+/// Returns the actions for a contender with this kind and limit whose listing shows these nodes.
 fn answer(kind: Kind, limit: u32, nodes: &[String]) -> Vec<Action> {
     let mut desk = Desk::new(1);
     let look = desk.tell([waits_behind_fewer(A, kind, limit)]);
@@ -83,7 +83,7 @@ fn rule_14_an_admitted_waiter_stays_in_the_queue() {
     let look = desk.tell([waits_behind_fewer(A, Kind::Exclusive, 1)]);
     let sent = desk.tell([listed(list(&look).0, [&other(4)])]);
     let node = format!("{}0000000007", create(&sent).1);
-    // Two other contenders got in between. The limit applies only at the time of joining.
+    // Two other contenders joined first. The limit applies only at the time of joining.
     let queue = [other(4), other(5), other(6), node.clone()];
     let actions = desk.tell([created(create(&sent).0, &node), listed(list(&sent).0, &queue)]);
     assert_eq!(refusals(&actions), []);

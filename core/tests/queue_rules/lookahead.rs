@@ -1,4 +1,4 @@
-//! Watching ahead, and granting on an event (rule 6).
+//! Watching nodes ahead of the predecessor, and granting a lock because of an event (rule 6).
 
 use zklock::queue::{Action, Event, Intent, Kind, Naming};
 
@@ -78,7 +78,7 @@ fn rule_06_one_place_that_is_certain_does_not_vouch_for_those_behind_it() {
     let mut desk = Desk::new(1);
     let (first, near) = desk.queue_up(A, 2, &[other(1)]);
     let (node, far) = desk.queue_up(B, 4, &[other(1), first.clone(), other(3)]);
-    // After this event, no watch reports changes of B's node.
+    // This event uses up the watch, so no watch reports later changes of B's node.
     let used_up = Event::Changed(watch(&far, &node));
     assert_eq!(desk.tell([used_up, Event::Gone(watch(&far, &other(3)))]), []);
     assert_eq!(grants(&desk.tell([Event::Gone(watch(&near, &other(1)))])), [A]);
@@ -106,8 +106,8 @@ fn rule_06_a_vanished_writer_is_not_cleared_by_a_listing_from_before() {
     let mut desk = Desk::new(1);
     let (node, actions) = desk.queue_up(A, 5, &[writer(4)]);
     let look = desk.tell([waits(B)]);
-    // Both events arrive in one batch: the listing was answered first, and then the writer was
-    // deleted.
+    // Both events arrive in one batch: the reply to the listing is older than the deletion of the
+    // writer.
     let next =
         desk.tell([listed(list(&look).0, [&writer(4), &node]), Event::Gone(watch(&actions, &writer(4)))]);
     assert_eq!(grants(&next), []);

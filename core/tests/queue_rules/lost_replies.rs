@@ -79,8 +79,8 @@ fn rule_08_a_place_found_late_before_a_holder_waits_for_it() {
     let second = desk.tell([waits(B), Event::Created(create(&first).0, Outcome::Lost)]);
     let (a, b) = (format!("{name}0000000003"), format!("{}0000000004", create(&second).1));
     let look = desk.tell([created(create(&second).0, &b), listed(list(&first).0, &[])]);
-    // The server does not have A's node yet in spite of the sync, because it follows a deposed
-    // leader.
+    // In spite of the sync, the listing does not show A's node, because the server follows a
+    // deposed leader.
     let late = desk.tell([listed(list(&look).0, [&b])]);
     assert_eq!(grants(&late), [B]);
     let again = desk.tell([Event::Created(create(&late).0, Outcome::Lost), listed(list(&late).0, [&a, &b])]);
@@ -118,8 +118,8 @@ fn rule_08_a_stale_sync_lets_no_other_contender_of_ours_overtake() {
     let again = desk.tell([listed(look, &[])]);
     assert_eq!(create(&again).1, name);
     let (first, other) = (format!("{name}0000000003"), format!("{}0000000004", create(&joined).1));
-    // The listing is answered before the create. The reply to the create is lost, and that loss is
-    // reported late.
+    // The reply to the listing arrives before the reply to the create. The latter is lost, and the
+    // loss is reported late.
     let actions = desk.tell([created(create(&joined).0, &other), listed(list(&again).0, [&first, &other])]);
     assert_eq!((deleted(&actions), grants(&actions)), (vec![], vec![]));
     let look = desk.tell([Event::Created(create(&again).0, Outcome::Lost)]);

@@ -1,4 +1,4 @@
-//! Node names, and the children that count as contenders (rules 1 and 2).
+//! Tests of node names, and of which children count as contenders (rules 1 and 2).
 
 use zklock::queue::{Action, Event, Intent, Kind, Naming, Outcome, Refusal};
 
@@ -119,7 +119,8 @@ fn rule_02_a_leader_and_a_lock_stay_when_kazoo_comes() {
     assert_eq!((refusals(&actions), deleted(&actions)), (vec![], vec![]));
 }
 
-/// A lock of this library under kazoo's names and a candidate on its path exclude each other.
+/// A lock of this library under kazoo's names and a candidate on the lock's path exclude each
+/// other.
 #[test]
 fn rule_02_a_node_of_the_same_session_under_kazoos_names_is_no_contender_on_kazoo() {
     let mut desk = Desk::new(1);

@@ -1,4 +1,4 @@
-//! Probes a few nodes by name where a listing would return a crowd (rule 6).
+//! Probes check a few nodes by name where a listing would return very many (rule 6).
 
 use zklock::queue::{Action, Event, Outcome, Refusal, Ticket};
 
@@ -39,7 +39,7 @@ fn rule_06_the_few_that_may_be_before_ours_are_asked_for_in_one_request() {
     let mut desk = Desk::new(1);
     let (_, set, asked) = the_third_goes(&mut desk);
     assert_eq!((probe(&asked).1, asked.len()), (crowd([1, 2]), 1));
-    // All probed nodes are gone. The nearest one's event is enough, as after a listing.
+    // All probed nodes are gone. Then the event for the nearest node is enough, as after a listing.
     assert_eq!(desk.tell([probed(probe(&asked).0, &crowd([1, 2]))]), []);
     assert_eq!(grants(&desk.tell([Event::Gone(watch(&set, &other(4)))])), [A]);
 }

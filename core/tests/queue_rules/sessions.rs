@@ -15,7 +15,7 @@ fn rule_11_session_lost_ends_holds_and_lets_waiters_join_again() {
     assert_eq!(desk.tell([Event::SessionLost]), [lost(&node)]);
     let again = desk.tell([Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     assert!(matches!(&again[..], [Action::Create(_, B, _), Action::List { .. }]), "{again:?}");
-    // The queue still replies to a release that arrives too late.
+    // A release that arrives after the end of the session still gets a reply.
     assert_eq!(desk.tell([release(&node)]), [released(&node)]);
 }
 
@@ -39,7 +39,7 @@ fn rule_11_session_lost_parents_are_made_again_in_the_new_one() {
         Event::Created(create(&sent).0, Outcome::NoNode),
         Event::Listed(list(&sent).0, Outcome::NoNode),
     ]);
-    // The parents were in flight, and the result never arrives.
+    // The request to create the parents was in flight, and its result never arrives.
     let again = desk.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     let made = desk.tell([Event::Created(create(&again).0, Outcome::NoNode)]);
     assert!(matches!(&made[..], [Action::MakeParents(_)]), "{made:?}");

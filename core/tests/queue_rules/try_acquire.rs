@@ -65,7 +65,8 @@ fn rule_14_a_try_is_answered_by_a_listing_sent_after_it() {
     let early = desk.reconnect();
     let released = desk.tell([release(&node), tries(B)]);
     assert_eq!(deleted(&released), std::slice::from_ref(&node));
-    // This listing may be older than the release. It shows another waiter, which has left since.
+    // This listing may be older than the release. It shows another waiter, which has left in the
+    // meantime.
     let look = desk.tell([listed(list(&early).0, [&node, &other(6)])]);
     assert_eq!(refusals(&look), []);
     let sent =
@@ -77,12 +78,12 @@ fn rule_14_a_try_is_answered_by_a_listing_sent_after_it() {
 fn rule_14_a_try_beside_a_contender_without_a_node_waits_for_an_answer() {
     let mut desk = Desk::new(1);
     let sent = desk.tell([waits(A)]);
-    // The server may never receive A's create. Only a reply tells the state of the lock.
+    // The server may never receive A's create. Only a server's reply shows the state of the lock.
     let look = desk.tell([tries(B)]);
     assert_eq!(refusals(&look), []);
     let look = if look.is_empty() { desk.tell([listed(list(&sent).0, &[])]) } else { look };
     assert_eq!(refusals(&look), []);
-    // The server has replied, and A's request was earlier.
+    // The server has replied, and A asked before B.
     assert_eq!(refusals(&desk.tell([listed(list(&look).0, &[])])), [(B, Refusal::Busy)]);
 }
 

@@ -1,4 +1,4 @@
-//! Consecutive sessions of one client.
+//! Tests of what happens between two consecutive sessions of one client.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -18,8 +18,8 @@ fn a_session_that_was_given_up_is_closed_before_anyone_queues_in_the_next() {
         let lease = hold(&client).await;
         server.go_away();
         assert_eq!(lease.lost().await, LossReason::TermEnded);
-        // The client gives the session up after seven fifths of the session timeout. The server
-        // would keep it forever.
+        // The client gives the session up after seven fifths of the session timeout. Because of the
+        // pings, the server would keep it forever.
         tokio::time::sleep(brief * 7 / 5).await;
         server.come_back();
         let again = hold(&client).await;
@@ -103,7 +103,7 @@ fn who_watches_an_election_goes_on_when_its_session_is_given_up() {
     });
 }
 
-/// The server replies only to pings. With these pings it would keep the session and its nodes
+/// The server replies only to pings. Because of these pings it would keep the session and its nodes
 /// forever.
 #[test]
 fn nothing_is_left_of_the_connection_of_a_client_that_was_closed() {
@@ -163,8 +163,8 @@ fn a_node_that_belongs_to_another_session_ends_this_one_at_once() {
             Op::Create if request.session == before => Answer::Foreign,
             _ => Answer::Truth,
         });
-        // The reply to the create has shown it, so the client sends no more requests in the old
-        // session.
+        // The reply to the create has shown that the session is another one, so the client sends no
+        // more requests in the old session.
         let mut waiting = pin!(hold(&client));
         while client.session_id() == before {
             assert!(waits(waiting.as_mut(), Duration::from_millis(10)).await);

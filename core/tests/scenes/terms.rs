@@ -1,8 +1,8 @@
-//! Scenes in which terms follow a clock. A proof, its reply or the end of a session may be late.
-//! Still, no two contenders hold at the same time, and no grant uses an ended session (rule 16).
+//! Scenes in which terms follow a clock. A proof, its reply or the end of a session can be late.
+//! Even so, no two contenders hold at the same time, and no grant uses an ended session (rule 16).
 //!
-//! The other contender is a foreign one, which has no term: worlds with two clients and a clock are
-//! too large to explore.
+//! The other contender is a foreign one, which has no term, because worlds with two clients and a
+//! clock are too large to explore.
 
 use super::model::explorer::{Budget, Grain, NOTHING, Scene};
 use super::play;

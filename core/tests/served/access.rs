@@ -1,4 +1,4 @@
-//! Other clients' nodes that may be listed, but not read.
+//! Tests with nodes of other clients that may be listed, but not read.
 
 use std::time::Duration;
 
@@ -86,8 +86,8 @@ fn a_holder_that_may_not_read_its_own_nodes_keeps_its_locks_and_hears_of_each_th
             leases.push(hold(&holder, path).await);
         }
         let beats = || holder.stats().requests.get(&RequestKind::Heartbeat).copied().unwrap_or_default();
-        // A read of the unchecked nodes follows each heartbeat. Nine heartbeats take longer than a
-        // session lasts without a proof.
+        // A read of the nodes that are not checked yet follows each heartbeat. Nine heartbeats take
+        // longer than a session lasts without a proof.
         while beats() < 18 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -97,7 +97,7 @@ fn a_holder_that_may_not_read_its_own_nodes_keeps_its_locks_and_hears_of_each_th
             let lost = timeout(Duration::from_secs(20), lease.lost()).await;
             assert_eq!(lost, Ok(LossReason::NodeDeleted));
         }
-        // Each lease requested its node's data and its Stat once.
+        // The client requested the data and the Stat of each lease's node once.
         assert!(holder.stats().requests[&RequestKind::Watch] <= 6);
     });
 }

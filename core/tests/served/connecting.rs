@@ -1,4 +1,4 @@
-//! A client before it has a session.
+//! Tests of a client before it has a session.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Clients that close after their last hold.
+//! Tests of clients that close after their last hold.
 
 use std::time::Duration;
 

@@ -17,7 +17,7 @@ fn graceful(client: &Client, path: &str) -> Mutex {
     Mutex::with_options(client, path, LockOptions::default().grace(GRACE)).expect("a path")
 }
 
-/// Drops heartbeats, so that they get no reply.
+/// Makes the proxy drop heartbeats, so that they get no reply.
 fn hold_heartbeats_back(proxy: &Proxy) {
     proxy.rule(|request: &Request| if request.op == op::MULTI { Fate::Vanish } else { Fate::Pass });
 }
@@ -82,7 +82,8 @@ fn an_answer_within_the_grace_does_not_bring_the_lease_back() {
         }
         assert_eq!(other.state(), LeaseState::Held);
         assert_eq!(lease.state(), LeaseState::Lost(LossReason::TermEnded));
-        // The late reply does not keep the node beyond the term in which the lease was lost.
+        // The late reply does not extend the lifetime of the node beyond the term in which the
+        // lease was lost.
         drop(hold(&next, "/l").await);
         assert_eq!(other.state(), LeaseState::Held);
     });
@@ -105,7 +106,7 @@ fn a_lock_is_granted_when_its_grace_and_a_sixth_of_the_time_out_are_left() {
         until_less_is_left(&term, SESSION / 3).await;
         taken.release().await.expect("the end of the hold");
         beside.release().await.expect("the end of the hold");
-        // At this time, the rest of the term is enough for a lock without a grace.
+        // At this time, the rest of the term is long enough for a lock without a grace.
         let hasty = hasty.await.expect("no panic").expect("the lock");
         assert!(term.remaining() > SESSION / 6, "the machine is too slow for this test");
         assert!(!waiting.is_finished());

@@ -1,4 +1,4 @@
-//! Locks and their leases on a server: the values that they report.
+//! Tests of the values that locks and their leases report.
 
 use std::time::Duration;
 
@@ -70,8 +70,8 @@ fn a_contender_states_its_label_and_a_time_out_who_is_in_the_way() {
         let blocker = error.blockers().first().expect("who is in the way");
         assert_eq!((blocker.node.as_str(), blocker.session_id), (lease.node().as_str(), client.session_id()));
         assert_eq!(blocker.about.as_ref().and_then(|about| about.label.as_deref()), Some("first"));
-        // For another client's node, the error reports the data that was read when its watch was
-        // set.
+        // The error reports the data of the other client's node that the client read when it set
+        // the watch.
         let theirs = super::client(&server.hosts()).await;
         let late = mutex(&theirs, "/l").acquire_within(Duration::from_millis(200)).await;
         assert_eq!(late.expect_err("it is taken").blockers(), error.blockers());
@@ -135,7 +135,8 @@ fn a_lock_that_was_broken_shortly_before_its_release_was_lost() {
     run(async {
         let server = server().await;
         let (holder, operator) = (client(&server.hosts()).await, client(&server.hosts()).await);
-        // No watch on the node is set yet, so the delete of the release finds out.
+        // The client has no watch on the node yet, so it learns of the deletion only from the reply
+        // to its own delete.
         let lease = hold(&holder, "/l").await;
         operator.break_lock(&lease.node()).await.expect("a node");
         lease.release().await.expect("the end of the hold");
@@ -174,8 +175,8 @@ fn who_joins_behind_many_of_its_client_has_waited_although_no_listing_shows_them
         until_contenders(&lock, 21).await;
         let last = join();
         until_contenders(&lock, 22).await;
-        // All waiters ahead leave at the same time. Only then is the last one near enough for a
-        // listing.
+        // All waiters ahead leave at the same time. Only then is the last waiter near enough to
+        // list the queue.
         others.iter().for_each(tokio::task::JoinHandle::abort);
         drop(first);
         let lease = last.await.expect("no panic").expect("the lock");

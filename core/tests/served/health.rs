@@ -212,8 +212,8 @@ fn a_server_that_says_nothing_delays_no_answer_and_the_term_is_seen_to_run_out()
     });
 }
 
-/// A program's log subscriber can request a dump for any event, so the library's own thread may
-/// request it.
+/// A program's log subscriber can request a dump for any log event, so the library's own thread can
+/// be the one that requests it.
 #[test]
 fn whoever_asks_on_the_librarys_thread_while_it_works_is_told_so() {
     struct Asking(zklock::Client, std::sync::mpsc::Sender<bool>);

@@ -1,5 +1,5 @@
-//! Limits of a lock: of a hold, which also end while the holder is not connected, and of the number
-//! of waiters.
+//! Tests of a lock's limits: the maximum hold time, which also ends a hold while the holder is not
+//! connected, and the maximum number of waiters.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn a_hold_that_lasts_too_long_while_the_client_is_disconnected_is_lost_then_and_
         assert_eq!(lease.state(), LeaseState::Lost(LossReason::HeldTooLong));
         assert!(!waiting.is_finished(), "its node is still there");
         proxy.come_back();
-        // The holder's session has not ended.
+        // The holder lost its lock although its session has not ended.
         drop(waiting.await.expect("the lock"));
         assert_eq!(holder.session_id(), session);
     });

@@ -1,4 +1,4 @@
-//! A create that was carried out, but whose reply was lost.
+//! Tests of a create that was executed, but whose reply was lost.
 
 use super::proxy::{Fate, op};
 use super::{behind_proxy, client, hold, mutex, run};

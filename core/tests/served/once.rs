@@ -1,4 +1,4 @@
-//! A body that runs once per slot.
+//! Tests of a body that runs once per slot.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -90,7 +90,7 @@ fn a_slot_that_is_recorded_is_skipped() {
         assert_eq!(found.by.expect("a process").pid, std::process::id());
         assert_eq!(lock.once("a", unwanted).await.expect("a skip"), None);
         assert!(!lock.locked().await.expect("an answer"), "the lock is released");
-        // Only the last slot is recorded.
+        // Only the last slot is recorded, so the earlier slot runs again.
         assert!(runs(&lock, "b").await.expect("a run") && runs(&lock, "a").await.expect("a run"));
         assert!(
             forget(&client, "/l").await.expect("an answer")
@@ -159,7 +159,7 @@ fn a_former_holder_records_nothing() {
     run(async {
         let server = server().await;
         let (former, holder) = (client(&server.hosts()).await, client(&server.hosts()).await);
-        // This holds with and without an existing record.
+        // The result is the same with and without an existing record.
         for key in ["a", "b"] {
             let turn = begun(&former, key, Record::AfterBody).await;
             holder.break_lock(&turn.lease().node()).await.expect("a delete");
@@ -224,7 +224,7 @@ fn a_record_that_did_not_reach_the_server_is_written_again() {
         let (_server, proxy) = behind_proxy().await;
         let client = client(&proxy.hosts).await;
         for key in ["a", "b"] {
-            // An error of the whole request does not show whether it was carried out.
+            // An error for the whole request does not show whether the request was executed.
             to_next_record(&proxy, Fate::Refuse(code::UNIMPLEMENTED));
             assert!(runs(&mutex(&client, "/l"), key).await.expect("a run"));
             assert_eq!(slot(&client).await.as_deref(), Some(key));
@@ -252,8 +252,8 @@ fn a_record_whose_reply_is_lost_with_the_session_is_found() {
     });
 }
 
-/// A read alone could return the state of a lagging server, and run a body whose slot the previous
-/// holder has recorded.
+/// A read alone could return the old state of a lagging server. The body would then run although
+/// the previous holder has recorded its slot.
 #[test]
 fn the_record_is_read_behind_a_write() {
     run(async {
@@ -454,7 +454,8 @@ fn once_per_period_refuses_to_go_back() {
             lock.once_per(HOUR, |_| async { Ok::<_, Error>(()) }).await.expect("an answer").is_some()
         };
         for (per, number, expected) in [
-            // Another clock is ahead, so all other clients wait until their clocks reach its time.
+            // Another machine's clock is ahead, so all other clients wait until their clocks reach
+            // its time.
             (3_600_000, now + 5, false),
             (3_600_000, now - 1, true),
             // Another period counts as another slot, and so does another key.
@@ -619,8 +620,8 @@ fn slots_are_recorded_once_whatever_breaks() {
         let mut told = 0;
         for number in 0..12 {
             let recorded = Arc::new(AtomicUsize::new(0));
-            // Only a few, because consecutive sessions of one client that end early follow each
-            // other slowly.
+            // End only a few sessions, because a client pauses between consecutive sessions that
+            // end early.
             let expires = Arc::new(AtomicBool::new(number % 5 == 4));
             let tasks: Vec<_> = clients
                 .iter()

@@ -1,4 +1,4 @@
-//! The owners inside a client, as other clients see them.
+//! Tests of the owners inside a client, as other clients see them.
 
 use std::time::Duration;
 
@@ -102,8 +102,8 @@ fn each_kind_of_lock_tells_the_owner_that_asked() {
         let several = MultiLock::new(["/m1", "/m2"].map(|path| mutex(&client, path).into())).expect("paths");
         let _several = several.acquire_as(&owner, Timeout::Forever).await.expect("the locks");
         assert_eq!(told(&other, "/m2").await, expected);
-        // Without re-entry each acquire has its own owner, and other clients see the owner that the
-        // caller named.
+        // If a lock is not re-entrant, each acquire has its own owner, but other clients see the
+        // owner that the caller named.
         let once = LockOptions::default().reentrant(false);
         let once = Mutex::with_options(&client, "/once", once).expect("a path");
         let lease = once.acquire_as(&owner, Timeout::Forever).await.expect("the lock");

@@ -1,4 +1,4 @@
-//! The parent directories of a lock, on a server without containers.
+//! Tests of the parent directories of a lock, on a server that does not support containers.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ fn where_there_are_no_containers_the_directories_are_persistent() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let client = client(&proxy.hosts).await;
-        // A transaction that creates a container is refused as a whole.
+        // Such a server refuses a transaction that creates a container as a whole.
         proxy.rule(|request| match request.op {
             op::CREATE_CONTAINER => Fate::Refuse(code::UNIMPLEMENTED),
             op::MULTI if request.bytes[8..12] == op::CREATE_CONTAINER.to_be_bytes() => {
@@ -28,8 +28,8 @@ fn where_there_are_no_containers_the_directories_are_persistent() {
     });
 }
 
-/// A stuck server replies only to pings. A waiter for the directories has no node yet, so the
-/// client sends no other request.
+/// A stuck server replies only to pings. A contender that waits for its directories has no node
+/// yet, so the client sends no other request.
 #[test]
 fn a_session_that_makes_no_directories_is_given_up() {
     run(async {

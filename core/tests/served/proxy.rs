@@ -1,5 +1,5 @@
-//! A proxy between a client and a server, which disturbs single requests. The server replies to all
-//! other requests, with its own nodes and sessions.
+//! A proxy between a client and a server, which disturbs single requests. It passes all other
+//! requests to the server.
 
 use std::collections::HashMap;
 use std::io;
@@ -54,15 +54,16 @@ impl Request {
     }
 }
 
-/// The proxy's effect on a request.
+/// What the proxy does with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Pass,
-    /// The request gets this error in order, and does not reach the server.
+    /// The request gets this error at its place in the order of replies, and does not reach the
+    /// server.
     Refuse(i32),
     /// The request reaches the server, but its reply is lost: the connection is closed instead.
     LoseReply,
-    /// The request and all later ones on the connection wait until [`Proxy::open`].
+    /// The request and all later ones on the connection are held back until [`Proxy::open`].
     Wait,
     /// The request gets no reply and does not reach the server. The connection seems to work.
     Vanish,
@@ -86,7 +87,8 @@ struct Inner {
     replies: Replies,
     /// Number of connections so far.
     connections: usize,
-    /// A text of the server, and the text that clients see instead. Both have the same length.
+    /// A text that the server sends, and the text that clients receive instead. Both have the same
+    /// length.
     renamed: Option<(&'static str, &'static str)>,
     /// `true` if no client can connect.
     away: bool,
@@ -133,12 +135,12 @@ impl Proxy {
         Self { hosts, shared, task }
     }
 
-    /// Sets the rule that decides the effect on each request.
+    /// Sets the rule that decides what happens to each request.
     pub(crate) fn rule(&self, rule: impl FnMut(&Request) -> Fate + Send + 'static) {
         self.shared.lock().rule = Some(Box::new(rule));
     }
 
-    /// Applies this effect to the next request of this kind, and lets all others pass.
+    /// Applies this effect to the next request of this kind. All other requests pass.
     pub(crate) fn once(&self, op: i32, fate: Fate) {
         let mut done = false;
         self.rule(move |request| {
@@ -153,7 +155,7 @@ impl Proxy {
         self.shared.open.send_replace(true);
     }
 
-    /// Shows clients the text `ours` where the server says `theirs`.
+    /// Replaces the text `theirs` in the server's messages with `ours`.
     pub(crate) fn rename(&self, theirs: &'static str, ours: &'static str) {
         assert_eq!(theirs.len(), ours.len());
         self.shared.lock().renamed = Some((theirs, ours));
@@ -234,7 +236,8 @@ async fn carry_up(
             shared.open.subscribe().wait_for(|open| *open).await.map_err(io::Error::other)?;
         }
         if let Fate::Refuse(_) = fate {
-            // Send a harmless request instead, so that the reply arrives in order.
+            // Send a harmless request in its place, so that the error reply keeps its place in the
+            // order.
             bytes.truncate(4);
             bytes.extend(op::EXISTS.to_be_bytes());
             bytes.extend(b"\0\0\0\x01/\0");

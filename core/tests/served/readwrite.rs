@@ -1,4 +1,4 @@
-//! Readers and writers.
+//! Tests of readers and writers.
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ use super::{behind_proxy, client, hold, mutex, options, run, server};
 
 const SHORT: Duration = Duration::from_millis(300);
 
-/// Generous timeout: a few replies arrive in time even on a busy machine.
+/// Timeout that is long enough for a few replies, even on a busy machine.
 const AMPLE: Duration = Duration::from_secs(4);
 
 /// Drops all requests including pings, while the connections seem to work.
@@ -48,7 +48,7 @@ fn a_held_lock_is_taken_for_a_wait_and_for_a_try() {
             assert_eq!(reason(&mutex(&other, "/m"), timeout).await, Some(TimeoutReason::Taken));
             let ReadWriteLock { read_lock, .. } = ReadWriteLock::new(&other, "/rw").expect("a path");
             assert_eq!(reason(read_lock, timeout).await, Some(TimeoutReason::Taken));
-            // The client that holds the lock knows this without a request.
+            // The client knows this without a request, because it holds the lock itself.
             assert_eq!(reason(&mutex(&one, "/m"), timeout).await, Some(TimeoutReason::Taken));
         }
     });

@@ -1,4 +1,4 @@
-//! Requests of exactly the maximum size, and requests that would be larger.
+//! Tests of requests with exactly the maximum size, and of larger ones.
 
 use std::time::Duration;
 
@@ -52,9 +52,9 @@ fn so_many_contenders_are_read_at_once_as_fit_into_a_request() {
         let (reader, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
         let lock = format!("/{}", "d".repeat(800));
         drop(hold(&operator, &lock).await);
-        // Each node takes 14 bytes and its path. 990 of these fill a request, together with 17
-        // other bytes. The remaining names are so short that one more would fit if each of the 990
-        // were counted as one byte less.
+        // In a request, each node takes 14 bytes and its path, and everything else takes 17 bytes.
+        // 990 nodes and the rest fill the request exactly: if each node were counted as one byte
+        // less, one more name would fit.
         let rest = LARGEST - 17 - 990 * (14 + lock.len() + 1);
         let name = |number: usize| {
             let long = rest / 990 + usize::from(number < rest % 990);

@@ -1,4 +1,4 @@
-//! Holders that are asked to give up a lock.
+//! Tests of holders that are asked to give up a lock.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -75,8 +75,8 @@ fn a_holder_that_is_asked_to_give_up_goes_on_saying_who_it_is() {
         let watched = mutex(&operator, "/l");
         until_contenders(&watched, 2).await;
         let nodes: Vec<_> = watched.contenders().await.expect("an answer");
-        // Twice, because the second request must also arrive, although the node's data is the
-        // holder's again by then.
+        // Ask twice: the second request must also arrive, although the holder has restored its
+        // node's data in the meantime.
         for _ in 0..2 {
             operator.revoke(&first.node()).await.expect("a node");
             timeout(Duration::from_secs(5), first.revoked()).await.expect("it is asked");
@@ -104,7 +104,7 @@ fn a_node_that_others_write_to_meanwhile_keeps_what_they_wrote() {
         proxy.saw(|request| request.op == op::SET_DATA).await;
         gate.transaction().set_data(&lease.node(), b"theirs", None).commit().await.expect("an answer");
         proxy.open();
-        // The holder's requests are carried out in order.
+        // The server executes the holder's requests in order.
         drop(hold(&holder, "/m").await);
         let first = mutex(&operator, "/l").contenders().await.expect("an answer").remove(0);
         assert_eq!(first.data, b"theirs");

@@ -1,4 +1,4 @@
-//! Tries for permits do not wait for permits, whatever happens in the meantime.
+//! A try for permits does not wait for permits.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn a_try_behind_a_contender_that_keeps_its_turn_ends_after_two_seconds() {
             Semaphore::with_options(client, "/s", permits(), LockOptions::default()).expect("a path")
         };
         let (greedy, modest) = (semaphore(&one), semaphore(&other));
-        // This attempt waits in its turn until there are three permits.
+        // This attempt holds the turn and waits until three permits are free.
         let waiting = tokio::spawn(async move { greedy.acquire_many(3, Timeout::Forever).await });
         while modest.contenders().await.expect("an answer").is_empty() {
             tokio::task::yield_now().await;
@@ -69,7 +69,7 @@ fn a_try_that_finds_its_permit_taken_meanwhile_ends_at_once() {
         proxy.open();
         assert!(trying.await.expect("no panic").expect("an answer").is_none());
         // An attempt that waits for a permit has a node in the permits' directory. A try that sees
-        // no free permit creates none.
+        // no free permit creates no such node.
         let waits = |request: &Request| {
             request.op == op::CREATE && request.bytes.windows(10).any(|name| name == b"/s/leases/")
         };
@@ -184,8 +184,8 @@ fn who_waited_for_its_turn_alone_has_waited() {
             }
         };
         let permits = first.acquire_many(2, Timeout::Forever).await.expect("both permits");
-        // This attempt waits in its turn with a node for each permit. The other attempt waits
-        // behind it.
+        // This attempt holds the turn and waits with a node for each permit. The other attempt
+        // waits for the turn.
         let greedy = tokio::spawn(async move { second.acquire_many(2, Timeout::Forever).await });
         until(5).await;
         let modest = tokio::spawn(async move { third.acquire().await });
@@ -231,7 +231,7 @@ fn a_semaphore_with_a_shared_count_that_never_reached_a_server_says_so() {
             assert_eq!(refused.kind(), ErrorKind::ConnectionFailed, "{timeout:?}: {refused}");
             assert!(!refused.servers().is_empty(), "{refused}");
         }
-        // An acquire with a shorter timeout times out before that.
+        // An acquire with a shorter timeout than the connect timeout times out earlier.
         let late = counted(&client).acquire_within(limit / 3).await.expect_err("nobody answers");
         assert_eq!(late.kind(), ErrorKind::LockTimeout, "{late}");
     });

@@ -1,4 +1,4 @@
-//! A directory whose sequence counter is at its end.
+//! Tests of a directory whose sequence counter is at its end.
 
 use zklock::ErrorKind;
 

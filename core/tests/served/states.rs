@@ -1,4 +1,4 @@
-//! The states of a client and its leases while connections and sessions change.
+//! Tests of the states of a client and its leases while connections and sessions change.
 
 use std::time::Duration;
 
@@ -82,8 +82,8 @@ fn who_waits_behind_its_own_client_is_found_again_when_its_node_is_deleted() {
         let node = seen.contenders().await.expect("an answer").remove(1).node;
         let known = proxy.requests().len();
         operator.break_lock(&node).await.expect("a node");
-        // No watch covers the node. The heartbeat finds the deletion before a check does, which
-        // would begin with a read or a listing.
+        // The client has no watch on the node. The heartbeat must find the deletion before a check
+        // does, which would send a read or a listing first.
         until_contenders(&seen, 2).await;
         assert_ne!(seen.contenders().await.expect("an answer")[1].node, node);
         let found = |request: &&Request| [op::LIST, op::MULTI_READ, op::CREATE].contains(&request.op);

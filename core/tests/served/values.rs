@@ -1,4 +1,4 @@
-//! Reads and writes next to locks, with lost replies and concurrent changes.
+//! Tests of reads and writes besides locks, with lost replies and concurrent changes.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -37,7 +37,8 @@ fn of_a_number_whose_acknowledgement_is_lost_no_one_says_that_it_is_set() {
         let unknown = client.set_shared_count("/n", 8).await.expect_err("no answer came");
         assert_eq!(unknown.kind(), ErrorKind::ConnectionFailed, "{unknown}");
         assert_eq!(number(&operator).await, Some(vec![0, 0, 0, 8]));
-        // The number was not written twice, because another client may have set it since.
+        // The client did not write the number again, because another client may have set it in the
+        // meantime.
         let writes = proxy.requests().iter().filter(|request| request.op == op::SET_DATA).count();
         assert_eq!(writes, 2, "one to find that there is no node, and one that was lost");
         client.set_shared_count("/n", 9).await.expect("a number");
@@ -66,8 +67,7 @@ fn who_gives_up_on_an_answer_leaves_the_client_as_it_was() {
             assert!(timeout(soon, writing.as_mut()).await.is_err());
         }
         proxy.open();
-        // The number of the cancelled call may have been set. Later requests are carried out after
-        // it.
+        // The cancelled call may still have set the number. Later requests are executed after it.
         client.set_shared_count("/n", 9).await.expect("a number");
         assert_eq!(number(&client).await, Some(vec![0, 0, 0, 9]));
         lease.check().expect("it is held");
@@ -85,8 +85,8 @@ fn a_number_is_set_although_somebody_deletes_and_creates_its_node_meanwhile() {
         proxy.once(op::SET_DATA, Fate::Refuse(code::NO_NODE));
         client.set_shared_count("/n", 8).await.expect("a number");
         assert_eq!(number(&operator).await, Some(vec![0, 0, 0, 8]));
-        // In the opposite order, the node is deleted between the read and the write. The write
-        // waits at the proxy in the meantime.
+        // Now the opposite order: the node is deleted between the read and the write, which the
+        // proxy holds back meanwhile.
         let known = proxy.requests().len();
         proxy.once(op::SET_DATA, Fate::Wait);
         let setting = {

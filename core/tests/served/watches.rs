@@ -1,4 +1,4 @@
-//! Waiters for whose watches there is no room.
+//! Tests of waiters for whose watches there is no room.
 
 use std::time::{Duration, Instant};
 
@@ -7,8 +7,8 @@ use zklock::{Client, Lease, Semaphore};
 
 use super::{client, hold, mutex, run, server, until_contenders};
 
-/// A queue without watches lists every two seconds. The listing after a long silence, for missed
-/// watches, comes after twenty seconds.
+/// A queue without watches lists every two seconds. The listing after a long silence, in case an
+/// event was missed, comes only after twenty seconds.
 const LATEST: Duration = Duration::from_secs(10);
 
 /// Returns a path so long that the watches of a few waiters fill a session's room for watches.

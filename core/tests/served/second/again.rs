@@ -1,4 +1,4 @@
-//! Tests that repeat an operation: the first run must not change the result of the second.
+//! Tests that repeat an operation. The first run must not change the result of the second.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -241,7 +241,7 @@ fn who_asks_between_two_sessions_is_granted_the_lock_in_the_next_one() {
             let lock = lock.clone();
             tokio::spawn(async move { lock.acquire().await })
         });
-        // Another attempt gives up in the meantime. It leaves no node in the next session.
+        // Another attempt gives up in the meantime. It must not create a node in the next session.
         other.abort();
         assert_eq!(kind(lock.acquire_within(BRIEF).await), Err(ErrorKind::LockTimeout));
         assert!(!waiting.is_finished());
@@ -335,7 +335,7 @@ fn a_transaction_that_failed_leaves_the_next_one_alone() {
             assert!(world.client.get("/x").await.expect("an answer").is_none());
             let path = format!("/x{version}");
             lease.transaction().create(&path, b"1").commit().await.expect("it is held");
-            // The node exists now, so its create fails.
+            // The node exists by now, so its create fails.
             assert_eq!(
                 kind(lease.transaction().create(&path, b"1").commit().await),
                 Err(ErrorKind::TransactionFailed)
@@ -464,7 +464,7 @@ fn a_contender_is_revoked_and_broken_again_and_again() {
 fn a_client_that_is_closing_says_so_at_once() {
     run(async {
         let world = World::reach(Closing).await;
-        // The client waits for its server while it closes, but no other call may wait for that.
+        // A closing client waits for its server, but no other call may wait for that.
         let asking = async {
             for _ in 0..2 {
                 assert_eq!(kind(world.client.ready().await), Err(ErrorKind::ClientClosed));

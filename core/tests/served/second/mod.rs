@@ -1,5 +1,5 @@
 //! Runs every operation in every state of a client twice. The tests check the results of both runs,
-//! and that each completes within the client's timeouts.
+//! and that each run completes within the client's timeouts.
 
 mod again;
 mod operations;
@@ -23,9 +23,9 @@ const BRIEF: Duration = Duration::from_millis(400);
 /// Timeout of calls that get a reply, generous enough for a busy machine.
 const PATIENT: Duration = Duration::from_secs(20);
 
-/// Time by which an operation may exceed its own timeout: the rest of a term, which is half the
-/// session timeout, or the reply to a close, which takes at most two seconds. It is doubled for a
-/// busy machine.
+/// Time by which an operation may exceed its own timeout: the rest of a term, which is at most half
+/// the session timeout, or the wait for the reply to a close, which is at most two seconds. The
+/// larger of the two is doubled for a busy machine.
 const BEYOND: Duration = Duration::from_secs(8);
 
 /// Time for which a draining client waits for its hold. It is longer than any test.
@@ -38,7 +38,7 @@ enum Situation {
     New,
     /// The client was created and has sent nothing. No server replies.
     Unreachable,
-    /// No server replied at first, but a server replies now.
+    /// No server replied at first, but now a server replies.
     Refused,
     /// The client is connected and holds a lock.
     Connected,
@@ -88,13 +88,13 @@ impl Situation {
         matches!(self, New | Refused | Connected | Back | Broken | Anew | Draining)
     }
 
-    /// Returns the client's connect timeout. In the state `Refused`, it must first run out without
-    /// a reply.
+    /// Returns the client's connect timeout. In the state `Refused`, it must first end without a
+    /// reply.
     fn connect_timeout(self) -> Duration {
         match self {
             Refused => 5 * BRIEF,
             _ if self.is_answered() => PATIENT,
-            // Later than the timeout of a wait that sets one.
+            // Longer than the timeout of waits that have one.
             _ => 2 * BRIEF,
         }
     }
@@ -166,7 +166,8 @@ impl World {
                 self.until(ClientState::Suspended).await;
             }
             Between => {
-                // The client learns of the end from the first reply, and waits for the next one.
+                // The client learns of the end of the session from the first reply, and then waits
+                // for the next reply.
                 self.server.latency(BRIEF / 2).await;
                 assert!(self.server.expire(session).await);
                 self.until(ClientState::Connecting).await;
