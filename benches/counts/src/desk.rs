@@ -1,4 +1,4 @@
-//! A queue without I/O, and a simulated directory that carries out its requests immediately.
+//! A queue without I/O, and a simulated directory that executes its requests immediately.
 
 use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue};
 
@@ -37,7 +37,7 @@ impl Desk {
         self.tell(Event::Join(JoinId(self.joins), Naming::Curator, Kind::Exclusive, Intent::Wait));
     }
 
-    /// Sends the queue an event, and carries out all resulting actions.
+    /// Sends the queue an event, and executes all resulting actions.
     fn tell(&mut self, event: Event) {
         let mut events = vec![event];
         while !events.is_empty() {

@@ -1,5 +1,5 @@
-//! Carries out some work several times and prints its allocations: `zklock-bench-counts WORK TIMES
-//! [HOSTS]`. `benches/counts.py` runs it, also under valgrind.
+//! Repeats an operation and prints its allocations: `zklock-bench-counts WORK TIMES [HOSTS]`.
+//! `benches/counts.py` runs it, also under valgrind.
 
 mod desk;
 
@@ -46,7 +46,7 @@ fn main() {
     let times: u64 = times.parse().expect("a number");
     let hosts = rest.first().map_or("", String::as_str);
     let runtime = Builder::new_current_thread().build().expect("a runtime");
-    // One-time work is done before counting starts.
+    // Do one-time work before counting starts.
     let mut done = Work::new(&runtime, work, hosts).expect("a server");
     done.carry_out(&runtime, times / 10 + 1).expect("a server");
     let before = [&ALLOCATIONS, &BYTES].map(|counter| counter.load(Ordering::Relaxed));
@@ -56,7 +56,7 @@ fn main() {
 }
 
 enum Work {
-    /// A contender joins and leaves a queue that has this many other contenders.
+    /// A contender joins and leaves a queue with this many other contenders.
     Queue(Box<Desk>),
     Pair(Mutex),
     Contend(Mutex),

@@ -1,4 +1,4 @@
-//! A hold, its levels and its waiters: loss against release against check.
+//! A hold, its levels and its waiters: loss, release and check at the same time.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -110,7 +110,7 @@ impl Scene {
     }
 }
 
-/// Returns `true` if a state can be followed by the other one.
+/// Returns `true` if one state can be followed by the other.
 fn may_follow(earlier: LeaseState, later: LeaseState) -> bool {
     earlier == later || earlier.holds()
 }
@@ -150,7 +150,7 @@ pub fn a_lease_is_released_once() {
     });
 }
 
-/// Two threads end two levels of one hold: the later one frees the lock once.
+/// Two threads end two levels of one hold: the later one frees the lock, once.
 pub fn two_threads_release_levels() {
     every_interleaving(|| {
         let (scene, outer) = Scene::new(true);
@@ -163,8 +163,8 @@ pub fn two_threads_release_levels() {
     });
 }
 
-/// An owner enters again while its last level ends: it holds or queues, and never holds a released
-/// lock.
+/// An owner enters again while its last level ends: it holds or queues, and never gets a lease of a
+/// released lock.
 pub fn re_entry_against_the_last_release() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);
@@ -181,7 +181,7 @@ pub fn re_entry_against_the_last_release() {
     });
 }
 
-/// Several threads find by the clock that the time is over: it is counted once, and the driver
+/// Several threads find that a hold's time is over: the end is counted once, and the driver
 /// receives one notice.
 pub fn an_end_by_the_clock_is_found_once() {
     every_interleaving(|| {

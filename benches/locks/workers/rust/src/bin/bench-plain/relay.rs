@@ -1,5 +1,5 @@
-//! The plain client on its own thread, as a library for programs in other languages needs it. Each
-//! request of a contender goes to that thread, and the outcome returns.
+//! The plain client on its own thread, as a library for programs in other languages needs it. A
+//! contender sends each request to that thread, and receives the outcome.
 
 use std::sync::Arc;
 use std::{process, thread};
