@@ -6,7 +6,7 @@ mod model;
 use proptest::prelude::*;
 use zklock::queue::{JoinId, Kind, Naming};
 
-use self::model::client::{Requests, Told};
+use self::model::client::{Notification, Requests};
 use self::model::step::Step;
 use self::model::world::World;
 
@@ -24,14 +24,14 @@ fn round_trip(client: usize) -> [Step; 2] {
     [Step::Drive(client, usize::MAX), Step::Pump(client)]
 }
 
-fn play(world: &mut World, steps: impl IntoIterator<Item = Step>) -> Vec<(usize, Told)> {
+fn play(world: &mut World, steps: impl IntoIterator<Item = Step>) -> Vec<(usize, Notification)> {
     let told =
         steps.into_iter().map(|step| world.step(step).unwrap_or_else(|wrong| panic!("{step:?}: {wrong}")));
     told.collect::<Vec<_>>().concat()
 }
 
-fn granted(client: usize, join: u64) -> (usize, Told) {
-    (client, Told::Granted(JoinId(join)))
+fn granted(client: usize, join: u64) -> (usize, Notification) {
+    (client, Notification::Granted(JoinId(join)))
 }
 
 fn requests(world: &World, client: usize) -> &Requests {
@@ -66,7 +66,7 @@ fn a_failed_try_costs_one_read() {
     let mut world = World::new(1, 1, true);
     play(&mut world, [Step::Enter(0, Kind::Exclusive), Step::Look(0), attempt(0)]);
     let told = play(&mut world, round_trip(0));
-    assert!(matches!(&told[..], [(0, Told::Refused(..))]), "{told:?}");
+    assert!(matches!(&told[..], [(0, Notification::Refused(..))]), "{told:?}");
     assert_eq!(*requests(&world, 0), Requests { lists: 1, ..Requests::default() });
     world.finish().unwrap();
     assert_eq!(requests(&world, 0).all(), 1);

@@ -253,7 +253,7 @@ fn a_downgrade_with_an_operator_and_a_cut() {
 
 #[test]
 fn both_halves_at_once() {
-    play(Scene::read_write(1, 1, Budget { boths: 1, joins: 1, leaves: 1, ..NOTHING }), 4_000);
+    play(Scene::read_write(1, 1, Budget { both_halves: 1, joins: 1, leaves: 1, ..NOTHING }), 4_000);
 }
 
 #[test]
@@ -478,7 +478,7 @@ fn a_downgrade_before_a_writer_of_another_client_and_a_cut() {
 #[test]
 #[ignore = "takes 6 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
 fn both_halves_at_once_and_a_cut() {
-    let budget = Budget { boths: 1, enters: 1, leaves: 1, cuts: 1, ..NOTHING };
+    let budget = Budget { both_halves: 1, enters: 1, leaves: 1, cuts: 1, ..NOTHING };
     play(Scene { kinds: &[], ..Scene::read_write(1, 1, budget) }, 210_000);
 }
 

@@ -145,11 +145,11 @@ fn what_concerns_one_costs_the_same_with_10_000() {
     ];
     let mut grows = Vec::new();
     let [mut with_few, mut with_many] = [FEW, MANY].map(Server::with);
-    for (name, deed) in deeds {
+    for (name, work) in deeds {
         let [few, many] = [&mut with_few, &mut with_many].map(|server| {
             // A first run, so that occasional growth of collections does not count.
-            deed(server);
-            measure(|| deed(server))
+            work(server);
+            measure(|| work(server))
         });
         // Allow some growth: trees become slightly deeper, and occasionally a tree node splits.
         if many.count > few.count + 20 || many.peak > few.peak + 8192 {

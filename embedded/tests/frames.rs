@@ -15,7 +15,7 @@ static ALLOCATIONS: Allocations = Allocations;
 
 /// Maximum memory at the peak for each received byte. The shortest operation of a transaction has
 /// 14 bytes. The server stores it in parsed form, as a reply, and in lists whose capacity doubles.
-const WORTH: usize = 64;
+const MEMORY_PER_BYTE: usize = 64;
 /// Memory for a minimal request in bytes.
 const ALLOWANCE: usize = 16 * 1024;
 
@@ -137,7 +137,7 @@ proptest! {
         // Add a frame of which only the length arrives.
         bytes.extend(length.to_be_bytes());
         let asked = asked(&bytes, size);
-        prop_assert!(asked.peak <= WORTH * bytes.len() + ALLOWANCE, "{asked:?} for {} bytes", bytes.len());
+        prop_assert!(asked.peak <= MEMORY_PER_BYTE * bytes.len() + ALLOWANCE, "{asked:?} for {} bytes", bytes.len());
         prop_assert!(asked.count <= bytes.len() + ALLOWANCE, "{asked:?} for {} bytes", bytes.len());
     }
 }

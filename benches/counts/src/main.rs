@@ -1,7 +1,7 @@
 //! Repeats an operation and prints its allocations: `zklock-bench-counts WORK TIMES [HOSTS]`.
 //! `benches/counts.py` runs it, also under valgrind.
 
-mod desk;
+mod simulated_queue;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::env;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::runtime::{Builder, Runtime};
 use zklock::{Client, Mutex, Owner, Result, Timeout};
 
-use self::desk::Desk;
+use self::simulated_queue::SimulatedQueue;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
@@ -57,7 +57,7 @@ fn main() {
 
 enum Work {
     /// A contender joins and leaves a queue with this many other contenders.
-    Queue(Box<Desk>),
+    Queue(Box<SimulatedQueue>),
     Pair(Mutex),
     Contend(Mutex),
     Try(Mutex),
@@ -67,8 +67,8 @@ enum Work {
 impl Work {
     fn new(runtime: &Runtime, name: &str, hosts: &str) -> Result<Self> {
         match name {
-            "queue" => return Ok(Work::Queue(Box::new(Desk::new(0)))),
-            "queue-100" => return Ok(Work::Queue(Box::new(Desk::new(100)))),
+            "queue" => return Ok(Work::Queue(Box::new(SimulatedQueue::new(0)))),
+            "queue-100" => return Ok(Work::Queue(Box::new(SimulatedQueue::new(100)))),
             _ => {}
         }
         runtime.block_on(async {
@@ -92,9 +92,9 @@ impl Work {
     }
 
     fn carry_out(&mut self, runtime: &Runtime, times: u64) -> Result<()> {
-        if let Work::Queue(desk) = self {
+        if let Work::Queue(queue) = self {
             for _ in 0..times {
-                desk.come_and_go();
+                queue.join_and_release();
             }
             return Ok(());
         }

@@ -74,11 +74,11 @@ pub(crate) struct Attempt {
 impl Attempt {
     fn begin(plan: Plan, tries: bool, client: &mut Client) -> Self {
         let mut attempt = Self { plan, tries, stage: Stage::Held(None), taken: Vec::new() };
-        attempt.begin_anew(client);
+        attempt.reset(client);
         attempt
     }
 
-    fn begin_anew(&mut self, client: &mut Client) {
+    fn reset(&mut self, client: &mut Client) {
         self.stage = match self.plan {
             Plan::Locks(_) => Stage::Member(self.ask(client, 0)),
             Plan::Permits(..) if client.mutant == Some(Mutant::NoTurn) => {
@@ -251,7 +251,7 @@ impl Attempt {
     }
 
     fn again(&mut self, client: &mut Client) -> bool {
-        self.begin_anew(client);
+        self.reset(client);
         true
     }
 

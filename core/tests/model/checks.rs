@@ -4,44 +4,44 @@ use std::collections::BTreeSet;
 
 use zklock::queue::{JoinId, Kind, NodeName};
 
-use super::client::{Guard, Hold, Place, Told};
+use super::client::{Guard, Hold, Notification, Place};
 use super::foreign::{Foreign, conflict};
 use super::server::watched_directory;
 use super::world::World;
 
 impl World {
     /// Checks the notifications that the applications received.
-    pub(super) fn check(&mut self) -> Result<Vec<(usize, Told)>, String> {
-        let mut told = Vec::new();
+    pub(super) fn check(&mut self) -> Result<Vec<(usize, Notification)>, String> {
+        let mut notifications = Vec::new();
         self.check_tries()?;
         for number in 0..self.clients.len() {
-            if self.clients[number].told.is_empty() {
+            if self.clients[number].notifications.is_empty() {
                 continue;
             }
-            for news in std::mem::take(&mut self.clients[number].told) {
+            for news in std::mem::take(&mut self.clients[number].notifications) {
                 match news {
-                    Told::Granted(join) => self.check_grant(number, join)?,
-                    Told::Unfounded(join) => {
+                    Notification::Granted(join) => self.check_grant(number, join)?,
+                    Notification::Unfounded(join) => {
                         return Err(format!("client {number} was granted {join:?} without a term"));
                     }
-                    Told::Unconnected(join) => {
+                    Notification::Unconnected(join) => {
                         return Err(format!("client {number} was granted {join:?} without a connection"));
                     }
-                    Told::Unwatched(join) => {
+                    Notification::Unwatched(join) => {
                         return Err(format!("client {number} was granted {join:?} without a watch"));
                     }
-                    Told::AskedFor(join) => {
+                    Notification::AskedFor(join) => {
                         return Err(format!("client {number} was granted {join:?} instead of giving up"));
                     }
                     _ => {}
                 }
-                told.push((number, news));
+                notifications.push((number, news));
             }
         }
         self.check_exclusion()?;
         self.check_rows()?;
         self.check_rest()?;
-        Ok(told)
+        Ok(notifications)
     }
 
     /// Checks that an idle client has completed everything that it had to do.

@@ -104,7 +104,7 @@ pub(crate) enum Guard {
 
 /// A notification to the application about its requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Told {
+pub(crate) enum Notification {
     Granted(JoinId),
     /// Granted although no term runs.
     Unfounded(JoinId),
@@ -162,7 +162,7 @@ pub(crate) struct Client {
     /// The application's locks.
     pub(crate) holds: BTreeMap<NodeName, Hold>,
     /// The notifications to the application that the test has not read yet.
-    pub(crate) told: Vec<Told>,
+    pub(crate) notifications: Vec<Notification>,
     /// The actions for tries that the test has not checked yet.
     pub(super) tried: Vec<Tried>,
     /// Its waiters without nodes and its kept nodes, if its lock options use them.
@@ -197,7 +197,7 @@ pub(crate) struct Client {
     /// Delayed replies.
     pub(super) late: VecDeque<Event>,
     /// Sessions that were replaced, or whose process died, and that the ensemble has not ended yet.
-    pub(crate) forsaken: Vec<SessionId>,
+    pub(crate) old_sessions: Vec<SessionId>,
     /// The connection of a dead process's session. Its servers may still execute the requests that
     /// they received.
     pub(crate) remains: Option<Session>,
@@ -213,7 +213,7 @@ impl Client {
             number,
             waiting: BTreeMap::new(),
             holds: BTreeMap::new(),
-            told: Vec::new(),
+            notifications: Vec::new(),
             tried: Vec::new(),
             local: None,
             attempts: Vec::new(),
@@ -232,7 +232,7 @@ impl Client {
             fresh: false,
             last_tickets: BTreeMap::new(),
             late: VecDeque::new(),
-            forsaken: Vec::new(),
+            old_sessions: Vec::new(),
             remains: None,
             connection: 0,
             seeds: 0,
@@ -326,7 +326,7 @@ impl Client {
     }
 
     /// Returns the locks that are not part of an attempt at several locks or permits.
-    pub(crate) fn wholes(&self) -> Vec<NodeName> {
+    pub(crate) fn separate_locks(&self) -> Vec<NodeName> {
         self.holds.values().filter(|hold| !hold.part).map(|hold| hold.node.clone()).collect()
     }
 
@@ -370,7 +370,7 @@ impl Client {
     pub(crate) fn kill(&mut self) {
         let Some(mut session) = self.session.take_if(|_| self.live) else { return };
         session.kill();
-        self.forsaken.extend(session.all());
+        self.old_sessions.extend(session.all());
         self.remains = session.has_ghosts().then_some(session);
         self.waiting.clear();
         self.holds.clear();
@@ -381,7 +381,7 @@ impl Client {
         self.attempts.clear();
         self.answers.clear();
         if let Some(local) = &mut self.local {
-            local.begin_anew();
+            local.reset();
         }
         (self.live, self.connected, self.running, self.fresh) = (false, false, false, false);
         self.connection += 1;
@@ -417,7 +417,7 @@ impl Client {
             return;
         }
         match self.session.take() {
-            Some(session) if session.is_replaced() => self.forsaken.extend(session.all()),
+            Some(session) if session.is_replaced() => self.old_sessions.extend(session.all()),
             Some(session) => server.expire(session.id),
             None => {}
         }

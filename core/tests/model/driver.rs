@@ -4,7 +4,7 @@ use zklock::queue::{Action, Event, Intent, JoinId, Kind, NodeName, Outcome, Refu
 use zklock::reply::discard_stale;
 
 use super::attempt::Answer;
-use super::client::{Client, Guard, Hold, Input, Place, Told, Tried};
+use super::client::{Client, Guard, Hold, Input, Notification, Place, Tried};
 use super::mutants::{Mutant, Pipe};
 use super::request::{Request, Sent};
 use super::server::Zxid;
@@ -94,7 +94,7 @@ impl Client {
                 }
             }
             // The next flush sends another heartbeat if one is needed.
-            Input::News(News::Beaten) => {}
+            Input::News(News::HeartbeatAnswered) => {}
             Input::News(News::Queue { connection, event }) => self.receive(connection, event),
         }
     }
@@ -154,8 +154,8 @@ impl Client {
         self.lose_connection();
         self.live = false;
         self.forget_keeping();
-        let lost = std::mem::take(&mut self.holds).into_keys().map(Told::Lost);
-        self.told.extend(lost);
+        let lost = std::mem::take(&mut self.holds).into_keys().map(Notification::Lost);
+        self.notifications.extend(lost);
         self.tell_all(&Event::SessionLost);
     }
 
@@ -224,8 +224,8 @@ impl Client {
         if std::mem::replace(&mut self.running, running) && !running {
             self.end_keeping();
             for (node, hold) in std::mem::take(&mut self.holds) {
-                self.told.push(Told::Lost(node.clone()));
-                self.come_too_late(&node);
+                self.notifications.push(Notification::Lost(node.clone()));
+                self.mark_downgrades_late(&node);
                 self.tell(hold.directory, Event::Release(node));
             }
         }
@@ -237,7 +237,7 @@ impl Client {
 
     /// Marks pending downgrade requests for this writer's place as late, because the writer is
     /// lost.
-    fn come_too_late(&mut self, writer: &NodeName) {
+    fn mark_downgrades_late(&mut self, writer: &NodeName) {
         for input in &self.inbox {
             let Input::Join(_, reader, _, _, Intent::Downgrade { writer: of, .. }) = input else { continue };
             let place = self.waiting.get_mut(reader).and_then(|wish| wish.place.as_mut());
@@ -268,10 +268,10 @@ impl Client {
             Action::NodeLost(node) => {
                 self.unsettled |= self.local.is_some();
                 if !self.forget_kept(&node) && self.holds.remove(&node).is_some() {
-                    self.told.push(Told::Lost(node));
+                    self.notifications.push(Notification::Lost(node));
                 }
             }
-            Action::Released(node) => self.told.push(Told::Released(node)),
+            Action::Released(node) => self.notifications.push(Notification::Released(node)),
             Action::Ignored(_) => {}
             Action::Unwatch(ticket) => {
                 if !self.live {
@@ -343,7 +343,7 @@ impl Client {
                 self.answers.insert(join, Answer::Refused);
             }
         }
-        self.told.push(Told::Refused(join, refusal));
+        self.notifications.push(Notification::Refused(join, refusal));
     }
 
     fn grant(&mut self, directory: usize, join: JoinId, node: NodeName, czxid: Zxid) {
@@ -351,7 +351,11 @@ impl Client {
         let Some(join) = self.granted_waiter(join) else {
             return self.tell(directory, Event::Release(node));
         };
-        self.told.push(if self.is_fresh() { Told::Granted(join) } else { Told::Unfounded(join) });
+        self.notifications.push(if self.is_fresh() {
+            Notification::Granted(join)
+        } else {
+            Notification::Unfounded(join)
+        });
         let wish = self.waiting.remove(&join);
         let place = wish.and_then(|wish| wish.place);
         let unwanted = if node.as_str().contains("-lease-") { Kind::Permit(u32::MAX) } else { node.kind() };

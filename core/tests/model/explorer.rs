@@ -14,7 +14,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use zklock::queue::{Kind, Naming};
 
 use super::attempt::Plan;
-use super::client::{Client, FAR_BEYOND, Guard, Told};
+use super::client::{Client, FAR_BEYOND, Guard, Notification};
 use super::local::{Local, LocalOptions};
 use super::mutants::Mutant;
 use super::session::Session;
@@ -33,7 +33,7 @@ pub(crate) struct Budget {
     pub(crate) joins: u8,
     pub(crate) tries: u8,
     /// Owners that request both halves of a read/write lock at the same time.
-    pub(crate) boths: u8,
+    pub(crate) both_halves: u8,
     /// Owners of a write lock that also request the read lock.
     pub(crate) reads_too: u8,
     /// Owners of a write lock that also try the read lock.
@@ -89,7 +89,7 @@ pub(crate) struct Budget {
 pub(crate) const NOTHING: Budget = Budget {
     joins: 0,
     tries: 0,
-    boths: 0,
+    both_halves: 0,
     reads_too: 0,
     tries_too: 0,
     leaves: 0,
@@ -125,7 +125,7 @@ impl Budget {
         [
             ("joins", self.joins),
             ("tries", self.tries),
-            ("boths", self.boths),
+            ("both_halves", self.both_halves),
             ("reads_too", self.reads_too),
             ("tries_too", self.tries_too),
             ("leaves", self.leaves),
@@ -370,7 +370,7 @@ impl State {
     fn moves(&self, scene: &Scene) -> Vec<Move> {
         let mut moves = Vec::new();
         for (number, client) in self.world.clients.iter().enumerate() {
-            self.add_wishes(scene, number, client, &mut moves);
+            self.add_lock_requests(scene, number, client, &mut moves);
             self.add_attempts(scene, number, client, &mut moves);
             if let Some(session) = &client.session {
                 self.add_traffic(scene, number, session, &mut moves);
@@ -391,7 +391,7 @@ impl State {
     }
 
     /// Adds the moves of an application.
-    fn add_wishes(&self, scene: &Scene, number: usize, client: &Client, moves: &mut Vec<Move>) {
+    fn add_lock_requests(&self, scene: &Scene, number: usize, client: &Client, moves: &mut Vec<Move>) {
         let (budget, naming) = (self.budget, scene.naming);
         let mut add = |step: Step, left: Budget| moves.push((vec![step, Step::Drive(number, ALL)], left));
         let is_next = || self.world.clients[..number].iter().all(|client| client.has_joined());
@@ -405,20 +405,20 @@ impl State {
                 add(Step::Try(number, naming, *kind), left);
             }
         }
-        if budget.boths > 0 {
-            add(Step::JoinBoth(number, naming), Budget { boths: budget.boths - 1, ..budget });
+        if budget.both_halves > 0 {
+            add(Step::JoinBoth(number, naming), Budget { both_halves: budget.both_halves - 1, ..budget });
         }
-        for which in 0..client.wholes().len() {
+        for which in 0..client.separate_locks().len() {
             add(Step::Release(number, which), budget);
         }
         for (which, hold) in client.holds.values().enumerate() {
             if budget.reads_too > 0 && hold.kind == Kind::Write {
                 let left = Budget { reads_too: budget.reads_too - 1, ..budget };
-                add(Step::ReadToo(number, naming, which), left);
+                add(Step::RequestReadLock(number, naming, which), left);
             }
             if budget.tries_too > 0 && hold.kind == Kind::Write {
                 let left = Budget { tries_too: budget.tries_too - 1, ..budget };
-                add(Step::TryToReadToo(number, naming, which), left);
+                add(Step::TryReadLock(number, naming, which), left);
             }
         }
         if budget.leaves > 0 {
@@ -505,8 +505,8 @@ impl State {
         if client.remains.as_ref().is_some_and(Session::has_ghosts) {
             add(&[Step::ServeGhost(number)], budget);
         }
-        if !client.forsaken.is_empty() {
-            add(&[Step::Bury(number)], budget);
+        if !client.old_sessions.is_empty() {
+            add(&[Step::ExpireOldSessions(number)], budget);
         }
         if budget.looks > 0 && !client.queues.is_empty() {
             add(&[Step::LookAgain(number), drive], Budget { looks: budget.looks - 1, ..budget });
@@ -568,7 +568,7 @@ impl State {
             }
             // The application acts before the driver notices the cut.
             if client.local.is_some() {
-                for which in 0..client.wholes().len() {
+                for which in 0..client.separate_locks().len() {
                     add(&[Step::Cut(number), Step::Release(number, which), drive], left);
                 }
                 for kind in scene.kinds.iter().filter(|_| left.joins > 0) {
@@ -641,7 +641,7 @@ impl State {
             add(Step::Crash(number), Budget { crashes: budget.crashes - 1, ..budget });
         }
         if foreign.is_dead() {
-            add(Step::Inter(number), budget);
+            add(Step::ExpireForeign(number), budget);
         }
         if foreign.is_queued() {
             add(Step::Look(number), budget);
@@ -678,7 +678,7 @@ impl State {
         let mut grants = 0;
         for step in steps {
             let told = world.step(*step)?;
-            grants += told.iter().filter(|(_, told)| matches!(told, Told::Granted(_))).count();
+            grants += told.iter().filter(|(_, told)| matches!(told, Notification::Granted(_))).count();
         }
         world.forget_costs();
         Ok((Self { world, budget }, grants))

@@ -131,7 +131,7 @@ impl Foreign {
 
     /// Kills its process. Its session and its nodes remain until the ensemble ends the session.
     pub(crate) fn crash(&mut self, server: &mut Server) {
-        self.bury(server);
+        self.expire_dead_session(server);
         self.dead = Some(std::mem::replace(&mut self.session, server.begin_session()));
         self.stage = Stage::Away;
     }
@@ -141,7 +141,7 @@ impl Foreign {
     }
 
     /// Ends the session of the dead process.
-    pub(crate) fn bury(&mut self, server: &mut Server) {
+    pub(crate) fn expire_dead_session(&mut self, server: &mut Server) {
         if let Some(session) = self.dead.take() {
             server.expire(session);
         }

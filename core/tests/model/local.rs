@@ -26,7 +26,7 @@ use zklock::queue::{
     KeptNodes, Kind, Naming, NodeName, Representative,
 };
 
-use super::client::{Client, Guard, Hold, Input, Place, Told};
+use super::client::{Client, Guard, Hold, Input, Notification, Place};
 use super::foreign::conflict;
 use super::mutants::Pipe;
 use super::server::{SessionId, Zxid};
@@ -109,7 +109,7 @@ impl Local {
     }
 
     /// Resets the state for a new process.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn reset(&mut self) {
         *self = Self::new(self.options);
     }
 
@@ -194,7 +194,7 @@ impl Client {
         // A kept node has a different owner than the writer.
         let place = place.map(|place| Place { writer: JoinId(0), ..place });
         if access == Access::Everybody && !is_watched {
-            self.told.push(Told::Unwatched(join));
+            self.notifications.push(Notification::Unwatched(join));
         }
         self.begin_hold(Hold {
             join,
@@ -216,10 +216,10 @@ impl Client {
         let join = hold.join;
         self.waiting.remove(&join);
         let asked = hold.shared.as_ref().is_some_and(|shared| shared.asked);
-        self.told.push(match self.connected {
-            true if asked => Told::AskedFor(join),
-            true => Told::Granted(join),
-            false => Told::Unconnected(join),
+        self.notifications.push(match self.connected {
+            true if asked => Notification::AskedFor(join),
+            true => Notification::Granted(join),
+            false => Notification::Unconnected(join),
         });
         self.holds.insert(hold.node.clone(), hold);
     }
@@ -286,7 +286,7 @@ impl Client {
         if self.take_again(join, kind, intent, Access::Driver) {
             return true;
         }
-        self.make_way(kind);
+        self.give_up_conflicting_nodes(kind);
         let Some(local) = &mut self.local else { return false };
         let wanted = local.options.cohort_of(kind) > 1 && *intent == Intent::Wait;
         let representative = || Representative::new(kind, naming);
@@ -411,7 +411,7 @@ impl Client {
     }
 
     /// Gives up the kept nodes if a new waiter of this client conflicts with them.
-    fn make_way(&mut self, kind: Kind) {
+    fn give_up_conflicting_nodes(&mut self, kind: Kind) {
         if self.keeping().is_some_and(|keeping| !keeping.suits(kind)) {
             self.end_keeping();
         }

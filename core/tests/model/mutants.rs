@@ -202,7 +202,7 @@ impl Mutant {
 }
 
 /// A node that never existed.
-const NOBODYS: &str = "__WRIT__0000000000";
+const UNKNOWN_NODE: &str = "__WRIT__0000000000";
 
 /// The queue, with or without a planted bug.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -239,8 +239,8 @@ impl Pipe {
             }
             let action = self.queue.next_action()?;
             match planted.carry(action, &self.queue) {
-                Carried::Out(action) => return Some(action),
-                Carried::Swallowed(answer) => {
+                ActionEffect::Out(action) => return Some(action),
+                ActionEffect::Suppressed(answer) => {
                     self.queue.handle(answer);
                     self.queue.flush();
                 }
@@ -290,10 +290,10 @@ impl Pipe {
 }
 
 /// What happens to an action.
-enum Carried {
+enum ActionEffect {
     Out(Action),
     /// The action is dropped, but the queue receives this event, as if the action was done.
-    Swallowed(Event),
+    Suppressed(Event),
 }
 
 /// A mutant and its state.
@@ -311,7 +311,7 @@ struct Planted {
     /// `LeaveWithoutDelete`: the nodes of the contenders that left.
     left: BTreeSet<NodeName>,
     /// `Tombstones`: deleted writers.
-    buried: BTreeSet<NodeName>,
+    deleted_writers: BTreeSet<NodeName>,
     /// `UuidKept`: the seed for the names of the first session.
     seed: Option<u64>,
     /// `TornPair`: the pair's create, whose reply was lost.
@@ -347,7 +347,7 @@ impl Planted {
             names: BTreeMap::new(),
             places: BTreeMap::new(),
             left: BTreeSet::new(),
-            buried: BTreeSet::new(),
+            deleted_writers: BTreeSet::new(),
             seed: None,
             torn: None,
             unknown: BTreeSet::new(),
@@ -424,7 +424,7 @@ impl Planted {
             (Mutant::HastyTry, Event::Listed(ticket, Outcome::Done(children)))
                 if self.ledger.only_looks() =>
             {
-                let children = children.iter().cloned().chain([NOBODYS.to_owned()]).collect();
+                let children = children.iter().cloned().chain([UNKNOWN_NODE.to_owned()]).collect();
                 Some(vec![Event::Listed(*ticket, Outcome::Done(children))])
             }
             (Mutant::TryForgotten, Event::SessionLost) => {
@@ -458,12 +458,13 @@ impl Planted {
             }
             (Mutant::Tombstones, Event::Gone(ticket)) => {
                 let gone = self.ledger.watches.get(ticket).filter(|name| name.kind() == Kind::Write);
-                self.buried.extend(gone.cloned());
+                self.deleted_writers.extend(gone.cloned());
                 None
             }
             (Mutant::Tombstones, Event::Listed(ticket, Outcome::Done(children))) => {
-                let buried = std::mem::take(&mut self.buried);
-                let stands = |child: &&String| !buried.iter().any(|name| name.as_str() == child.as_str());
+                let deleted_writers = std::mem::take(&mut self.deleted_writers);
+                let stands =
+                    |child: &&String| !deleted_writers.iter().any(|name| name.as_str() == child.as_str());
                 let children = children.iter().filter(stands).cloned().collect();
                 Some(vec![Event::Listed(*ticket, Outcome::Done(children))])
             }
@@ -521,7 +522,7 @@ impl Planted {
     /// the writer.
     fn release_at_once(&self, writer: &NodeName) -> Vec<Event> {
         let readers = self.ledger.downgrading(writer).into_iter();
-        let forget = |reader| Event::Downgrade(reader, parse(NOBODYS));
+        let forget = |reader| Event::Downgrade(reader, parse(UNKNOWN_NODE));
         readers.map(forget).chain([Event::Release(writer.clone())]).collect()
     }
 
@@ -563,7 +564,7 @@ impl Planted {
     }
 
     /// Returns what happens to an action that the queue requests.
-    fn carry(&mut self, action: Action, queue: &Queue) -> Carried {
+    fn carry(&mut self, action: Action, queue: &Queue) -> ActionEffect {
         let mut refused_with_node = false;
         if let Action::Refuse(join, Refusal::Busy) = &action {
             let node = self.ledger.waiting.get(join).map(|(node, _)| node.clone());
@@ -571,10 +572,10 @@ impl Planted {
             self.left.extend(node);
         }
         self.ledger.note(&action);
-        let done = |ticket| Carried::Swallowed(Event::Watched(ticket, Outcome::Done(())));
+        let done = |ticket| ActionEffect::Suppressed(Event::Watched(ticket, Outcome::Done(())));
         match (self.mutant, self.rename_back(action)) {
             (Mutant::MissingSync, Action::List { ticket, .. }) => {
-                Carried::Out(Action::List { ticket, sync: false })
+                ActionEffect::Out(Action::List { ticket, sync: false })
             }
             (Mutant::OldListing, Action::List { ticket, sync: false })
                 if !self.ledger.awaits_create() && self.shows_no_place() =>
@@ -584,42 +585,42 @@ impl Planted {
                 let others = self.listed.iter().flatten().filter(|child| !self.ledger.is_own(child)).cloned();
                 let children: Vec<_> = others.chain(ours).collect();
                 self.listed = Some(children.clone());
-                Carried::Swallowed(Event::Listed(ticket, Outcome::Done(children)))
+                ActionEffect::Suppressed(Event::Listed(ticket, Outcome::Done(children)))
             }
             (Mutant::NoLookAhead, Action::List { ticket, sync: false })
                 if !self.ledger.waiting.is_empty() && !self.ledger.awaits_create() =>
             {
                 // The queue ignores this outcome: the listing gets no reply.
-                Carried::Swallowed(Event::Watched(ticket, Outcome::Lost))
+                ActionEffect::Suppressed(Event::Watched(ticket, Outcome::Lost))
             }
             (Mutant::ProbeBelieved, Action::Probe(ticket, nodes)) => {
-                Carried::Swallowed(Event::Probed(ticket, Outcome::Done(nodes)))
+                ActionEffect::Suppressed(Event::Probed(ticket, Outcome::Done(nodes)))
             }
             (Mutant::ShortProbe, Action::Probe(ticket, nodes)) => {
                 self.farther.insert(ticket, nodes[1..].to_vec());
-                Carried::Out(Action::Probe(ticket, nodes))
+                ActionEffect::Out(Action::Probe(ticket, nodes))
             }
             // The contender has a node. It leaves instead of being refused, because keeping the
             // node would be a different mistake.
             (Mutant::PatientTry, Action::Refuse(join, Refusal::Busy)) if refused_with_node => {
-                Carried::Swallowed(Event::Leave(join))
+                ActionEffect::Suppressed(Event::Leave(join))
             }
             (Mutant::TryLeavesNode, Action::Delete(ticket, node)) if self.left.remove(&node) => {
-                Carried::Swallowed(Event::Deleted(ticket, Outcome::Done(())))
+                ActionEffect::Suppressed(Event::Deleted(ticket, Outcome::Done(())))
             }
             (Mutant::FinalSync, Action::List { ticket, sync: true }) => {
                 self.asked.insert(ticket, self.unknown.clone());
-                Carried::Out(Action::List { ticket, sync: true })
+                ActionEffect::Out(Action::List { ticket, sync: true })
             }
-            (Mutant::Tombstones, Action::List { ticket, .. }) if !self.buried.is_empty() => {
-                Carried::Out(Action::List { ticket, sync: false })
+            (Mutant::Tombstones, Action::List { ticket, .. }) if !self.deleted_writers.is_empty() => {
+                ActionEffect::Out(Action::List { ticket, sync: false })
             }
             (Mutant::LeaveWithoutDelete, Action::Delete(ticket, node)) if self.left.remove(&node) => {
-                Carried::Swallowed(Event::Deleted(ticket, Outcome::Done(())))
+                ActionEffect::Suppressed(Event::Deleted(ticket, Outcome::Done(())))
             }
             (Mutant::TokenFromSequence, Action::Grant(join, node, _)) => {
                 let token = i64::from_ne_bytes(node.sequence().to_ne_bytes());
-                Carried::Out(Action::Grant(join, node, token))
+                ActionEffect::Out(Action::Grant(join, node, token))
             }
             (Mutant::NoOwnNodeWatch, Action::Watch(ticket, node)) if queue.is_ours(&node) => done(ticket),
             (Mutant::NoReaderWatch, Action::Watch(ticket, node))
@@ -628,23 +629,23 @@ impl Planted {
                 done(ticket)
             }
             (Mutant::ChildWatchKept, Action::ListAndWatch { ticket, sync }) if self.reconnected => {
-                Carried::Out(Action::List { ticket, sync })
+                ActionEffect::Out(Action::List { ticket, sync })
             }
             (Mutant::WrongPredecessor, Action::Watch(ticket, node)) if !queue.is_ours(&node) => {
                 match self.ledger.before(&node) {
-                    Some(before) => Carried::Out(Action::Watch(ticket, before.clone())),
+                    Some(before) => ActionEffect::Out(Action::Watch(ticket, before.clone())),
                     None => done(ticket),
                 }
             }
             (Mutant::UncheckedPlace, Action::CreateInPlace(ticket, join, name, _)) => {
-                Carried::Out(Action::CreateInPlace(ticket, join, name, None))
+                ActionEffect::Out(Action::CreateInPlace(ticket, join, name, None))
             }
             (Mutant::Curator621, Action::CreateInPlace(ticket, join, name, _)) => {
                 let prefix = name[..name.len() - 10].to_owned();
                 self.places.insert(ticket, name);
-                Carried::Out(Action::Create(ticket, join, prefix))
+                ActionEffect::Out(Action::Create(ticket, join, prefix))
             }
-            (_, action) => Carried::Out(action),
+            (_, action) => ActionEffect::Out(action),
         }
     }
 

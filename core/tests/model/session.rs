@@ -19,7 +19,7 @@ pub(crate) enum News {
     /// A reply shows that this session is over, although the connection continues.
     Over(SessionId),
     /// A heartbeat got a reply that proves nothing.
-    Beaten,
+    HeartbeatAnswered,
     Queue {
         connection: u64,
         event: Event,
@@ -417,7 +417,7 @@ impl Session {
             }
             // The proof may already be too old. The driver then sends another heartbeat.
             if matches!(sent.request, Request::Heartbeat(..)) {
-                news.push_back(News::Beaten);
+                news.push_back(News::HeartbeatAnswered);
             }
         }
         match verdict {
@@ -429,7 +429,7 @@ impl Session {
             }
             SessionEvidence::Over => news.push_back(News::Over(self.id)),
             SessionEvidence::Unknown if matches!(sent.request, Request::Heartbeat(..)) => {
-                news.push_back(News::Beaten);
+                news.push_back(News::HeartbeatAnswered);
             }
             SessionEvidence::Alive | SessionEvidence::Unknown => {}
         }
@@ -482,12 +482,12 @@ impl Session {
     }
 
     /// Returns `true` if a previous server may have requests of the session left.
-    pub(crate) fn has_a_past(&self) -> bool {
+    pub(crate) fn has_old_requests(&self) -> bool {
         !self.stale.is_empty()
     }
 
     /// Lets enough time pass that no previous server has requests of the session left.
-    pub(crate) fn forget_the_past(&mut self) {
+    pub(crate) fn drop_old_requests(&mut self) {
         self.stale.clear();
     }
 

@@ -14,9 +14,9 @@ pub(crate) enum Step {
     /// An owner requests both halves of a read/write lock at the same time.
     JoinBoth(usize, Naming),
     /// The owner of a write lock requests the read lock too.
-    ReadToo(usize, Naming, usize),
+    RequestReadLock(usize, Naming, usize),
     /// The owner of a write lock tries the read lock too.
-    TryToReadToo(usize, Naming, usize),
+    TryReadLock(usize, Naming, usize),
     Leave(usize, usize),
     Release(usize, usize),
     WatchHold(usize, usize),
@@ -85,7 +85,7 @@ pub(crate) enum Step {
     /// The client's process dies, and another process starts.
     Kill(usize),
     /// The server ends the client's sessions that were replaced or whose process died.
-    Bury(usize),
+    ExpireOldSessions(usize),
     Establish(usize),
     Enter(usize, Kind),
     Look(usize),
@@ -94,7 +94,7 @@ pub(crate) enum Step {
     /// The process of a foreign contender dies.
     Crash(usize),
     /// The ensemble ends the session of a foreign contender whose process died.
-    Inter(usize),
+    ExpireForeign(usize),
     /// An operator deletes a node.
     Delete(usize),
     /// An operator changes a node's data.

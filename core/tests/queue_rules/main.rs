@@ -6,7 +6,7 @@
 
 mod admission;
 mod checks;
-mod desk;
+mod fixture;
 mod flight;
 mod knowledge;
 mod leaving;

@@ -149,7 +149,7 @@ fn a_downgrade_and_a_lock_that_is_kept() {
 
 #[test]
 fn both_halves_at_once_and_a_lock_that_is_kept() {
-    play(read_write(LINGER, Budget { boths: 1, joins: 1, ..NOTHING }), 600);
+    play(read_write(LINGER, Budget { both_halves: 1, joins: 1, ..NOTHING }), 600);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use zklock::{Acl, Client, ErrorKind, LeaseState, LossReason, RequestKind};
 
-use super::proxy::{Fate, code, op};
+use super::proxy::{RequestEffect, code, op};
 use super::{behind_proxy, client, hold, mutex, options, run, server, until_contenders};
 
 #[test]
@@ -16,8 +16,8 @@ fn a_node_that_may_not_be_read_is_watched_where_the_server_permits_that() {
         let lease = hold(&holder, "/l").await;
         // Older servers allow every client to request the Stat of a node and to watch its deletion.
         proxy.rule(|request| match request.op {
-            op::GET_DATA if request.names("/l/") => Fate::Refuse(code::NO_AUTH),
-            _ => Fate::Pass,
+            op::GET_DATA if request.names("/l/") => RequestEffect::Refuse(code::NO_AUTH),
+            _ => RequestEffect::Pass,
         });
         let lock = mutex(&waiter, "/l");
         let waiting = tokio::spawn(async move { lock.acquire().await });
@@ -70,8 +70,8 @@ fn a_holder_that_may_not_read_its_own_nodes_keeps_its_locks_and_hears_of_each_th
         let operator = client(&server.hosts()).await;
         // Newer servers refuse a watch too, so only the heartbeat can find a broken lock.
         proxy.rule(|request| match request.op {
-            op::EXISTS => Fate::Refuse(code::NO_AUTH),
-            _ => Fate::Pass,
+            op::EXISTS => RequestEffect::Refuse(code::NO_AUTH),
+            _ => RequestEffect::Pass,
         });
         // Every client may use and list the directories.
         let paths = ["/a", "/b", "/c"];

@@ -7,7 +7,7 @@ use zklock::{
     AnyLock, Client, Error, Lease, Lock, LockOptions, MultiLock, Mutex, Owner, ReadWriteLock, Timeout,
 };
 
-use super::proxy::{Fate, Request, op};
+use super::proxy::{Request, RequestEffect, op};
 use super::{behind_proxy, client, mutex, options, run, server, until_contenders};
 
 /// Timeout that is long enough for a search for deadlocks in its last quarter, even on a busy
@@ -224,7 +224,7 @@ fn an_owner_that_leaves_during_the_search_is_in_no_deadlock() {
         until_contenders(&mutex(&other, "/b"), 2).await;
         let known = proxy.requests().len();
         let lists = |request: &Request| request.op == op::LIST && request.names("/b");
-        proxy.rule(move |request| if lists(request) { Fate::Wait } else { Fate::Pass });
+        proxy.rule(move |request| if lists(request) { RequestEffect::Wait } else { RequestEffect::Pass });
         while !proxy.requests().iter().skip(known).any(lists) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -232,7 +232,7 @@ fn an_owner_that_leaves_during_the_search_is_in_no_deadlock() {
         // other queue.
         waiting.abort();
         until_contenders(&mutex(&other, "/a"), 1).await;
-        proxy.rule(|_| Fate::Pass);
+        proxy.rule(|_| RequestEffect::Pass);
         proxy.open();
         let error = attempt.await.expect("no panic");
         assert_eq!(error.deadlock(), None, "{error}");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zklock::{Client, ErrorKind, Lease, LeaseState, LockOptions, LossReason, Mutex, Owner, Timeout};
 
-use super::proxy::{Fate, Proxy, Request, op};
+use super::proxy::{Proxy, Request, RequestEffect, op};
 use super::{behind_proxy, brief_client, client, hold, mutex, options, run, until_contenders};
 
 /// Session timeout. A term is half of it: three seconds.
@@ -19,7 +19,9 @@ fn graceful(client: &Client, path: &str) -> Mutex {
 
 /// Makes the proxy drop heartbeats, so that they get no reply.
 fn hold_heartbeats_back(proxy: &Proxy) {
-    proxy.rule(|request: &Request| if request.op == op::MULTI { Fate::Vanish } else { Fate::Pass });
+    proxy.rule(
+        |request: &Request| if request.op == op::MULTI { RequestEffect::Vanish } else { RequestEffect::Pass },
+    );
 }
 
 async fn until_less_is_left(lease: &Lease, than: Duration) {
@@ -76,7 +78,7 @@ fn an_answer_within_the_grace_does_not_bring_the_lease_back() {
         hold_heartbeats_back(&proxy);
         assert_eq!(lease.lost().await, LossReason::TermEnded);
         assert!(other.remaining() > Duration::ZERO);
-        proxy.rule(|_| Fate::Pass);
+        proxy.rule(|_| RequestEffect::Pass);
         while other.remaining() < SESSION / 3 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -110,7 +112,7 @@ fn a_lock_is_granted_when_its_grace_and_a_sixth_of_the_time_out_are_left() {
         let hasty = hasty.await.expect("no panic").expect("the lock");
         assert!(term.remaining() > SESSION / 6, "the machine is too slow for this test");
         assert!(!waiting.is_finished());
-        proxy.rule(|_| Fate::Pass);
+        proxy.rule(|_| RequestEffect::Pass);
         let lease = waiting.await.expect("no panic").expect("the lock");
         assert!(lease.remaining() > SESSION / 12, "{:?}", lease.remaining());
         drop(hasty);

@@ -15,7 +15,7 @@ use zklock::{
     ReadWriteLock, RequestKind, Semaphore, Timeout,
 };
 
-use super::proxy::{Fate, op};
+use super::proxy::{RequestEffect, op};
 use super::{behind_proxy, brief_client, client, mutex, run, server, until_contenders};
 
 /// Longer than the duration of any of these tests.
@@ -610,7 +610,7 @@ fn a_watch_that_is_not_answered_leaves_the_node_to_the_driver() {
         let mut lists = 0;
         proxy.rule(move |request| {
             lists += u32::from(request.op == op::LIST);
-            if lists < 2 { Fate::Pass } else { Fate::Wait }
+            if lists < 2 { RequestEffect::Pass } else { RequestEffect::Wait }
         });
         drop(lock.acquire().await.expect("the lock"));
         assert!(at_once(&lock).is_none());
@@ -618,7 +618,7 @@ fn a_watch_that_is_not_answered_leaves_the_node_to_the_driver() {
         assert!(lease.handoffs() > 0);
         assert_eq!(creates(&one) - created, 1);
         drop(lease);
-        proxy.rule(|_| Fate::Pass);
+        proxy.rule(|_| RequestEffect::Pass);
         proxy.open();
         kept(&lock).await;
         drop(mutex(&other, "/l").acquire().await.expect("the lock"));

@@ -11,7 +11,7 @@ use zklock::{
     Slot, Timeout, blocking,
 };
 
-use super::proxy::{Fate, Proxy, Request, code, op};
+use super::proxy::{Proxy, Request, RequestEffect, code, op};
 use super::{behind_proxy, client, hold, mutex, options, run, server, until_contenders};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -59,14 +59,14 @@ fn writes_record(request: &Request) -> bool {
 }
 
 /// Applies this effect to the next request that writes the record.
-fn to_next_record(proxy: &Proxy, fate: Fate) {
+fn to_next_record(proxy: &Proxy, effect: RequestEffect) {
     let mut done = false;
     proxy.rule(move |request| {
         if done || !writes_record(request) {
-            return Fate::Pass;
+            return RequestEffect::Pass;
         }
         done = true;
-        fate
+        effect
     });
 }
 
@@ -205,7 +205,7 @@ fn a_record_whose_reply_is_lost_is_written_once() {
         let client = client(&proxy.hosts).await;
         for key in ["a", "b"] {
             let known = proxy.requests().len();
-            to_next_record(&proxy, Fate::LoseReply);
+            to_next_record(&proxy, RequestEffect::LoseReply);
             assert!(runs(&mutex(&client, "/l"), key).await.expect("a run"));
             assert_eq!(slot(&client).await.as_deref(), Some(key));
             let requests = &proxy.requests()[known..];
@@ -225,7 +225,7 @@ fn a_record_that_did_not_reach_the_server_is_written_again() {
         let client = client(&proxy.hosts).await;
         for key in ["a", "b"] {
             // An error for the whole request does not show whether the request was executed.
-            to_next_record(&proxy, Fate::Refuse(code::UNIMPLEMENTED));
+            to_next_record(&proxy, RequestEffect::Refuse(code::UNIMPLEMENTED));
             assert!(runs(&mutex(&client, "/l"), key).await.expect("a run"));
             assert_eq!(slot(&client).await.as_deref(), Some(key));
         }
@@ -238,7 +238,9 @@ fn a_record_whose_reply_is_lost_with_the_session_is_found() {
         let (server, proxy) = behind_proxy().await;
         let client = client(&proxy.hosts).await;
         let session = client.session_id();
-        proxy.rule(|request| if writes_record(request) { Fate::LoseReply } else { Fate::Pass });
+        proxy.rule(
+            |request| if writes_record(request) { RequestEffect::LoseReply } else { RequestEffect::Pass },
+        );
         let lock = mutex(&client, "/l");
         let running = tokio::spawn(async move { runs(&lock, "a").await });
         proxy.saw(writes_record).await;
@@ -605,14 +607,14 @@ fn slots_are_recorded_once_whatever_breaks() {
             let mut count = number;
             proxy.rule(move |request| {
                 if !request.names("/l") {
-                    return Fate::Pass;
+                    return RequestEffect::Pass;
                 }
                 count += 1;
                 match count % 11 {
-                    0 => Fate::LoseReply,
-                    3 | 6 if writes_record(request) => Fate::LoseReply,
-                    8 if request.op == op::MULTI => Fate::Refuse(code::UNIMPLEMENTED),
-                    _ => Fate::Pass,
+                    0 => RequestEffect::LoseReply,
+                    3 | 6 if writes_record(request) => RequestEffect::LoseReply,
+                    8 if request.op == op::MULTI => RequestEffect::Refuse(code::UNIMPLEMENTED),
+                    _ => RequestEffect::Pass,
                 }
             });
             clients.push((client(&proxy.hosts).await, proxy));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::proxy::{Fate, code, op};
+use super::proxy::{RequestEffect, code, op};
 use super::{behind_proxy, brief_client, client, hold, run};
 
 #[test]
@@ -12,11 +12,11 @@ fn where_there_are_no_containers_the_directories_are_persistent() {
         let client = client(&proxy.hosts).await;
         // Such a server refuses a transaction that creates a container as a whole.
         proxy.rule(|request| match request.op {
-            op::CREATE_CONTAINER => Fate::Refuse(code::UNIMPLEMENTED),
+            op::CREATE_CONTAINER => RequestEffect::Refuse(code::UNIMPLEMENTED),
             op::MULTI if request.bytes[8..12] == op::CREATE_CONTAINER.to_be_bytes() => {
-                Fate::Refuse(code::UNIMPLEMENTED)
+                RequestEffect::Refuse(code::UNIMPLEMENTED)
             }
-            _ => Fate::Pass,
+            _ => RequestEffect::Pass,
         });
         let lease = hold(&client, "/a/b/c").await;
         let asked = |wanted: i32| proxy.requests().iter().filter(|request| request.op == wanted).count();
@@ -36,7 +36,7 @@ fn a_session_that_makes_no_directories_is_given_up() {
         let (server, proxy) = behind_proxy().await;
         let client = brief_client(&proxy.hosts, Duration::from_secs(2)).await;
         let first = client.session_id();
-        proxy.once(op::MULTI, Fate::Vanish);
+        proxy.once(op::MULTI, RequestEffect::Vanish);
         let lease = hold(&client, "/a/b").await;
         assert_ne!(lease.session_id(), first);
         drop(server);

@@ -56,7 +56,7 @@ impl Request {
 
 /// What the proxy does with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum RequestEffect {
     Pass,
     /// The request gets this error at its place in the order of replies, and does not reach the
     /// server.
@@ -78,7 +78,7 @@ pub(crate) struct Replies {
     pub(crate) told: Vec<(usize, String)>,
 }
 
-type Rule = Box<dyn FnMut(&Request) -> Fate + Send>;
+type Rule = Box<dyn FnMut(&Request) -> RequestEffect + Send>;
 
 #[derive(Default)]
 struct Inner {
@@ -136,17 +136,17 @@ impl Proxy {
     }
 
     /// Sets the rule that decides what happens to each request.
-    pub(crate) fn rule(&self, rule: impl FnMut(&Request) -> Fate + Send + 'static) {
+    pub(crate) fn rule(&self, rule: impl FnMut(&Request) -> RequestEffect + Send + 'static) {
         self.shared.lock().rule = Some(Box::new(rule));
     }
 
     /// Applies this effect to the next request of this kind. All other requests pass.
-    pub(crate) fn once(&self, op: i32, fate: Fate) {
+    pub(crate) fn once(&self, op: i32, effect: RequestEffect) {
         let mut done = false;
         self.rule(move |request| {
             let now = request.op == op && !done;
             done |= now;
-            if now { fate } else { Fate::Pass }
+            if now { effect } else { RequestEffect::Pass }
         });
     }
 
@@ -201,18 +201,18 @@ impl Drop for Proxy {
     }
 }
 
-type Fates = Mutex<HashMap<i32, Fate>>;
+type Fates = Mutex<HashMap<i32, RequestEffect>>;
 
 async fn serve(shared: &Shared, client: TcpStream, server: &str) -> io::Result<()> {
     let server = TcpStream::connect(server).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let ((client_in, client_out), (server_in, server_out)) = (client.into_split(), server.into_split());
-    let (fates, mut cuts) = (Fates::default(), shared.cuts.subscribe());
+    let (effects, mut cuts) = (Fates::default(), shared.cuts.subscribe());
     let connection = shared.next_connection();
     tokio::select! {
-        up = carry_up(shared, connection, &fates, client_in, server_out) => up,
-        down = carry_down(shared, connection, &fates, server_in, client_out) => down,
+        up = carry_up(shared, connection, &effects, client_in, server_out) => up,
+        down = carry_down(shared, connection, &effects, server_in, client_out) => down,
         _ = cuts.changed() => Ok(()),
     }
 }
@@ -220,7 +220,7 @@ async fn serve(shared: &Shared, client: TcpStream, server: &str) -> io::Result<(
 async fn carry_up(
     shared: &Shared,
     connection: usize,
-    fates: &Fates,
+    effects: &Fates,
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
 ) -> io::Result<()> {
@@ -228,21 +228,22 @@ async fn carry_up(
     loop {
         let mut bytes = read(&mut from).await?;
         let (xid, op) = (number(&bytes, 0), number(&bytes, 4));
-        let fate = if op == op::PING { Fate::Pass } else { shared.judge(connection, op, &mut bytes) };
-        if fate == Fate::Vanish {
+        let effect =
+            if op == op::PING { RequestEffect::Pass } else { shared.judge(connection, op, &mut bytes) };
+        if effect == RequestEffect::Vanish {
             continue;
         }
-        if fate == Fate::Wait {
+        if effect == RequestEffect::Wait {
             shared.open.subscribe().wait_for(|open| *open).await.map_err(io::Error::other)?;
         }
-        if let Fate::Refuse(_) = fate {
+        if let RequestEffect::Refuse(_) = effect {
             // Send a harmless request in its place, so that the error reply keeps its place in the
             // order.
             bytes.truncate(4);
             bytes.extend(op::EXISTS.to_be_bytes());
             bytes.extend(b"\0\0\0\x01/\0");
         }
-        fates.lock().unwrap_or_else(PoisonError::into_inner).insert(xid, fate);
+        effects.lock().unwrap_or_else(PoisonError::into_inner).insert(xid, effect);
         write(&mut to, &bytes).await?;
     }
 }
@@ -250,7 +251,7 @@ async fn carry_up(
 async fn carry_down(
     shared: &Shared,
     connection: usize,
-    fates: &Fates,
+    effects: &Fates,
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
 ) -> io::Result<()> {
@@ -259,13 +260,13 @@ async fn carry_down(
         let mut bytes = read(&mut from).await?;
         let xid = number(&bytes, 0);
         shared.note_reply(connection, &bytes);
-        let fate = fates.lock().unwrap_or_else(PoisonError::into_inner).remove(&xid);
-        match fate {
-            Some(Fate::Refuse(error)) => {
+        let effect = effects.lock().unwrap_or_else(PoisonError::into_inner).remove(&xid);
+        match effect {
+            Some(RequestEffect::Refuse(error)) => {
                 bytes.truncate(12);
                 bytes.extend(error.to_be_bytes());
             }
-            Some(Fate::LoseReply) => return Ok(()),
+            Some(RequestEffect::LoseReply) => return Ok(()),
             _ => {}
         }
         shared.rename(&mut bytes);
@@ -298,15 +299,15 @@ impl Shared {
         }
     }
 
-    fn judge(&self, connection: usize, op: i32, bytes: &mut [u8]) -> Fate {
+    fn judge(&self, connection: usize, op: i32, bytes: &mut [u8]) -> RequestEffect {
         let mut inner = self.lock();
         let request = Request { op, bytes: bytes.to_vec(), connection };
-        let fate = inner.rule.as_mut().map_or(Fate::Pass, |rule| rule(&request));
+        let effect = inner.rule.as_mut().map_or(RequestEffect::Pass, |rule| rule(&request));
         inner.requests.push(request);
         if let Some((theirs, ours)) = inner.renamed {
             replace(bytes, ours, theirs);
         }
-        fate
+        effect
     }
 }
 

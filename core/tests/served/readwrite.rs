@@ -6,7 +6,7 @@ use tokio::time::timeout;
 use zklock::{Client, ErrorKind, Lease, Owner, ReadWriteLock, Timeout};
 use zklock_embedded::Server;
 
-use super::proxy::{Fate, Proxy, op};
+use super::proxy::{Proxy, RequestEffect, op};
 use super::{behind_proxy, client, options, run, server, until_contenders};
 
 #[test]
@@ -165,7 +165,7 @@ fn a_try_to_go_down_that_gets_no_answer_fails_within_the_connect_time_out() {
         let lock = ReadWriteLock::new(Client::new(options), "/l").expect("a path");
         let owner = Owner::new();
         let writing = lock.write_lock.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
-        proxy.once(op::MULTI, Fate::Wait);
+        proxy.once(op::MULTI, RequestEffect::Wait);
         let tried = lock.read_lock.acquire_as(&owner, Timeout::Try).await;
         let refused = tried.expect_err("nobody answers");
         assert_eq!(refused.kind(), ErrorKind::ConnectionFailed, "{refused}");

@@ -9,7 +9,7 @@ use zklock::{
     Semaphore, Timeout, TimeoutReason,
 };
 
-use super::proxy::{Fate, Proxy, op};
+use super::proxy::{Proxy, RequestEffect, op};
 use super::{behind_proxy, client, hold, mutex, options, run, server};
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -19,7 +19,7 @@ const AMPLE: Duration = Duration::from_secs(4);
 
 /// Drops all requests including pings, while the connections seem to work.
 fn silence(proxy: &Proxy) {
-    proxy.rule(|_| Fate::Vanish);
+    proxy.rule(|_| RequestEffect::Vanish);
 }
 
 /// Returns the error of an attempt that must fail.
@@ -172,11 +172,15 @@ fn answers_that_show_nobody_leave_the_reason_unknown() {
         let client = client(&proxy.hosts).await;
         let other = Arc::new(mutex(&client, "/other"));
         // Requests for this lock get no reply, but others do.
-        proxy.rule(|request| if request.names("/m") { Fate::Wait } else { Fate::Pass });
+        proxy.rule(|request| if request.names("/m") { RequestEffect::Wait } else { RequestEffect::Pass });
         other.acquire().await.expect("the lock").release().await.expect("the end of the hold");
-        proxy.rule(
-            |request| if request.op == op::LIST && request.names("/m") { Fate::Wait } else { Fate::Pass },
-        );
+        proxy.rule(|request| {
+            if request.op == op::LIST && request.names("/m") {
+                RequestEffect::Wait
+            } else {
+                RequestEffect::Pass
+            }
+        });
         let lock: Lock = mutex(&client, "/m").into();
         assert_eq!(reason(&lock, Timeout::For(SHORT)).await, Some(TimeoutReason::Unknown));
     });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use zklock::{ErrorKind, LeaseState, LockOptions, LossReason, Mutex, ReadWriteLock, Semaphore};
 
-use super::proxy::{Fate, op};
+use super::proxy::{RequestEffect, op};
 use super::{behind_proxy, client, hold, mutex, run, server, until_contenders};
 
 #[test]
@@ -98,7 +98,7 @@ fn a_node_that_others_write_to_meanwhile_keeps_what_they_wrote() {
         let (server, proxy) = behind_proxy().await;
         let (holder, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
         let (lease, gate) = (hold(&holder, "/l").await, hold(&operator, "/gate").await);
-        proxy.once(op::SET_DATA, Fate::Wait);
+        proxy.once(op::SET_DATA, RequestEffect::Wait);
         operator.revoke(&lease.node()).await.expect("a node");
         timeout(Duration::from_secs(5), lease.revoked()).await.expect("it is asked");
         proxy.saw(|request| request.op == op::SET_DATA).await;

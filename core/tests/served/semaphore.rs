@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use zklock::{Client, ErrorKind, Lease, LockOptions, Permits, Semaphore, Timeout};
 
-use super::proxy::{Fate, Request, op};
+use super::proxy::{Request, RequestEffect, op};
 use super::{behind_proxy, client, hold, mutex, options, run, server};
 
 #[test]
@@ -60,7 +60,7 @@ fn a_try_that_finds_its_permit_taken_meanwhile_ends_at_once() {
             semaphore.acquire().await.expect("the permit").release().await.expect("the end of the hold");
         }
         let known = proxy.requests().len();
-        proxy.once(op::CREATE, Fate::Wait);
+        proxy.once(op::CREATE, RequestEffect::Wait);
         let trying = tokio::spawn(async move { slow.try_acquire().await });
         while !proxy.requests()[known..].iter().any(|request| request.op == op::CREATE) {
             tokio::task::yield_now().await;

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use zklock::internal::{list, look};
 use zklock::{Client, ErrorKind};
 
-use super::proxy::{Fate, code, op};
+use super::proxy::{RequestEffect, code, op};
 use super::{behind_proxy, client, hold, run, server};
 
 async fn number(client: &Client) -> Option<Vec<u8>> {
@@ -20,7 +20,7 @@ fn a_question_whose_answer_is_lost_is_asked_again() {
         let (_server, proxy) = behind_proxy().await;
         let client = client(&proxy.hosts).await;
         client.set_shared_count("/n", 7).await.expect("a number");
-        proxy.once(op::GET_DATA, Fate::LoseReply);
+        proxy.once(op::GET_DATA, RequestEffect::LoseReply);
         assert_eq!(number(&client).await, Some(vec![0, 0, 0, 7]));
         let asked = proxy.requests().iter().filter(|request| request.op == op::GET_DATA).count();
         assert_eq!(asked, 2);
@@ -33,7 +33,7 @@ fn of_a_number_whose_acknowledgement_is_lost_no_one_says_that_it_is_set() {
         let (server, proxy) = behind_proxy().await;
         let (client, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
         client.set_shared_count("/n", 7).await.expect("a number");
-        proxy.once(op::SET_DATA, Fate::LoseReply);
+        proxy.once(op::SET_DATA, RequestEffect::LoseReply);
         let unknown = client.set_shared_count("/n", 8).await.expect_err("no answer came");
         assert_eq!(unknown.kind(), ErrorKind::ConnectionFailed, "{unknown}");
         assert_eq!(number(&operator).await, Some(vec![0, 0, 0, 8]));
@@ -57,7 +57,7 @@ fn who_gives_up_on_an_answer_leaves_the_client_as_it_was() {
         proxy.rule(move |request| {
             let waits_here = matches!(request.op, op::GET_DATA | op::SET_DATA) && request.names("/n");
             waits += i32::from(waits_here);
-            if waits_here && waits <= 1 { Fate::Wait } else { Fate::Pass }
+            if waits_here && waits <= 1 { RequestEffect::Wait } else { RequestEffect::Pass }
         });
         {
             let mut reading = pin!(client.get("/n"));
@@ -82,13 +82,13 @@ fn a_number_is_set_although_somebody_deletes_and_creates_its_node_meanwhile() {
         let (client, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
         operator.set_shared_count("/n", 7).await.expect("a number");
         // The node is missing at the write, and exists again at the create.
-        proxy.once(op::SET_DATA, Fate::Refuse(code::NO_NODE));
+        proxy.once(op::SET_DATA, RequestEffect::Refuse(code::NO_NODE));
         client.set_shared_count("/n", 8).await.expect("a number");
         assert_eq!(number(&operator).await, Some(vec![0, 0, 0, 8]));
         // Now the opposite order: the node is deleted between the read and the write, which the
         // proxy holds back meanwhile.
         let known = proxy.requests().len();
-        proxy.once(op::SET_DATA, Fate::Wait);
+        proxy.once(op::SET_DATA, RequestEffect::Wait);
         let setting = {
             let client = client.clone();
             tokio::spawn(async move { client.set_shared_count("/n", 9).await })

@@ -28,10 +28,10 @@ pub(crate) struct Asked {
 }
 
 /// Measures the memory that `deed` allocates on this thread.
-pub(crate) fn measure(deed: impl FnOnce()) -> Asked {
+pub(crate) fn measure(work: impl FnOnce()) -> Asked {
     let before = NOW.get();
     NOW.set(Counts { peak: before.held, ..before });
-    deed();
+    work();
     let after = NOW.get();
     let peak = usize::try_from(after.peak - before.held).unwrap_or(0);
     Asked { peak, count: after.count - before.count }

@@ -50,7 +50,7 @@ const SASL: i32 = 102;
 pub fn check(input: &[u8]) {
     let mut input = Input::new(input);
     let way = input.byte().unwrap_or(0);
-    let mut talk = Talk::new(way & 1 != 0);
+    let mut talk = Conversation::new(way & 1 != 0);
     if way & 2 == 0 {
         talk.ask(&connect(TIMEOUT));
         talk.answer(&greeting(TIMEOUT, 1));
@@ -70,7 +70,7 @@ struct Asked {
 }
 
 /// A connection, with its state outside the validator.
-struct Talk {
+struct Conversation {
     meter: Meter,
     validator: FrameValidator,
     exchanges: Vec<Exchange>,
@@ -89,7 +89,7 @@ struct Talk {
     failed: bool,
 }
 
-impl Talk {
+impl Conversation {
     fn new(reads: bool) -> Self {
         let mut meter = Meter::new();
         let validator = meter.count(|| FrameValidator::new(Limits { max_frame: MAX_FRAME }));

@@ -70,7 +70,7 @@ impl Clients {
 
     /// Creates a client for the visitor without permission to read its own nodes. Returns it with
     /// its name.
-    pub fn blindfolded(&self, visit: usize) -> (usize, Client) {
+    pub fn unable_to_read(&self, visit: usize) -> (usize, Client) {
         let name = self.count() + (APART + visit) * network::CLIENTS;
         (name, Client::new(options(&self.setting, name).acl(unreadable())))
     }

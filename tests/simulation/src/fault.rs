@@ -5,24 +5,24 @@ use zklock::simulation::Part;
 use crate::chance::Chance;
 use crate::fateful::Fateful;
 use crate::locks::SLOT_RECORDS;
-use crate::network::Way;
+use crate::network::Direction;
 use crate::setting::Setting;
 
 /// A fault with its start and its duration, in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    pub what: What,
+    pub what: FaultKind,
     pub at: u64,
     pub lasts: u64,
 }
 
 /// The kind of a fault, and its target.
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum FaultKind {
     /// A client's connections are cut.
     Cut { client: usize },
     /// Packets between a client and one server, or all servers, are lost in one direction or both.
-    Silence { client: usize, server: Option<usize>, ways: Vec<Way> },
+    Silence { client: usize, server: Option<usize>, directions: Vec<Direction> },
     /// A client's process is stopped.
     Stop { client: usize },
     /// A server's process ends and is started again.
@@ -51,7 +51,7 @@ pub enum What {
     /// one. With `stop`, the client's process is stopped first and continues afterwards.
     Replace { client: usize, stop: bool },
     /// Packets from or to the client that holds a lock at that moment are lost.
-    Corner { part: usize, ways: Vec<Way> },
+    Corner { part: usize, directions: Vec<Direction> },
     /// The machine that all clients run on is suspended.
     Suspend,
     /// A part of a client panics.
@@ -79,7 +79,9 @@ pub enum What {
 impl Fault {
     /// Changes the target of the fault to a lock whose slots are recorded.
     pub fn on_slots(mut self) -> Self {
-        if let What::Delete { place, .. } | What::Reap { place } | What::Intrude { place } = &mut self.what {
+        if let FaultKind::Delete { place, .. } | FaultKind::Reap { place } | FaultKind::Intrude { place } =
+            &mut self.what
+        {
             *place %= SLOT_RECORDS.len();
         }
         self
@@ -95,9 +97,9 @@ impl Fault {
 
     fn of_record(chance: &mut Chance, setting: &Setting) -> Self {
         let what = match chance.index(4) {
-            0 => What::DeafenAt { request: Fateful::Record },
-            1 | 2 if setting.servers > 1 => What::LateRecord { client: chance.index(setting.clients) },
-            _ => What::CutAtRecord,
+            0 => FaultKind::DeafenAt { request: Fateful::Record },
+            1 | 2 if setting.servers > 1 => FaultKind::LateRecord { client: chance.index(setting.clients) },
+            _ => FaultKind::CutAtRecord,
         };
         let at = chance.number(setting.tick..=setting.duration);
         Self { what, at, lasts: 4 * setting.timeout }
@@ -110,7 +112,7 @@ impl Fault {
 
     fn stranger(seed: u64, setting: &Setting) -> Option<Self> {
         let mut chance = Chance::of(seed, "stranger", 0);
-        let what = What::Intrude { place: chance.index(3) };
+        let what = FaultKind::Intrude { place: chance.index(3) };
         let (at, lasts) =
             (chance.number(setting.tick..=setting.duration), chance.skewed(1..=setting.timeout));
         chance.percent(15).then_some(Self { what, at, lasts })
@@ -130,7 +132,7 @@ impl Fault {
             _ => (Fateful::BehindDelete, late),
         };
         let at = chance.number(from..=setting.duration);
-        Some(Self { what: What::DeafenAt { request }, at, lasts: 5 * setting.timeout })
+        Some(Self { what: FaultKind::DeafenAt { request }, at, lasts: 5 * setting.timeout })
     }
 
     /// Draws the fault with this number of a seed.
@@ -142,57 +144,67 @@ impl Fault {
         let lasts = chance.skewed(1..=2 * setting.timeout);
         let many = setting.servers > 1;
         let what = match chance.index(32) {
-            0 | 1 => What::Cut { client },
+            0 | 1 => FaultKind::Cut { client },
             2..=5 => {
                 let server = chance.percent(50).then_some(server);
-                What::Silence { client, server, ways: ways(&mut chance) }
+                FaultKind::Silence { client, server, directions: directions(&mut chance) }
             }
-            6 | 7 => What::Stop { client },
-            8 | 9 => What::Crash { server },
-            10 | 11 => What::Freeze { server },
-            12 if many => What::Isolate { server },
-            13 if many => What::Depose,
-            14 if many => What::Lag { server, by: chance.skewed(1..=2 * setting.tick) },
-            12..=14 => What::Silence { client, server: None, ways: vec![Way::ToServer, Way::ToClient] },
-            15 | 16 => What::Throttle { server, percent: chance.number(1..=60) },
-            17 => What::Throttle { server, percent: 100 },
-            18 => What::Kill { client },
-            19..=21 => What::Delete { place: chance.index(8), part: chance.number(0..=99) },
-            22 => What::Reap { place: chance.index(8) },
-            23 => What::Forget { server },
-            24 => What::Deafen { part: chance.index(100) },
-            25 => What::Mute { server },
-            26 | 27 => What::Replace { client, stop: chance.percent(60) },
-            28 | 29 => What::Corner { part: chance.index(100), ways: ways(&mut chance) },
-            30 => What::Suspend,
-            _ => What::Break { client, part: if chance.percent(50) { Part::Service } else { Part::Request } },
+            6 | 7 => FaultKind::Stop { client },
+            8 | 9 => FaultKind::Crash { server },
+            10 | 11 => FaultKind::Freeze { server },
+            12 if many => FaultKind::Isolate { server },
+            13 if many => FaultKind::Depose,
+            14 if many => FaultKind::Lag { server, by: chance.skewed(1..=2 * setting.tick) },
+            12..=14 => FaultKind::Silence {
+                client,
+                server: None,
+                directions: vec![Direction::ToServer, Direction::ToClient],
+            },
+            15 | 16 => FaultKind::Throttle { server, percent: chance.number(1..=60) },
+            17 => FaultKind::Throttle { server, percent: 100 },
+            18 => FaultKind::Kill { client },
+            19..=21 => FaultKind::Delete { place: chance.index(8), part: chance.number(0..=99) },
+            22 => FaultKind::Reap { place: chance.index(8) },
+            23 => FaultKind::Forget { server },
+            24 => FaultKind::Deafen { part: chance.index(100) },
+            25 => FaultKind::Mute { server },
+            26 | 27 => FaultKind::Replace { client, stop: chance.percent(60) },
+            28 | 29 => FaultKind::Corner { part: chance.index(100), directions: directions(&mut chance) },
+            30 => FaultKind::Suspend,
+            _ => FaultKind::Break {
+                client,
+                part: if chance.percent(50) { Part::Service } else { Part::Request },
+            },
         };
         // The durations are close to the times after which sessions and terms end.
         let lasts = match what {
-            What::Corner { .. } | What::Suspend => {
+            FaultKind::Corner { .. } | FaultKind::Suspend => {
                 chance.number(setting.timeout / 3..=setting.timeout * 8 / 5)
             }
-            What::Deafen { .. } => chance.number(5 * setting.timeout / 2..=4 * setting.timeout),
-            What::Replace { .. } => chance.number(1..=setting.timeout / 3),
+            FaultKind::Deafen { .. } => chance.number(5 * setting.timeout / 2..=4 * setting.timeout),
+            FaultKind::Replace { .. } => chance.number(1..=setting.timeout / 3),
             _ => lasts,
         };
         let (what, lasts) = match chance.index(20) {
-            0 | 1 if many => (What::Late { client }, 4 * setting.timeout),
-            0 | 1 => (What::Sweep, 4 * setting.timeout),
-            2 => (What::Replace { client, stop: false }, chance.number(setting.tick / 4..=setting.tick)),
+            0 | 1 if many => (FaultKind::Late { client }, 4 * setting.timeout),
+            0 | 1 => (FaultKind::Sweep, 4 * setting.timeout),
+            2 => (FaultKind::Replace { client, stop: false }, chance.number(setting.tick / 4..=setting.tick)),
             _ => (what, lasts),
         };
         // If a leader does not reply for longer, the other servers elect a new one.
-        let lasts =
-            if many && matches!(what, What::Freeze { .. }) { lasts.min(3 * setting.tick) } else { lasts };
+        let lasts = if many && matches!(what, FaultKind::Freeze { .. }) {
+            lasts.min(3 * setting.tick)
+        } else {
+            lasts
+        };
         Self { what, at, lasts }
     }
 }
 
-fn ways(chance: &mut Chance) -> Vec<Way> {
+fn directions(chance: &mut Chance) -> Vec<Direction> {
     match chance.index(3) {
-        0 => vec![Way::ToServer],
-        1 => vec![Way::ToClient],
-        _ => vec![Way::ToServer, Way::ToClient],
+        0 => vec![Direction::ToServer],
+        1 => vec![Direction::ToClient],
+        _ => vec![Direction::ToServer, Direction::ToClient],
     }
 }

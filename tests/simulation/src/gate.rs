@@ -62,7 +62,7 @@ impl Stopped {
 
     /// Waits until a client runs without end, and returns it. Simulated time would never advance
     /// while it runs.
-    pub async fn restless(&self) -> usize {
+    pub async fn runaway_client(&self) -> usize {
         loop {
             if let Some(client) = self.1.get() {
                 return client;

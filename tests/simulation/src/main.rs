@@ -14,9 +14,11 @@
 mod chance;
 mod clients;
 mod clock;
+mod connection_trace;
 mod ensemble;
 mod fateful;
 mod fault;
+mod fault_events;
 mod features;
 mod frame;
 mod gate;
@@ -37,8 +39,6 @@ mod schedule;
 mod setting;
 mod shrink;
 mod sweep;
-mod talk;
-mod turns;
 mod witness;
 mod workload;
 mod world;
@@ -82,7 +82,7 @@ const OUTAGES: u64 = 10;
 
 /// The command line options.
 #[derive(Debug, Default)]
-struct Wish {
+struct Options {
     seed: Option<u64>,
     without_faults: Vec<usize>,
     without_contenders: Vec<usize>,
@@ -115,59 +115,60 @@ enum Faults {
     Progress,
 }
 
-impl Wish {
+impl Options {
     fn parse(mut args: impl Iterator<Item = String>) -> Option<Self> {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut wish = Self { seeds: 100, jobs, ..Self::default() };
+        let mut options = Self { seeds: 100, jobs, ..Self::default() };
         while let Some(arg) = args.next() {
             if arg == "--digests" {
-                wish.digests = true;
+                options.digests = true;
                 continue;
             }
             if arg == "--as-they-are" {
-                wish.as_they_are = true;
+                options.as_they_are = true;
                 continue;
             }
             if arg == "--outages" {
-                wish.faults = Faults::Outages;
+                options.faults = Faults::Outages;
                 continue;
             }
             if arg == "--together" {
-                wish.faults = Faults::Together;
+                options.faults = Faults::Together;
                 continue;
             }
             if arg == "--once" {
-                wish.faults = Faults::Once;
+                options.faults = Faults::Once;
                 continue;
             }
             if arg == "--progress" {
-                wish.faults = Faults::Progress;
+                options.faults = Faults::Progress;
                 continue;
             }
             if arg == "--first" {
-                wish.first = true;
+                options.first = true;
                 continue;
             }
             let value = args.next()?;
             let numbers = || value.split(',').map(|number| number.parse().ok()).collect::<Option<Vec<_>>>();
             match arg.as_str() {
-                "--seed" => wish.seed = Some(value.parse().ok()?),
-                "--without-faults" => wish.without_faults = numbers()?,
-                "--without-contenders" => wish.without_contenders = numbers()?,
-                "--from" => wish.from = value.parse().ok()?,
-                "--seeds" => wish.seeds = value.parse().ok()?,
-                "--grants" => wish.grants = value.parse().ok()?,
+                "--seed" => options.seed = Some(value.parse().ok()?),
+                "--without-faults" => options.without_faults = numbers()?,
+                "--without-contenders" => options.without_contenders = numbers()?,
+                "--from" => options.from = value.parse().ok()?,
+                "--seeds" => options.seeds = value.parse().ok()?,
+                "--grants" => options.grants = value.parse().ok()?,
                 // The text must not need quoting in a shell or in make.
                 "--find" => {
-                    wish.find = Some(Some(value).filter(|text| !text.contains(['"', '\'', '`', '$', '\\']))?);
+                    options.find =
+                        Some(Some(value).filter(|text| !text.contains(['"', '\'', '`', '$', '\\']))?);
                 }
-                "--scale" => wish.scale = Some(value.parse().ok().filter(|clients| *clients > 0)?),
-                "--histories" => wish.histories = Some(value.into()),
-                "--jobs" => wish.jobs = value.parse().ok().filter(|jobs| *jobs > 0)?,
+                "--scale" => options.scale = Some(value.parse().ok().filter(|clients| *clients > 0)?),
+                "--histories" => options.histories = Some(value.into()),
+                "--jobs" => options.jobs = value.parse().ok().filter(|jobs| *jobs > 0)?,
                 _ => return None,
             }
         }
-        Some(wish)
+        Some(options)
     }
 
     fn plan(&self, seed: u64, faults: Faults) -> Plan {
@@ -199,7 +200,7 @@ impl Wish {
 }
 
 fn main() -> ExitCode {
-    let Some(wish) = Wish::parse(std::env::args().skip(1)) else {
+    let Some(options) = Options::parse(std::env::args().skip(1)) else {
         say(USAGE);
         return ExitCode::from(2);
     };
@@ -212,29 +213,31 @@ fn main() -> ExitCode {
             hook(panic);
         }
     }));
-    if let Some(clients) = wish.scale {
+    if let Some(clients) = options.scale {
         let (_, wrong) = scale::run(clients);
         for wrong in &wrong {
             say(wrong);
         }
         return if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    if let Some(file) = &wish.histories {
+    if let Some(file) = &options.histories {
         histories::begin(file).expect("a file for histories");
     }
-    let well = match wish.seed {
+    let well = match options.seed {
         Some(seed) => {
-            let plan = wish.plan(seed, wish.faults).without(&wish.without_faults, &wish.without_contenders);
-            replay(&plan, &wish)
+            let plan = options
+                .plan(seed, options.faults)
+                .without(&options.without_faults, &options.without_contenders);
+            replay(&plan, &options)
         }
-        None => run(&wish),
+        None => run(&options),
     };
     if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Runs one plan and prints its history.
-fn replay(plan: &Plan, wish: &Wish) -> bool {
-    let outcome = wish.simulate(plan, true);
+fn replay(plan: &Plan, options: &Options) -> bool {
+    let outcome = options.simulate(plan, true);
     say(&format!("{plan}: {:?}", plan.setting));
     for line in &outcome.lines {
         say(line);
@@ -245,13 +248,13 @@ fn replay(plan: &Plan, wish: &Wish) -> bool {
 }
 
 /// Runs many seeds on several threads.
-fn run(wish: &Wish) -> bool {
-    let plans = wish.plans();
+fn run(options: &Options) -> bool {
+    let plans = options.plans();
     let next = AtomicUsize::new(0);
     let end = AtomicUsize::new(plans.len());
     let report = Mutex::new(Report::new(plans.len() as u64));
     std::thread::scope(|scope| {
-        for _ in 0..wish.jobs {
+        for _ in 0..options.jobs {
             scope.spawn(|| {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
@@ -259,26 +262,26 @@ fn run(wish: &Wish) -> bool {
                         break;
                     }
                     let (seed, faults) = plans[index];
-                    if !one(&wish.plan(seed, faults), wish, &report) && wish.first {
+                    if !one(&options.plan(seed, faults), options, &report) && options.first {
                         end.store(0, Ordering::Relaxed);
                     }
                 }
             });
         }
     });
-    report.lock().expect("no panic while reporting").end(wish.grants)
+    report.lock().expect("no panic while reporting").end(options.grants)
 }
 
 /// Runs one seed. Returns `true` if it has no violation.
-fn one(plan: &Plan, wish: &Wish, report: &Mutex<Report>) -> bool {
-    let outcome = wish.simulate(plan, false);
-    if wish.digests {
+fn one(plan: &Plan, options: &Options, report: &Mutex<Report>) -> bool {
+    let outcome = options.simulate(plan, false);
+    if options.digests {
         say(&format!("{plan}: {:016x}", outcome.digest));
     }
     // Continue after a violation and show the first seed of each kind, so that one kind of
     // violation does not hide another.
-    if report.lock().expect("no panic while reporting").is_news(&outcome) {
-        if wish.first || wish.as_they_are {
+    if report.lock().expect("no panic while reporting").is_new_kind(&outcome) {
+        if options.first || options.as_they_are {
             report::failed(plan, &outcome);
         } else {
             let smallest = shrink::shrink(plan);

@@ -40,7 +40,7 @@ pub enum Packet {
 
 /// The direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum Direction {
     ToServer,
     ToClient,
 }
@@ -59,7 +59,7 @@ pub enum Refusal {
 pub struct Arrival {
     pub connection: Id,
     pub server: usize,
-    pub way: Way,
+    pub direction: Direction,
     pub packet: Packet,
 }
 
@@ -102,7 +102,7 @@ pub struct Network {
     connections: BTreeMap<Id, Connection>,
     next: Id,
     /// Time until which no packet arrives, by client, server and direction.
-    silence: BTreeMap<(usize, usize, Way), u64>,
+    silence: BTreeMap<(usize, usize, Direction), u64>,
     /// Time at which each client last opened or closed a connection.
     looked: BTreeMap<usize, u64>,
     /// Time at which each client last closed a connection, and how long nothing had arrived on it
@@ -161,23 +161,23 @@ impl Network {
     }
 
     /// Sends a packet. It arrives after all earlier packets of its connection.
-    pub fn send(&mut self, id: Id, way: Way, packet: Packet) {
+    pub fn send(&mut self, id: Id, direction: Direction, packet: Packet) {
         let mut latency = self.latency();
         let Some((client, server)) = self.ends(id) else { return };
-        let refusal = self.unserved.get(&(client, server)).filter(|_| way == Way::ToServer);
-        let (way, packet) = match (refusal, packet) {
-            (Some(Refusal::Refuses), Packet::Open) => (Way::ToClient, Packet::Reset),
-            (Some(Refusal::HangsUp), Packet::Bytes(_)) => (Way::ToClient, Packet::Close),
-            (_, packet) => (way, packet),
+        let refusal = self.unserved.get(&(client, server)).filter(|_| direction == Direction::ToServer);
+        let (direction, packet) = match (refusal, packet) {
+            (Some(Refusal::Refuses), Packet::Open) => (Direction::ToClient, Packet::Reset),
+            (Some(Refusal::HangsUp), Packet::Bytes(_)) => (Direction::ToClient, Packet::Close),
+            (_, packet) => (direction, packet),
         };
-        if refusal.is_some() && way == Way::ToClient {
+        if refusal.is_some() && direction == Direction::ToClient {
             latency += self.latency();
         }
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let until = self.silence.get(&(client, server, way)).copied().unwrap_or(0);
-        let last = &mut connection.last[way as usize];
+        let until = self.silence.get(&(client, server, direction)).copied().unwrap_or(0);
+        let last = &mut connection.last[direction as usize];
         *last = (*last).max(clock::now().max(until) + latency);
-        self.arrivals.plan(*last, Arrival { connection: id, server, way, packet });
+        self.arrivals.plan(*last, Arrival { connection: id, server, direction, packet });
         self.news.notify_one();
     }
 
@@ -197,7 +197,8 @@ impl Network {
     /// Returns `true` if packets on a connection are currently held back.
     pub fn is_silent(&self, id: Id) -> bool {
         let ends = self.ends(id);
-        let until = ends.and_then(|(client, server)| self.silence.get(&(client, server, Way::ToClient)));
+        let until =
+            ends.and_then(|(client, server)| self.silence.get(&(client, server, Direction::ToClient)));
         until.is_some_and(|until| *until > clock::now())
     }
 
@@ -209,7 +210,7 @@ impl Network {
     /// Cuts a connection. The client notices it immediately, and the server after the latency.
     /// Packets that the client has sent still arrive, but no replies.
     pub fn cut(&mut self, id: Id) {
-        self.send(id, Way::ToServer, Packet::Close);
+        self.send(id, Direction::ToServer, Packet::Close);
         self.deliver(id, Packet::Reset);
     }
 
@@ -276,9 +277,9 @@ impl Network {
     }
 
     /// Holds back all packets in these directions until the given time.
-    pub fn silence(&mut self, client: usize, server: usize, ways: &[Way], until: u64) {
-        for way in ways {
-            let end = self.silence.entry((client, server, *way)).or_default();
+    pub fn silence(&mut self, client: usize, server: usize, directions: &[Direction], until: u64) {
+        for direction in directions {
+            let end = self.silence.entry((client, server, *direction)).or_default();
             *end = until.max(*end);
         }
     }
@@ -369,7 +370,7 @@ impl Network {
 
     /// Closes a connection on the client's side.
     fn close(&mut self, id: Id) {
-        self.send(id, Way::ToServer, Packet::Close);
+        self.send(id, Direction::ToServer, Packet::Close);
         let foreign = self.witness.closes(id);
         if let Some(connection) = self.connections.remove(&id) {
             let now = clock::now();
@@ -440,7 +441,7 @@ impl AsyncWrite for Stream {
         Poll::Ready(with(|network| {
             network.writable(self.0)?;
             network.witness.sends(self.0, buf, clock::now());
-            network.send(self.0, Way::ToServer, Packet::Bytes(buf.to_vec()));
+            network.send(self.0, Direction::ToServer, Packet::Bytes(buf.to_vec()));
             Ok(buf.len())
         }))
     }
@@ -456,7 +457,7 @@ impl AsyncWrite for Stream {
 
 /// The network interface for zklock's transport. A host name contains the numbers of the client and
 /// the server.
-pub struct Here;
+pub struct SimulatedNetwork;
 
 /// Returns the host name under which a client knows a server.
 pub fn host(name: usize, server: usize) -> String {
@@ -468,7 +469,7 @@ fn ends(host: &str) -> Option<(usize, usize)> {
     Some((name.parse().ok()?, server.parse().ok()?))
 }
 
-impl Networks for Here {
+impl Networks for SimulatedNetwork {
     fn connect(&self, host: &str, _port: u16) -> Connecting {
         let ends = ends(host);
         Box::pin(async move {
@@ -476,7 +477,7 @@ impl Networks for Here {
             // From here on, dropping the stream closes the connection.
             let stream = with(|network| {
                 let id = network.open(name, server);
-                network.send(id, Way::ToServer, Packet::Open);
+                network.send(id, Direction::ToServer, Packet::Open);
                 Stream(id)
             });
             std::future::poll_fn(|cx| with(|network| network.opened(stream.0, cx))).await?;
@@ -487,5 +488,5 @@ impl Networks for Here {
 
 /// Returns the transport's handle to this thread's network.
 pub fn here() -> Rc<dyn Networks> {
-    Rc::new(Here)
+    Rc::new(SimulatedNetwork)
 }

@@ -14,7 +14,7 @@ use zklock::{Client, ClientState, Lease, LeaseState, Mutex};
 use crate::chance::Chance;
 use crate::clients::Clients;
 use crate::clock;
-use crate::network::{self, Refusal, Way};
+use crate::network::{self, Direction, Refusal};
 use crate::oracle::Oracle;
 use crate::setting::Setting;
 
@@ -34,7 +34,7 @@ const STUCK_AFTER: u64 = 1000;
 
 /// The fault of the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum How {
+enum ServerFault {
     /// All servers refuse connections or close them.
     Away(Refusal),
     /// This many servers are silent, and the others refuse connections.
@@ -47,7 +47,7 @@ enum How {
 /// An outage.
 #[derive(Clone, Copy, Debug)]
 pub struct Outage {
-    how: How,
+    fault: ServerFault,
     /// True if the client waits for a lock that another client holds.
     waits: bool,
     /// Time before the outage, in milliseconds.
@@ -66,15 +66,15 @@ impl Outage {
         let servers = chance.pick(&[1, 3, 5]);
         let timeout = chance.pick(&[4_000, 10_000, 40_000]);
         let setting = Setting::plain(servers, 2, timeout, chance.pick(&[1, 5, 20]));
-        let how = match chance.number(0..=9) {
-            0..=4 => How::Away(Refusal::Refuses),
-            5 | 6 => How::Away(Refusal::HangsUp),
-            _ if servers == 1 => How::Away(Refusal::Refuses),
-            7 | 8 => How::Silent(chance.index(servers - 1) + 1),
-            _ => How::BlackHole,
+        let fault = match chance.number(0..=9) {
+            0..=4 => ServerFault::Away(Refusal::Refuses),
+            5 | 6 => ServerFault::Away(Refusal::HangsUp),
+            _ if servers == 1 => ServerFault::Away(Refusal::Refuses),
+            7 | 8 => ServerFault::Silent(chance.index(servers - 1) + 1),
+            _ => ServerFault::BlackHole,
         };
         let outage = Self {
-            how,
+            fault,
             waits: chance.percent(20),
             before: chance.number(0..=timeout),
             // In half of the outages, just enough of the term is left.
@@ -89,12 +89,12 @@ impl Outage {
     fn bound(self, setting: &Setting) -> u64 {
         let soon = 1500.min(setting.timeout / 8);
         let round_trip = 2 * setting.latency;
-        let silent = match self.how {
-            How::Away(_) => 0,
-            How::Silent(count) => STUCK_AFTER * count as u64,
+        let silent = match self.fault {
+            ServerFault::Away(_) => 0,
+            ServerFault::Silent(count) => STUCK_AFTER * count as u64,
             // Every twentieth of the timeout, the client crate checks whether a reply arrived
             // within the last two fifths of the timeout.
-            How::BlackHole => setting.timeout * 9 / 20,
+            ServerFault::BlackHole => setting.timeout * 9 / 20,
         };
         soon + silent + 3 * round_trip + SLACK
     }
@@ -146,9 +146,9 @@ impl Outage {
         let bound = self.bound(setting);
         let remaining = milliseconds(lease.remaining());
         let began = clock::now();
-        note(&format!("an outage begins, with {remaining} ms of the term left: {:?}", self.how));
-        let back = match self.how {
-            How::BlackHole => {
+        note(&format!("an outage begins, with {remaining} ms of the term left: {:?}", self.fault));
+        let back = match self.fault {
+            ServerFault::BlackHole => {
                 let connected = network::with(|network| network.of(CLIENT));
                 let Some(server) = connected.first().map(|id| network::server_of(*id)) else {
                     return Some("the client has no connection".to_owned());
@@ -156,8 +156,9 @@ impl Outage {
                 silence(usize::try_from(server).unwrap_or(network::NOWHERE));
                 began
             }
-            How::Away(_) | How::Silent(_) => {
-                let refusal = if let How::Away(refusal) = self.how { refusal } else { Refusal::Refuses };
+            ServerFault::Away(_) | ServerFault::Silent(_) => {
+                let refusal =
+                    if let ServerFault::Away(refusal) = self.fault { refusal } else { Refusal::Refuses };
                 let mut others: Vec<_> = (0..setting.servers).filter(|one| *one != self.first).collect();
                 let mut chance = Chance::of(seed, "outage", 1);
                 network::with(|network| {
@@ -165,7 +166,7 @@ impl Outage {
                         network.set_refusal(CLIENT, server, Some(refusal));
                     }
                 });
-                if let How::Silent(count) = self.how {
+                if let ServerFault::Silent(count) = self.fault {
                     for _ in 0..count {
                         let server = others.swap_remove(chance.index(others.len()));
                         network::with(|network| network.set_refusal(CLIENT, server, None));
@@ -185,7 +186,7 @@ impl Outage {
             }
             sleep(Duration::from_millis(1)).await;
         }
-        if self.how == How::BlackHole {
+        if self.fault == ServerFault::BlackHole {
             // Until it notices the silence, the client reports that it is connected.
             while network::with(|network| network.of(CLIENT)).len() != 1 || is_silent() {
                 if clock::now() > back + setting.timeout {
@@ -196,13 +197,13 @@ impl Outage {
         }
         let took = clock::now() - back;
         let left = (began + remaining).saturating_sub(back);
-        let how = self.how;
+        let fault = self.fault;
         note(&format!(
             "connected {took} ms after a server was back, {bound} ms allowed; {left} ms of the term were left"
         ));
         if took > bound {
             return Some(format!(
-                "{how:?}: connected after {took} ms, and not within {bound} ms; {left} ms of the term were left"
+                "{fault:?}: connected after {took} ms, and not within {bound} ms; {left} ms of the term were left"
             ));
         }
         if self.waits {
@@ -213,13 +214,15 @@ impl Outage {
         note(if kept { "the lease is kept" } else { "the lease is lost" });
         // The client can need longer to notice a black hole than the rest of the term.
         (left >= bound && !kept)
-            .then(|| format!("{how:?}: the lease is lost: {left} ms of the term were left"))
+            .then(|| format!("{fault:?}: the lease is lost: {left} ms of the term were left"))
     }
 }
 
 /// Silences a server for the client, in both directions.
 fn silence(server: usize) {
-    network::with(|network| network.silence(CLIENT, server, &[Way::ToServer, Way::ToClient], u64::MAX / 4));
+    network::with(|network| {
+        network.silence(CLIENT, server, &[Direction::ToServer, Direction::ToClient], u64::MAX / 4)
+    });
 }
 
 /// Returns `true` if the client's only connection leads to a silent server or is not open.

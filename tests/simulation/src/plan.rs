@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::chance::Chance;
-use crate::fault::{Fault, What};
+use crate::fault::{Fault, FaultKind};
 use crate::outage::Outage;
 use crate::progress::Progress;
 use crate::setting::Setting;
@@ -72,7 +72,7 @@ impl Plan {
         // Only the client that created a private directory can use it, so the directories exist
         // from the start and are not removed.
         self.setting.reaps = None;
-        self.faults.retain(|(_, fault)| !matches!(fault.what, What::Reap { .. }));
+        self.faults.retain(|(_, fault)| !matches!(fault.what, FaultKind::Reap { .. }));
         self.faults.truncate(usize::try_from(self.seed % 4).unwrap_or(0));
         self.all.0 = self.faults.len();
         self
@@ -136,7 +136,7 @@ impl Plan {
 
     /// Returns `true` if an empty directory can be removed, so that sequence numbers restart.
     pub fn restarts_numbers(&self) -> bool {
-        let reaps = |fault: &Fault| matches!(fault.what, What::Reap { .. });
+        let reaps = |fault: &Fault| matches!(fault.what, FaultKind::Reap { .. });
         self.setting.reaps.is_some() || self.faults.iter().any(|(_, fault)| reaps(fault))
     }
 

@@ -58,7 +58,7 @@ impl Report {
     }
 
     /// Counts the violations of a seed. Returns `true` if one of them is of a new kind.
-    pub fn is_news(&mut self, outcome: &Outcome) -> bool {
+    pub fn is_new_kind(&mut self, outcome: &Outcome) -> bool {
         let mut news = false;
         for violation in &outcome.violations {
             let count = self.kinds.entry(kind(violation)).or_default();

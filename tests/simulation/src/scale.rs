@@ -22,7 +22,7 @@ use crate::ensemble::Ensemble;
 use crate::frame::{self, Kind};
 use crate::gate::Stopped;
 use crate::names::CLIENTS;
-use crate::network::{self, Arrival, Id, Network, Packet, Refusal, Way};
+use crate::network::{self, Arrival, Direction, Id, Network, Packet, Refusal};
 use crate::setting::Setting;
 
 /// The session timeout and the maximum latency of a packet, in milliseconds.
@@ -66,10 +66,10 @@ struct Tally {
 
 impl Tally {
     fn arrives(&mut self, arrival: &Arrival) {
-        match (arrival.way, &arrival.packet) {
-            (Way::ToServer, Packet::Open) => self.connections += 1,
-            (Way::ToClient, Packet::Reset) => self.refused += 1,
-            (Way::ToServer, Packet::Bytes(bytes)) => self.bytes(arrival.connection, bytes),
+        match (arrival.direction, &arrival.packet) {
+            (Direction::ToServer, Packet::Open) => self.connections += 1,
+            (Direction::ToClient, Packet::Reset) => self.refused += 1,
+            (Direction::ToServer, Packet::Bytes(bytes)) => self.bytes(arrival.connection, bytes),
             _ => {}
         }
     }
@@ -370,9 +370,9 @@ async fn happen(tally: Rc<RefCell<Tally>>) {
 fn step(ensemble: &mut Ensemble, tally: &RefCell<Tally>, now: u64) -> bool {
     let Some(arrival) = network::with(|network| network.due(now)) else { return ensemble.step(now) };
     tally.borrow_mut().arrives(&arrival);
-    match arrival.way {
-        Way::ToServer => ensemble.arrive(arrival.server, arrival.connection, arrival.packet),
-        Way::ToClient => network::with(|network| network.deliver(arrival.connection, arrival.packet)),
+    match arrival.direction {
+        Direction::ToServer => ensemble.arrive(arrival.server, arrival.connection, arrival.packet),
+        Direction::ToClient => network::with(|network| network.deliver(arrival.connection, arrival.packet)),
     }
     true
 }

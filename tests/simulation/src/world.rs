@@ -17,13 +17,13 @@ use crate::features::Covered;
 use crate::gate::Stopped;
 use crate::locks::DIRECTORIES;
 use crate::measured::Measured;
-use crate::network::{self, Id, Network, Packet, Way};
+use crate::network::{self, Direction, Id, Network, Packet};
 use crate::oracle::{Oracle, Recorder};
 use crate::plan::{Plan, Script};
 use crate::progress::Stage;
 use crate::rounds::Rounds;
 use crate::schedule::Schedule;
-use crate::workload::{Contender, GUARDED, VISITED, Visitor, WORN_OUT};
+use crate::workload::{Contender, EXHAUSTED, GUARDED, VISITED, Visitor};
 use crate::{chance, clients::Clients, clock, frame};
 
 /// Stack size in bytes. A single server answers all requests that have arrived from a client in
@@ -133,7 +133,7 @@ fn run(plan: &Plan, keep: Records) -> Outcome {
 
 /// The beginning or the end of a fault. A fault with two parts has two ends.
 #[derive(Clone, Debug)]
-pub struct Turn {
+pub struct FaultEvent {
     pub fault: usize,
     pub begins: bool,
     pub last: bool,
@@ -145,7 +145,7 @@ pub struct World {
     pub stopped: Stopped,
     pub clients: Clients,
     pub ensemble: Rc<RefCell<Ensemble>>,
-    pub turns: Schedule<Turn>,
+    pub fault_events: Schedule<FaultEvent>,
     /// Clients that were stopped for a sweep, with the time at which they continue.
     pub going_on: Schedule<usize>,
     rounds: Rounds,
@@ -169,10 +169,10 @@ impl World {
             ensemble.watch_records();
             ensemble.count_nodes();
         }
-        let mut turns = Schedule::new();
+        let mut fault_events = Schedule::new();
         for (place, (_, Fault { at, lasts, .. })) in plan.faults.iter().enumerate() {
-            turns.plan(*at, Turn { fault: place, begins: true, last: false });
-            turns.plan(at + lasts, Turn { fault: place, begins: false, last: false });
+            fault_events.plan(*at, FaultEvent { fault: place, begins: true, last: false });
+            fault_events.plan(at + lasts, FaultEvent { fault: place, begins: false, last: false });
         }
         Self {
             plan: plan.clone(),
@@ -180,7 +180,7 @@ impl World {
             stopped: stopped.clone(),
             clients: Clients::new(setting),
             ensemble: Rc::new(RefCell::new(ensemble)),
-            turns,
+            fault_events,
             going_on: Schedule::new(),
             rounds: Rounds::new(&setting),
             strangers: Vec::new(),
@@ -194,7 +194,7 @@ impl World {
         let (oracle, stopped) = (Rc::clone(&self.oracle), self.stopped.clone());
         tokio::select! {
             biased;
-            client = stopped.restless() => {
+            client = stopped.runaway_client() => {
                 oracle.borrow_mut().violation(format!("client {client} does not come to rest"));
             }
             () = self.last() => {}
@@ -283,7 +283,7 @@ impl World {
     async fn happen(&mut self) {
         let news = network::with(|network| network.news());
         loop {
-            self.oracle.borrow_mut().overheard();
+            self.oracle.borrow_mut().judge_observations();
             while self.step(clock::now()) {
                 self.look_for_strangers();
                 self.compare_grants();
@@ -305,7 +305,7 @@ impl World {
             let next = [
                 network::with(|network| network.next()),
                 self.ensemble.borrow().next(),
-                self.turns.next(),
+                self.fault_events.next(),
                 self.going_on.next(),
                 Some(self.rounds.next()),
             ];
@@ -333,8 +333,8 @@ impl World {
     }
 
     fn step(&mut self, now: u64) -> bool {
-        if let Some(turn) = self.turns.due(now) {
-            self.turn(&turn);
+        if let Some(event) = self.fault_events.due(now) {
+            self.run_fault_event(&event);
             return true;
         }
         if let Some(client) = self.going_on.due(now) {
@@ -342,9 +342,9 @@ impl World {
             return true;
         }
         if let Some(arrival) = network::with(|network| network.due(now)) {
-            let network::Arrival { connection, server, way, packet } = arrival;
-            match way {
-                Way::ToServer => {
+            let network::Arrival { connection, server, direction, packet } = arrival;
+            match direction {
+                Direction::ToServer => {
                     let cuts = self.cuts_at_record
                         && matches!(&packet, Packet::Bytes(bytes) if frame::records(bytes));
                     self.ensemble.borrow_mut().arrive(server, connection, packet);
@@ -353,7 +353,7 @@ impl World {
                         network::with(|network| network.cut(connection));
                     }
                 }
-                Way::ToClient => {
+                Direction::ToClient => {
                     self.before(connection, &packet);
                     network::with(|network| network.deliver(connection, packet));
                 }
@@ -383,7 +383,7 @@ impl World {
 async fn nothing_left(oracle: &RefCell<Oracle>, ensemble: &RefCell<Ensemble>, wait_limit: Duration) {
     let left = || {
         let mut ensemble = ensemble.borrow_mut();
-        let all = DIRECTORIES.iter().chain([&WORN_OUT, &GUARDED, &VISITED]);
+        let all = DIRECTORIES.iter().chain([&EXHAUSTED, &GUARDED, &VISITED]);
         let nodes = all.map(|directory| ensemble.children(directory).unwrap_or_default());
         nodes.flatten().collect::<Vec<_>>()
     };

@@ -113,7 +113,7 @@ impl Scene {
 }
 
 /// A waiter times out while the holder releases: it is removed from the line, or it holds.
-pub fn a_hand_off_against_a_time_out() {
+pub fn a_hand_off_against_a_timeout() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 1);
         let releases = thread::spawn(move || drop(lease));
@@ -136,7 +136,7 @@ pub fn a_hand_off_against_a_time_out() {
 
 /// The first of two waiters leaves while the holder releases: one of the two receives the lock, and
 /// no remaining waiter is skipped.
-pub fn a_hand_off_against_a_waiter_that_goes() {
+pub fn a_hand_off_against_a_waiter_that_leaves() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 2);
         let holds = Arc::clone(&scene.holds);
@@ -223,7 +223,7 @@ pub fn a_hand_off_against_a_downgrade() {
 
 /// A waiter joins the line while the holder releases. Either it receives the lock, or the release
 /// frees the lock and the driver finds the waiter in the line.
-pub fn a_hand_off_against_one_that_lines_up() {
+pub fn a_hand_off_against_a_waiter_that_joins() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(Kind::Exclusive, 0);
         let holds = Arc::clone(&scene.holds);

@@ -26,10 +26,10 @@ const DAY: Duration = Duration::from_hours(24);
 
 /// Replaces the driver and counts its notices. Its lock is not part of the test.
 #[derive(Default)]
-struct Driver(std::sync::Mutex<Told>);
+struct Driver(std::sync::Mutex<Notices>);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Told {
+struct Notices {
     released: usize,
     expired: usize,
     listening: usize,
@@ -97,7 +97,7 @@ impl Scene {
         }
     }
 
-    fn told(&self) -> Told {
+    fn told(&self) -> Notices {
         *self.driver.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -214,7 +214,7 @@ pub fn a_loss_is_final() {
 }
 
 /// A loss wakes the thread that waits for the end of the lease, with the reason.
-pub fn a_loss_wakes_who_waits() {
+pub fn a_loss_wakes_the_waiting_thread() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);
         let holds = Arc::clone(&scene.holds);
@@ -227,7 +227,7 @@ pub fn a_loss_wakes_who_waits() {
 
 /// The release of an inner level wakes the thread that waits for its end, although the hold
 /// continues.
-pub fn a_release_wakes_who_waits_for_a_level() {
+pub fn a_release_wakes_the_thread_that_waits_for_a_level() {
     every_interleaving(|| {
         let (scene, outer) = Scene::new(true);
         let inner = Arc::new(scene.enter().expect("a level more"));
@@ -240,7 +240,7 @@ pub fn a_release_wakes_who_waits_for_a_level() {
 }
 
 /// A request to give up the lock wakes the thread that listens for it.
-pub fn a_request_to_give_up_wakes_who_listens() {
+pub fn a_request_to_give_up_wakes_the_listener() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);
         let holds = Arc::clone(&scene.holds);

@@ -71,7 +71,7 @@ pub fn a_take_against_the_end_of_keeping() {
 
 /// The driver learns of a possible waiter while a thread takes the node: the thread gets it, or the
 /// driver can give it up for the waiter.
-pub fn a_take_against_the_news_of_somebody() {
+pub fn a_take_against_a_possible_waiter() {
     every_interleaving(|| {
         let scene = kept();
         let holds = Arc::clone(&scene.holds);

@@ -131,7 +131,7 @@ pub fn woken_twice_it_becomes_one_task() {
 
 /// One thread wakes an operation and continues it itself, and another thread also wakes it: the
 /// operation ends and delivers once.
-pub fn woken_by_its_own_thread_and_by_another() {
+pub fn woken_by_the_thread_that_continues_it_and_by_another() {
     every_interleaving(|| {
         let library = LibraryThread::start();
         let signal = Arc::<Signal>::default();
@@ -148,7 +148,7 @@ pub fn woken_by_its_own_thread_and_by_another() {
 }
 
 /// A thread cancels an operation while another thread continues it: its future is dropped once.
-pub fn cancelled_while_its_own_thread_carries_it_on() {
+pub fn cancelled_while_another_thread_continues_it() {
     every_interleaving(|| {
         let library = LibraryThread::start();
         let signal = Arc::<Signal>::default();

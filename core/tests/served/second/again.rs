@@ -14,7 +14,7 @@ use super::{BRIEF, Closing, Connected, Cut, LONG, PATIENT, Silent, World, until}
 use crate::{client, hold, mutex, run, server, until_contenders};
 
 /// Time for which a closing client waits for its server.
-const FAREWELL: Duration = Duration::from_secs(2);
+const CLOSE_WAIT: Duration = Duration::from_secs(2);
 
 fn kind<T>(result: Result<T, Error>) -> Result<(), ErrorKind> {
     result.map(drop).map_err(|error| error.kind())
@@ -44,7 +44,7 @@ fn everybody_who_closes_a_client_waits_for_the_same_end() {
             end.await.expect("no panic").expect("the same end");
         }
         first.await.expect("no panic").expect("an end");
-        assert!(began.elapsed() < 2 * FAREWELL + PATIENT / 2, "{:?}", began.elapsed());
+        assert!(began.elapsed() < 2 * CLOSE_WAIT + PATIENT / 2, "{:?}", began.elapsed());
         world.client.close().await.expect("it is closed");
         world.client.drain(LONG).await.expect("it is closed");
     });
@@ -73,7 +73,7 @@ fn the_earliest_of_several_drains_counts_in_any_order() {
 fn a_drain_of_a_silent_server_ends_with_its_time() {
     run(async {
         let world = World::reach(Silent).await;
-        timeout(BRIEF + FAREWELL + PATIENT, world.client.drain(BRIEF))
+        timeout(BRIEF + CLOSE_WAIT + PATIENT, world.client.drain(BRIEF))
             .await
             .expect("it hangs")
             .expect("an end");
@@ -480,7 +480,7 @@ fn a_client_that_is_closing_says_so_at_once() {
                 assert_eq!(kind(election.observe().next().await), Err(ErrorKind::ClientClosed));
             }
         };
-        timeout(FAREWELL / 2, asking).await.expect("they wait for the server");
+        timeout(CLOSE_WAIT / 2, asking).await.expect("they wait for the server");
         assert!(!world.server.tree().await.is_empty());
     });
 }

@@ -26,7 +26,7 @@ impl Ensemble {
     }
 
     /// Compares the numbers of nodes after a server has applied one more decided change.
-    pub(super) fn count_again(&mut self, server: usize) {
+    pub(super) fn record_counts(&mut self, server: usize) {
         let one = &mut self.servers[server];
         let Some(census) = self.census.as_mut().filter(|census| census.applied < one.applied) else {
             return;

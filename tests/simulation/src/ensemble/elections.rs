@@ -1,7 +1,7 @@
 //! Elections of a leader: how the other servers lose their leader and find the next one.
 
 use super::server::{Role, Server};
-use super::{Ensemble, Proposal, Step, Word};
+use super::{Ensemble, Proposal, ServerMessage, Step};
 use crate::clock;
 use crate::network::Packet;
 
@@ -66,7 +66,7 @@ impl Ensemble {
         (one.role, one.epoch) = (Role::Follows, self.epoch);
         self.apply(server, self.decided.len());
         for place in 0..self.proposed.len() {
-            self.say(leader, server, Word::Propose(self.decided.len() + place));
+            self.say(leader, server, ServerMessage::Propose(self.decided.len() + place));
         }
     }
 }

@@ -17,9 +17,9 @@
 mod agreement;
 mod census;
 mod elections;
-mod mishaps;
 mod records;
 mod server;
+mod server_faults;
 mod service;
 mod sessions;
 mod trap;
@@ -39,7 +39,7 @@ use crate::locks::{DIRECTORIES, RECORDS, SEMAPHORES};
 use crate::network::{Id, Packet};
 use crate::schedule::Schedule;
 use crate::setting::Setting;
-use crate::workload::{GUARDED, LAST_NUMBER, WORN_OUT};
+use crate::workload::{EXHAUSTED, GUARDED, LAST_NUMBER};
 use crate::{clock, frame};
 
 /// Wall clock of the servers at the start, in milliseconds.
@@ -50,7 +50,7 @@ const SYNC_LIMIT: u64 = 5;
 
 /// A message between two servers.
 #[derive(Debug)]
-enum Word {
+enum ServerMessage {
     /// A client's request for a change.
     Forward(Change),
     /// The leader proposes the change with this number, or a follower confirms that it has received
@@ -74,7 +74,7 @@ enum Step {
         from: usize,
         to: usize,
         epoch: u64,
-        word: Word,
+        message: ServerMessage,
     },
     /// Half a tick has passed.
     HalfTick,
@@ -142,7 +142,7 @@ pub struct Ensemble {
     /// Packets that have reached a stopped server.
     backlog: BTreeMap<usize, Vec<(Id, Packet)>>,
     /// Messages of other servers that have reached a stopped server.
-    unheard: BTreeMap<usize, Vec<(usize, u64, Word)>>,
+    unheard: BTreeMap<usize, Vec<(usize, u64, ServerMessage)>>,
     /// Number of times that a server was cut off or joined.
     cuts: u64,
     /// Number of decided changes whose effect on sessions was processed.
@@ -201,8 +201,8 @@ impl Ensemble {
             .decided
             .extend(operators(&frame::handshake()).map(|what| Entry { what: Change::Operator(what), time }));
         if setting.visited {
-            let made = operators(&frame::create(WORN_OUT, frame::PERSISTENT)).map(Change::Operator);
-            let worn = made.into_iter().chain([Change::Counter(WORN_OUT, LAST_NUMBER)]);
+            let made = operators(&frame::create(EXHAUSTED, frame::PERSISTENT)).map(Change::Operator);
+            let worn = made.into_iter().chain([Change::Counter(EXHAUSTED, LAST_NUMBER)]);
             let guarded = operators(&frame::create(GUARDED, frame::PERSISTENT)).map(Change::Operator);
             ensemble.decided.extend(worn.chain(guarded).map(|what| Entry { what, time }));
         }
@@ -239,7 +239,7 @@ impl Ensemble {
     pub fn step(&mut self, now: u64) -> bool {
         let Some(step) = self.steps.due(now) else { return false };
         match step {
-            Step::Say { from, to, epoch, word } => self.hear(from, to, epoch, word),
+            Step::Say { from, to, epoch, message } => self.hear(from, to, epoch, message),
             Step::HalfTick => self.half_tick(now),
             Step::Elect { epoch } if epoch == self.epoch => self.elect(),
             Step::Elect { .. } => {}
@@ -267,7 +267,7 @@ impl Ensemble {
         }
         for server in 0..self.count() {
             if server != leader {
-                self.say(leader, server, Word::Ping);
+                self.say(leader, server, ServerMessage::Ping);
             }
         }
     }

@@ -24,7 +24,7 @@ impl Ensemble {
     }
 
     /// Compares the slot records after a server has applied one more decided change.
-    pub(super) fn look_at_records(&mut self, server: usize) {
+    pub(super) fn record_changes(&mut self, server: usize) {
         let one = &mut self.servers[server];
         let Some(records) = self.records.as_mut().filter(|records| records.applied < one.applied) else {
             return;

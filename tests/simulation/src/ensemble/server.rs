@@ -68,7 +68,7 @@ pub struct Front {
     /// True if the server replies only to pings on this connection: it is *deaf*.
     pub deaf: bool,
     /// True if the next request makes the connection deaf.
-    pub last_words: bool,
+    pub deaf_next: bool,
     first: bool,
 }
 
@@ -82,7 +82,7 @@ impl Front {
             waiting: None,
             session: 0,
             deaf: false,
-            last_words: false,
+            deaf_next: false,
             first: true,
         }
     }

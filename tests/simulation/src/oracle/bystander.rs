@@ -16,7 +16,7 @@ use crate::witness::Gap;
 const SLACK: u64 = 2;
 
 /// Maximum interval in milliseconds at which a client without a connection tries a server.
-const LOOKS: u64 = 20_000;
+const MAX_SEARCH_INTERVAL: u64 = 20_000;
 
 impl Oracle {
     fn accuse(&mut self, hold: usize, what: &str) {
@@ -106,12 +106,13 @@ impl Oracle {
             let away = !matches!(state, ClientState::Connected | ClientState::Closed);
             let (left, replaced) = network::with(|network| (network.left(name), network.replaced(name)));
             let excused = left.is_some_and(|left| self.calm.may_be_away(left))
-                || replaced.is_some_and(|at| self.calm.may_begin_anew(at));
-            if begun && away && !excused && self.calm.reigns_since(now) {
+                || replaced.is_some_and(|at| self.calm.may_lack_session(at));
+            if begun && away && !excused && self.calm.lasts_since(now) {
                 self.violation(format!("client {name} says that it is {state}, and nothing is in its way"));
             }
             let looked = network::with(|network| network.looked(name));
-            let idle = looked.is_none_or(|looked| looked + LOOKS < now && self.has_run_since(name, looked));
+            let idle = looked
+                .is_none_or(|looked| looked + MAX_SEARCH_INTERVAL < now && self.has_run_since(name, looked));
             if !begun && idle && state == ClientState::Connecting {
                 self.violation(format!("client {name} says that it is connecting, and does nothing for it"));
             }
@@ -125,8 +126,8 @@ impl Oracle {
     }
 
     /// Checks what the witness has observed since the last call.
-    pub fn overheard(&mut self) {
-        let news = network::with(|network| network.witness.take_news());
+    pub fn judge_observations(&mut self) {
+        let news = network::with(|network| network.witness.take_observations());
         for wrong in news.wrong {
             self.violation(wrong);
         }

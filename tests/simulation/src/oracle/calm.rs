@@ -56,7 +56,7 @@ impl Calm {
     }
 
     /// Returns `true` if no fault has had an effect since that time.
-    pub fn reigns_since(&self, time: u64) -> bool {
+    pub fn lasts_since(&self, time: u64) -> bool {
         self.steady && self.active == 0 && self.since <= time
     }
 
@@ -68,7 +68,7 @@ impl Calm {
 
     /// Returns `true` if a client that gave up its session at that time can still be without one.
     /// It closes the old session before it begins another.
-    pub fn may_begin_anew(&self, gave_up: u64) -> bool {
+    pub fn may_lack_session(&self, gave_up: u64) -> bool {
         clock::now() <= gave_up + 2 * self.soon
     }
 

@@ -20,7 +20,7 @@ use crate::clock;
 
 /// The way in which a hold has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parting {
+pub enum ReleaseKind {
     /// The next waiter of the client received the lock.
     HandedOn,
     /// Nothing was sent and no waiter received the lock, so the node is kept.
@@ -35,7 +35,7 @@ pub enum Parting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
     /// On a new node, or unknown.
-    Anew,
+    NewNode,
     /// By a hand-off of the previous holder.
     HandedOn,
     /// On a kept node.
@@ -52,7 +52,7 @@ struct RowHold {
     /// Maximum number of holds in its row.
     most: u32,
     /// Time and kind of its end.
-    left: Option<(u64, Parting)>,
+    left: Option<(u64, ReleaseKind)>,
 }
 
 /// The last two holds on a node.
@@ -100,21 +100,21 @@ impl Rows {
 impl Oracle {
     /// Checks the end of the last hold on a node. `linger` is the time for which its lock keeps
     /// nodes.
-    pub fn parts(
+    pub fn released(
         &mut self,
         label: &str,
         (node, place, mode): (&str, &'static str, Mode),
-        parting: Parting,
+        release_kind: ReleaseKind,
         linger: u64,
     ) {
         let now = clock::now();
         let Some(row) = self.rows.0.get_mut(node) else { return };
-        row.last.left = Some((now, parting));
-        if linger > 0 && matches!(parting, Parting::Kept | Parting::Unseen) {
+        row.last.left = Some((now, release_kind));
+        if linger > 0 && matches!(release_kind, ReleaseKind::Kept | ReleaseKind::Unseen) {
             row.kept_until.get_or_insert(now + linger);
         }
         let until = row.kept_until.unwrap_or(u64::MAX);
-        if parting != Parting::Kept {
+        if release_kind != ReleaseKind::Kept {
             return;
         }
         if linger == 0 {
@@ -133,19 +133,19 @@ impl Oracle {
     /// knows a waiter.
     pub fn judge_row(&mut self, label: &str, one: &Granted, asked: u64, cohort: u32) -> Beginning {
         let Granted { place, mode, node, lease, .. } = one;
-        let Some(row) = self.rows.0.get_mut(node) else { return Beginning::Anew };
+        let Some(row) = self.rows.0.get_mut(node) else { return Beginning::NewNode };
         let (last, most) = (&mut row.last, cohort.max(1));
         // Between two holds that do not follow each other directly, there was one that no contender
         // received.
         let before = row.before.filter(|before| before.handoffs + 1 == lease.handoffs());
         let left = before.and_then(|before| Some((before, before.left?)));
         let beginning = match left {
-            Some((before, (_, Parting::HandedOn))) => {
+            Some((before, (_, ReleaseKind::HandedOn))) => {
                 (last.first, last.most) = (before.first, before.most.min(most));
                 Beginning::HandedOn
             }
             Some(_) => Beginning::TakenAgain,
-            None => Beginning::Anew,
+            None => Beginning::NewNode,
         };
         if beginning != Beginning::HandedOn {
             last.most = most;
@@ -154,8 +154,8 @@ impl Oracle {
         if length > most {
             self.violation(format!("{node} is held {length} times in a row, of {most}"));
         }
-        if let (Beginning::TakenAgain, Some((_, (left, parting)))) = (beginning, left) {
-            if parting == Parting::Deleted {
+        if let (Beginning::TakenAgain, Some((_, (left, release_kind)))) = (beginning, left) {
+            if release_kind == ReleaseKind::Deleted {
                 self.violation(format!("{node} is taken again, although it was to be deleted"));
             }
             if let Some(waiter) = self.seen_waiting(label, (node, place, *mode), left.max(asked)) {
@@ -183,7 +183,7 @@ impl Oracle {
         let waiting = self.attempts.long_waiting(place, then, known);
         waiting.into_iter().find(|waiter| {
             let other = &self.attempts.0[waiter];
-            waiter != label && !(mode == Mode::Shared && other.reads) && self.calm.reigns_since(other.began)
+            waiter != label && !(mode == Mode::Shared && other.reads) && self.calm.lasts_since(other.began)
         })
     }
 }

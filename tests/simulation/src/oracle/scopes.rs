@@ -20,7 +20,7 @@ const EXIT: usize = 3;
 
 /// The way in which a scope is entered and left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum ScopeKind {
     /// By a statement in a function.
     Statement,
     /// By a statement in a generator. Any owner can run the generator when the scope is left.
@@ -39,7 +39,7 @@ enum Way {
 pub struct Scope {
     number: u64,
     owner: OwnerId,
-    way: Way,
+    way: ScopeKind,
     site: Site,
 }
 
@@ -47,7 +47,7 @@ impl Scope {
     /// Returns `true` if the owner leaves the scope by an explicit call. If the owner is in several
     /// such scopes, the call can end any of them.
     pub fn is_of_calls(&self) -> bool {
-        self.way == Way::Calls
+        self.way == ScopeKind::Calls
     }
 }
 
@@ -95,23 +95,29 @@ impl Default for Scopes {
 impl Scopes {
     /// Enters a scope in a random way.
     pub fn enter(&mut self, owner: OwnerId, chance: &mut Chance) -> Scope {
-        let way = chance.pick(&[Way::Statement, Way::Generator, Way::Calls, Way::Abandoned, Way::Once]);
+        let way = chance.pick(&[
+            ScopeKind::Statement,
+            ScopeKind::Generator,
+            ScopeKind::Calls,
+            ScopeKind::Abandoned,
+            ScopeKind::Once,
+        ]);
         self.entered += 1;
         let number = self.entered;
-        let owner = if way == Way::Abandoned { OwnerId::new() } else { owner };
-        let code = if matches!(way, Way::Statement | Way::Generator) { STATEMENT } else { ENTER };
+        let owner = if way == ScopeKind::Abandoned { OwnerId::new() } else { owner };
+        let code = if matches!(way, ScopeKind::Statement | ScopeKind::Generator) { STATEMENT } else { ENTER };
         let site = Site {
             frame: Frame { address: self.free(), code },
-            moves: way == Way::Generator,
-            through: if way == Way::Once { number } else { 0 },
+            moves: way == ScopeKind::Generator,
+            through: if way == ScopeKind::Once { number } else { 0 },
         };
         if code == STATEMENT {
             self.frames.insert(site.frame.address);
         }
-        if way == Way::Statement {
+        if way == ScopeKind::Statement {
             self.running.push((owner, site.frame));
         }
-        if way == Way::Abandoned {
+        if way == ScopeKind::Abandoned {
             self.abandoned.insert(number);
         }
         self.levels.push(owner, Arc::new(Body), (), Some((site, number)));
@@ -124,15 +130,15 @@ impl Scopes {
         let called = Site { frame: Frame { address: self.free(), code: EXIT }, ..site };
         let other = OwnerId::new();
         let exit = match way {
-            Way::Statement => Exit { owner, site, only: false },
-            Way::Generator => Exit { owner: chance.pick(&[owner, other]), site, only: false },
-            Way::Calls => Exit { owner, site: called, only: false },
-            Way::Abandoned => Exit { owner: other, site: called, only: false },
-            Way::Once => Exit { owner: other, site: called, only: true },
+            ScopeKind::Statement => Exit { owner, site, only: false },
+            ScopeKind::Generator => Exit { owner: chance.pick(&[owner, other]), site, only: false },
+            ScopeKind::Calls => Exit { owner, site: called, only: false },
+            ScopeKind::Abandoned => Exit { owner: other, site: called, only: false },
+            ScopeKind::Once => Exit { owner: other, site: called, only: true },
         };
         let alone = self.abandoned.len() == 1;
         let mut left = self.exit(&exit);
-        if way == Way::Abandoned && !alone && left == Exited::Others {
+        if way == ScopeKind::Abandoned && !alone && left == Exited::Others {
             // With several abandoned scopes, it is ambiguous which one this exit ends.
             left = self.exit(&Exit { owner, ..exit });
         }

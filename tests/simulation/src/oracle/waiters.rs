@@ -102,7 +102,7 @@ impl Oracle {
         let began = full.waiters.iter().filter_map(|one| self.attempts.0.get(one)).map(|one| one.began);
         let began = began.min().unwrap_or(attempt.began).min(attempt.began);
         let all = full.waiters.iter().all(|one| self.attempts.is_waiting(one));
-        if waits && all && self.node_is_certain(&full.holder) && self.calm.reigns_since(began) {
+        if waits && all && self.node_is_certain(&full.holder) && self.calm.lasts_since(began) {
             let FullQueue { path, waiters, .. } = full;
             self.violation(format!(
                 "{label} permits {limit} waiters, and queues at {path} behind {waiters:?}"

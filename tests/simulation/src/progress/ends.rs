@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use zklock::{Election, Lease, Lock, Mutex, Timeout, simulation};
 
 use super::locks::{KINDS, Kind, Request};
-use super::stage::{BLOCKER, Ending, PATIENCE, SLACK, Stage, WAITER, pause};
+use super::stage::{BLOCKER, CaseResult, PATIENCE, SLACK, Stage, WAITER, pause};
 use crate::clients::CONNECT_TIMEOUT;
 use crate::clock;
 
@@ -89,7 +89,7 @@ impl Case {
         Self { call, servers: ALL[rest % ALL.len()], kind: KINDS[rest / ALL.len() % KINDS.len()] }
     }
 
-    pub async fn run(self, stage: &Rc<Stage>) -> Ending {
+    pub async fn run(self, stage: &Rc<Stage>) -> CaseResult {
         let taken = self.call != Call::Free;
         let blocking = Request::new(self.kind, true, BLOCKER);
         let mut held = Vec::new();
@@ -247,7 +247,7 @@ impl Case {
 
     /// Checks that the node of a wait or a hold is deleted: immediately if a server replies,
     /// otherwise after the client has reconnected.
-    async fn expect_gone(self, stage: &Stage, node: &str, since: u64) -> Ending {
+    async fn expect_gone(self, stage: &Stage, node: &str, since: u64) -> CaseResult {
         let gone =
             Stage::until("the node is left", 3 * stage.setting.timeout, || !stage.exists(node)).await?;
         let bound = match self.servers {

@@ -8,13 +8,13 @@ use tokio::time::timeout;
 use zklock::{Error, Lease, Timeout, simulation};
 
 use super::locks::{KINDS, Kind, Request};
-use super::stage::{BLOCKER, Ending, OTHER, PATIENCE, SLACK, Stage, WAITER, pause};
+use super::stage::{BLOCKER, CaseResult, OTHER, PATIENCE, SLACK, Stage, WAITER, pause};
 use crate::chance::Chance;
 use crate::clock;
 
 /// The way in which a blocker stops blocking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Going {
+enum BlockerExit {
     Released,
     ReleasedInBackground,
     Dropped,
@@ -35,24 +35,24 @@ enum Going {
     Downgraded,
 }
 
-const GOINGS: [Going; 12] = [
-    Going::Released,
-    Going::ReleasedInBackground,
-    Going::Dropped,
-    Going::HeldTooLong,
-    Going::Broken,
-    Going::ClientClosed,
-    Going::ClientDrained,
-    Going::SessionEnded,
-    Going::SessionExpired,
-    Going::WaiterTimesOut,
-    Going::WaiterCancelled,
-    Going::Downgraded,
+const BLOCKER_EXITS: [BlockerExit; 12] = [
+    BlockerExit::Released,
+    BlockerExit::ReleasedInBackground,
+    BlockerExit::Dropped,
+    BlockerExit::HeldTooLong,
+    BlockerExit::Broken,
+    BlockerExit::ClientClosed,
+    BlockerExit::ClientDrained,
+    BlockerExit::SessionEnded,
+    BlockerExit::SessionExpired,
+    BlockerExit::WaiterTimesOut,
+    BlockerExit::WaiterCancelled,
+    BlockerExit::Downgraded,
 ];
 
-/// What happened to the waiter before its blocker goes.
+/// The waiter's history before its blocker stops blocking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Before {
+enum WaiterHistory {
     Nothing,
     /// It has waited so long that it rarely polls the queue.
     LongWait,
@@ -62,7 +62,12 @@ enum Before {
     Reconnecting,
 }
 
-const HISTORIES: [Before; 4] = [Before::Nothing, Before::LongWait, Before::Reconnected, Before::Reconnecting];
+const HISTORIES: [WaiterHistory; 4] = [
+    WaiterHistory::Nothing,
+    WaiterHistory::LongWait,
+    WaiterHistory::Reconnected,
+    WaiterHistory::Reconnecting,
+];
 
 /// Duration of a long wait, in milliseconds. A waiter far from the head of the queue lists the
 /// queue once a minute.
@@ -72,8 +77,8 @@ const LONG: u64 = 150_000;
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     kind: Kind,
-    going: Going,
-    before: Before,
+    going: BlockerExit,
+    before: WaiterHistory,
     /// True if blocker and waiter use the same client.
     shared: bool,
 }
@@ -83,34 +88,39 @@ type Waiting = JoinHandle<(Result<Vec<Lease>, Error>, u64)>;
 impl Case {
     pub fn of(turn: u64, chance: &mut Chance) -> Self {
         let turn = usize::try_from(turn).unwrap_or(0);
-        let going = GOINGS[turn % GOINGS.len()];
+        let going = BLOCKER_EXITS[turn % BLOCKER_EXITS.len()];
         let kind = match going {
-            Going::WaiterTimesOut | Going::WaiterCancelled | Going::Downgraded => Kind::ReadBehindWrite,
+            BlockerExit::WaiterTimesOut | BlockerExit::WaiterCancelled | BlockerExit::Downgraded => {
+                Kind::ReadBehindWrite
+            }
             // A leader has no hold limit.
-            Going::HeldTooLong => KINDS[turn / GOINGS.len() % KINDS.len()].limited(),
-            _ => KINDS[turn / GOINGS.len() % KINDS.len()],
+            BlockerExit::HeldTooLong => KINDS[turn / BLOCKER_EXITS.len() % KINDS.len()].limited(),
+            _ => KINDS[turn / BLOCKER_EXITS.len() % KINDS.len()],
         };
         let before = chance.pick(&HISTORIES);
         let of_client = matches!(
             going,
-            Going::ClientClosed | Going::ClientDrained | Going::SessionEnded | Going::SessionExpired
+            BlockerExit::ClientClosed
+                | BlockerExit::ClientDrained
+                | BlockerExit::SessionEnded
+                | BlockerExit::SessionExpired
         );
-        let shared = !of_client && before != Before::Reconnecting && chance.percent(30);
+        let shared = !of_client && before != WaiterHistory::Reconnecting && chance.percent(30);
         Self { kind, going, before, shared }
     }
 
     pub fn duration(self) -> u64 {
-        if self.before == Before::LongWait { LONG } else { 0 }
+        if self.before == WaiterHistory::LongWait { LONG } else { 0 }
     }
 
-    pub async fn run(self, stage: &std::rc::Rc<Stage>) -> Ending {
+    pub async fn run(self, stage: &std::rc::Rc<Stage>) -> CaseResult {
         let waiter = if self.shared { BLOCKER } else { WAITER };
         let mut blocking = Request::new(self.kind, true, BLOCKER);
         let hold = stage.setting.timeout * 3 / 2 + self.duration();
-        if self.going == Going::HeldTooLong {
+        if self.going == BlockerExit::HeldTooLong {
             blocking.limit = Some(Duration::from_millis(hold + stage.setting.timeout));
         }
-        let front = matches!(self.going, Going::WaiterTimesOut | Going::WaiterCancelled);
+        let front = matches!(self.going, BlockerExit::WaiterTimesOut | BlockerExit::WaiterCancelled);
         if front {
             // The blocker is a writer that itself waits for this reader.
             let reading = Request::new(Kind::WriteBehindRead, true, OTHER);
@@ -126,7 +136,7 @@ impl Case {
             let waiting = self.wait(stage, waiter);
             self.queued(stage, 3).await?;
             self.prepare(stage, waiter, hold).await;
-            if self.going == Going::WaiterCancelled {
+            if self.going == BlockerExit::WaiterCancelled {
                 writer.abort();
             }
             let end = self.expect(stage, &nodes, waiting).await;
@@ -167,12 +177,12 @@ impl Case {
 
     /// Makes the waiter go through its history.
     async fn prepare(self, stage: &Stage, waiter: usize, hold: u64) {
-        if self.before == Before::Reconnected {
+        if self.before == WaiterHistory::Reconnected {
             pause(stage.setting.timeout / 3).await;
             stage.cut(waiter);
         }
         pause(hold).await;
-        if self.before == Before::Reconnecting {
+        if self.before == WaiterHistory::Reconnecting {
             stage.cut(waiter);
         }
     }
@@ -183,40 +193,42 @@ impl Case {
         stage.note(&format!("the blocker goes: {:?}", self.going));
         let client = stage.client(BLOCKER);
         match self.going {
-            Going::Released => {
+            BlockerExit::Released => {
                 for lease in &leases {
                     drop(Stage::spawn(BLOCKER, lease.release()));
                 }
             }
-            Going::ReleasedInBackground => {
+            BlockerExit::ReleasedInBackground => {
                 for lease in &leases {
                     lease.release_in_background().map_err(|error| error.to_string())?;
                 }
             }
-            Going::Dropped => return Ok(Vec::new()),
-            Going::Broken => {
+            BlockerExit::Dropped => return Ok(Vec::new()),
+            BlockerExit::Broken => {
                 for lease in &leases {
                     stage.client(OTHER).break_lock(&lease.node()).await.map_err(|error| error.to_string())?;
                 }
             }
-            Going::ClientClosed => drop(Stage::spawn(BLOCKER, client.close())),
-            Going::ClientDrained => drop(Stage::spawn(BLOCKER, client.drain(Duration::from_millis(500)))),
-            Going::SessionEnded => stage.ensemble.borrow_mut().expire(client.session_id()),
-            Going::SessionExpired => stage.stopped.stop(BLOCKER),
-            Going::Downgraded => {
+            BlockerExit::ClientClosed => drop(Stage::spawn(BLOCKER, client.close())),
+            BlockerExit::ClientDrained => {
+                drop(Stage::spawn(BLOCKER, client.drain(Duration::from_millis(500))))
+            }
+            BlockerExit::SessionEnded => stage.ensemble.borrow_mut().expire(client.session_id()),
+            BlockerExit::SessionExpired => stage.stopped.stop(BLOCKER),
+            BlockerExit::Downgraded => {
                 let reading = request.downgrade(stage).await.map_err(|error| error.to_string())?;
                 for lease in &leases {
                     lease.release_in_background().map_err(|error| error.to_string())?;
                 }
                 return Ok(reading);
             }
-            Going::HeldTooLong | Going::WaiterTimesOut | Going::WaiterCancelled => {}
+            BlockerExit::HeldTooLong | BlockerExit::WaiterTimesOut | BlockerExit::WaiterCancelled => {}
         }
         Ok(leases)
     }
 
     /// Checks that the waiter is granted the lock soon after these nodes are gone.
-    async fn expect(self, stage: &Stage, nodes: &[String], waiting: Waiting) -> Ending {
+    async fn expect(self, stage: &Stage, nodes: &[String], waiting: Waiting) -> CaseResult {
         let longest = 3 * stage.setting.timeout;
         let gone = Stage::until("the blocker goes", longest, || !nodes.iter().any(|node| stage.exists(node)));
         let gone = gone.await?;
@@ -234,7 +246,7 @@ impl Case {
         let anew = match self.before {
             // After a reconnection the waiter does not trust its view of the queue, so it sends a
             // sync and a listing.
-            Before::Reconnecting => stage.reconnected() + stage.write() + stage.read(),
+            WaiterHistory::Reconnecting => stage.reconnected() + stage.write() + stage.read(),
             _ => 0,
         };
         usual + anew + SLACK

@@ -8,7 +8,7 @@ use std::time::Duration;
 use zklock::{ErrorKind, Lease, LeaseState, LossReason, Mutex, simulation};
 
 use super::locks::{KINDS, Kind, Request};
-use super::stage::{BLOCKER, Ending, OTHER, SLACK, Stage, pause};
+use super::stage::{BLOCKER, CaseResult, OTHER, SLACK, Stage, pause};
 use crate::chance::Chance;
 use crate::clock;
 
@@ -58,7 +58,7 @@ pub struct Case {
 }
 
 /// The listeners that were notified, and when.
-type Told = Rc<RefCell<Vec<(&'static str, u64)>>>;
+type Notified = Rc<RefCell<Vec<(&'static str, u64)>>>;
 
 impl Case {
     pub fn of(turn: u64, chance: &mut Chance) -> Self {
@@ -69,11 +69,11 @@ impl Case {
         Self { cause, kind, later: chance.number(0..=2000) }
     }
 
-    pub async fn run(self, stage: &Rc<Stage>) -> Ending {
+    pub async fn run(self, stage: &Rc<Stage>) -> CaseResult {
         let most = 2 * stage.setting.timeout + self.later;
         let limit = (self.cause == Cause::HeldTooLong).then(|| Duration::from_millis(most));
         let request = Request { limit, ..Request::new(self.kind, false, BLOCKER) };
-        let told = Told::default();
+        let told = Notified::default();
         self.enter_scope(stage, limit, &told).await?;
         let leases = simulation::of_client(BLOCKER, request.take(stage)).await;
         let leases: Vec<Rc<Lease>> =
@@ -105,7 +105,7 @@ impl Case {
     }
 
     /// Holds another lock in a scope that ends with its loss.
-    async fn enter_scope(self, stage: &Stage, limit: Option<Duration>, told: &Told) -> Ending {
+    async fn enter_scope(self, stage: &Stage, limit: Option<Duration>, told: &Notified) -> CaseResult {
         let options = zklock::LockOptions::default();
         let options = limit.map_or(options.clone(), |limit| options.max_hold(limit));
         let lock = Mutex::with_options(stage.client(BLOCKER), SCOPED, options);
@@ -126,7 +126,7 @@ impl Case {
         Stage::until("the scope is entered", stage.setting.timeout, || *entered.borrow()).await.map(drop)
     }
 
-    fn listen(lease: &Rc<Lease>, told: &Told) {
+    fn listen(lease: &Rc<Lease>, told: &Notified) {
         let (lost, ended) = (lease.lost(), lease.ended());
         let (first, second) = (Rc::clone(told), Rc::clone(told));
         drop(Stage::spawn(BLOCKER, async move {

@@ -15,7 +15,7 @@ use crate::clock;
 use crate::ensemble::Ensemble;
 use crate::gate::Stopped;
 use crate::measured::Measured;
-use crate::network::{self, Refusal, Way};
+use crate::network::{self, Direction, Refusal};
 use crate::oracle::Oracle;
 use crate::setting::Setting;
 
@@ -32,7 +32,7 @@ pub const SLACK: u64 = 5;
 pub const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The result of a case: `Err` describes a violation.
-pub type Ending = Result<(), String>;
+pub type CaseResult = Result<(), String>;
 
 /// Everything that a case needs.
 pub struct Stage {
@@ -140,7 +140,7 @@ impl Stage {
         self.note(&format!("nothing reaches client {client}, nor comes from it"));
         network::with(|network| {
             for server in 0..self.setting.servers {
-                network.silence(client, server, &[Way::ToServer, Way::ToClient], u64::MAX / 4);
+                network.silence(client, server, &[Direction::ToServer, Direction::ToClient], u64::MAX / 4);
             }
         });
     }

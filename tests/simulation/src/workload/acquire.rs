@@ -103,7 +103,7 @@ impl Contender {
         let oracle = self.oracle.borrow();
         let crowd = matches!(want, Want::Permits(CROWDED, _));
         let most = milliseconds(CONNECT_TIMEOUT);
-        if !oracle.calm.reigns_since(began.at) || crowd {
+        if !oracle.calm.lasts_since(began.at) || crowd {
             return most;
         }
         let turn = matches!(want, Want::Permits(..) | Want::Several(_));

@@ -115,7 +115,7 @@ impl Contender {
 
     /// If the attempt aims at it, makes other contenders ask for the lock or break it during the
     /// hold.
-    pub(super) async fn is_bothered(&mut self, granted: &[Granted], attempt: &Attempt) {
+    pub(super) async fn is_disturbed(&mut self, granted: &[Granted], attempt: &Attempt) {
         let node = granted[0].node.clone();
         if attempt.aims(Feature::IsAsked) {
             self.ask_for(&node).await;
@@ -133,7 +133,7 @@ impl Contender {
     }
 
     /// Records whether other contenders held in scopes of the same object.
-    pub(super) fn is_met_by_others(&self, attempt: &Attempt) {
+    pub(super) fn notes_shared_scope(&self, attempt: &Attempt) {
         let mut oracle = self.oracle.borrow_mut();
         if oracle.sharing > 1 {
             attempt.meets(Feature::SharesObject);
@@ -147,7 +147,7 @@ impl Attempt {
     /// reuse.
     pub(super) fn begins_on_a_node(&self, beginning: Beginning) {
         match beginning {
-            Beginning::Anew => {}
+            Beginning::NewNode => {}
             Beginning::HandedOn => self.meets(Feature::HandsOn),
             Beginning::TakenAgain => self.meets(Feature::Keeps),
         }

@@ -17,7 +17,7 @@ use crate::oracle::Granted;
 /// Companions have numbers above those of contenders and visitors.
 const COMPANIONS: usize = 100;
 
-/// What a companion does to help an attempt reach its aims.
+/// The action of a companion that helps an attempt reach its aims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Help {
     /// It holds first and keeps the node.

@@ -66,7 +66,7 @@ impl Contender {
     }
 
     fn expect_observable(&self, began: Moment, error: &Error) {
-        let calm = self.oracle.borrow().calm.reigns_since(began.at);
+        let calm = self.oracle.borrow().calm.lasts_since(began.at);
         let expected = match error.kind() {
             ErrorKind::ClientClosed => true,
             ErrorKind::ConnectionFailed => !calm,
@@ -81,7 +81,7 @@ impl Contender {
     /// and that an observed leader did not end its leadership long ago.
     fn is_told(&self, began: Moment, leader: Option<&Candidate>) {
         let oracle = self.oracle.borrow();
-        if !oracle.calm.reigns_since(began.at) {
+        if !oracle.calm.lasts_since(began.at) {
             return;
         }
         let long_ago = clock::now().saturating_sub(4 * oracle.calm.soon());

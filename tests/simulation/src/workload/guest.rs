@@ -47,7 +47,7 @@ impl Visitor {
                     2 | 3 => self.try_at_once(one, other).await,
                     4 => self.hand_over(one, other).await,
                     5 if bears_crowds => self.hold_many(one).await,
-                    _ => self.be_unheard(one).await,
+                    _ => self.lose_replies(one).await,
                 }
             }
             for (name, client) in clients {
@@ -162,7 +162,7 @@ impl Visitor {
     }
 
     /// Makes the server reply only to pings while the client sends few requests.
-    async fn be_unheard(&mut self, client: &Client) {
+    async fn lose_replies(&mut self, client: &Client) {
         let which = self.chance.index(3);
         self.now_does(&format!("is unheard, {which}"));
         let long = Duration::from_millis(3 * self.setting.timeout);

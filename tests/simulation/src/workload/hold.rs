@@ -58,7 +58,7 @@ impl Contender {
                 self.violation(&format!("{:?} is no longer held after one of two releases", attempt.want));
             }
         }
-        self.is_bothered(&granted, attempt).await;
+        self.is_disturbed(&granted, attempt).await;
         // Sometimes it holds for longer than its limit.
         let limit = attempt.limit.filter(|_| self.chance.percent(50));
         let time = limit.map_or(time, |limit| time.max(milliseconds(limit) + 50));
@@ -271,7 +271,7 @@ impl Contender {
     pub(super) fn expect_reason(&self, one: &Granted, attempt: &Attempt, reason: LossReason) {
         let closed = attempt.through.iter().any(|client| client.state() == ClientState::Closed);
         let oracle = self.oracle.borrow();
-        let calm = oracle.calm.reigns_since(clock::now());
+        let calm = oracle.calm.lasts_since(clock::now());
         let expected = match reason {
             LossReason::ClientClosed => closed,
             LossReason::HeldTooLong => attempt.limit.is_some(),
@@ -317,7 +317,7 @@ impl Contender {
     fn expect_news(&self, one: &Granted, since: Moment, from: u64, listens: bool, heard: bool) {
         let oracle = self.oracle.borrow();
         let (now, soon, held) = (clock::now(), oracle.calm.soon(), one.lease.check().is_ok());
-        let is_late = |at: u64| at + soon < now && oracle.calm.reigns_since(at);
+        let is_late = |at: u64| at + soon < now && oracle.calm.lasts_since(at);
         let gone = oracle.requests.gone_since(&one.node).map(|at| at.max(since.at + LONG_HOLD));
         let asked = oracle.requests.asked_since(&one.node).map(|at| at.max(from));
         let deaf = listens

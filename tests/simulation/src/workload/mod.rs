@@ -25,7 +25,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use zklock::{Client, Owner};
 
-pub use self::visitor::{GUARDED, LAST_NUMBER, VISITED, Visitor, WORN_OUT};
+pub use self::visitor::{EXHAUSTED, GUARDED, LAST_NUMBER, VISITED, Visitor};
 use self::want::{WaitStyle, Want, limit};
 use crate::chance::Chance;
 use crate::clients::Clients;
@@ -237,7 +237,7 @@ impl Contender {
             let scopes = self.enter_scopes(attempt.owner.id());
             self.oracle.borrow_mut().sharing += 1;
             self.hold_before_others(granted, &attempt).await;
-            self.is_met_by_others(&attempt);
+            self.notes_shared_scope(&attempt);
             self.leave_scopes(scopes);
         }
         let mut oracle = self.oracle.borrow_mut();

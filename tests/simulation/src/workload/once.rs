@@ -43,7 +43,7 @@ impl WantedSlot {
 
 /// The progress of a body.
 #[derive(Default)]
-struct Course {
+struct BodyProgress {
     granted: Option<Granted>,
     since: Option<Moment>,
     scopes: Option<Vec<Scope>>,
@@ -75,11 +75,11 @@ impl Contender {
             Ok(lock) => lock,
             Err(error) => return self.failed(attempt, &attempt.want, attempt.style, &error),
         };
-        let (began, course) = (self.now(), RefCell::new(Course::default()));
+        let (began, course) = (self.now(), RefCell::new(BodyProgress::default()));
         let outcome = self.run_slot_of(&lock, attempt, wanted, &course).await;
-        let Course { granted, since, scopes, succeeded } = course.into_inner();
+        let BodyProgress { granted, since, scopes, succeeded } = course.into_inner();
         if let Some(scopes) = scopes {
-            self.is_met_by_others(attempt);
+            self.notes_shared_scope(attempt);
             self.leave_scopes(scopes);
         }
         let lost =
@@ -141,7 +141,7 @@ impl Contender {
         lock: &Mutex,
         attempt: &Attempt,
         wanted: WantedSlot,
-        course: &RefCell<Course>,
+        course: &RefCell<BodyProgress>,
     ) -> Option<Result<Option<()>, Failure>> {
         let key = Slot::key(wanted.slot.to_string()).expect("a good key");
         let oracle = Rc::clone(&self.oracle);
@@ -161,12 +161,12 @@ impl Contender {
         lease: Arc<Lease>,
         attempt: &Attempt,
         wanted: WantedSlot,
-        course: &RefCell<Course>,
+        course: &RefCell<BodyProgress>,
     ) -> Result<(), Failure> {
         let granted = self.granted_in_body(lease, attempt, wanted.place);
         let since = self.now();
         let scopes = self.enter_scopes(attempt.owner.id());
-        *course.borrow_mut() = Course {
+        *course.borrow_mut() = BodyProgress {
             granted: Some(granted.clone()),
             since: Some(since),
             scopes: Some(scopes),
@@ -186,7 +186,7 @@ impl Contender {
             self.enter_again(&mut all, attempt).await;
             self.release(all.split_off(1), Some(attempt)).await;
         }
-        self.is_bothered(&all, attempt).await;
+        self.is_disturbed(&all, attempt).await;
         let time = self.chance.skewed(0..=self.setting.timeout / 5);
         self.stay(&all, attempt, since, time).await;
         if late || wanted.fails {

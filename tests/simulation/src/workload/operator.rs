@@ -91,7 +91,7 @@ impl Contender {
             Err((ErrorKind::ConnectionFailed, error)) => {
                 // It can be unknown whether the number was set only if the connection was lost.
                 let calm =
-                    self.oracle.borrow().calm.reigns_since(began.at) || clock::now() < self.setting.tick;
+                    self.oracle.borrow().calm.lasts_since(began.at) || clock::now() < self.setting.tick;
                 let lost = network::with(|network| network.has_opened_since(name, began.at));
                 if calm && !lost && began.took() + 100 < milliseconds(CONNECT_TIMEOUT) {
                     self.violation(&format!("setting the number of permits: {error}"));
@@ -183,7 +183,7 @@ impl Contender {
         // A lagging server does not know the node yet.
         let known = |since: u64| {
             self.setting.servers == 1
-                || since + oracle.calm.soon() < began.at && oracle.calm.reigns_since(since)
+                || since + oracle.calm.soon() < began.at && oracle.calm.lasts_since(since)
         };
         let missing = before.iter().find(|(node, since)| {
             node.starts_with(&format!("{place}/"))

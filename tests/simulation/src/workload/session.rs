@@ -16,7 +16,7 @@ impl Contender {
         let (client, began) = (self.client(), self.now());
         let ready = client.ready().await.map_err(|error| error.kind());
         let state = client.state();
-        let calm = self.oracle.borrow().calm.reigns_since(began.at);
+        let calm = self.oracle.borrow().calm.lasts_since(began.at);
         if self.is_late(began, milliseconds(CONNECT_TIMEOUT)) {
             self.violation(&format!("waited for a session for {} ms: {ready:?}", began.took()));
         }
@@ -38,7 +38,7 @@ impl Contender {
         let client = self.clients.replace(self.of);
         self.oracle.borrow_mut().closed(client.session_id());
         let held = self.oracle.borrow().held_by(client.session_id());
-        let calm = self.oracle.borrow().calm.reigns_since(self.now().at);
+        let calm = self.oracle.borrow().calm.lasts_since(self.now().at);
         let mut states = client.states();
         client.close().await.ok();
         network::with(|network| network.witness.ends(name));

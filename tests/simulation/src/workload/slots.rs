@@ -92,7 +92,7 @@ impl Numbering {
 }
 
 /// The parameters with which a slot is run.
-struct Manner {
+struct SlotParameters {
     /// Token of the lease under which the slot was chosen, if there is one.
     held: Option<i64>,
     wait: Timeout,
@@ -241,7 +241,7 @@ impl Contender {
         // acquired.
         let record =
             if held.is_some() && self.chance.percent(30) { Record::Start } else { Record::AfterBody };
-        let manner = Manner {
+        let parameters = SlotParameters {
             held,
             wait: if record == Record::Start || self.chance.percent(20) { Timeout::Try } else { rest },
             record,
@@ -249,12 +249,17 @@ impl Contender {
             fails: self.chance.percent(20),
             gives_up: self.chance.percent(15).then(|| self.chance.skewed(0..=self.setting.timeout)),
         };
-        self.run_slot(slotted, numbering, manner).await;
+        self.run_slot(slotted, numbering, parameters).await;
     }
 
     /// Runs the current slot and compares the outcome with the servers' record.
-    async fn run_slot(&mut self, slotted: &mut Slotted, numbering: Numbering, manner: Manner) -> Outcome {
-        let Manner { held, wait, record, time, fails, gives_up } = manner;
+    async fn run_slot(
+        &mut self,
+        slotted: &mut Slotted,
+        numbering: Numbering,
+        parameters: SlotParameters,
+    ) -> Outcome {
+        let SlotParameters { held, wait, record, time, fails, gives_up } = parameters;
         let (place, slot) = (slotted.place, numbering.now());
         let before = self.oracle.borrow().slots.last(place);
         self.now_does(&format!("wants slot {slot} of {}, {wait:?}, {record:?}", MUTEXES[place]));
@@ -358,7 +363,7 @@ impl Contender {
             if let Some(outer) = self.enter(&slotted, Timeout::Forever).await {
                 let numbering = numberings[slotted.place];
                 let slot = numbering.now();
-                let manner = Manner {
+                let parameters = SlotParameters {
                     held: Some(outer.lease.fencing_token()),
                     wait: Timeout::Forever,
                     record: Record::AfterBody,
@@ -366,7 +371,7 @@ impl Contender {
                     fails: false,
                     gives_up: None,
                 };
-                outcome = self.run_slot(&mut slotted, numbering, manner).await;
+                outcome = self.run_slot(&mut slotted, numbering, parameters).await;
                 let keys = numbering.periods.is_none();
                 if keys && matches!(outcome, Outcome::Ran | Outcome::Skipped) {
                     self.oracle.borrow_mut().slots.is_tried(slotted.place, slot);

@@ -17,7 +17,7 @@ use crate::setting::Setting;
 use crate::{clock, network};
 
 /// A lock whose directory has hardly any sequence numbers left.
-pub const WORN_OUT: &str = "/worn";
+pub const EXHAUSTED: &str = "/worn";
 /// Sequence number of the next node there.
 pub const LAST_NUMBER: i32 = i32::MAX - 2;
 
@@ -73,7 +73,7 @@ impl Visitor {
                 self.wait_in_vain(name, &client).await;
             }
             if self.chance.percent(30) {
-                self.ask_for_worn_out(&client).await;
+                self.ask_for_exhausted(&client).await;
             }
             let lost = if self.chance.percent(80) { self.hold_alone(&client).await } else { None };
             client.close().await.ok();
@@ -92,7 +92,7 @@ impl Visitor {
     /// it may not read the nodes.
     async fn hold_what_it_may_not_read(&self, times: usize) {
         self.now_does("takes a lock by a node that it may not read");
-        let (name, client) = self.clients.blindfolded(times);
+        let (name, client) = self.clients.unable_to_read(times);
         if let Ok(lease) = self.acquire(&client, GUARDED).await {
             let began = clock::now();
             sleep(Duration::from_millis(2 * self.setting.timeout)).await;
@@ -135,9 +135,9 @@ impl Visitor {
 
     /// Asks for a lock whose sequence numbers are used up, so it cannot be granted any more. If
     /// sequence numbers restarted, new nodes would overtake older ones.
-    async fn ask_for_worn_out(&self, client: &Client) {
+    async fn ask_for_exhausted(&self, client: &Client) {
         self.now_does("asks for a lock whose directory is worn out");
-        match self.acquire(client, WORN_OUT).await.map_err(|error| (error.kind(), error)) {
+        match self.acquire(client, EXHAUSTED).await.map_err(|error| (error.kind(), error)) {
             Err((ErrorKind::SequenceExhausted | ErrorKind::LockTimeout | ErrorKind::ConnectionFailed, _)) => {
             }
             Err((_, error)) => self.violation(&format!("a worn-out directory: {error}")),
@@ -170,7 +170,7 @@ impl Visitor {
             0 => self.be_asked(client, &lease).await,
             1 => self.release_what_is_gone(client, &lease).await,
             2 => self.lose_node(client, &lease).await,
-            _ => self.lose_touch(&lease).await,
+            _ => self.lose_servers(&lease).await,
         }
         let state = lease.state();
         matches!(state, LeaseState::Lost(_)).then_some((lease, state))
@@ -178,7 +178,7 @@ impl Visitor {
 
     /// Returns `true` if no fault has had an effect since that time.
     pub(super) fn is_calm_since(&self, then: u64) -> bool {
-        self.oracle.borrow().calm.reigns_since(then)
+        self.oracle.borrow().calm.lasts_since(then)
     }
 
     /// Checks that an owner that listens receives a request to give up immediately, even right
@@ -227,7 +227,7 @@ impl Visitor {
 
     /// Checks that a lease whose term ends while no server is available stays lost when the servers
     /// are back.
-    async fn lose_touch(&mut self, lease: &Lease) {
+    async fn lose_servers(&mut self, lease: &Lease) {
         network::with(|network| {
             network.refuse(self.of(), Some(network::NOWHERE));
             network.cut_all(self.of());

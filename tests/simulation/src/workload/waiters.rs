@@ -81,7 +81,7 @@ impl Contender {
         // An attempt for several locks can have waited for the first one.
         let most = oracle.calm.entry() + SLACK;
         let several = matches!(attempt.want, Want::Several(_));
-        if !several && began.took() > most && oracle.calm.reigns_since(began.at) {
+        if !several && began.took() > most && oracle.calm.lasts_since(began.at) {
             oracle.violation(format!(
                 "contender {}: {:?} is refused because of its waiters after {} ms",
                 self.number,
@@ -94,7 +94,7 @@ impl Contender {
         let since =
             if self.setting.servers == 1 { began.at } else { began.at.saturating_sub(oracle.calm.soon()) };
         if let Some(limit) = attempt.waiters
-            && (self.setting.servers == 1 || oracle.calm.reigns_since(since))
+            && (self.setting.servers == 1 || oracle.calm.lasts_since(since))
         {
             oracle.judge_full(&attempt.label, limit, since);
         }

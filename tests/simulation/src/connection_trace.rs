@@ -18,7 +18,7 @@ pub struct Asked {
 /// The traffic of one connection.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-pub struct Talk {
+pub struct ConnectionTrace {
     pub client: usize,
     /// Incomplete frames, to the server and to the client.
     pub rest: [Vec<u8>; 2],
@@ -58,7 +58,7 @@ pub struct Talk {
     pub foreign: Option<u64>,
 }
 
-impl Talk {
+impl ConnectionTrace {
     /// Returns `true` if the client knows which session the connection serves and has no unanswered
     /// query about it.
     pub fn knows_its_session(&self) -> bool {
@@ -103,7 +103,7 @@ impl Talk {
 
     /// Ignores the check that is sent together with the read of a slot record. It checks only the
     /// holder's node. It is not a heartbeat, and the library concludes nothing from it.
-    pub fn leaves_check_out(&mut self, now: u64) {
+    pub fn ignore_check(&mut self, now: u64) {
         let same = |(_, asked): &(&i32, &mut Asked)| asked.at == now && asked.checks.len() == 1;
         let Some((number, asked)) = self.asked.iter_mut().rev().find(same) else { return };
         asked.checks.clear();
@@ -122,12 +122,12 @@ impl Talk {
 
     /// Returns the frames that these bytes complete. The flag marks the first frame of the
     /// connection.
-    pub fn frames(&mut self, way: usize, bytes: &[u8]) -> Vec<(Vec<u8>, bool)> {
-        let rest = &mut self.rest[way];
+    pub fn frames(&mut self, direction: usize, bytes: &[u8]) -> Vec<(Vec<u8>, bool)> {
+        let rest = &mut self.rest[direction];
         rest.extend_from_slice(bytes);
         let mut frames = Vec::new();
         while let Some(length) = frame::length(rest, false).filter(|length| rest.len() >= *length) {
-            let first = std::mem::take(&mut self.first[way]);
+            let first = std::mem::take(&mut self.first[direction]);
             frames.push((rest.drain(..length).collect(), first));
         }
         frames

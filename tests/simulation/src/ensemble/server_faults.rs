@@ -58,8 +58,8 @@ impl Ensemble {
                 None => drop(waiting.remove(&id)),
             }
         }
-        for (from, epoch, word) in self.unheard.remove(&server).unwrap_or_default() {
-            self.hear(from, server, epoch, word);
+        for (from, epoch, message) in self.unheard.remove(&server).unwrap_or_default() {
+            self.hear(from, server, epoch, message);
         }
         if self.servers[server].up && self.servers[server].epoch != self.epoch {
             self.leave(server);

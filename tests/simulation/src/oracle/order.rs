@@ -37,7 +37,7 @@ impl Oracle {
                 && other.granted.is_none()
                 && other.ended.is_none()
                 && other.began + entry < began
-                && self.calm.reigns_since(other.began)
+                && self.calm.lasts_since(other.began)
         });
         if let Some((other, _)) = overtaken {
             let what = format!("{label} is granted {queue} before {other}, which asked long before");
@@ -69,7 +69,7 @@ impl Oracle {
     pub fn waited_alone(&self, label: &str) -> Option<u64> {
         let attempt = self.attempts.0.get(label)?;
         let beside = self.attempts.last_beside(label, attempt.queue?).filter(|_| attempt.takes_turns);
-        let alone = self.calm.reigns_since(attempt.began).then(|| beside.unwrap_or(0).max(attempt.began))?;
+        let alone = self.calm.lasts_since(attempt.began).then(|| beside.unwrap_or(0).max(attempt.began))?;
         clock::now().checked_sub(alone)
     }
 
@@ -102,7 +102,7 @@ impl Oracle {
             let waits = waits.map(|since| (since, since + self.calm.soon()));
             let ended = self.attempts.needs_node_until(attempt, directory, waits);
             let over = if turns { attempt.granted.or(ended) } else { ended };
-            if let Some(over) = over.filter(|over| over + soon < now && self.calm.reigns_since(*over)) {
+            if let Some(over) = over.filter(|over| over + soon < now && self.calm.lasts_since(*over)) {
                 let what = format!("{directory}/{node} is left of {label:?}, which was through at {over} ms");
                 self.violation(what);
             }
@@ -129,7 +129,7 @@ impl Oracle {
                 return None;
             }
             let at_once = other.queue == Some(directory) && !other.in_cohort;
-            if at_once && self.calm.reigns_since(other.began) {
+            if at_once && self.calm.lasts_since(other.began) {
                 return Some(other.began + self.calm.entry());
             }
             self.seen.get(&format!("{directory}/{waiter}")).copied()
