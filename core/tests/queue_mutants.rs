@@ -197,7 +197,7 @@ fn find(mutants: impl Iterator<Item = Mutant>) {
 }
 
 #[test]
-fn their_scenes_are_right_without_them() {
+fn scenes_without_a_mutant_have_no_error() {
     for mutant in Mutant::ALL {
         let found = scene(mutant).0.explore();
         assert!(found.is_ok(), "without {mutant:?}: {found:?}");

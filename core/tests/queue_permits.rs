@@ -120,7 +120,7 @@ fn a_free_permit_costs_a_create_and_a_listing() {
 }
 
 #[test]
-fn who_waits_watches_the_children_and_is_granted_when_there_is_room() {
+fn a_waiter_for_permits_watches_the_children_and_gets_a_free_permit() {
     let mut directory = Directory::new();
     let others = [directory.enter(), directory.enter()];
     directory.join(1, 2, Intent::Wait);

@@ -325,7 +325,7 @@ fn a_reader_comes_too_late_for_its_writers_place() {
 /// If a directory was deleted and created again, its nodes were never ahead of a node that an
 /// operator deleted in the old directory.
 #[test]
-fn numbers_begin_anew_with_the_directory() {
+fn sequence_numbers_restart_with_the_directory() {
     let ask = Step::Join(0, Naming::Curator, Kind::Exclusive);
     let queued = [ask, Step::Pump(0), Step::Pump(0), ask, Step::Pump(0), Step::Pump(0)];
     let anew =

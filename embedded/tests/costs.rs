@@ -116,7 +116,7 @@ fn delete(path: &str) -> Vec<u8> {
 type Deed = fn(&mut Server);
 
 #[test]
-fn what_concerns_one_costs_the_same_with_10_000() {
+fn a_request_for_one_object_costs_the_same_with_10_000() {
     let deeds: [(&str, Deed); 11] = [
         ("a tick", |server| server.machine.tick(NOW)),
         ("the next tick", |server| assert!(server.machine.next_tick() > 0)),

@@ -146,7 +146,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn a_connections_nonsense_is_its_own(
+    fn invalid_bytes_close_only_their_own_connection(
         requests in vec((-12_i32..110, record()), 0..8),
         flips in vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         cut in any::<prop::sample::Index>(),

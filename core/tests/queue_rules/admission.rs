@@ -9,7 +9,7 @@ use super::fixture::{
 };
 
 #[test]
-fn rule_04_a_waiter_stands_behind_its_own_client() {
+fn rule_04_a_waiter_waits_behind_its_own_client() {
     let mut fixture = QueueFixture::new(1);
     let first = fixture.hold(A, 0);
     let (_, actions) = fixture.place(B, 1, &[first]);
@@ -52,7 +52,7 @@ fn rule_04_readers_hold_together_and_wait_for_the_nearest_writer_only() {
 }
 
 #[test]
-fn rule_04_a_released_writer_stands_until_the_reader_in_its_place_does() {
+fn rule_04_a_released_writer_keeps_its_place_until_the_reader_has_it() {
     let mut fixture = QueueFixture::new(1);
     let (writer, ticket, reader) = downgrading(&mut fixture);
     assert_eq!(fixture.tell([release(&writer)]), []);
@@ -119,7 +119,7 @@ fn rule_07_adjacent_handoff_grants_before_the_delete_is_acknowledged() {
 }
 
 #[test]
-fn rule_07_strict_order_is_kept_where_somebody_stands_between() {
+fn rule_07_a_contender_in_between_prevents_an_adjacent_hand_off() {
     let mut fixture = QueueFixture::new(1);
     let first = fixture.hold(A, 0);
     let (_, actions) = fixture.queue_up(B, 2, &[first.clone(), other(1)]);

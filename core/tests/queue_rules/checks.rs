@@ -242,7 +242,7 @@ fn rule_10_a_check_that_misses_a_watched_node_after_a_reconnection_calls_for_the
 }
 
 #[test]
-fn rule_10_who_joins_or_leaves_beside_a_far_waiter_calls_for_the_listing_unless_none_is_left() {
+fn rule_10_a_join_or_leave_next_to_a_far_waiter_requires_the_listing_unless_none_is_left() {
     let (mut fixture, _, set) = deferred();
     assert_eq!(lists(&fixture.tell([waits(B)])), 1);
     let (mut desk2, _, _) = deferred();

@@ -139,7 +139,7 @@ fn rule_03_only_the_first_two_waiters_of_a_client_join_with_a_listing() {
 }
 
 #[test]
-fn rule_03_what_no_listing_has_shown_is_not_granted_to_its_own_clients_next() {
+fn rule_03_a_release_does_not_grant_the_lock_to_an_unlisted_contender() {
     let mut fixture = QueueFixture::new(1);
     let holder = fixture.hold(A, 0);
     let first = fixture.place(JoinId(2), 1, std::slice::from_ref(&holder)).0;
@@ -153,7 +153,7 @@ fn rule_03_what_no_listing_has_shown_is_not_granted_to_its_own_clients_next() {
 }
 
 #[test]
-fn rule_03_those_before_it_may_all_leave() {
+fn rule_03_all_contenders_ahead_may_leave() {
     let mut fixture = QueueFixture::new(1);
     let holder = fixture.hold(A, 0);
     let first = fixture.place(JoinId(2), 1, std::slice::from_ref(&holder)).0;

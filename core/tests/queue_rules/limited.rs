@@ -58,7 +58,7 @@ fn rule_14_holders_are_no_waiters() {
 }
 
 #[test]
-fn rule_14_of_several_at_once_as_many_wait_as_may() {
+fn rule_14_concurrent_joins_are_admitted_up_to_the_limit() {
     let mut fixture = QueueFixture::new(1);
     let look = fixture.tell([A, B].map(|join| waits_behind_fewer(join, Kind::Exclusive, 1)));
     let sent = fixture.tell([listed(list(&look).0, [&other(4)])]);
@@ -96,7 +96,7 @@ fn rule_14_an_admitted_waiter_stays_in_the_queue() {
 }
 
 #[test]
-fn rule_14_one_that_has_not_seen_the_queue_looks_again() {
+fn rule_14_a_contender_without_a_listing_lists_again() {
     let mut fixture = QueueFixture::new(1);
     let look = fixture.tell([waits_behind_fewer(A, Kind::Exclusive, 0)]);
     let again = fixture.tell([Event::Listed(list(&look).0, Outcome::Lost)]);

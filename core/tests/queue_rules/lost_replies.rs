@@ -95,7 +95,7 @@ fn rule_08_a_place_found_late_before_a_holder_waits_for_it() {
 /// after the second create shows the first node. The contender returns to its old place, and no
 /// other contender has overtaken it.
 #[test]
-fn rule_08_a_stale_sync_is_put_right_by_the_create_that_follows_it() {
+fn rule_08_the_create_after_a_stale_sync_corrects_its_result() {
     let mut fixture = QueueFixture::new(1);
     let (look, name) = lost_reply(&mut fixture, A);
     let again = fixture.tell([listed(look, &[])]);

@@ -37,7 +37,7 @@ fn the_third_goes(fixture: &mut QueueFixture) -> (String, Vec<Action>, Vec<Actio
 }
 
 #[test]
-fn rule_06_the_few_that_may_be_before_ours_are_asked_for_in_one_request() {
+fn rule_06_the_few_nodes_that_may_be_ahead_are_probed_in_one_request() {
     let mut fixture = QueueFixture::new(1);
     let (_, set, asked) = the_third_goes(&mut fixture);
     assert_eq!((probe(&asked).1, asked.len()), (crowd([1, 2]), 1));
@@ -47,7 +47,7 @@ fn rule_06_the_few_that_may_be_before_ours_are_asked_for_in_one_request() {
 }
 
 #[test]
-fn rule_06_those_that_a_probe_finds_are_watched_and_wait_for() {
+fn rule_06_nodes_that_a_probe_finds_are_watched() {
     let mut fixture = QueueFixture::new(1);
     let (_, set, asked) = the_third_goes(&mut fixture);
     let next = fixture.tell([probed(probe(&asked).0, &[])]);

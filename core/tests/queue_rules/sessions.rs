@@ -70,7 +70,7 @@ fn rule_12_a_long_hold_watches_its_node_and_a_deletion_is_a_loss() {
 }
 
 #[test]
-fn rule_12_a_long_hold_whose_node_may_not_be_watched_asks_once_and_nobody_is_refused() {
+fn rule_12_a_long_hold_requests_a_forbidden_watch_only_once() {
     let mut fixture = QueueFixture::new(1);
     let node = fixture.hold(A, 5);
     fixture.place(B, 6, std::slice::from_ref(&node));

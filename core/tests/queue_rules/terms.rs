@@ -8,7 +8,7 @@ use super::fixture::{
 };
 
 #[test]
-fn rule_16_nothing_is_granted_while_no_term_runs() {
+fn rule_16_no_lock_is_granted_without_a_term() {
     let mut fixture = QueueFixture::new(1);
     let (_, actions) = fixture.queue_up(A, 5, &[other(4)]);
     fixture.tell([Event::TermEnded]);
@@ -33,7 +33,7 @@ fn rule_16_a_release_needs_no_term() {
 }
 
 #[test]
-fn those_behind_few_are_told_from_those_far_back() {
+fn near_and_far_waiters_are_distinguished() {
     let others: Vec<_> = (1..).take(NEAR + 1).map(other).collect();
     for (before, near) in [(NEAR, true), (NEAR + 1, false)] {
         let mut fixture = QueueFixture::new(1);
@@ -46,7 +46,7 @@ fn those_behind_few_are_told_from_those_far_back() {
 /// term ended while it waited, no heartbeat started another term when it was next, and it waited
 /// forever.
 #[test]
-fn a_reader_is_near_whatever_readers_are_before_it() {
+fn a_reader_is_near_regardless_of_readers_ahead() {
     let mut fixture = QueueFixture::new(1);
     let sent = fixture.tell([Event::Join(A, Naming::Curator, Kind::Read, Intent::Wait)]);
     let node = format!("{}0000000009", create(&sent).1);
@@ -59,7 +59,7 @@ fn a_reader_is_near_whatever_readers_are_before_it() {
 
 /// The same happened to a contender that waited for one of more than two permits.
 #[test]
-fn a_waiter_for_a_permit_is_near_however_many_are_taken() {
+fn a_waiter_for_a_permit_is_near_regardless_of_taken_permits() {
     let mut fixture = QueueFixture::new(1);
     let sent = fixture.tell([Event::Join(A, Naming::Curator, Kind::Permit(4), Intent::Wait)]);
     let node = format!("{}0000000009", create(&sent).1);

@@ -98,7 +98,7 @@ fn rule_14_without_a_term_a_try_behind_the_own_client_looks() {
 }
 
 #[test]
-fn rule_14_of_two_tries_at_once_the_first_goes_on() {
+fn rule_14_the_first_of_two_concurrent_tries_continues() {
     let mut fixture = QueueFixture::new(1);
     let look = fixture.tell([tries(A), tries(B)]);
     let sent = fixture.tell([listed(list(&look).0, &[])]);

@@ -66,7 +66,7 @@ fn a_frame_above_the_default_limit_is_not_kept() {
 }
 
 #[test]
-fn how_a_write_ended_is_not_known_if_its_answer_is_too_large() {
+fn the_result_of_a_write_with_an_oversized_reply_is_unknown() {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
         let client = client(&server);

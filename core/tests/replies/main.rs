@@ -69,7 +69,7 @@ fn a_heartbeat_of_an_ended_session_is_the_session_s_end() {
 }
 
 #[test]
-fn a_heartbeat_that_fails_otherwise_proves_nothing() {
+fn a_heartbeat_with_an_unrelated_error_proves_nothing() {
     let moved = [code::SESSION_MOVED, -2].map(Answer::FirstFailed);
     // A server may refuse a request without asking the leader (`enableEagerACLCheck`), so the
     // refusal proves nothing.
@@ -316,7 +316,7 @@ async fn becomes(lease: &Lease, state: LeaseState) {
 }
 
 #[test]
-fn a_server_is_found_where_its_name_leads_now() {
+fn a_server_whose_address_changes_is_found_by_its_name() {
     let server = Server::start(DIRECTORY, TIMEOUT);
     let (elsewhere, silent) = (Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3));
     block_on(async {

@@ -81,7 +81,7 @@ fn nothing_is_left_of_the_connection_on_which_a_session_was_being_closed() {
 /// When the task that owns the client crate's watches ends, the watches panic in the tasks that
 /// wait for them.
 #[test]
-fn who_watches_an_election_goes_on_when_its_session_is_given_up() {
+fn an_observer_of_an_election_continues_when_its_session_is_given_up() {
     let brief = Duration::from_millis(600);
     let server = Server::start(DIRECTORY, brief);
     block_on(async {
@@ -120,7 +120,7 @@ fn nothing_is_left_of_the_connection_of_a_client_that_was_closed() {
 
 /// The observer waits with a watch of the client crate, which gets no event after the close.
 #[test]
-fn who_observes_through_a_client_that_closes_in_vain_is_told() {
+fn an_observer_gets_an_error_when_its_client_closes_without_a_reply() {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
         let client = client(&server);
@@ -153,7 +153,7 @@ fn a_session_that_a_server_replaced_in_silence_is_noticed_with_the_first_heartbe
 }
 
 #[test]
-fn a_node_that_belongs_to_another_session_ends_this_one_at_once() {
+fn a_node_that_belongs_to_another_session_ends_this_session_immediately() {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
         let client = client(&server);

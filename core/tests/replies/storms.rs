@@ -106,7 +106,7 @@ fn a_lock_is_granted_soon_after_a_storm() {
 }
 
 #[test]
-fn what_a_server_would_not_take_is_not_sent() {
+fn a_request_that_is_too_large_is_not_sent() {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
         let client = client(&server);

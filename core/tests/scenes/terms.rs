@@ -18,18 +18,18 @@ fn time_passes_between_a_proof_and_its_answer() {
 }
 
 #[test]
-fn time_passes_beside_somebody_else() {
+fn time_passes_next_to_a_foreign_contender() {
     play(timed(1, Grain::Coarse, Budget { joins: 1, enters: 1, ticks: 5, ..NOTHING }), 25_000);
 }
 
 #[test]
 #[ignore = "takes 2 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
-fn time_passes_beside_somebody_else_in_fine_steps() {
+fn time_passes_next_to_a_foreign_contender_in_fine_steps() {
     play(timed(1, Grain::Fine, Budget { joins: 1, enters: 1, ticks: 5, ..NOTHING }), 80_000);
 }
 
 #[test]
 #[ignore = "takes 13 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
-fn time_passes_beside_somebody_else_and_a_cut() {
+fn time_passes_next_to_a_foreign_contender_and_a_cut() {
     play(timed(1, Grain::Coarse, Budget { joins: 1, enters: 1, cuts: 1, ticks: 5, ..NOTHING }), 400_000);
 }

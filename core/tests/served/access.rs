@@ -29,7 +29,7 @@ fn a_node_that_may_not_be_read_is_watched_where_the_server_permits_that() {
 }
 
 #[test]
-fn who_may_not_even_look_at_the_node_before_it_is_told_so_and_leaves_nothing() {
+fn a_waiter_that_cannot_stat_its_predecessor_gets_an_error_and_leaves_no_node() {
     run(async {
         let server = server().await;
         let waiter = client(&server.hosts()).await;
@@ -49,7 +49,7 @@ fn who_may_not_even_look_at_the_node_before_it_is_told_so_and_leaves_nothing() {
 }
 
 #[test]
-fn beside_a_lock_that_is_ours_alone_others_may_have_theirs() {
+fn a_private_lock_leaves_its_directory_usable_for_other_clients() {
     run(async {
         let server = server().await;
         let other = client(&server.hosts()).await;
@@ -64,7 +64,7 @@ fn beside_a_lock_that_is_ours_alone_others_may_have_theirs() {
 }
 
 #[test]
-fn a_holder_that_may_not_read_its_own_nodes_keeps_its_locks_and_hears_of_each_that_is_broken() {
+fn a_holder_without_read_permission_keeps_its_locks_and_learns_of_broken_ones() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let operator = client(&server.hosts()).await;

@@ -83,7 +83,7 @@ fn a_lock_is_handed_on_in_order_on_one_node_as_often_as_it_may_be() {
 }
 
 #[test]
-fn waiters_without_nodes_are_told_by_their_client_alone() {
+fn only_their_client_reports_waiters_without_nodes() {
     run(async {
         let server = server().await;
         let (ours, theirs) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -117,7 +117,7 @@ fn waiters_without_nodes_are_told_by_their_client_alone() {
 }
 
 #[test]
-fn a_waiter_in_the_line_has_waited_for_its_holder_though_no_listing_says_so() {
+fn a_waiter_in_the_line_counts_as_contended_without_a_listing() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -174,7 +174,7 @@ fn a_contender_of_another_client_gets_its_turn_after_the_holds_of_each_node_befo
 }
 
 #[test]
-fn who_gives_up_or_is_dropped_leaves_nothing_and_is_passed_over() {
+fn a_canceled_waiter_leaves_no_node_and_is_skipped() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -206,7 +206,7 @@ fn who_gives_up_or_is_dropped_leaves_nothing_and_is_passed_over() {
 }
 
 #[test]
-fn a_holder_that_is_asked_to_give_up_hands_nothing_on() {
+fn a_holder_that_is_asked_to_give_up_does_not_hand_the_lock_on() {
     run(async {
         let server = server().await;
         let (client, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -283,7 +283,7 @@ fn a_node_that_is_too_old_for_its_holder_or_for_a_waiter_is_not_handed_on() {
 }
 
 #[test]
-fn a_loss_ends_the_hold_that_the_node_has_now_and_the_line_goes_on() {
+fn a_loss_ends_the_current_hold_and_waiters_keep_waiting() {
     run(async {
         let server = server().await;
         let (client, other) = (client(&server.hosts()).await, client(&server.hosts()).await);

@@ -15,7 +15,7 @@ use super::{behind_proxy, brief_client, client, hold, mutex, run, server, until_
 const BRIEF: Duration = Duration::from_secs(6);
 
 #[test]
-fn of_many_nodes_that_are_held_each_is_checked_in_its_turn() {
+fn heartbeats_check_each_of_many_held_nodes_in_turn() {
     run(async {
         let (_server, proxy) = behind_proxy().await;
         let client = brief_client(&proxy.hosts, BRIEF).await;
@@ -36,7 +36,7 @@ fn of_many_nodes_that_are_held_each_is_checked_in_its_turn() {
 }
 
 #[test]
-fn of_many_nodes_that_wait_in_one_queue_each_is_checked_in_its_turn() {
+fn heartbeats_check_each_of_many_waiting_nodes_in_turn() {
     run(async {
         let (_server, proxy) = behind_proxy().await;
         let client = brief_client(&proxy.hosts, BRIEF).await;
@@ -117,7 +117,7 @@ fn while_other_writes_prove_the_session_heartbeats_are_rare() {
 }
 
 #[test]
-fn those_between_two_of_a_clients_waiters_are_asked_for_by_name() {
+fn nodes_between_two_waiters_of_a_client_are_probed_by_name() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (theirs, ours) = (client(&server.hosts()).await, client(&proxy.hosts).await);

@@ -111,7 +111,7 @@ fn halves_of_read_write_locks_and_members_of_several_are_found() {
 }
 
 #[test]
-fn waits_that_end_by_themselves_are_no_deadlock() {
+fn waits_without_a_cycle_are_not_reported_as_a_deadlock() {
     run(async {
         let server = server().await;
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -150,7 +150,7 @@ fn waits_that_end_by_themselves_are_no_deadlock() {
 }
 
 #[test]
-fn only_an_owner_that_others_wait_for_asks_about_them() {
+fn only_an_owner_that_holds_locks_searches_for_a_deadlock() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (one, other) = (client(&proxy.hosts).await, client(&server.hosts()).await);

@@ -31,7 +31,7 @@ async fn until_less_is_left(lease: &Lease, than: Duration) {
 }
 
 #[test]
-fn the_node_of_a_lease_that_is_lost_before_the_end_of_its_term_goes_with_the_last_level() {
+fn the_node_of_a_lease_lost_to_its_grace_is_deleted_with_the_last_level() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (holder, next) = (brief_client(&proxy.hosts, SESSION).await, client(&server.hosts()).await);
@@ -54,7 +54,7 @@ fn the_node_of_a_lease_that_is_lost_before_the_end_of_its_term_goes_with_the_las
 }
 
 #[test]
-fn the_node_of_a_lost_lease_that_is_not_released_goes_at_the_end_of_the_term() {
+fn the_node_of_an_unreleased_lost_lease_is_deleted_at_the_end_of_the_term() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (holder, next) = (brief_client(&proxy.hosts, SESSION).await, client(&server.hosts()).await);

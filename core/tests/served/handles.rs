@@ -8,7 +8,7 @@ use zklock_embedded::Server;
 use super::{client, hold, mutex, options, run, server, until_contenders};
 
 #[test]
-fn a_lease_says_whose_it_is_and_its_token_grows_from_holder_to_holder() {
+fn a_lease_reports_its_owner_and_tokens_grow_from_holder_to_holder() {
     run(async {
         let server = server().await;
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -55,7 +55,7 @@ fn an_owner_re_enters_unless_the_lock_does_without_re_entry() {
 }
 
 #[test]
-fn a_contender_states_its_label_and_a_time_out_who_is_in_the_way() {
+fn a_timeout_error_names_the_label_of_the_blocker() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -83,7 +83,7 @@ fn a_contender_states_its_label_and_a_time_out_who_is_in_the_way() {
 }
 
 #[test]
-fn a_hold_lasts_as_long_as_it_may_and_no_longer() {
+fn a_hold_ends_at_its_limit() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -103,7 +103,7 @@ fn a_hold_lasts_as_long_as_it_may_and_no_longer() {
 }
 
 #[test]
-fn who_leaves_the_line_lets_its_owner_s_next_attempt_go_on() {
+fn a_waiter_that_leaves_the_line_unblocks_its_owners_next_attempt() {
     run(async {
         let server = server().await;
         let (holder, waiter) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -145,7 +145,7 @@ fn a_lock_that_was_broken_shortly_before_its_release_was_lost() {
 }
 
 #[test]
-fn who_waits_for_a_server_goes_on_when_another_gives_up() {
+fn a_caller_keeps_waiting_for_a_server_when_another_caller_gives_up() {
     run(async {
         let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let hosts = nobody.local_addr().expect("an address").to_string();
@@ -161,7 +161,7 @@ fn who_waits_for_a_server_goes_on_when_another_gives_up() {
 }
 
 #[test]
-fn who_joins_behind_many_of_its_client_has_waited_although_no_listing_shows_them() {
+fn a_waiter_behind_many_of_its_own_client_counts_as_contended_without_a_listing() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;

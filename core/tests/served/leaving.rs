@@ -23,7 +23,7 @@ fn a_wait_that_is_given_up_leaves_the_queue() {
 }
 
 #[test]
-fn a_wait_that_is_given_up_before_the_answer_to_its_create_leaves_nothing() {
+fn a_wait_that_is_canceled_before_its_create_is_answered_leaves_no_node() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (one, other) = (client(&server.hosts()).await, client(&proxy.hosts).await);
@@ -60,7 +60,7 @@ fn a_time_out_is_kept_and_leaves_the_queue() {
 }
 
 #[test]
-fn a_wait_for_permits_that_is_given_up_frees_the_turn_and_what_it_had() {
+fn a_canceled_wait_for_permits_releases_the_turn_and_its_permits() {
     run(async {
         let server = server().await;
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);

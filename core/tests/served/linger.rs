@@ -128,7 +128,7 @@ fn a_lock_is_taken_again_without_a_request() {
 }
 
 #[test]
-fn a_lock_that_is_asked_for_at_once_is_taken_again_before_the_watch_is_set() {
+fn a_lock_that_is_requested_immediately_is_reused_before_the_watch_is_set() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -143,7 +143,7 @@ fn a_lock_that_is_asked_for_at_once_is_taken_again_before_the_watch_is_set() {
 }
 
 #[test]
-fn a_contender_that_joins_gets_it_at_once() {
+fn a_contender_that_joins_gets_a_kept_lock_immediately() {
     run(async {
         let server = server().await;
         let (client, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -161,7 +161,7 @@ fn a_contender_that_joins_gets_it_at_once() {
 }
 
 #[test]
-fn a_holder_that_took_it_again_gives_it_up_when_it_releases() {
+fn a_holder_that_reuses_a_node_gives_it_up_at_the_release() {
     run(async {
         let server = server().await;
         let (client, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -300,7 +300,7 @@ fn a_hold_that_is_longer_than_the_time_ends_with_its_node() {
 }
 
 #[test]
-fn a_node_that_is_broken_or_asked_for_while_it_is_kept_goes() {
+fn a_kept_node_is_given_up_when_it_is_broken_or_revoked() {
     run(async {
         let server = server().await;
         let (client, operator) = (client(&server.hosts()).await, client(&server.hosts()).await);

@@ -145,7 +145,7 @@ fn a_try_for_a_permit_ends_within_one_connect_time_out() {
 }
 
 #[test]
-fn who_holds_a_later_lock_already_is_refused_the_earlier_one() {
+fn a_multi_lock_refuses_an_owner_that_holds_a_later_member() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;

@@ -101,7 +101,7 @@ fn a_slot_that_is_recorded_is_skipped() {
 }
 
 #[test]
-fn a_body_that_fails_records_nothing() {
+fn a_failed_body_is_not_recorded() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -155,7 +155,7 @@ fn a_body_whose_session_ends_is_not_recorded() {
 }
 
 #[test]
-fn a_former_holder_records_nothing() {
+fn a_former_holder_cannot_write_the_record() {
     run(async {
         let server = server().await;
         let (former, holder) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -399,7 +399,7 @@ fn a_lock_in_the_directory_of_another_lock_has_no_record() {
 }
 
 #[test]
-fn no_lock_is_where_a_record_is() {
+fn a_lock_cannot_be_at_the_path_of_a_record() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -598,7 +598,7 @@ fn five_clients_run_each_slot_once() {
 /// Replies are lost, requests are refused and sessions end at the worst moments. No slot is
 /// recorded twice, and no body begins for a slot that was already recorded.
 #[test]
-fn slots_are_recorded_once_whatever_breaks() {
+fn slots_are_recorded_once_despite_faults() {
     run(async {
         let server = Arc::new(server().await);
         let mut clients = Vec::new();

@@ -23,7 +23,7 @@ async fn told(client: &Client, path: &str) -> Vec<Option<(u64, Option<String>)>>
 }
 
 #[test]
-fn other_contenders_are_told_of_an_owner_by_number_and_name() {
+fn other_contenders_see_an_owner_by_number_and_name() {
     run(async {
         let server = server().await;
         let (client, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -128,7 +128,7 @@ fn a_lease_gives_its_owner_with_its_name() {
 }
 
 #[test]
-fn a_client_that_does_not_identify_itself_tells_nothing_of_owners() {
+fn a_client_that_does_not_identify_itself_does_not_report_owners() {
     run(async {
         let server = server().await;
         let secret = Client::connect_with(options(&server.hosts()).identify(false)).await.expect("a server");

@@ -6,7 +6,7 @@ use super::proxy::{RequestEffect, code, op};
 use super::{behind_proxy, brief_client, client, hold, run};
 
 #[test]
-fn where_there_are_no_containers_the_directories_are_persistent() {
+fn directories_are_persistent_without_containers() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let client = client(&proxy.hosts).await;

@@ -7,7 +7,7 @@ use super::{brief_client, hold, run, server};
 const TIMEOUT: Duration = Duration::from_secs(4);
 
 #[test]
-fn a_client_that_did_nothing_for_long_gets_a_whole_term() {
+fn an_idle_client_gets_a_whole_term() {
     run(async {
         let server = server().await;
         let client = brief_client(&server.hosts(), TIMEOUT).await;

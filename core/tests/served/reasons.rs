@@ -166,7 +166,7 @@ fn without_a_session_a_wait_is_unreachable_and_a_try_fails_to_connect() {
 }
 
 #[test]
-fn answers_that_show_nobody_leave_the_reason_unknown() {
+fn replies_without_a_blocker_leave_the_reason_unknown() {
     run(async {
         let (_server, proxy) = behind_proxy().await;
         let client = client(&proxy.hosts).await;

@@ -21,7 +21,7 @@ fn sizes(requests: &[Request], wanted: i32) -> Vec<usize> {
 }
 
 #[test]
-fn a_transaction_may_be_as_large_as_a_server_takes_it_and_no_larger() {
+fn a_transaction_can_have_exactly_the_maximum_size() {
     run(async {
         let (_server, proxy) = behind_proxy().await;
         let client = client(&format!("{}/root", proxy.hosts)).await;
@@ -46,7 +46,7 @@ fn a_transaction_may_be_as_large_as_a_server_takes_it_and_no_larger() {
 }
 
 #[test]
-fn so_many_contenders_are_read_at_once_as_fit_into_a_request() {
+fn contenders_are_read_in_as_few_requests_as_possible() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (reader, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);

@@ -10,7 +10,7 @@ use super::proxy::{RequestEffect, op};
 use super::{behind_proxy, client, hold, mutex, run, server, until_contenders};
 
 #[test]
-fn of_several_holders_of_one_client_only_the_one_that_is_meant_is_asked() {
+fn a_revocation_reaches_only_the_owner_of_the_node() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -30,7 +30,7 @@ fn of_several_holders_of_one_client_only_the_one_that_is_meant_is_asked() {
 }
 
 #[test]
-fn of_several_permits_only_the_one_that_is_meant_is_asked_or_broken() {
+fn a_permit_can_be_revoked_or_broken_without_affecting_others() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -64,7 +64,7 @@ async fn asked(lock: &Mutex) -> zklock::ContenderInfo {
 }
 
 #[test]
-fn a_holder_that_is_asked_to_give_up_goes_on_saying_who_it_is() {
+fn a_holder_that_is_asked_to_give_up_keeps_its_identity_in_its_node() {
     run(async {
         let server = server().await;
         let (client, operator) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -93,7 +93,7 @@ fn a_holder_that_is_asked_to_give_up_goes_on_saying_who_it_is() {
 }
 
 #[test]
-fn a_node_that_others_write_to_meanwhile_keeps_what_they_wrote() {
+fn a_node_that_another_client_writes_meanwhile_keeps_that_data() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (holder, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);

@@ -79,7 +79,7 @@ fn a_try_that_finds_its_permit_taken_meanwhile_ends_at_once() {
 }
 
 #[test]
-fn of_its_permits_a_semaphore_knows_how_many_are_free() {
+fn a_semaphore_reports_the_number_of_free_permits() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -138,7 +138,7 @@ fn a_try_that_finds_a_lock_taken_is_counted_once() {
 }
 
 #[test]
-fn more_permits_than_are_counted_are_not_free_now() {
+fn a_try_for_more_permits_than_exist_is_refused() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -154,7 +154,7 @@ fn more_permits_than_are_counted_are_not_free_now() {
 }
 
 #[test]
-fn who_states_another_number_of_permits_is_refused_and_who_states_the_same_is_not() {
+fn a_contender_with_a_different_number_of_permits_is_refused() {
     run(async {
         let server = server().await;
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -171,7 +171,7 @@ fn who_states_another_number_of_permits_is_refused_and_who_states_the_same_is_no
 }
 
 #[test]
-fn who_waited_for_its_turn_alone_has_waited() {
+fn an_attempt_that_waited_only_for_its_turn_counts_as_contended() {
     run(async {
         let server = server().await;
         let hosts = server.hosts();
@@ -198,7 +198,7 @@ fn who_waited_for_its_turn_alone_has_waited() {
 }
 
 #[test]
-fn whether_others_state_the_same_number_is_looked_at_once() {
+fn other_contenders_numbers_of_permits_are_read_once() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (one, other) = (client(&server.hosts()).await, client(&proxy.hosts).await);

@@ -70,7 +70,7 @@ fn with_the_session_its_leases_are_lost_and_its_waiters_queue_again() {
 }
 
 #[test]
-fn who_waits_behind_its_own_client_is_found_again_when_its_node_is_deleted() {
+fn a_waiter_behind_its_own_client_rejoins_when_its_node_is_deleted() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (one, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
@@ -96,7 +96,7 @@ fn who_waits_behind_its_own_client_is_found_again_when_its_node_is_deleted() {
 }
 
 #[test]
-fn under_a_broken_lock_nothing_is_written() {
+fn a_transaction_under_a_broken_lock_writes_nothing() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (one, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
@@ -119,7 +119,7 @@ fn under_a_broken_lock_nothing_is_written() {
 }
 
 #[test]
-fn who_closes_a_client_waits_until_the_server_knows() {
+fn close_waits_until_the_server_has_ended_the_session() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let client = client(&proxy.hosts).await;

@@ -28,7 +28,7 @@ fn a_question_whose_answer_is_lost_is_asked_again() {
 }
 
 #[test]
-fn of_a_number_whose_acknowledgement_is_lost_no_one_says_that_it_is_set() {
+fn setting_a_number_without_an_acknowledgement_is_an_error() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (client, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
@@ -47,7 +47,7 @@ fn of_a_number_whose_acknowledgement_is_lost_no_one_says_that_it_is_set() {
 }
 
 #[test]
-fn who_gives_up_on_an_answer_leaves_the_client_as_it_was() {
+fn a_canceled_call_does_not_change_the_client() {
     run(async {
         let (_server, proxy) = behind_proxy().await;
         let client = client(&proxy.hosts).await;
@@ -76,7 +76,7 @@ fn who_gives_up_on_an_answer_leaves_the_client_as_it_was() {
 }
 
 #[test]
-fn a_number_is_set_although_somebody_deletes_and_creates_its_node_meanwhile() {
+fn a_number_is_set_although_its_node_is_deleted_and_recreated_meanwhile() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (client, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);

@@ -30,7 +30,7 @@ async fn crowded(holder: &Client, waiter: &Client) -> (Vec<Lease>, Vec<JoinHandl
 }
 
 #[test]
-fn who_waits_without_a_watch_is_granted_the_lock_nevertheless() {
+fn a_waiter_is_granted_the_lock_without_a_watch() {
     run(async {
         let server = server().await;
         let (holder, waiter) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -49,7 +49,7 @@ fn who_waits_without_a_watch_is_granted_the_lock_nevertheless() {
 }
 
 #[test]
-fn who_waits_for_a_permit_without_a_watch_is_granted_it_nevertheless() {
+fn a_waiter_for_a_permit_is_granted_it_without_a_watch() {
     run(async {
         let server = server().await;
         let (holder, waiter) = (client(&server.hosts()).await, client(&server.hosts()).await);

@@ -21,7 +21,7 @@ fn kind<T>(result: Result<T, Error>) -> Result<(), ErrorKind> {
 }
 
 #[test]
-fn everybody_who_closes_a_client_waits_for_the_same_end() {
+fn all_callers_of_close_wait_for_the_same_close() {
     run(async {
         let world = World::reach(Silent).await;
         let began = Instant::now();
@@ -70,7 +70,7 @@ fn the_earliest_of_several_drains_counts_in_any_order() {
 }
 
 #[test]
-fn a_drain_of_a_silent_server_ends_with_its_time() {
+fn a_drain_with_a_silent_server_ends_on_time() {
     run(async {
         let world = World::reach(Silent).await;
         timeout(BRIEF + CLOSE_WAIT + PATIENT, world.client.drain(BRIEF))
@@ -82,7 +82,7 @@ fn a_drain_of_a_silent_server_ends_with_its_time() {
 }
 
 #[test]
-fn everybody_who_listens_to_the_states_hears_all_of_them_once() {
+fn each_listener_receives_every_state_once() {
     run(async {
         let world = World::reach(Connected).await;
         let (mut one, gone, mut other) =
@@ -167,7 +167,7 @@ fn a_lock_is_acquired_again_and_the_earlier_lease_does_not_touch_the_later_one()
 }
 
 #[test]
-fn a_lock_is_acquired_after_waits_for_it_that_came_to_nothing() {
+fn a_lock_can_be_acquired_after_unsuccessful_waits() {
     run(async {
         let server = server().await;
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -192,7 +192,7 @@ fn a_lock_is_acquired_after_waits_for_it_that_came_to_nothing() {
 }
 
 #[test]
-fn of_two_releases_at_once_one_ends_the_hold() {
+fn only_one_of_two_concurrent_releases_ends_the_hold() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -214,7 +214,7 @@ fn of_two_releases_at_once_one_ends_the_hold() {
 }
 
 #[test]
-fn what_is_released_while_nobody_answers_is_free_when_somebody_does() {
+fn a_lock_released_without_a_reply_is_free_after_reconnection() {
     run(async {
         let world = World::reach(Cut).await;
         let lease = world.lease.as_ref().expect("a lease");
@@ -232,7 +232,7 @@ fn what_is_released_while_nobody_answers_is_free_when_somebody_does() {
 }
 
 #[test]
-fn who_asks_between_two_sessions_is_granted_the_lock_in_the_next_one() {
+fn an_acquire_between_two_sessions_succeeds_in_the_next_session() {
     run(async {
         let world = World::reach(super::Between).await;
         let lost = world.lease.as_ref().expect("a lease");

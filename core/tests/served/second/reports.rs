@@ -72,7 +72,7 @@ fn expected(situation: Situation) -> &'static str {
 }
 
 #[test]
-fn a_client_says_the_same_of_itself_each_time() {
+fn repeated_reports_of_a_client_are_equal() {
     let judge = |situation: Situation| {
         run(async move {
             let world = World::reach(situation).await;
