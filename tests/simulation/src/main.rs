@@ -61,7 +61,7 @@ simulation [--from M] [--seeds N] [--jobs J] [--digests] [--first] [--as-they-ar
     --as-they-are  shows failing seeds without shrinking them, which is faster
     --grants       fails if fewer than G locks were granted
     --find         treats a history line with this text as a violation
-    --histories    writes all holds to a file, for other judges (tests/porcupine)
+    --histories    writes all holds to a file, for other checkers (tests/porcupine)
 simulation --seed S [--without-faults A,B,…] [--without-contenders A,B,…] [--find TEXT]
            [--histories FILE]
     runs one seed, without the given faults and contenders, and prints its history
@@ -69,7 +69,7 @@ simulation --outages …
     the same with outages only: a client holds a lock or waits for one, and must be connected
     in time
 simulation --together …
-    the same with contenders that combine two or three features on purpose; prints how many combinations happened
+    the same with contenders that combine two or three features on purpose; prints the number of combinations that occurred
 simulation --once …
     the same with contenders that run bodies once per slot
 simulation --scale N

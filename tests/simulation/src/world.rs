@@ -195,7 +195,7 @@ impl World {
         tokio::select! {
             biased;
             client = stopped.runaway_client() => {
-                oracle.borrow_mut().violation(format!("client {client} does not come to rest"));
+                oracle.borrow_mut().violation(format!("client {client} runs without end"));
             }
             () = self.last() => {}
         }

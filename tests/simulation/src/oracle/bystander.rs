@@ -79,7 +79,7 @@ impl Oracle {
         // needed a connection any more.
         let since = clock::now().saturating_sub(SLACK + self.calm.soon());
         if client.state() == ClientState::Idle && self.has_run_since(name, since) {
-            self.violation(format!("client {name} says that it is idle, and looks for a server"));
+            self.violation(format!("client {name} reports that it is idle, but looks for a server"));
         }
         // The client crate reports that it is connected from a server's welcome on. If that
         // connection fails, the crate still reports it until it has reached the next server.
@@ -88,7 +88,7 @@ impl Oracle {
             return;
         }
         if client.state() == ClientState::Connected {
-            self.violation(format!("client {name} says that it is connected, and is not"));
+            self.violation(format!("client {name} reports that it is connected, but is not"));
         }
         self.accuse_all(|_, hold| {
             let held = of(hold) == Some(name) && hold.lease.state() == LeaseState::Held;
@@ -108,13 +108,13 @@ impl Oracle {
             let excused = left.is_some_and(|left| self.calm.may_be_away(left))
                 || replaced.is_some_and(|at| self.calm.may_lack_session(at));
             if begun && away && !excused && self.calm.lasts_since(now) {
-                self.violation(format!("client {name} says that it is {state}, and nothing is in its way"));
+                self.violation(format!("client {name} reports that it is {state} although it can connect"));
             }
             let looked = network::with(|network| network.looked(name));
             let idle = looked
                 .is_none_or(|looked| looked + MAX_SEARCH_INTERVAL < now && self.has_run_since(name, looked));
             if !begun && idle && state == ClientState::Connecting {
-                self.violation(format!("client {name} says that it is connecting, and does nothing for it"));
+                self.violation(format!("client {name} reports that it is connecting, but tries no server"));
             }
         }
     }
@@ -144,15 +144,13 @@ impl Oracle {
             let breaks = deleted.is_some_and(|node| self.requests.is_broken(&node));
             if !breaks && self.has_run_since(client, since) {
                 self.violation(format!(
-                    "client {client} keeps a session in which nothing is answered but pings"
+                    "client {client} keeps a session in which the server replies only to pings"
                 ));
             }
         }
         for (client, since) in news.foreign {
             if self.has_run_since(client, since) {
-                self.violation(format!(
-                    "client {client} goes on in a session that is not the one it asked for"
-                ));
+                self.violation(format!("client {client} keeps using a session that it did not ask for"));
             }
         }
         for client in news.anew {

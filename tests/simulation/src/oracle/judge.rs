@@ -240,7 +240,7 @@ impl Oracle {
         self.unchecked.push(Unchecked::new(node, *mode));
         self.rows.begins(node, lease.handoffs());
         if self.gone.contains(node) {
-            self.violation(format!("{node} is granted, and was gone before"));
+            self.violation(format!("{node} is granted although it was gone before"));
         }
         let mut hold = Hold {
             contender: *contender,

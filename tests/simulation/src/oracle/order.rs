@@ -76,7 +76,7 @@ impl Oracle {
     /// Reports the late grants after all directories were listed: see `Prompt::take_late`.
     pub fn judge_promptness(&mut self) {
         for (node, waited) in self.prompt.take_late() {
-            self.violation(format!("{node} was granted when nobody had gone for {waited} ms"));
+            self.violation(format!("{node} was granted {waited} ms after the last node had gone"));
         }
     }
 
@@ -94,7 +94,7 @@ impl Oracle {
             let Some(attempt) = attempt else {
                 // A request to give up replaces the data of the node, and the label with it.
                 if !node.starts_with(STRANGER) && !self.requests.is_asked(&format!("{directory}/{node}")) {
-                    self.violation(format!("{directory}/{node} is nobody's"));
+                    self.violation(format!("{directory}/{node} belongs to no attempt"));
                 }
                 continue;
             };

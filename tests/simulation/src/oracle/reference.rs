@@ -70,7 +70,7 @@ impl Oracle {
         if !in_the_way.is_empty() {
             let Unchecked { directory, name, .. } = grant;
             self.violation(format!(
-                "{directory}/{name} is granted, and the queue has {in_the_way:?} before it"
+                "{directory}/{name} is granted although {in_the_way:?} are ahead in the queue"
             ));
         }
     }

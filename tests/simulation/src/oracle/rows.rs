@@ -118,13 +118,13 @@ impl Oracle {
             return;
         }
         if linger == 0 {
-            return self.violation(format!("{node} is released, and nothing is sent"));
+            return self.violation(format!("{node} is released without a request"));
         }
         if until <= now {
-            self.violation(format!("{node} is kept, although its time was over at {until} ms"));
+            self.violation(format!("{node} is kept although its time ended at {until} ms"));
         }
         if let Some(waiter) = self.seen_waiting(label, (node, place, mode), now) {
-            self.violation(format!("{node} is kept, although {waiter} waits"));
+            self.violation(format!("{node} is kept although {waiter} waits"));
         }
     }
 
@@ -152,14 +152,14 @@ impl Oracle {
         }
         let (length, most) = (last.handoffs - last.first + 1, last.most);
         if length > most {
-            self.violation(format!("{node} is held {length} times in a row, of {most}"));
+            self.violation(format!("{node} is held {length} times in a row, more than {most}"));
         }
         if let (Beginning::TakenAgain, Some((_, (left, release_kind)))) = (beginning, left) {
             if release_kind == ReleaseKind::Deleted {
-                self.violation(format!("{node} is taken again, although it was to be deleted"));
+                self.violation(format!("{node} is reused although it must be deleted"));
             }
             if let Some(waiter) = self.seen_waiting(label, (node, place, *mode), left.max(asked)) {
-                self.violation(format!("{node} is taken again, although {waiter} waits"));
+                self.violation(format!("{node} is reused although {waiter} waits"));
             }
         }
         beginning

@@ -61,7 +61,7 @@ impl Oracle {
         let (path, text) = (MUTEXES[*place], String::from_utf8_lossy(data).into_owned());
         let slot = field(&text, "slot").and_then(|slot| u64::try_from(slot).ok());
         let (Some(slot), Some(token)) = (slot, field(&text, "token")) else {
-            return self.violation(format!("{path} has a record that is none: {text}"));
+            return self.violation(format!("{path} has an invalid record: {text}"));
         };
         self.history.note(&format!("slot {slot} of {path} is recorded, token {token}, version {version}"));
         self.slots.recorded += 1;
@@ -125,7 +125,7 @@ impl Oracle {
         let recorded = self.slots.token(place, slot);
         if recorded.is_some() && recorded == token {
             self.violation(format!(
-                "contender {contender}: slot {slot} is recorded, although its body has failed"
+                "contender {contender}: slot {slot} is recorded although its body failed"
             ));
         }
     }

@@ -63,7 +63,7 @@ impl Oracle {
         if !attempt.joined.iter().any(|joined| self.may_be_full(label, *joined, limit, since)) {
             let joined: Vec<_> = attempt.joined.iter().map(|joined| joined.path()).collect();
             self.violation(format!(
-                "{label} is refused, since {limit} wait for one of {joined:?}, and fewer did since {since} ms"
+                "{label} is refused because {limit} contenders wait for one of {joined:?}, but fewer have waited since {since} ms"
             ));
         }
     }
@@ -105,7 +105,7 @@ impl Oracle {
         if waits && all && self.node_is_certain(&full.holder) && self.calm.lasts_since(began) {
             let FullQueue { path, waiters, .. } = full;
             self.violation(format!(
-                "{label} permits {limit} waiters, and queues at {path} behind {waiters:?}"
+                "{label} permits {limit} waiters, but queues at {path} behind {waiters:?}"
             ));
         }
     }

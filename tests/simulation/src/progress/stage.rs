@@ -68,7 +68,7 @@ impl Stage {
         let mut oracle = self.oracle.borrow_mut();
         oracle.grants += 1;
         if took > bound {
-            oracle.violation(format!("{promise}: took {took} ms, and not {bound} ms at most"));
+            oracle.violation(format!("{promise}: took {took} ms, more than {bound} ms"));
         }
         oracle.measured.push(Measured { promise: promise.to_owned(), took, bound });
     }

@@ -57,7 +57,7 @@ impl Contender {
         }
         drop(oracle);
         if let Some(alone) = alone {
-            self.violation(&format!("{want:?} {style:?} waited for {alone} ms, and nobody else did"));
+            self.violation(&format!("{want:?} {style:?} waited for {alone} ms without another waiter"));
         }
         match acquired {
             Ok(granted) => {

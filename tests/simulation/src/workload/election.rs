@@ -21,7 +21,7 @@ impl Contender {
         // Read in this order, because the answer can only change from true to false by itself.
         let (leads, held) = (election.is_leader(), leadership.check().is_ok());
         if held && !leads {
-            self.violation("leads, and does not know it");
+            self.violation("leads, but reports that it does not");
         }
         Ok(leadership.into())
     }
@@ -50,7 +50,7 @@ impl Contender {
                     let id = leader.as_ref().map_or("nobody", |leader| &leader.id);
                     self.oracle.borrow_mut().history.note(&format!("contender {} sees {id}", self.number));
                     if last.as_ref() == Some(&leader) {
-                        self.violation(&format!("is told twice that {id} leads"));
+                        self.violation(&format!("receives the leader {id} twice"));
                     }
                     last = Some(leader);
                 }
@@ -94,10 +94,10 @@ impl Contender {
         let through = leader.is_some_and(|leader| oracle.was_through(&leader.id, long_ago));
         drop(oracle);
         if let Some((other, since)) = other {
-            self.violation(&format!("is told that {node:?} leads, but {other} does since {since} ms"));
+            self.violation(&format!("observes that {node:?} leads, but {other} has led since {since} ms"));
         }
         if through {
-            self.violation(&format!("is told that {node:?} leads, which was through long ago"));
+            self.violation(&format!("observes that {node:?} leads, but its leadership ended long ago"));
         }
     }
 }

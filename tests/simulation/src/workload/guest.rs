@@ -84,7 +84,7 @@ impl Visitor {
         let refused = matches!(lock.try_acquire().await, Ok(None));
         // A lagging server can still show the node.
         if free && refused && self.setting.servers == 1 && self.is_calm_since(began) {
-            self.violation("a try is refused, although the lock is free");
+            self.violation("a try is refused although the lock is free");
         }
     }
 
@@ -104,7 +104,7 @@ impl Visitor {
         let Ok(granted) = granted else { return };
         let late = timeout(Duration::from_millis(2 * self.soon()), rest).await.is_err();
         if late && granted.is_held() && self.is_calm_since(began) {
-            self.violation("a try waits for a permit that another one holds");
+            self.violation("a try waits for a permit that another contender holds");
         }
     }
 
@@ -131,7 +131,7 @@ impl Visitor {
                 Ok(Ok(leader)) if leader.as_ref().is_some_and(|leader| leader.id == "second") => break,
                 Ok(Ok(_)) => {}
                 Err(_) if next.check().is_ok() && self.is_calm_since(began) => {
-                    return self.violation("another one leads, and who observes is not told");
+                    return self.violation("an observer does not learn that another candidate leads");
                 }
                 Ok(Err(_)) | Err(_) => break,
             }
@@ -152,7 +152,7 @@ impl Visitor {
         if let Some(lease) = forgotten
             && self.is_calm_since(began)
         {
-            self.violation(&format!("no heartbeat has checked {} for long", lease.node()));
+            self.violation(&format!("no heartbeat has checked {} for too long", lease.node()));
         }
     }
 

@@ -55,7 +55,7 @@ impl Contender {
             self.release(vec![inner], Some(attempt)).await;
             let now = granted[0].lease.check().map_err(|error| error.kind());
             if certain && !matches!(now, Ok(()) | Err(ErrorKind::LockLost)) {
-                self.violation(&format!("{:?} is no longer held after one of two releases", attempt.want));
+                self.violation(&format!("{:?} is not held any more after one of two releases", attempt.want));
             }
         }
         self.is_disturbed(&granted, attempt).await;
@@ -133,7 +133,9 @@ impl Contender {
             Err(error) if error.kind() == ErrorKind::ClientClosed => {}
             other => {
                 let took = began.took();
-                self.violation(&format!("a reader that asks to write gets {other:?} after {took} ms"));
+                self.violation(&format!(
+                    "a reader that requests the write lock gets {other:?} after {took} ms"
+                ));
             }
         }
     }
@@ -263,7 +265,7 @@ impl Contender {
     fn is_asked(&self, Granted { node, .. }: &Granted) {
         self.oracle.borrow_mut().history.note(&format!("contender {} is asked for {node}", self.number));
         if !self.oracle.borrow().requests.is_asked(node) {
-            self.violation(&format!("{node} is asked for, by nobody"));
+            self.violation(&format!("the owner of {node} is asked to give up, but no contender has asked"));
         }
     }
 
@@ -286,7 +288,7 @@ impl Contender {
         };
         drop(oracle);
         if !expected {
-            self.violation(&format!("{} is said to be lost: {reason}", one.node));
+            self.violation(&format!("{} is reported as lost: {reason}", one.node));
         }
     }
 
@@ -308,7 +310,7 @@ impl Contender {
         }
         let state = one.lease.state();
         if state != LeaseState::Lost(reason) {
-            self.violation(&format!("{} was lost: {reason}, and is {state:?}", one.node));
+            self.violation(&format!("{} was lost: {reason}, but is {state:?}", one.node));
         }
     }
 
@@ -329,10 +331,10 @@ impl Contender {
         let unaware = held && gone.is_some_and(is_late);
         drop(oracle);
         if deaf {
-            self.violation(&format!("{} does not hear that it is asked for", one.node));
+            self.violation(&format!("the owner of {} does not receive the request to give up", one.node));
         }
         if unaware {
-            self.violation(&format!("{} is held, although its node was deleted long ago", one.node));
+            self.violation(&format!("{} is held although its node was deleted long ago", one.node));
         }
     }
 }

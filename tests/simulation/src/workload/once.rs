@@ -86,7 +86,7 @@ impl Contender {
             matches!(&outcome, Some(Err(Failure::Error(error))) if error.kind() == ErrorKind::LockLost);
         if let (Some(granted), Some(since)) = (&granted, since) {
             if lost && self.oracle.borrow().node_is_certain(&granted.node) {
-                self.violation(&format!("a slot is said to have lost {}, which is held", granted.node));
+                self.violation(&format!("a slot reports the loss of {}, which is still held", granted.node));
             }
             if let Some(reason) = granted.lease.loss_reason().filter(|_| lost) {
                 self.expect_reason(granted, attempt, reason);

@@ -79,10 +79,12 @@ impl Contender {
             && lease.loss_reason().is_none()
             && self.was_broken(&node, lease.session_id(), began.at)
         {
-            self.violation(&format!("{node} is released, and not said to be lost, although it was gone"));
+            self.violation(&format!(
+                "the release of {node} does not report a loss although the node was gone"
+            ));
         }
         if self.is_late(began, most) {
-            self.violation(&format!("a release took {} ms of {most}", began.took()));
+            self.violation(&format!("a release took {} ms, more than {most}", began.took()));
         }
         let again = lease.release_in_background().map_err(|error| error.kind());
         if again != Err(ErrorKind::NotHeld) {

@@ -44,7 +44,7 @@ impl Contender {
         network::with(|network| network.witness.ends(name));
         self.expect_end(&mut states).await;
         if client.state() != ClientState::Closed {
-            self.violation(&format!("its client is closed, and says that it is {}", client.state()));
+            self.violation(&format!("its client is closed, but reports that it is {}", client.state()));
         }
         for lease in held {
             let (node, state) = (lease.node(), lease.state());
@@ -66,7 +66,8 @@ impl Contender {
                 Ok(Some(state)) => last = Some(state),
                 Ok(None) if last == Some(ClientState::Closed) => break,
                 end => {
-                    return self.violation(&format!("its client is closed, tells {last:?} and then {end:?}"));
+                    return self
+                        .violation(&format!("its client is closed, but reports {last:?} and then {end:?}"));
                 }
             }
         }

@@ -113,21 +113,23 @@ impl Visitor {
         let ready = client.ready().await.map_err(|error| error.kind());
         let (failed, state) = (clock::now(), client.state());
         if ready != Err(ErrorKind::ConnectionFailed) {
-            self.violation(&format!("waited for a session where there is none: {ready:?}"));
+            self.violation(&format!("waited for a session without a server: {ready:?}"));
         }
         let ran = stops == self.stopped.time(self.of()) && !self.stopped.is_stopped(self.of());
         if ran && failed > began + milliseconds(CONNECT_TIMEOUT) + SLACK {
             self.violation(&format!("waited for a session for {} ms", failed - began));
         }
         if state != ClientState::Idle {
-            self.violation(&format!("nobody waits for its client's first session, and it is {state}"));
+            self.violation(&format!(
+                "no caller waits for its client's first session, but the client is {state}"
+            ));
         }
         let pause = self.chance.number(1..=milliseconds(CONNECT_TIMEOUT));
         sleep(Duration::from_millis(pause)).await;
         let looked = network::with(|network| network.looked(name));
         if looked.is_some_and(|looked| looked > failed + SLACK) {
             self.violation(
-                "nobody waits for its client's first session, and it goes on looking for a server",
+                "no caller waits for its client's first session, but the client still looks for a server",
             );
         }
         network::with(|network| network.refuse(self.of(), None));
@@ -140,8 +142,11 @@ impl Visitor {
         match self.acquire(client, EXHAUSTED).await.map_err(|error| (error.kind(), error)) {
             Err((ErrorKind::SequenceExhausted | ErrorKind::LockTimeout | ErrorKind::ConnectionFailed, _)) => {
             }
-            Err((_, error)) => self.violation(&format!("a worn-out directory: {error}")),
-            Ok(lease) => self.violation(&format!("{} is granted in a worn-out directory", lease.node())),
+            Err((_, error)) => self.violation(&format!("a directory without sequence numbers left: {error}")),
+            Ok(lease) => self.violation(&format!(
+                "{} is granted in a directory without sequence numbers left",
+                lease.node()
+            )),
         }
     }
 
@@ -162,7 +167,7 @@ impl Visitor {
             Ok(lease) => lease,
             Err((ErrorKind::LockTimeout | ErrorKind::ConnectionFailed, _)) => return None,
             Err((_, error)) => {
-                self.violation(&format!("a lock of its own: {error}"));
+                self.violation(&format!("acquiring a lock that only this contender uses: {error}"));
                 return None;
             }
         };
@@ -192,7 +197,7 @@ impl Visitor {
         let round_trip = Duration::from_millis(2 * 20 * self.setting.latency + 2);
         let heard = timeout(round_trip, asked).await.is_ok();
         if done && !heard && lease.check().is_ok() && self.is_calm_since(began) {
-            self.violation("its owner listens, and is not told that it is asked for");
+            self.violation("its owner listens, but does not receive the request to give up");
         }
     }
 
@@ -209,7 +214,7 @@ impl Visitor {
         lease.release().await.ok();
         let done = clock::now() < released + left;
         if gone && done && lease.loss_reason().is_none() && self.is_calm_since(began) {
-            self.violation("a lock is released, and not said to be lost, although its node was gone");
+            self.violation("the release of a lock does not report a loss although its node was gone");
         }
     }
 
@@ -221,7 +226,7 @@ impl Visitor {
         let gone = self.break_lock(client, &lease.node()).await;
         sleep(Duration::from_millis(1)).await;
         if gone && lease.check().is_ok() && self.is_calm_since(began.saturating_sub(pause)) {
-            self.violation("a lock is held, although its node is gone for certain");
+            self.violation("a lock is held although its node is certainly gone");
         }
     }
 
