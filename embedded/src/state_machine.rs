@@ -160,8 +160,7 @@ impl Machine {
 
     fn establish(&mut self, id: ConnectionId, connect: &Connect, now: Time) {
         if connect.last_zxid > self.zxid {
-            // The client has seen a transaction that this server does not have, so it is not a
-            // client of this server.
+            // The client has seen a transaction that this server does not have.
             return self.close(id);
         }
         let asked = u64::try_from(connect.timeout).unwrap_or(0);

@@ -19,7 +19,7 @@ pub(crate) struct AtomicPtr<T> {
     first: *mut T,
 }
 
-// SAFETY: as for the standard library's type. Only a thread that owns all of it uses the copy.
+// SAFETY: as for the standard library's type. After creation, `first` is used only through `&mut`.
 unsafe impl<T> Send for AtomicPtr<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for AtomicPtr<T> {}
