@@ -33,7 +33,7 @@ fn a_heartbeat_that_is_answered_late_proves_the_moment_at_which_it_was_sent() {
 }
 
 #[test]
-fn a_holder_proves_the_session_every_sixth_of_its_time_out() {
+fn a_holder_proves_the_session_every_sixth_of_its_timeout() {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
         let client = client(&server);

@@ -72,7 +72,7 @@ impl Visit for Text {
 }
 
 #[test]
-fn a_panic_of_the_task_that_serves_a_session_ends_the_session_at_once() {
+fn a_panic_of_the_task_that_serves_a_session_ends_the_session_immediately() {
     let directory = "/locks/served";
     let server = Server::start(directory, TIMEOUT);
     // The request for the watch that a long hold sets on its own node.
@@ -111,7 +111,7 @@ fn a_panic_of_the_search_for_a_session_is_one_attempt_that_failed() {
 }
 
 #[test]
-fn a_panic_of_a_request_ends_the_session_at_once() {
+fn a_panic_of_a_request_ends_the_session_immediately() {
     let directory = "/locks/refused";
     let server = Server::start(directory, TIMEOUT);
     // The request itself logs this text. After its panic, no reply reaches the queue.

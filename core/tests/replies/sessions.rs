@@ -35,7 +35,7 @@ fn a_session_that_was_given_up_is_closed_before_anyone_queues_in_the_next() {
 /// The server replies only to pings on the old connection, whatever happens to the session
 /// elsewhere.
 #[test]
-fn nothing_is_left_of_the_connection_of_a_session_that_was_given_up() {
+fn the_connection_of_a_session_that_was_given_up_is_closed() {
     let brief = Duration::from_millis(600);
     let server = Server::start(DIRECTORY, brief);
     block_on(async {
@@ -58,7 +58,7 @@ fn nothing_is_left_of_the_connection_of_a_session_that_was_given_up() {
 /// The server replies only to pings, even to the connection that closes the session after the
 /// client gave it up.
 #[test]
-fn nothing_is_left_of_the_connection_on_which_a_session_was_being_closed() {
+fn the_connection_on_which_a_session_was_being_closed_is_closed() {
     let brief = Duration::from_millis(600);
     let server = Server::start(DIRECTORY, brief);
     block_on(async {
@@ -106,7 +106,7 @@ fn an_observer_of_an_election_continues_when_its_session_is_given_up() {
 /// The server replies only to pings. Because of these pings it would keep the session and its nodes
 /// forever.
 #[test]
-fn nothing_is_left_of_the_connection_of_a_client_that_was_closed() {
+fn the_connection_of_a_closed_client_is_closed() {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
         let client = client(&server);

@@ -92,7 +92,7 @@ fn an_answer_within_the_grace_does_not_bring_the_lease_back() {
 }
 
 #[test]
-fn a_lock_is_granted_when_its_grace_and_a_sixth_of_the_time_out_are_left() {
+fn a_lock_is_granted_when_its_grace_and_a_sixth_of_the_timeout_are_left() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (waiter, blocker) = (brief_client(&proxy.hosts, SESSION).await, client(&server.hosts()).await);
@@ -120,7 +120,7 @@ fn a_lock_is_granted_when_its_grace_and_a_sixth_of_the_time_out_are_left() {
 }
 
 #[test]
-fn a_grace_of_more_than_a_sixth_of_the_session_time_out_is_refused() {
+fn a_grace_of_more_than_a_sixth_of_the_session_timeout_is_refused() {
     run(async {
         let (server, _proxy) = behind_proxy().await;
         let long = LockOptions::default().grace(GRACE + Duration::from_millis(1));

@@ -44,7 +44,7 @@ fn a_wait_that_is_canceled_before_its_create_is_answered_leaves_no_node() {
 }
 
 #[test]
-fn a_time_out_is_kept_and_leaves_the_queue() {
+fn an_acquire_times_out_on_time_and_leaves_the_queue() {
     run(async {
         let server = server().await;
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);

@@ -105,7 +105,7 @@ fn a_pause_between_two_attempts_ends_with_the_time_of_the_caller() {
 }
 
 #[test]
-fn a_try_of_several_locks_ends_within_one_connect_time_out() {
+fn a_try_of_several_locks_ends_within_one_connect_timeout() {
     run(async {
         let server = server().await;
         let limit = Duration::from_secs(1);
@@ -127,7 +127,7 @@ fn a_try_of_several_locks_ends_within_one_connect_time_out() {
 }
 
 #[test]
-fn a_try_for_a_permit_ends_within_one_connect_time_out() {
+fn a_try_for_a_permit_ends_within_one_connect_timeout() {
     run(async {
         let server = server().await;
         let limit = Duration::from_secs(1);

@@ -9,7 +9,7 @@ use super::{client, hold, mutex, run, server};
 /// The server ended the session while the lock was held. The client can learn that during the body,
 /// or only at the release, which gets no acknowledgement. The scope must end with the same error.
 #[test]
-fn a_scope_whose_session_was_ended_says_so_however_early_its_body_ends() {
+fn a_scope_reports_an_ended_session_however_early_its_body_ends() {
     run(async {
         let server = server().await;
         for turn in 0..20 {
@@ -32,7 +32,7 @@ fn a_scope_whose_session_was_ended_says_so_however_early_its_body_ends() {
 }
 
 #[test]
-fn a_scope_whose_node_was_deleted_says_so_however_early_its_body_ends() {
+fn a_scope_reports_a_deleted_node_however_early_its_body_ends() {
     run(async {
         let server = server().await;
         let (client, operator) = (client(&server.hosts()).await, client(&server.hosts()).await);

@@ -49,7 +49,7 @@ fn a_try_for_permits_that_cannot_be_held_together_ends() {
 }
 
 #[test]
-fn a_try_that_finds_its_permit_taken_meanwhile_ends_at_once() {
+fn a_try_that_finds_its_permit_taken_meanwhile_ends_immediately() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (slow, fast) = (client(&proxy.hosts).await, client(&server.hosts()).await);

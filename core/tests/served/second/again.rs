@@ -234,7 +234,7 @@ fn a_lock_released_without_a_reply_is_free_after_reconnection() {
 #[test]
 fn an_acquire_between_two_sessions_succeeds_in_the_next_session() {
     run(async {
-        let world = World::reach(super::Between).await;
+        let world = World::reach(super::NoSession).await;
         let lost = world.lease.as_ref().expect("a lease");
         let lock = mutex(&world.client, "/held");
         let [waiting, other] = [(); 2].map(|()| {
@@ -461,7 +461,7 @@ fn a_contender_is_revoked_and_broken_again_and_again() {
 }
 
 #[test]
-fn a_client_that_is_closing_says_so_at_once() {
+fn a_closing_client_immediately_refuses_operations() {
     run(async {
         let world = World::reach(Closing).await;
         // A closing client waits for its server, but no other call may wait for that.

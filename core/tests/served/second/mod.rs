@@ -43,15 +43,15 @@ enum Situation {
     /// The client is connected and holds a lock.
     Connected,
     /// The connection was cut and established again.
-    Back,
+    Reconnected,
     /// The lock that it holds was broken.
     Broken,
     /// The session ended, and the client has begun another one.
-    Anew,
+    NewSession,
     /// The connection is cut, and the client cannot connect again.
     Cut,
     /// The client knows that its session ended, and gets no other one.
-    Between,
+    NoSession,
     /// The server does not reply any more.
     Silent,
     /// The client drains, and waits for the lock that it holds.
@@ -63,7 +63,8 @@ enum Situation {
 }
 
 use Situation::{
-    Anew, Back, Between, Broken, Closed, Closing, Connected, Cut, Draining, New, Refused, Silent, Unreachable,
+    Broken, Closed, Closing, Connected, Cut, Draining, New, NewSession, NoSession, Reconnected, Refused,
+    Silent, Unreachable,
 };
 
 const SITUATIONS: [Situation; 13] = [
@@ -71,11 +72,11 @@ const SITUATIONS: [Situation; 13] = [
     Unreachable,
     Refused,
     Connected,
-    Back,
+    Reconnected,
     Broken,
-    Anew,
+    NewSession,
     Cut,
-    Between,
+    NoSession,
     Silent,
     Draining,
     Closing,
@@ -85,7 +86,7 @@ const SITUATIONS: [Situation; 13] = [
 impl Situation {
     /// Returns `true` if a server replies to the client.
     fn is_answered(self) -> bool {
-        matches!(self, New | Refused | Connected | Back | Broken | Anew | Draining)
+        matches!(self, New | Refused | Connected | Reconnected | Broken | NewSession | Draining)
     }
 
     /// Returns the client's connect timeout. In the state `Refused`, it must first end without a
@@ -146,7 +147,7 @@ impl World {
         let session = self.client.session_id();
         let lease = self.lease.as_ref().expect("a lease");
         match situation {
-            Back => {
+            Reconnected => {
                 self.proxy.cut(false);
                 self.until(ClientState::Suspended).await;
                 self.proxy.come_back();
@@ -156,7 +157,7 @@ impl World {
                 self.operator().await.break_lock(&lease.node()).await.expect("a node");
                 lease.lost().await;
             }
-            Anew => {
+            NewSession => {
                 assert!(self.server.expire(session).await);
                 until(|| ![0, session].contains(&self.client.session_id())).await;
                 lease.lost().await;
@@ -165,7 +166,7 @@ impl World {
                 self.proxy.cut(false);
                 self.until(ClientState::Suspended).await;
             }
-            Between => {
+            NoSession => {
                 // The client learns of the end of the session from the first reply, and then waits
                 // for the next reply.
                 self.server.latency(BRIEF / 2).await;
