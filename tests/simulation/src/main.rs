@@ -69,7 +69,8 @@ simulation --outages …
     the same with outages only: a client holds a lock or waits for one, and must be connected
     in time
 simulation --together …
-    the same with contenders that combine two or three features on purpose; prints the number of combinations that occurred
+    the same with contenders that combine two or three features on purpose; prints
+    the number of combinations that occurred
 simulation --once …
     the same with contenders that run bodies once per slot
 simulation --scale N

@@ -63,7 +63,8 @@ impl Oracle {
         if !attempt.joined.iter().any(|joined| self.may_be_full(label, *joined, limit, since)) {
             let joined: Vec<_> = attempt.joined.iter().map(|joined| joined.path()).collect();
             self.violation(format!(
-                "{label} is refused because {limit} contenders wait for one of {joined:?}, but fewer have waited since {since} ms"
+                "{label} is refused because {limit} contenders wait for one of {joined:?}, but fewer have \
+                 waited since {since} ms"
             ));
         }
     }
