@@ -1,7 +1,7 @@
 """Counts instructions and allocations of single operations and compares them with a stored baseline.
 
 Usage: `make bench-counts`; with `RENEW=1` the new counts become the baseline. Unlike times, the counts hardly
-depend on other load. The queue's counts are the same in each run, and the driver's vary a little with the
+depend on other load. The queue's counts are the same in each run. The driver's counts vary a little with the
 order of events on its threads.
 """
 
@@ -39,12 +39,12 @@ class Work:
 
 
 WORKS = (
-    Work("queue", "queue: a contender comes and goes, alone", 2_000, 0.01, served=False),
-    Work("queue-100", "queue: the same beside 100 of ours", 500, 0.01, served=False),
+    Work("queue", "queue: a contender joins and leaves, alone", 2_000, 0.01, served=False),
+    Work("queue-100", "queue: the same next to 100 contenders of the client", 500, 0.01, served=False),
     Work("pair", "driver: acquire and release of a free lock", 400, 0.10),
     Work("contend", "driver: the same, 16 tasks of one client", 800, 0.15),
-    Work("try", "driver: a busy try", 400, 0.10),
-    Work("reenter", "driver: enter again", 4_000, 0.05),
+    Work("try", "driver: a try of a taken lock", 400, 0.10),
+    Work("reenter", "driver: re-entry", 4_000, 0.05),
 )
 
 
@@ -76,7 +76,7 @@ def instructions(work: Work, hosts: str) -> float:
     found = []
     for times in (work.times // 4, work.times // 4 * 3):
         (collected,) = re.findall(r"Collected : (\d+)", carried_out(work, times, hosts, *tool).stderr)
-        # A tenth runs before, as a warm-up.
+        # The warm-up runs a tenth of the repetitions.
         found.append((int(collected), times + times // 10 + 1))
     (few, few_times), (many, many_times) = found
     return (many - few) / (many_times - few_times)
@@ -87,7 +87,7 @@ def counted() -> Counts:
     counts: Counts = {}
     has_valgrind = shutil.which("valgrind") is not None
     if not has_valgrind:
-        print("left out: instructions (valgrind is not on the PATH)")
+        print("not counted: instructions (valgrind is not on the PATH)")
     for work in WORKS:
         # Each kind of work has its own server, because nodes and sessions of others would disturb it.
         with server() as hosts:
@@ -103,13 +103,14 @@ def counted() -> Counts:
 
 
 def version(command: str) -> str:
-    """Return the version that a tool reports."""
+    """Return a tool's version."""
     return subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def processor() -> str:
-    """Return the processor's name and generation, because copying and comparing have
-    different code for each.
+    """Return the processor's name and generation, because functions that copy and compare memory have
+    different
+    code for each.
     """
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -132,7 +133,7 @@ def differences(baseline: Tools, now: Tools) -> list[str]:
 
 
 def moved(baseline: Counts, now: Counts) -> list[str]:
-    """Return the counts that have grown by more than is permitted, and those that have shrunk by as much."""
+    """Return the counts that have grown, or shrunk, by more than the permitted growth."""
     found = []
     for work in WORKS:
         for name, value in now.get(work.name, {}).items():
@@ -144,20 +145,20 @@ def moved(baseline: Counts, now: Counts) -> list[str]:
 
 
 def grown(line: str) -> bool:
-    """Return whether a line reports growth."""
+    """Return whether a line of `moved` reports growth."""
     return "(-" not in line
 
 
 def main() -> int:
     """Count and compare."""
     parser = argparse.ArgumentParser(prog="make bench-counts", description=__doc__)
-    parser.add_argument("--renew", action="store_true", help="take what is counted for the baseline")
+    parser.add_argument("--renew", action="store_true", help="store the new counts as the baseline")
     renew = parser.parse_args().renew
     build = ["cargo", "build", "--locked", "--release", "--workspace", "--quiet"]
     subprocess.run(build, cwd=ROOT, check=True)
     now = counted()
     if not renew and not BASELINE.exists():
-        raise SystemExit(f"there is no {BASELINE.name} to compare with: RENEW=1 writes it")
+        raise SystemExit(f"no baseline: {BASELINE.name} does not exist; RENEW=1 writes it")
     if renew:
         BASELINE.parent.mkdir(exist_ok=True)
         BASELINE.write_text(json.dumps({"counted_with": tools(), "works": now}, indent=1) + "\n")
@@ -165,11 +166,11 @@ def main() -> int:
     baseline = json.loads(BASELINE.read_text())
     changes = moved(baseline["works"], now)
     if changes:
-        print("\n".join(["", "moved:", *changes]))
+        print("\n".join(["", "changed counts:", *changes]))
         for difference in differences(baseline["counted_with"], tools()):
             print(difference)
     else:
-        print("\nnothing has moved")
+        print("\nno count has changed")
     return 1 if any(map(grown, changes)) else 0
 
 

@@ -1,5 +1,5 @@
-"""Builds the optimized programs for `make bench`: python3 benches/prepare.py. It names the ones that are
-unavailable here.
+"""Builds the optimized programs for `make bench`: python3 benches/prepare.py. Prints the ones that cannot be
+built here.
 
 Everything except cargo's own products is in `benches/target`. The tests' builds, which are not optimized, do
 not change.
@@ -25,7 +25,7 @@ WORKERS = BENCHES / "locks" / "workers"
 RELEASE = ROOT / "target" / "release"
 VENV = STAMPS / "bench"
 
-# Things that are downloaded, again when the file that names them has changed.
+# Parts that are downloaded. They are downloaded again when the file that lists them has changed.
 ENVIRONMENT = Part("bench-venv", ("benches/requirements.txt",), (VENV / "bin" / "python",))
 PACKAGES = Part(
     "bench-npm",
@@ -46,7 +46,8 @@ def library(name: str) -> Path:
 
 
 def rust() -> None:
-    """Build the workers and both bindings together, because cargo chooses features by the set of crates in a
+    """Build the workers and both bindings in one call, because cargo chooses features by the set of crates in
+    a
     build.
     """
     build.run("cargo", "build", "--locked", "--release", "--workspace", "--quiet")
@@ -97,7 +98,7 @@ def go() -> None:
 
 
 def servers() -> None:
-    """Unpack the programs of the other systems, which would otherwise be downloaded during the run."""
+    """Unpack the programs of the other systems now, so that the run does not download them."""
     path = os.pathsep.join(str(ROOT / one) for one in ("benches", "tests", "tools"))
     packages = (VENV / "bin" / "python", "-m", "locks.packages")
     subprocess.run(packages, check=True, cwd=BENCHES, env={**os.environ, "PYTHONPATH": path})
@@ -106,7 +107,7 @@ def servers() -> None:
 def main() -> int:
     """Build everything that can be built here."""
     if (lacking := PARTS["jars"].lacking()) is not None:
-        raise SystemExit(f"the benchmark runs on {lacking}")
+        raise SystemExit(f"the benchmark needs {lacking}")
     subprocess.run([sys.executable, ROOT / "tools" / "build.py", "jars", "node"], check=True)
     TARGET.mkdir(exist_ok=True)
     if outdated(ENVIRONMENT):
@@ -120,7 +121,7 @@ def main() -> int:
     node()
     for program, make in (("javac", java), ("go", go)):
         if shutil.which(program) is None:
-            print(f"left out: what needs {program} on the PATH", flush=True)
+            print(f"not built: programs that need {program} on the PATH", flush=True)
         else:
             make()
     servers()

@@ -28,11 +28,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="three minutes instead of twenty: less of it, and no counts of requests",
+        help="three minutes instead of twenty: fewer workloads, shorter turns, no request counts",
     )
-    parser.add_argument("--only", nargs="+", metavar="WORKLOAD", choices=names, help="only these")
+    parser.add_argument("--only", nargs="+", metavar="WORKLOAD", choices=names, help="run only these")
     parser.add_argument("--peers", nargs="+", metavar="PEER", choices=[peer.name for peer in PEERS])
-    parser.add_argument("--output", default=None, help="the name of the results; default: full, or quick")
+    parser.add_argument("--output", default=None, help="name of the results file; default: full, or quick")
     return parser.parse_args()
 
 
@@ -93,9 +93,9 @@ def show(told: results.Json, console: Console) -> None:
     console.print(shown)
     for one in told["results"]:
         if "problem" in one:
-            console.print(f"no figure: {one['peer']} at {one['workload']}: {one['problem']}", markup=False)
+            console.print(f"no result: {one['peer']} at {one['workload']}: {one['problem']}", markup=False)
     for peer_name, why in told["skipped"].items():
-        console.print(f"left out: {peer_name}: {why}", markup=False)
+        console.print(f"not measured: {peer_name}: {why}", markup=False)
 
 
 def main() -> int:
@@ -138,7 +138,9 @@ def main() -> int:
             results.write(told(), name)
     path = results.write(told(), name)
     show(told(), console)
-    console.print(f"written: {path}; before, {idle_before:.0%} of the processors were idle", markup=False)
+    console.print(
+        f"written: {path}; before the run, the processors were {idle_before:.0%} idle", markup=False
+    )
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Runs one workload with all its peers. They start together and then work in turns."""
+"""Runs one workload with all its peers, which start together and then take turns."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from locks.worker import Counted, Worker, WorkerFailed
 from locks.workloads import DELAY, Workload
 
 READY = 60.0
-"""Timeout in seconds for a worker to connect and hold, and then to queue up."""
+"""Time in seconds within which a worker must connect and acquire its locks, and then join its queue."""
 
 
 ENOUGH = 100
-"""Number of pairs that are enough for counting requests, and the maximum number of turns for it."""
+"""Number of pairs that are enough for counting requests, and the maximum number of turns to reach it."""
 
 MOST_TURNS = 8
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Durations in seconds, and number of turns."""
+    """Durations in seconds, and numbers of turns."""
 
     warm_up: float
     turn: float
@@ -40,7 +40,7 @@ class Pace:
     counts: bool = True
 
 
-# Five short turns instead of three long ones, so that two disturbed turns do not move the median.
+# Five short turns instead of three long ones, so that two disturbed turns do not change the median.
 FULL = Pace(1.0, 0.4, 5)
 QUICK = Pace(0.25, 0.25, 3, counts=False)
 COUNTING = Pace(0.2, 0.4, 1)
@@ -69,7 +69,7 @@ def is_counted(workload: Workload, peer: Peer, pace: Pace) -> bool:
 
 
 def planned(workload: Workload, peers: list[Peer], pace: Pace) -> float:
-    """Return the planned duration of all turns in seconds, without the start and the end of workers."""
+    """Return the planned duration of all turns in seconds, without starting and stopping workers."""
     members = [peer for group in grouped(workload, peers) for peer in group]
     turns = sum(pace.warm_up * peer.warm + pace.rounds * pace.turn for peer in members)
     counting = COUNTING.warm_up + COUNTING.rounds * COUNTING.turn
@@ -96,9 +96,9 @@ class Result:
     turns: list[Counted] = field(default_factory=list)
     traffic: Traffic | None = None
     problem: str = ""
-    # Processor time, if worker and server are the only processes involved.
+    # Processor time, if the worker and the server are the only processes involved.
     used: Used | None = None
-    # Bare requests behind the same delay, one after another.
+    # Results of bare requests behind the same delay, sent one after another.
     bare: list[Counted] = field(default_factory=list)
 
 
@@ -110,7 +110,7 @@ class Place(NamedTuple):
 
 
 class Measurement:
-    """Runs workloads on servers that stay the same."""
+    """Runs workloads. All of them use the same servers."""
 
     def __init__(self, servers: Mapping[str, Serving], pace: Pace, step: Callable[[str], None]) -> None:
         self._servers = servers
@@ -134,7 +134,7 @@ class Measurement:
                 by_peer |= told
             results = [by_peer[peer.name] for peer in peers]
         for peer, result in zip(peers, results, strict=True):
-            # One peer at a time, because a proxy has room for a thousand connections.
+            # Run one peer at a time, because a proxy has room for only a thousand connections.
             if is_counted(workload, peer, self._pace) and not result.problem:
                 with Proxy(self._servers["zookeeper"].hosts) as proxy:
                     places = {peer.name: Place(proxy.hosts, proxy)}
@@ -143,8 +143,9 @@ class Measurement:
         return results
 
     def _places(self, workload: Workload, peers: list[Peer], stack: contextlib.ExitStack) -> dict[str, Place]:
-        """Return the address for each peer. With the delay, each peer has its own proxy, so that other
-        traffic does not affect it.
+        """Return the address for each peer. With a delay, each peer has its own proxy, so that the traffic of
+        other
+        peers does not affect it.
         """
         places = {}
         for peer in peers:
@@ -179,12 +180,12 @@ class Measurement:
                 self._step(peer.shown)
                 with self._noted(workers, results[peer.name]):
                     if peer.name in workers:
-                        # Counting requests needs no warm compiler.
+                        # Counting requests does not need a warmed-up compiler.
                         times = 1.0 if pace is COUNTING else peer.warm
                         warmed = workers[peer.name].count(pace.warm_up * times)
                         single[peer.name] = warmed.seconds / max(warmed.count, 1)
             for number in range(pace.rounds):
-                # The order rotates, so that no peer is always first or always behind the same one.
+                # Rotate the order, so that no peer is always first or always follows the same peer.
                 for peer in peers[number % len(peers) :] + peers[: number % len(peers)]:
                     self._step(peer.shown)
                     with self._noted(workers, results[peer.name]):
@@ -229,7 +230,7 @@ class Measurement:
 
     @staticmethod
     def _through(proxy: Proxy, worker: Worker, result: Result, seconds: float, most: int) -> None:
-        """Run a turn through a counting proxy, and further turns until there are enough pairs."""
+        """Run a turn through a proxy that counts requests, and further turns until there are enough pairs."""
         traffic = result.traffic = result.traffic or Traffic()
         for _ in range(most):
             proxy.reset()
@@ -254,7 +255,9 @@ class Measurement:
                     if client.get(path)[1].numChildren >= length:
                         return
                 if time.monotonic() > deadline:
-                    raise WorkerFailed(f"not all {length} were in the queue after {READY:.0f} s")
+                    raise WorkerFailed(
+                        f"fewer than {length} contenders were in the queue after {READY:.0f} s"
+                    )
                 time.sleep(0.02)
         finally:
             client.stop()

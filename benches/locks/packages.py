@@ -1,5 +1,5 @@
-"""Unpacks programs from Debian's packages below this directory. Nothing is installed
-and no service starts.
+"""Unpacks programs from Debian's packages below this directory, without installing them or starting a
+service.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from locks.peers import TARGET
 UNPACKED = TARGET / "debian"
 LIBRARIES = UNPACKED / "usr" / "lib" / "x86_64-linux-gnu"
 
-# The packages of each program, with the dependencies that a small system lacks.
+# The packages of each program, including dependencies that a minimal system lacks.
 PACKAGES = {
     "redis-server": (
         "redis-server",
@@ -32,7 +32,7 @@ PACKAGES = {
 
 
 class Unavailable(Exception):
-    """A program is not available here."""
+    """Raised if a program is not available here."""
 
 
 def _found(program: str) -> Path | None:
@@ -53,12 +53,14 @@ def program(name: str) -> Path:
         _unpack(PACKAGES[name])
         found = _found(name)
     if found is None:
-        raise Unavailable(f"{', '.join(PACKAGES[name])} hold no {name}")
+        raise Unavailable(f"{', '.join(PACKAGES[name])} do not contain {name}")
     return found
 
 
 def main() -> None:
-    """Unpack the missing programs before anything is measured. A run names those that are unavailable."""
+    """Unpack the missing programs before anything is measured. A later run reports those that are
+    unavailable.
+    """
     for name in PACKAGES:
         with contextlib.suppress(Unavailable):
             program(name)
@@ -66,7 +68,7 @@ def main() -> None:
 
 def _unpack(packages: tuple[str, ...]) -> None:
     if shutil.which("apt-get") is None:
-        raise Unavailable("there is no apt-get")
+        raise Unavailable("apt-get is not available")
     archives = UNPACKED / "archives"
     archives.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The table of peers."""
+"""The table of peers: the libraries and designs that the benchmark compares."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ MUTEX = frozenset({"mutex"})
 ALL_KINDS = frozenset({"mutex", "readwrite", "semaphore"})
 
 
-# The peers of workloads that hand locks on or keep them: ours, and Curator for comparison, because no other
-# library has such options.
+# The peers of workloads that hand locks on or keep them: zklock's bindings, and Curator for comparison. No
+# other library has such options.
 CACHING = ("rust", "python", "asyncio", "node", "curator")
 
 
@@ -37,11 +37,11 @@ class Peer:
     server: str = "zookeeper"
     # Maximum number of contenders and holders.
     most: int = 2_000
-    # The only workloads that it takes part in. Empty means all that it supports.
+    # The only workloads that it takes part in. If empty, it takes part in all that it supports.
     only: frozenset[str] = frozenset()
     # Factor for the duration of its warm-up.
     warm: float = 1.0
-    # True if waiters have nodes, so that the driver can see when all wait.
+    # True if waiters have nodes, so that the driver can see when all of them wait.
     queues: bool = True
     # True if waiters poll, which would disturb the turns of other peers.
     polls: bool = False
@@ -50,7 +50,7 @@ class Peer:
     needs: Path | None = None
 
     def missing(self) -> str | None:
-        """Return why it cannot take part, or None."""
+        """Return why it cannot take part, or None if it can."""
         if shutil.which(self.command[0]) is None:
             return f"{Path(self.command[0]).name} is not there"
         return None if self.needs is None or self.needs.exists() else f"{self.needs.name} is not built"
@@ -75,7 +75,7 @@ def _node(script: str) -> tuple[str, ...]:
 
 
 def _plain(design: str) -> tuple[str, ...]:
-    # The task is inserted between them.
+    # `{task}` is replaced by the task.
     return (str(RELEASE / "bench-plain"), "{task}", design)
 
 
@@ -89,7 +89,7 @@ _QUEUES = frozenset(
 _YARDSTICK = frozenset({"free", "threads", "clients", "each", "free-10ms"})
 # Workloads with one client.
 _RELAYED = frozenset({"free", "threads", "each"})
-# Node's compiler optimizes only hot code, like Java's, but earlier.
+# Node's compiler optimizes only hot code, like Java's, but needs less time for it.
 _NODE_WARM = 2.0
 _JVM = ("-Xmx1g", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
 
@@ -124,9 +124,9 @@ PEERS = (
     Peer("recipe", "node-zookeeper-client", _node("recipe.mjs"), warm=_NODE_WARM, most=500),
     Peer("raw", "the client alone", _plain("raw"), only=_YARDSTICK, queues=False),
     Peer(
-        "relay", "the client alone, asked from another thread", _plain("relay"), only=_RELAYED, queues=False
+        "relay", "the client alone, called from another thread", _plain("relay"), only=_RELAYED, queues=False
     ),
-    Peer("queue", "watch the one before", _plain("queue"), only=_QUEUES),
+    Peer("queue", "watch the predecessor", _plain("queue"), only=_QUEUES),
     Peer("spin", "spin on create", _plain("spin"), only=_QUEUES, queues=False, polls=True),
     Peer("herd", "watch one node", _plain("herd"), only=_QUEUES, queues=False),
     Peer(

@@ -38,14 +38,14 @@ NAMES = {peer.name: peer.shown for peer in PEERS} | {"herd": "watch one node (he
 
 Curve = list[tuple[int, float]]
 
-# The same figures produce the same file: no random names, and text stays text.
+# These settings make the output reproducible: no random ids, and text is stored as text.
 STYLE: dict[str, Any] = {
     "svg.hashsalt": "zklock",
     "svg.fonttype": "none",
     "font.family": "sans-serif",
     "axes.spines.top": False,
     "axes.spines.right": False,
-    # The site has a dark mode, too.
+    # Without a background color, the plots are unreadable in the site's dark mode.
     "savefig.facecolor": "white",
 }
 
@@ -116,7 +116,7 @@ def _lines(table: Table, peers: tuple[str, ...], value: str, label: str) -> Any:
 
 
 def draw(table: Table, directory: Path, digest: str) -> None:
-    """Draw all plots. Each names its results by the digest."""
+    """Draw all plots. Each contains the digest of the results that it shows."""
     directory.mkdir(exist_ok=True)
     with mpl.rc_context(STYLE):
         _save(_latency(table), directory / "latency.svg", digest)

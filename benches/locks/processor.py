@@ -1,4 +1,4 @@
-"""Processor time from the system's accounting."""
+"""Reads processor times from the operating system."""
 
 from __future__ import annotations
 

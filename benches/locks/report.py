@@ -21,7 +21,7 @@ README = ROOT / "README.md"
 PICTURES = PAGE.parent / "performance"
 BEGIN, END = "<!-- figures: {} -->", "<!-- end of figures -->"
 
-# Workloads whose processor time is reported.
+# Workloads for which processor time is reported.
 SPENT = ("free", "threads", "clients", "each", "readers")
 DIRECT = ("free", "threads", "clients", "each", "readers", "semaphore", "try", "reenter")
 # The workloads and peers that the README compares.
@@ -30,7 +30,10 @@ BESIDE = (*OURS, "curator", "kazoo", "go", "redis", "postgres")
 
 
 def digest(told: Json) -> str:
-    """Return a digest of the results without their time, which the plots name as their source."""
+    """Return a digest of the results without their time. The plots contain it, so that a test can check that
+    they
+    show these results.
+    """
     return hashlib.sha256(json.dumps(told["results"], sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -89,9 +92,12 @@ def run(table: Table) -> str:
     if (idle := machine.get("idle_before")) is not None:
         text += f" Before the run, {round(idle * 100)} % of the processors' time was unused."
         if idle < QUIET:
-            text += " **The machine was busy with other work:** absolute figures mean nothing, ratios little."
+            text += (
+                " **The machine was busy with other work:** absolute figures are meaningless, and ratios are "
+                "unreliable."
+            )
     versions = "; ".join(f"{SHOWN[peer]}: {version}" for peer, version in told["versions"].items())
-    skipped = [f"Left out: {SHOWN[peer]}: {why}." for peer, why in told["skipped"].items()]
+    skipped = [f"Not measured: {SHOWN[peer]}: {why}." for peer, why in told["skipped"].items()]
     return "\n\n".join(wrapped(one) for one in (text, f"Versions: {versions}.", *skipped))
 
 
@@ -133,7 +139,7 @@ def better(table: Table) -> str:
     ]
     if not lines:
         return "None in this run."
-    return "\n".join(["| | faster | than, how many times |", "|---|---|---|", *lines])
+    return "\n".join(["| | Faster library | Slower in zklock, by factor |", "|---|---|---|", *lines])
 
 
 def processor(table: Table) -> str:
@@ -152,7 +158,7 @@ def processor(table: Table) -> str:
 
 def requests(table: Table) -> str:
     """Return a table of the server's requests and bytes for each acquire with its release."""
-    lines = ["| | | requests | of which | bytes to the server | from it |", "|---|---|---:|---|---:|---:|"]
+    lines = ["| | | requests | most frequent | bytes sent | bytes received |", "|---|---|---:|---|---:|---:|"]
     for name in ("free", "clients", "wait-2000"):
         for peer in (*OURS, *THEIRS, *DESIGNS):
             entry = table.entry(name, peer)

@@ -21,7 +21,7 @@ SCHEMA = 2
 RESULTS = BENCHES / "results"
 
 QUIET = 0.9
-"""Share of the processors' time that must be idle before the run, so that the machine counts as quiet."""
+"""Minimum idle share of the processors' time before the run. Below it, the machine counts as busy."""
 
 Json = dict[str, Any]
 
@@ -37,7 +37,7 @@ def idle(seconds: float = 3.0) -> float:
     before = times()
     time.sleep(seconds)
     spent = [after - one for one, after in zip(before, times(), strict=True)]
-    # Idle, and waiting for a disk.
+    # The fourth field is idle time, and the fifth is time spent waiting for a disk.
     return round((spent[3] + spent[4]) / max(sum(spent), 1), 3)
 
 
@@ -107,7 +107,7 @@ def entry(result: Result) -> Json:
 
 
 def rounded(value: float) -> float:
-    """Round to four significant digits, because more would be noise."""
+    """Round to four significant digits, because further digits would be noise."""
     return float(f"{value:.4g}")
 
 

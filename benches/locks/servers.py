@@ -1,5 +1,5 @@
-"""The servers of the peers: ZooKeeper and those of other locks, each with its data in
-memory or without sync.
+"""The servers of the peers: ZooKeeper and other systems, each with its data in memory or without syncing the
+disk.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Command = list[str | Path]
 
 
 class Serving(NamedTuple):
-    """A running server, with its process if that does all the work."""
+    """A running server. `pid` is its process, if one process does all the work."""
 
     hosts: str
     pid: int | None = None
 
 
-# The usual tick, and an optimizing compiler. As in the tests, nothing waits for a disk.
+# The usual tick, and an optimizing compiler. As in the tests, no write waits for a disk.
 ZOOKEEPER = Settings(
     tick=2_000,
     min_session_timeout=4_000,
@@ -69,7 +69,7 @@ def _serving(command: Command, port: int, user: str | None = None) -> Iterator[S
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
                 break
             if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"{command[0]} does not serve")
+                raise RuntimeError(f"{command[0]} does not accept connections")
             time.sleep(0.05)
         yield Serving(f"127.0.0.1:{port}")
     finally:

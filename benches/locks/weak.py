@@ -1,5 +1,5 @@
-"""Sentences about what other peers do better and about limits. Each appears only if the
-figures support it.
+"""Sentences about cases in which other peers are faster, and about limits. Each appears only if the figures
+support it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ def _one_each(table: Table) -> Iterator[str]:
         return
     yield (
         "**Many clients with one contender each** gain little or nothing over a plain recipe: 64 of them "
-        f"take the lock {_rate(table, 'clients', 'rust')} times a second in Rust, "
+        f"acquire the lock {_rate(table, 'clients', 'rust')} times per second in Rust, "
         f"{_rate(table, 'clients', 'go')} with go-zookeeper, {_rate(table, 'clients', 'recipe')} with the "
-        f"recipe on node-zookeeper-client, for {requests:.1f} requests instead of {theirs:.1f}. A waiter of "
-        "zklock watches the *two* nodes before its own. That is what saves a round trip at each hand-off; on "
-        "loopback, where a round trip costs nothing, only the requests are left of it."
+        f"recipe on node-zookeeper-client. zklock sends {requests:.1f} requests for each acquire, and "
+        f"go-zookeeper {theirs:.1f}, because a waiter of zklock watches the *two* nodes ahead of its own. "
+        "That saves a round trip at each hand-off. On loopback, where a round trip takes hardly any time, "
+        "only the additional requests matter."
     )
 
 
@@ -56,11 +57,11 @@ def _long_queues(table: Table) -> Iterator[str]:
         if few and many and many / few < 0.8:
             parts[peer] = many / few
     if parts:
-        told = " and ".join(f"{SHOWN[peer]} {_percent(part)}" for peer, part in parts.items())
+        told = ", ".join(f"{SHOWN[peer]} {_percent(part)}" for peer, part in parts.items())
         yield (
-            "**With 2,000 waiters for one lock**, some are slower than with 100: of that rate, "
-            f"{told} is left. A queue of that length is rarely what anybody wants: let them try without "
-            "waiting, or split the lock."
+            "**With 2,000 waiters for one lock**, some bindings reach only a part of their rate with 100 "
+            f"waiters: {told}. So long a queue is rarely useful: let contenders try without waiting, or "
+            "split the lock."
         )
 
 
@@ -69,10 +70,10 @@ def _readers(table: Table) -> Iterator[str]:
     few, many = table.figure("held-10", "rust"), table.figure("held-2000", "rust")
     if few and many and many < few / MORE:
         yield (
-            "**A reader beside many that hold** lists them all, as with every recipe here: "
-            f"{bytes_per_name(table):.0f} bytes for each. Beside 10 of them, acquire and release take place "
-            f"{few:,.0f} times a second in Rust ({_rate(table, 'held-10', 'curator')} with Curator), beside "
-            f"2,000 {many:,.0f} times ({_rate(table, 'held-2000', 'curator')})."
+            "**A reader next to many holders** lists all of them, as with every recipe here: "
+            f"{bytes_per_name(table):.0f} bytes for each. Next to 10 holders, Rust acquires and releases "
+            f"{few:,.0f} times per second (Curator: {_rate(table, 'held-10', 'curator')}), and next to 2,000 "
+            f"holders {many:,.0f} times (Curator: {_rate(table, 'held-2000', 'curator')})."
         )
 
 
@@ -92,11 +93,11 @@ def _bindings(table: Table) -> Iterator[str]:
     if slow:
         told = ", ".join(f"{SHOWN[peer]} {_percent(ratio)}" for peer, ratio in slow.items())
         relay = table.ratio("free", "relay", "raw")
-        hop = "" if relay is None else f"; the client alone, asked from another thread, {_percent(relay)}"
+        hop = "" if relay is None else f"; the client alone, called from another thread: {_percent(relay)}"
         yield (
-            "**The library's own thread costs something**: of the rate at which the client alone sends the "
-            f"requests of a free lock on loopback, a part is reached: {told}{hop}. Between machines it can "
-            "hardly be seen ([round trips](#round-trips))."
+            "**The library's own thread takes time**: on loopback, zklock reaches only a part of the rate at "
+            f"which the client alone sends the requests for a free lock: {told}{hop}. Between machines the "
+            "difference is hardly visible ([round trips](#round-trips))."
         )
 
 
@@ -109,10 +110,11 @@ def _databases(table: Table) -> Iterator[str]:
         [_rate(table, name, peer) for peer in ("postgres", "redis", "rust")] for name in ("try", "wait-100")
     )
     yield (
-        f"**PostgreSQL and Redis are faster on a free lock**: {postgres:,.0f} and {redis:,.0f} pairs a "
-        f"second, zklock {ours:,.0f}; and on a busy try: {tries[0]} and {tries[1]}, zklock {tries[2]}. So is "
-        f"PostgreSQL where 100 wait ({queue[0]}; zklock {queue[2]}; Redis, whose waiters poll, {queue[1]}). "
-        f"A hand-off takes {_trips(table, 'handoff-10ms', 'postgres')} round trips in PostgreSQL, "
+        f"**PostgreSQL and Redis are faster on a free lock**: {postgres:,.0f} and {redis:,.0f} pairs per "
+        f"second (zklock: {ours:,.0f}). The same is true of a try of a taken lock: {tries[0]} and {tries[1]} "
+        f"per second (zklock: {tries[2]}). With 100 waiters, PostgreSQL makes {queue[0]} hand-offs per "
+        f"second, zklock {queue[2]}, and Redis, whose waiters poll, {queue[1]}. A hand-off takes "
+        f"{_trips(table, 'handoff-10ms', 'postgres')} round trips in PostgreSQL and "
         f"{_trips(table, 'handoff-10ms', 'rust')} in zklock."
     )
 
@@ -124,7 +126,7 @@ def _again(table: Table) -> Iterator[str]:
         return
     others = ", ".join(f"{_rate(table, 'reenter', peer)} ns in {SHOWN[peer]}" for peer in OURS[1:])
     yield (
-        f"**Entering again is cheapest in Curator**: {curator:.0f} ns. With zklock it takes {rust:.0f} ns in "
-        f"Rust, {others}: it looks whether the lock is still held, which Curator does not, and makes a lease "
-        "of its own. kazoo's and go-zookeeper's locks cannot be entered again."
+        f"**Re-entry is cheapest in Curator**: {curator:.0f} ns. zklock takes {rust:.0f} ns in Rust, "
+        f"{others}, because it checks that the lock is still held, which Curator does not, and creates a "
+        "separate lease. The locks of kazoo and go-zookeeper are not re-entrant."
     )

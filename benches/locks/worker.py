@@ -60,9 +60,9 @@ class Worker:
         try:
             line = self._lines.get(timeout=timeout)
         except queue.Empty:
-            raise WorkerFailed(f"no answer within {timeout:.0f} s{self._last_words()}") from None
+            raise WorkerFailed(f"no reply within {timeout:.0f} s{self._last_words()}") from None
         if not line:
-            raise WorkerFailed(f"it ended{self._last_words()}")
+            raise WorkerFailed(f"the worker exited{self._last_words()}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -92,7 +92,7 @@ class Worker:
             self._process.stdin.write(f"{line}\n".encode())
             self._process.stdin.flush()
         except OSError:
-            raise WorkerFailed(f"it ended{self._last_words()}") from None
+            raise WorkerFailed(f"the worker exited{self._last_words()}") from None
 
     def stop(self, grace: float = 10.0) -> None:
         """Stop the worker, in an orderly way if it still replies."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 DELAY = 0.010
-"""Delay of a request and its reply together in the delaying proxy, in seconds.
+"""Total delay of a request and its reply in the delaying proxy, in seconds.
 
 A round trip takes longer, because the proxy itself, the server and the loopback take time. It is therefore
 measured separately.
@@ -107,7 +107,7 @@ def _waiting(number: int) -> Workload:
 def _held(number: int) -> Workload:
     return Workload(
         f"held-{number}",
-        f"a reader beside {number:,} that hold",
+        f"reader next to {number:,} holders",
         kind="readwrite",
         reads=100,
         held=number,
@@ -118,7 +118,7 @@ WORKLOADS = (
     Workload("free", "free lock, 1 client", quick=True),
     Workload("threads", "64 threads, 1 client", contenders=64, quick=True),
     Workload("clients", "64 clients", clients=64, quick=True),
-    Workload("each", "64 threads, a lock each", contenders=64, each=True),
+    Workload("each", "64 threads, separate locks", contenders=64, each=True),
     Workload("readers", "16 clients, 95 % readers", kind="readwrite", clients=16, reads=95, quick=True),
     Workload("kept", "free lock, 1 client, linger of 1 s", linger=1),
     Workload("handed-on", "64 threads, 1 client, cohort of 64", contenders=64, cohort=64),
@@ -131,8 +131,8 @@ WORKLOADS = (
         linger=1,
     ),
     Workload("semaphore", "16 clients, 4 permits", kind="semaphore", clients=16, permits=4),
-    Workload("try", "busy try, 1 client", op="try", held=1, quick=True),
-    Workload("reenter", "enter again", op="reenter", counted=False, quick=True),
+    Workload("try", "try of a taken lock, 1 client", op="try", held=1, quick=True),
+    Workload("reenter", "re-entry", op="reenter", counted=False, quick=True),
     _waiting(10),
     _waiting(100),
     _waiting(500),
@@ -142,9 +142,7 @@ WORKLOADS = (
     _held(2000),
     Workload("free-10ms", "free lock", delayed=True),
     Workload("handoff-10ms", "hand-off among 10 clients", clients=10, delayed=True, quick=True),
-    Workload(
-        "readers-10ms", "a reader beside 10 that hold", kind="readwrite", reads=100, held=10, delayed=True
-    ),
+    Workload("readers-10ms", "reader next to 10 holders", kind="readwrite", reads=100, held=10, delayed=True),
     Workload("semaphore-10ms", "free permit", kind="semaphore", permits=4, delayed=True),
-    Workload("try-10ms", "busy try", op="try", held=1, delayed=True),
+    Workload("try-10ms", "try of a taken lock", op="try", held=1, delayed=True),
 )

@@ -1,1 +1,1 @@
-"""A fleet of clients on one real server, measured: `make bench-scale`."""
+"""Measures many clients on one real server (a *fleet*): `make bench-scale`."""

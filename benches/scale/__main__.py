@@ -47,7 +47,8 @@ class Run:
         )
         if phase.get("losses", 0):
             raise SystemExit(
-                f"{phase['losses']:,} leases were lost: the figures are those of an overloaded server"
+                f"{phase['losses']:,} leases were lost, because the server was overloaded: "
+                "the results are not valid"
             )
 
     def do(self, name: str, command: str) -> None:
@@ -69,7 +70,7 @@ class Run:
         before, locks = self._look(), clients // each
         self._fleet.do(f"queue {locks}")
         deadline = time.monotonic() + 120
-        # Each contender has a node, and each queue has a directory.
+        # Each contender has one node, and each queue has a directory.
         while self._look().nodes < before.nodes + clients and time.monotonic() < deadline:
             time.sleep(0.2)
         time.sleep(1)
@@ -78,7 +79,7 @@ class Run:
         self.do(f"drain queues of {each}", "drain")
 
     def some(self) -> None:
-        """Run the phases that depend on the session timeout."""
+        """Run the phases whose results depend on the session timeout."""
         self.do("connect", "connect")
         self.rest("idle")
         self.do("acquire 1", "hold 1")
@@ -101,9 +102,11 @@ def main() -> int:
     """Measure and write the results."""
     parser = argparse.ArgumentParser(prog="make bench-scale", description=__doc__)
     parser.add_argument("--clients", type=int, default=1_000)
-    parser.add_argument("--locks", type=int, default=100, help="for each client")
-    parser.add_argument("--quick", action="store_true", help="200 clients, 20 locks each, one time-out")
-    parser.add_argument("--as-built", action="store_true", help="with the program as it was last built")
+    parser.add_argument("--locks", type=int, default=100, help="number of locks for each client")
+    parser.add_argument(
+        "--quick", action="store_true", help="200 clients, 20 locks each, one session timeout"
+    )
+    parser.add_argument("--as-built", action="store_true", help="use the program as it was last built")
     arguments = parser.parse_args()
     quick = arguments.quick
     clients, each = (200, 20) if quick else (arguments.clients, arguments.locks)
@@ -124,7 +127,7 @@ def main() -> int:
         target.write_text(json.dumps(told, indent=1) + "\n")
 
     for timeout in TIMEOUTS[:1] if quick else TIMEOUTS:
-        # A new server for each run, because a server's memory never shrinks.
+        # Start a new server for each run, because a server's memory never shrinks.
         with Standalone(ZOOKEEPER) as server, Fleet(server.hosts, clients, PROCESSES, timeout) as fleet:
             run = Run(server, fleet, timeout, save)
             runs[str(timeout)] = run.phases

@@ -50,7 +50,8 @@ class Fleet:
         return [worker.pid for worker in self._workers]
 
     def do(self, command: str) -> tuple[float, Told]:
-        """Let all processes run a command at the same time. Return the time of the slowest, and the sums of
+        """Let all processes run a command at the same time. Return the time of the slowest process, and the
+        sums of
         the results.
         """
         for worker in self._workers:
@@ -62,7 +63,7 @@ class Fleet:
             assert worker.stdout is not None
             line = worker.stdout.readline()
             if not line:
-                raise RuntimeError(f"a process of the fleet has ended at {command!r}")
+                raise RuntimeError(f"a process of the fleet has exited during {command!r}")
             answer = json.loads(line)
             seconds = max(seconds, answer["seconds"])
             for name, count in answer["told"].items():

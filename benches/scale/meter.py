@@ -1,4 +1,4 @@
-"""Measurements of a moment: the server's counters, the sockets' bytes, and the processes' memory."""
+"""Reads the server's counters, the sockets' byte counts, and the processes' memory at one moment."""
 
 from __future__ import annotations
 

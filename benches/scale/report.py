@@ -15,23 +15,23 @@ Json = dict[str, Any]
 
 
 def titles(told: Json) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the titles of the phases: those at rest, and those with an action of all clients."""
+    """Return the titles of the phases without and with an action of all clients."""
     clients = told["clients"]
     each = told["locks"] // clients
     resting = {
         "idle": "idle",
-        "wait in queues of 10": "wait, ten at each lock",
-        f"wait in queues of {clients}": "wait, all at one lock",
-        "hold 1": "hold 1 lock each",
-        "hold all": f"hold {each} locks each",
+        "wait in queues of 10": "wait in queues of 10",
+        f"wait in queues of {clients}": "wait in one queue",
+        "hold 1": "hold 1 lock per client",
+        "hold all": f"hold {each} locks per client",
     }
     done = {
         "connect": "connect",
-        "drain queues of 10": f"hand {clients // 10:,} locks on, {clients:,} turns",
-        f"drain queues of {clients}": f"hand one lock on, {clients:,} turns",
-        "acquire 1": "acquire 1 lock each, the first time",
-        "acquire more": f"acquire {each - 1} more locks each, the first time",
-        "close": "close, with all locks held",
+        "drain queues of 10": f"hand on {clients // 10:,} locks, {clients:,} holds",
+        f"drain queues of {clients}": f"hand on one lock, {clients:,} holds",
+        "acquire 1": "acquire 1 lock per client, for the first time",
+        "acquire more": f"acquire {each - 1} more locks per client, for the first time",
+        "close": "close while all locks are held",
     }
     return resting, done
 
@@ -47,7 +47,7 @@ def run(told: Json) -> str:
 def resting(told: Json) -> str:
     """Return a table of the requests while nothing changes."""
     lines = [
-        "| *T* | All clients | requests/s | of them writes/s | bytes/s in | bytes/s out | watches |",
+        "| *T* | Activity | requests/s | writes/s | bytes/s in | bytes/s out | watches |",
         "|---:|---|---:|---:|---:|---:|---:|",
     ]
     for timeout, phases in told["runs"].items():
@@ -64,7 +64,7 @@ def resting(told: Json) -> str:
 def sizes(told: Json) -> str:
     """Return a table of memory and threads."""
     lines = [
-        "| All clients | clients, MiB | threads | server, MiB | nodes | clients' processors | server's |",
+        "| Activity | clients, MiB | threads | server, MiB | nodes | clients' processors | server's |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     phases = next(iter(told["runs"].values()))
@@ -81,13 +81,13 @@ def sizes(told: Json) -> str:
 def doing(told: Json) -> str:
     """Return a table of the costs of an action of all clients at the same time."""
     lines = [
-        "| All clients at once | seconds | requests | writes | bytes in | bytes out |",
+        "| Simultaneous action | seconds | requests | writes | bytes in | bytes out |",
         "|---|---:|---:|---:|---:|---:|",
     ]
     phases = next(iter(told["runs"].values()))
     for name, title in titles(told)[1].items():
         if phase := phases.get(name):
-            # Closed and new sockets are not in the difference.
+            # The difference would not include sockets that were closed.
             sent = [f"{phase[way]:,.0f}" if name != "close" else "" for way in ("received", "sent")]
             lines.append(
                 f"| {title} | {phase['seconds']:.1f} | {phase['requests']:,} | {phase['writes']:,}"

@@ -1,7 +1,8 @@
-//! A forked child cannot use the clients that it inherited, but can use the ones that it creates.
+//! A forked child cannot use the clients that it inherited, but can use clients that it creates.
 //!
-//! No server replies in this test: the parent's end of the connection shows whether the child has
-//! sent anything on it. Leases are tested from Python, where processes really fork.
+//! No server replies in this test. The parent's end of the connection shows whether the child has
+//! sent anything on it. Python tests cover leases in forked children, because Python programs
+//! really fork.
 
 use std::future::Future;
 use std::io::Read;

@@ -1,11 +1,12 @@
-//! Budgets of the queue, in requests. A change that needs more requests fails here.
+//! Limits on the number of requests that a queue sends. A change that needs more requests fails
+//! here.
 
 mod model;
 
 use proptest::prelude::*;
 use zklock::queue::{JoinId, Kind, Naming};
 
-use self::model::client::{Requests, Told};
+use self::model::client::{Notification, Requests};
 use self::model::step::Step;
 use self::model::world::World;
 
@@ -23,14 +24,14 @@ fn round_trip(client: usize) -> [Step; 2] {
     [Step::Drive(client, usize::MAX), Step::Pump(client)]
 }
 
-fn play(world: &mut World, steps: impl IntoIterator<Item = Step>) -> Vec<(usize, Told)> {
+fn play(world: &mut World, steps: impl IntoIterator<Item = Step>) -> Vec<(usize, Notification)> {
     let told =
         steps.into_iter().map(|step| world.step(step).unwrap_or_else(|wrong| panic!("{step:?}: {wrong}")));
     told.collect::<Vec<_>>().concat()
 }
 
-fn granted(client: usize, join: u64) -> (usize, Told) {
-    (client, Told::Granted(JoinId(join)))
+fn granted(client: usize, join: u64) -> (usize, Notification) {
+    (client, Notification::Granted(JoinId(join)))
 }
 
 fn requests(world: &World, client: usize) -> &Requests {
@@ -65,7 +66,7 @@ fn a_failed_try_costs_one_read() {
     let mut world = World::new(1, 1, true);
     play(&mut world, [Step::Enter(0, Kind::Exclusive), Step::Look(0), attempt(0)]);
     let told = play(&mut world, round_trip(0));
-    assert!(matches!(&told[..], [(0, Told::Refused(..))]), "{told:?}");
+    assert!(matches!(&told[..], [(0, Notification::Refused(..))]), "{told:?}");
     assert_eq!(*requests(&world, 0), Requests { lists: 1, ..Requests::default() });
     world.finish().unwrap();
     assert_eq!(requests(&world, 0).all(), 1);
@@ -88,7 +89,7 @@ fn a_waiter_sets_three_watches_and_its_hand_off_costs_no_request() {
     play(&mut world, round_trip(0));
     let looked = Requests { watches: 4, ..waiting };
     assert_eq!(*requests(&world, 0), looked);
-    // For the release of the nearest contender, the event is enough.
+    // When the nearest contender releases, the event alone is enough.
     let told = play(&mut world, [Step::Exit(2), Step::Advance(0), Step::Receive(0), Step::Drive(0, 1)]);
     assert_eq!(told, [granted(0, 1)]);
     assert_eq!(*requests(&world, 0), looked);
@@ -131,7 +132,7 @@ fn local_waiters_behind_somebody_else_share_three_watches() {
     play(&mut world, [round_trip(0), round_trip(0)].concat());
     assert_eq!(*requests(&world, 0), Requests { creates: 5, lists: 1, watches: 3, ..Requests::default() });
     world.finish().unwrap();
-    // The budget covers five deletes and one listing after the first contender's release. A waiter
+    // The limit covers five deletes and one listing after the first contender's release. A waiter
     // behind a contender of its own client needs no watch.
     assert!(requests(&world, 0).all() <= 16, "{:?}", requests(&world, 0));
 }
@@ -200,7 +201,7 @@ fn a_hand_off_among_clients_with_a_waiter_each_costs_seven_requests() {
         play(&mut world, [join(client)].into_iter().chain(round_trip(client)).chain(round_trip(client)));
     }
     let sent = |world: &World| (0..CLIENTS).map(|client| requests(world, client).all()).sum::<u32>();
-    // In the first turns, the waiters found a short queue, so these turns do not count.
+    // In the first turns, the waiters find a short queue, so these turns do not count.
     for turn in 0..2 * TURNS {
         let before = sent(&world);
         let holder = turn % CLIENTS;
@@ -216,8 +217,8 @@ fn a_hand_off_among_clients_with_a_waiter_each_costs_seven_requests() {
     world.finish().unwrap();
 }
 
-/// The waiters join one by one, as in a queue that never empties. Each listing shows all contenders
-/// that have joined since the last one.
+/// The waiters join one by one, as in a queue that never becomes empty. Each listing shows all
+/// contenders that have joined since the last one.
 #[test]
 fn local_waiters_that_come_and_go_cost_a_listing_for_many_of_them() {
     const WAITERS: u32 = 20;
@@ -250,7 +251,7 @@ fn an_adjacent_hand_off_takes_no_round_trip() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The other joins arrive at any point of the first contender's round trip.
+    /// The other joins happen at any point of the first contender's round trip.
     #[test]
     fn joins_at_once_cost_a_create_each_and_at_most_two_listings(
         moves in prop::collection::vec(0..4u8, 0..40),
@@ -268,8 +269,8 @@ proptest! {
                 1 => drop(play(&mut world, [Step::Flush(0, 1)])),
                 2 => drop(play(&mut world, [Step::Serve(0)])),
                 _ => {
-                    // The first reply may be received in between. The second one, of the listing,
-                    // ends the round trip.
+                    // The first reply may be received in between. The second reply, which is the
+                    // listing, ends the round trip.
                     let mut next = world.clone();
                     play(&mut next, [Step::Receive(0), Step::Drive(0, 1)]);
                     if next.clients[0].holds.is_empty() {

@@ -1,9 +1,9 @@
 //! Measures how the cost of an event grows with the number of other objects: the CPU instructions
 //! with 10,000 objects, compared with 100.
 //!
-//! The limit is twice as many. Objects that are not visited one by one are found in a tree, whose
-//! height grows from two to four. A listing is an exception: it is read name by name, so its cost
-//! is proportional to its length.
+//! The limit is twice as many instructions. A tree finds an object without visiting the others, and
+//! the height of the tree grows from two to four. A listing is an exception: it is read name by
+//! name, so its cost is proportional to its length.
 //!
 //! Counting instructions takes minutes, so the default test measures time instead. Time is less
 //! exact, but it would grow a hundredfold if an event visited each of the 10,000 objects.
@@ -30,20 +30,20 @@ enum Measure {
 }
 
 impl Measure {
-    fn of(self, desk: &Desk, work: impl Fn(&mut Desk)) -> u64 {
+    fn of(self, fixture: &QueueFixture, work: impl Fn(&mut QueueFixture)) -> u64 {
         match self {
             Self::Instructions => {
-                let mut desk = desk.clone();
-                instructions(|| work(&mut desk))
+                let mut fixture = fixture.clone();
+                instructions(|| work(&mut fixture))
             }
-            Self::Time => (0..TIMES).map(|_| time(&mut desk.clone(), &work)).min().unwrap_or_default(),
+            Self::Time => (0..TIMES).map(|_| time(&mut fixture.clone(), &work)).min().unwrap_or_default(),
         }
     }
 
     fn most_beside_many(self, name: &str, beside_few: u64) -> u64 {
         match self {
-            // For each digit in base 16, up to fifteen counts are added. 10,000 has twice as many
-            // digits as 100.
+            // For each base-16 digit of the number, up to fifteen counts are added. 10,000 has
+            // twice as many digits as 100.
             Self::Instructions if name == AHEAD => 3 * beside_few.max(5_000),
             // The floor allows very cheap events to double.
             Self::Instructions => 2 * beside_few.max(5_000),
@@ -58,15 +58,15 @@ const TIMES: usize = 7;
 
 const AHEAD: &str = "how many are ahead";
 
-fn time(desk: &mut Desk, work: impl Fn(&mut Desk)) -> u64 {
+fn time(fixture: &mut QueueFixture, work: impl Fn(&mut QueueFixture)) -> u64 {
     let began = Instant::now();
-    work(black_box(desk));
+    work(black_box(fixture));
     u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A queue, and a directory that grants its requests.
+/// A queue, with a directory that answers its requests.
 #[derive(Clone, Default)]
-struct Desk {
+struct QueueFixture {
     queue: Queue,
     /// The nodes of other clients.
     others: Vec<String>,
@@ -75,11 +75,11 @@ struct Desk {
     joins: u64,
 }
 
-impl Desk {
+impl QueueFixture {
     fn new() -> Self {
-        let mut desk = Self::default();
-        desk.tell([Event::SessionBegan(1), Event::Connected, Event::TermBegan]);
-        desk
+        let mut fixture = Self::default();
+        fixture.tell([Event::SessionBegan(1), Event::Connected, Event::TermBegan]);
+        fixture
     }
 
     fn tell(&mut self, events: impl IntoIterator<Item = Event>) -> Vec<Action> {
@@ -105,8 +105,8 @@ impl Desk {
         self.tell([Event::Join(JoinId(self.joins), Naming::Curator, kind, Intent::Wait)])
     }
 
-    /// Carries out creates and listings, acknowledges watches, and then carries out the actions
-    /// that follow.
+    /// Executes creates and listings, acknowledges watches, and then executes the actions that
+    /// follow.
     fn serve(&mut self, mut actions: Vec<Action>) {
         while !actions.is_empty() {
             let mut events = Vec::new();
@@ -161,54 +161,60 @@ impl Desk {
 }
 
 /// The events in the life of one more contender, each with its cost.
-struct Life {
+struct EventCosts {
     measure: Measure,
     costs: Vec<(&'static str, u64)>,
 }
 
-impl Life {
-    fn event(&mut self, name: &'static str, desk: &mut Desk, event: &Event) -> Vec<Action> {
-        let cost = self.measure.of(desk, |desk| drop(desk.tell([event.clone()])));
+impl EventCosts {
+    fn event(&mut self, name: &'static str, fixture: &mut QueueFixture, event: &Event) -> Vec<Action> {
+        let cost = self.measure.of(fixture, |fixture| drop(fixture.tell([event.clone()])));
         self.costs.push((name, cost));
-        desk.tell([event.clone()])
+        fixture.tell([event.clone()])
     }
 
-    fn question(&mut self, name: &'static str, desk: &Desk, ask: impl Fn(&Queue) -> Option<usize>) {
-        let cost = self.measure.of(desk, |desk| assert_ne!(black_box(ask(&desk.queue)), Some(usize::MAX)));
+    fn question(
+        &mut self,
+        name: &'static str,
+        fixture: &QueueFixture,
+        ask: impl Fn(&Queue) -> Option<usize>,
+    ) {
+        let cost =
+            self.measure.of(fixture, |fixture| assert_ne!(black_box(ask(&fixture.queue)), Some(usize::MAX)));
         self.costs.push((name, cost));
     }
 }
 
-fn live(measure: Measure, desk: &mut Desk, kind: Kind) -> Vec<(&'static str, u64)> {
-    let mut life = Life { measure, costs: Vec::new() };
-    desk.joins += 1;
-    let join = JoinId(desk.joins);
-    let sent = life.event("join", desk, &Event::Join(join, Naming::Curator, kind, Intent::Wait));
-    let mut answers: Vec<_> = sent.into_iter().filter_map(|action| desk.answer(action)).collect();
+fn live(measure: Measure, fixture: &mut QueueFixture, kind: Kind) -> Vec<(&'static str, u64)> {
+    let mut life = EventCosts { measure, costs: Vec::new() };
+    fixture.joins += 1;
+    let join = JoinId(fixture.joins);
+    let sent = life.event("join", fixture, &Event::Join(join, Naming::Curator, kind, Intent::Wait));
+    let mut answers: Vec<_> = sent.into_iter().filter_map(|action| fixture.answer(action)).collect();
     let listed = answers.pop().expect("a listing");
     for created in answers {
-        life.event("created", desk, &created);
+        life.event("created", fixture, &created);
     }
-    let watches = desk.tell([listed]);
-    desk.serve(watches);
-    let node = desk.node(desk.ours.len() - 1);
-    life.question(AHEAD, desk, |queue| queue.ahead_of(join));
-    life.question("whether it is near", desk, |queue| queue.is_near().then_some(1));
-    life.event("watch the hold", desk, &Event::WatchHold(node.clone()));
-    let mut deletes = life.event("leave", desk, &Event::Leave(join));
-    deletes.extend(life.event("release", desk, &Event::Release(node.clone())));
+    let watches = fixture.tell([listed]);
+    fixture.serve(watches);
+    let node = fixture.node(fixture.ours.len() - 1);
+    life.question(AHEAD, fixture, |queue| queue.ahead_of(join));
+    life.question("whether it is near", fixture, |queue| queue.is_near().then_some(1));
+    life.event("watch the hold", fixture, &Event::WatchHold(node.clone()));
+    let mut deletes = life.event("leave", fixture, &Event::Leave(join));
+    deletes.extend(life.event("release", fixture, &Event::Release(node.clone())));
     let delete = deletes.into_iter().find_map(|action| match action {
         Action::Delete(ticket, doomed) if doomed == node => Some(ticket),
         _ => None,
     });
-    life.event("deleted", desk, &Event::Deleted(delete.expect("it is deleted"), Outcome::Done(())));
-    life.event("the term ends", desk, &Event::TermEnded);
-    life.event("the term begins", desk, &Event::TermBegan);
+    life.event("deleted", fixture, &Event::Deleted(delete.expect("it is deleted"), Outcome::Done(())));
+    life.event("the term ends", fixture, &Event::TermEnded);
+    life.event("the term begins", fixture, &Event::TermBegan);
     life.costs
 }
 
 #[allow(clippy::print_stdout, reason = "tells the figures")]
-fn compare(measure: Measure, what: &str, scene: impl Fn(u64) -> Desk, kind: Kind) {
+fn compare(measure: Measure, what: &str, scene: impl Fn(u64) -> QueueFixture, kind: Kind) {
     let (few, many) = (live(measure, &mut scene(FEW), kind), live(measure, &mut scene(MANY), kind));
     for ((name, beside_few), (same, beside_many)) in few.into_iter().zip(many) {
         assert_eq!(name, same);
@@ -220,47 +226,49 @@ fn compare(measure: Measure, what: &str, scene: impl Fn(u64) -> Desk, kind: Kind
     }
 }
 
-fn held(count: u64) -> Desk {
-    let mut desk = Desk::new();
-    desk.join_all(Kind::Read, count);
-    desk
+fn held(count: u64) -> QueueFixture {
+    let mut fixture = QueueFixture::new();
+    fixture.join_all(Kind::Read, count);
+    fixture
 }
 
-fn watched(count: u64) -> Desk {
-    let mut desk = held(count);
-    let watched: Vec<_> = (0..desk.ours.len()).map(|at| Event::WatchHold(desk.node(at))).collect();
-    let actions = desk.tell(watched);
-    desk.serve(actions);
-    desk
+fn watched(count: u64) -> QueueFixture {
+    let mut fixture = held(count);
+    let watched: Vec<_> = (0..fixture.ours.len()).map(|at| Event::WatchHold(fixture.node(at))).collect();
+    let actions = fixture.tell(watched);
+    fixture.serve(actions);
+    fixture
 }
 
-fn waiting(kind: Kind, count: u64) -> Desk {
-    let mut desk = Desk::new();
-    desk.enter("__WRIT__");
-    desk.join_all(kind, count);
-    desk
+fn waiting(kind: Kind, count: u64) -> QueueFixture {
+    let mut fixture = QueueFixture::new();
+    fixture.enter("__WRIT__");
+    fixture.join_all(kind, count);
+    fixture
 }
 
-fn behind_others(others: &str, kind: Kind, count: u64) -> Desk {
-    let mut desk = Desk::new();
-    (0..count).for_each(|_| desk.enter(others));
-    desk.join_all(kind, 1);
-    desk
+fn behind_others(others: &str, kind: Kind, count: u64) -> QueueFixture {
+    let mut fixture = QueueFixture::new();
+    (0..count).for_each(|_| fixture.enter(others));
+    fixture.join_all(kind, 1);
+    fixture
 }
 
 /// Creates a queue in which our contenders and foreign ones alternate.
-fn in_turns(count: u64) -> Desk {
-    let mut desk = Desk::new();
+fn in_turns(count: u64) -> QueueFixture {
+    let mut fixture = QueueFixture::new();
     let mut lists = Vec::new();
     for _ in 0..count / 2 {
-        desk.enter("lock-");
-        let (creates, rest): (Vec<_>, Vec<_>) =
-            desk.join(Kind::Exclusive).into_iter().partition(|action| matches!(action, Action::Create(..)));
-        desk.serve(creates);
+        fixture.enter("lock-");
+        let (creates, rest): (Vec<_>, Vec<_>) = fixture
+            .join(Kind::Exclusive)
+            .into_iter()
+            .partition(|action| matches!(action, Action::Create(..)));
+        fixture.serve(creates);
         lists.extend(rest);
     }
-    desk.serve(lists);
-    desk
+    fixture.serve(lists);
+    fixture
 }
 
 fn compare_all(measure: Measure) {
@@ -289,27 +297,27 @@ fn an_event_takes_at_most_twice_the_instructions_beside_many() {
 /// Adds one more reader next to `count` holding readers. Returns the cost of its listing, and the
 /// total cost of its other events from join to release.
 fn one_more_reader(count: u64, measure_listing: bool) -> (u64, u64) {
-    let mut desk = held(count);
-    desk.joins += 1;
-    let mut events = vec![Event::Join(JoinId(desk.joins), Naming::Curator, Kind::Read, Intent::Wait)];
+    let mut fixture = held(count);
+    fixture.joins += 1;
+    let mut events = vec![Event::Join(JoinId(fixture.joins), Naming::Curator, Kind::Read, Intent::Wait)];
     let (mut listing, mut rest, mut released) = (0, 0, false);
     loop {
         let mut actions = Vec::new();
         for event in events {
             let is_listing = matches!(event, Event::Listed(..));
             if !is_listing || measure_listing {
-                let cost = Measure::Instructions.of(&desk, |desk| drop(desk.tell([event.clone()])));
+                let cost = Measure::Instructions.of(&fixture, |fixture| drop(fixture.tell([event.clone()])));
                 *(if is_listing { &mut listing } else { &mut rest }) += cost;
             }
-            actions.extend(desk.tell([event]));
+            actions.extend(fixture.tell([event]));
         }
-        events = actions.into_iter().filter_map(|action| desk.answer_or_delete(action)).collect();
+        events = actions.into_iter().filter_map(|action| fixture.answer_or_delete(action)).collect();
         if events.is_empty() {
             if released {
                 return (listing, rest);
             }
             released = true;
-            events.push(Event::Release(desk.node(desk.ours.len() - 1)));
+            events.push(Event::Release(fixture.node(fixture.ours.len() - 1)));
         }
     }
 }
@@ -326,6 +334,6 @@ fn one_more_reader_costs_a_listing_and_little_else() {
     println!("listing: {short} with {names} names, {long} with {tenfold}");
     println!("the rest: {beside_few} beside {names}, {beside_many} beside 2000");
     assert!(long <= 10 * short, "every name is read once: {short} for {names} names, {long} for {tenfold}");
-    // Trees of 2,000 are higher than trees of three.
+    // A tree of 2,000 entries is higher than a tree of three.
     assert!(beside_many <= 3 * beside_few, "{beside_few} beside {names}, {beside_many} beside 2000");
 }

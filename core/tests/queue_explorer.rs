@@ -25,8 +25,8 @@ const MISSED: &str = "Something that the scene is about no longer happens: the q
                       rightly smaller, change the scene or its floor in the same commit, and say why.";
 
 /// Explores a scene. A scene without an error proves nothing if little happens in it. So each scene
-/// has minimums: a number of distinct states, one grant, and each event of its budget as often as
-/// the budget allows.
+/// must have a minimum number of distinct states, at least one grant, and each event of its budget
+/// as often as the budget allows.
 #[track_caller]
 #[allow(clippy::print_stdout, reason = "the numbers are a result, where they are not captured")]
 fn play(scene: Scene, at_least: usize) {
@@ -50,7 +50,7 @@ fn scene(clients: u64, foreign: u64, budget: Budget, at_least: usize) {
 }
 
 #[test]
-fn two_clients_of_whom_one_leaves() {
+fn two_clients_one_of_which_leaves() {
     scene(2, 0, Budget { joins: 2, leaves: 1, ..NOTHING }, 5_000);
 }
 
@@ -64,17 +64,17 @@ fn local_contenders_and_two_cuts() {
     scene(1, 0, Budget { joins: 2, cuts: 2, ..NOTHING }, 10_000);
 }
 
-/// The last contender joins without a listing. A foreign contender may get in between before a
-/// listing shows it.
+/// The last contender joins without a listing. A foreign contender may join before it, and only a
+/// later listing shows that.
 #[test]
-fn four_local_contenders_and_somebody_else() {
+fn four_local_contenders_and_a_foreign_contender() {
     let budget = Budget { joins: 4, enters: 1, ..NOTHING };
     play(Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, 6_000);
 }
 
 /// The third contender's create, or the listing that shows it, is lost.
 #[test]
-fn three_local_contenders_of_whom_one_leaves_and_a_cut() {
+fn three_local_contenders_one_of_which_leaves_and_a_cut() {
     let budget = Budget { joins: 3, leaves: 1, cuts: 1, ..NOTHING };
     play(Scene { grain: Grain::Coarse, ..Scene::new(1, 0, budget) }, 2_000);
 }
@@ -94,19 +94,19 @@ fn a_contender_behind_four_others_that_are_deleted_in_any_order() {
 
 /// Creates are lost together, and the queue learns of one of the losses later.
 #[test]
-fn local_contenders_a_cut_and_a_loss_that_is_told_late() {
+fn local_contenders_a_cut_and_a_loss_that_is_reported_late() {
     let budget = Budget { joins: 2, cuts: 1, put_offs: 1, ..NOTHING };
     play(Scene { grain: Grain::Coarse, ..Scene::new(1, 0, budget) }, 2_000);
 }
 
 #[test]
-fn a_contender_that_leaves_beside_somebody_else_a_cut_and_a_loss_that_is_told_late() {
+fn a_foreign_contender_and_one_that_leaves_a_cut_and_a_loss_that_is_reported_late() {
     let budget = Budget { joins: 1, leaves: 1, enters: 1, cuts: 1, put_offs: 1, ..NOTHING };
     play(Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, 14_000);
 }
 
 #[test]
-fn a_downgrade_a_cut_and_a_loss_that_is_told_late() {
+fn a_downgrade_a_cut_and_a_loss_that_is_reported_late() {
     let budget = Budget { joins: 2, reads_too: 1, cuts: 1, put_offs: 1, ..NOTHING };
     play(Scene { kinds: &[Kind::Write], grain: Grain::Coarse, ..Scene::read_write(1, 0, budget) }, 26_000);
 }
@@ -117,13 +117,13 @@ fn one_contender_and_three_cuts() {
 }
 
 #[test]
-fn local_contenders_of_whom_one_leaves_a_cut_and_a_lost_session() {
+fn local_contenders_one_of_which_leaves_a_cut_and_a_lost_session() {
     play(Scene { grain: Grain::Coarse, ..LEAVES_AND_LOSES }, 42_000);
 }
 
 #[test]
 #[ignore = "takes 5 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
-fn local_contenders_of_whom_one_leaves_a_cut_and_a_lost_session_in_fine_steps() {
+fn local_contenders_one_of_which_leaves_a_cut_and_a_lost_session_in_fine_steps() {
     play(LEAVES_AND_LOSES, 135_000);
 }
 
@@ -143,13 +143,13 @@ fn local_contenders_a_cut_and_a_deposed_leader() {
 }
 
 #[test]
-fn a_contender_beside_somebody_else_a_cut_and_a_deposed_leader() {
+fn a_contender_next_to_a_foreign_contender_a_cut_and_a_deposed_leader() {
     let budget = Budget { joins: 1, enters: 1, cuts: 1, deposals: 1, ..NOTHING };
     play(Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, 12_500);
 }
 
 #[test]
-fn a_try_beside_a_waiter_and_somebody_else() {
+fn a_try_next_to_a_waiter_and_a_foreign_contender() {
     scene(1, 1, Budget { joins: 1, tries: 1, enters: 1, leaves: 1, ..NOTHING }, 5_000);
 }
 
@@ -165,12 +165,12 @@ fn a_downgrade_and_a_cut() {
 }
 
 #[test]
-fn an_operator_who_deletes_and_changes_nodes() {
+fn an_operator_that_deletes_and_changes_nodes() {
     scene(1, 1, Budget { joins: 1, enters: 1, deletions: 1, changes: 1, ..NOTHING }, 20_000);
 }
 
 #[test]
-fn a_directory_that_is_not_there_and_is_reaped() {
+fn a_missing_directory_and_is_reaped() {
     let budget = Budget { joins: 2, reaps: 1, ..NOTHING };
     play(Scene { directory: false, ..Scene::new(2, 0, budget) }, 25_000);
     let budget = Budget { joins: 1, leaves: 1, cuts: 1, expiries: 1, reaps: 1, ..NOTHING };
@@ -183,7 +183,7 @@ fn readers_and_writers() {
 }
 
 #[test]
-fn a_reader_or_writer_beside_a_foreign_one_that_downgrades_and_a_cut() {
+fn a_reader_or_writer_next_to_a_foreign_one_that_downgrades_and_a_cut() {
     let budget = Budget { joins: 1, enters: 1, downgrades: 2, cuts: 1, ..NOTHING };
     play(Scene::read_write(1, 1, budget), 50_000);
 }
@@ -213,28 +213,28 @@ fn a_downgrade_and_an_operator() {
     play(Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 1, budget) }, 1_000);
 }
 
-/// The same for a downgrade that only tries: it ends, and never waits behind the foreign contender
-/// (rule 21).
+/// A downgrade that only tries fails in the same situation, and never waits behind the foreign
+/// contender (rule 21).
 #[test]
-fn a_try_to_go_down_and_an_operator() {
+fn a_try_to_downgrade_and_an_operator() {
     let budget = Budget { joins: 1, tries_too: 1, enters: 1, deletions: 1, ..NOTHING };
     play(Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 1, budget) }, 1_000);
 }
 
 #[test]
-fn a_try_to_go_down_before_a_writer_of_another_client() {
+fn a_try_to_downgrade_before_a_writer_of_another_client() {
     let budget = Budget { joins: 2, tries_too: 1, ..NOTHING };
     play(Scene { budget, ..DOWNGRADE }, 3_000);
 }
 
 #[test]
-fn a_try_to_go_down_and_a_cut() {
+fn a_try_to_downgrade_and_a_cut() {
     let budget = Budget { joins: 1, tries_too: 1, enters: 1, cuts: 1, ..NOTHING };
     play(Scene { kinds: &[Kind::Write], grain: Grain::Coarse, ..Scene::read_write(1, 1, budget) }, 1_000);
 }
 
 #[test]
-fn a_try_to_go_down_and_a_lost_session() {
+fn a_try_to_downgrade_and_a_lost_session() {
     let budget = Budget { joins: 1, tries_too: 1, enters: 1, expiries: 1, ..NOTHING };
     play(Scene { kinds: &[Kind::Write], grain: Grain::Coarse, ..Scene::read_write(1, 1, budget) }, 1_000);
 }
@@ -252,8 +252,8 @@ fn a_downgrade_with_an_operator_and_a_cut() {
 }
 
 #[test]
-fn both_halves_at_once() {
-    play(Scene::read_write(1, 1, Budget { boths: 1, joins: 1, leaves: 1, ..NOTHING }), 4_000);
+fn both_halves_together() {
+    play(Scene::read_write(1, 1, Budget { both_halves: 1, joins: 1, leaves: 1, ..NOTHING }), 4_000);
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn two_permits_for_three() {
 }
 
 #[test]
-fn terms_that_end_beside_another_client() {
+fn terms_that_end_next_to_another_client() {
     scene(2, 0, Budget { joins: 2, pauses: 2, ..NOTHING }, 14_000);
 }
 
@@ -283,7 +283,8 @@ fn a_session_that_is_replaced() {
     scene(1, 1, Budget { joins: 1, enters: 1, cuts: 1, replacements: 1, ..NOTHING }, 16_000);
 }
 
-/// The session is replaced, and the driver does not learn it when the connection is back.
+/// The session is replaced, and the driver does not learn it when the connection is established
+/// again.
 #[test]
 fn a_session_that_is_replaced_unnoticed_and_ends() {
     let budget = Budget { joins: 1, cuts: 1, adoptions: 1, expiries: 1, ..NOTHING };
@@ -292,7 +293,7 @@ fn a_session_that_is_replaced_unnoticed_and_ends() {
 
 #[test]
 #[ignore = "takes 16 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
-fn a_session_that_is_replaced_unnoticed_beside_somebody_else() {
+fn a_session_that_is_replaced_unnoticed_next_to_a_foreign_contender() {
     let budget = Budget { joins: 1, enters: 1, cuts: 1, adoptions: 1, expiries: 1, ..NOTHING };
     play(Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, 600_000);
 }
@@ -305,17 +306,17 @@ fn local_contenders_and_a_session_that_is_replaced_unnoticed() {
 
 /// The node of a dead process remains until its session ends.
 #[test]
-fn processes_that_die() {
+fn processes_that_crash() {
     scene(1, 1, Budget { joins: 2, enters: 1, crashes: 1, ..NOTHING }, 15_500);
 }
 
 #[test]
-fn a_process_that_dies_beside_another_client() {
+fn a_process_that_crashes_next_to_another_client() {
     let budget = Budget { joins: 2, crashes: 1, ..NOTHING };
     play(Scene { grain: Grain::Coarse, ..Scene::new(2, 0, budget) }, 1_500);
 }
 
-/// A server that is too busy replies without carrying out the request.
+/// A server that is too busy replies without executing the request.
 #[test]
 fn a_server_that_throttles() {
     scene(1, 1, Budget { joins: 1, enters: 1, leaves: 1, throttles: 2, ..NOTHING }, 19_000);
@@ -333,9 +334,10 @@ fn a_server_that_throttles_readers_and_writers() {
     play(Scene { grain: Grain::Coarse, ..Scene::read_write(1, 1, budget) }, 2_800);
 }
 
-/// An event does not arrive. The look after a long silence notices the change.
+/// An event does not arrive. The listing that the waiter sends after a long silence shows the
+/// change.
 #[test]
-fn an_event_that_does_not_come() {
+fn a_lost_event() {
     let budget = Budget { joins: 1, enters: 1, misses: 1, looks: 2, ..NOTHING };
     scene(1, 1, budget, 1_900);
 }
@@ -346,8 +348,8 @@ fn a_look_at_any_time_and_a_cut() {
     play(Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, 19_000);
 }
 
-/// Contenders are far as soon as any contender is ahead. After a reconnection they list only for a
-/// reason.
+/// Contenders are far as soon as any contender is ahead. After a reconnection they list only if
+/// they have a reason.
 const FAR: Scene = Scene { far_beyond: 0, grain: Grain::Coarse, ..Scene::new(1, 1, NOTHING) };
 
 #[test]
@@ -363,7 +365,7 @@ fn a_far_contender_that_leaves_a_cut_and_a_look_at_any_time() {
 }
 
 #[test]
-fn a_far_contender_a_cut_and_an_event_that_does_not_come() {
+fn a_far_contender_a_cut_and_a_lost_event() {
     let budget = Budget { joins: 1, enters: 1, cuts: 1, misses: 1, looks: 1, ..NOTHING };
     play(Scene { budget, ..FAR }, 7_000);
 }
@@ -445,7 +447,7 @@ fn a_permit_and_a_lost_session() {
 }
 
 #[test]
-fn a_permit_a_process_that_dies_and_an_operator() {
+fn a_permit_a_process_that_crashes_and_an_operator() {
     play(Scene { budget: Budget { crashes: 1, deletions: 1, ..PERMIT.budget }, ..PERMIT }, 17_000);
 }
 
@@ -475,8 +477,8 @@ fn a_downgrade_before_a_writer_of_another_client_and_a_cut() {
 
 #[test]
 #[ignore = "takes 6 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
-fn both_halves_at_once_and_a_cut() {
-    let budget = Budget { boths: 1, enters: 1, leaves: 1, cuts: 1, ..NOTHING };
+fn both_halves_together_and_a_cut() {
+    let budget = Budget { both_halves: 1, enters: 1, leaves: 1, cuts: 1, ..NOTHING };
     play(Scene { kinds: &[], ..Scene::read_write(1, 1, budget) }, 210_000);
 }
 
@@ -495,13 +497,13 @@ fn three_clients() {
 
 #[test]
 #[ignore = "takes 18 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
-fn two_clients_three_contenders_of_whom_one_leaves() {
+fn two_clients_three_contenders_one_of_which_leaves() {
     scene(2, 0, Budget { joins: 3, leaves: 1, ..NOTHING }, 300_000);
 }
 
 #[test]
 #[ignore = "takes 23 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
-fn local_contenders_behind_somebody_else_and_a_cut() {
+fn local_contenders_behind_a_foreign_contender_and_a_cut() {
     scene(1, 1, Budget { joins: 2, enters: 1, leaves: 1, cuts: 1, ..NOTHING }, 350_000);
 }
 
@@ -513,7 +515,7 @@ fn two_others_and_downgrades() {
 
 #[test]
 #[ignore = "takes 9 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
-fn two_clients_of_whom_one_leaves_and_a_lost_session() {
+fn two_clients_one_of_which_leaves_and_a_lost_session() {
     scene(2, 0, Budget { joins: 2, leaves: 1, expiries: 1, ..NOTHING }, 240_000);
 }
 

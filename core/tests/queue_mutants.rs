@@ -1,7 +1,7 @@
 //! Plants known mistakes in front of the queue, one at a time. The explorer must find each of them.
 //!
-//! A model that finds no error proves something only if it finds each of these, with the harm that
-//! the mistake is known for.
+//! That the explorer finds no error in the real queue proves something only if it finds each of
+//! these mistakes, with the harm that the mistake is known for.
 
 mod model;
 
@@ -13,7 +13,7 @@ use self::model::mutants::Mutant;
 
 const UNOWNED: &[&str] = &["whose Stat is"];
 const OUT_OF_PLACE: &[&str] = &["and not in the writer's place"];
-/// A contender that waited behind the writer gets in between, or the reader is at a different
+/// A contender that waited behind the writer overtakes the reader, or the reader is in a different
 /// place.
 const DISPLACED: &[&str] = &["and not in the writer's place", "of its own"];
 const BEHIND_ANOTHER: &[&str] = &["of another client"];
@@ -25,7 +25,7 @@ const WITHOUT_A_TERM: &[&str] = &["without a term"];
 const OF_AN_ENDED_SESSION: &[&str] = &["which went with its session", "are held at once"];
 const LEFT: &[&str] = &["nodes are left", "for which nobody waits or holds"];
 const WAITS_TO_TRY: &[&str] = &["which only tries"];
-/// Two locks in either order.
+/// Two locks, requested in either order.
 const OPPOSITE: &[Plan] = &[Plan::Locks(&[0, 1]), Plan::Locks(&[1, 0])];
 
 const NO_REASON: &[&str] = &["no contender blocked it"];
@@ -38,8 +38,8 @@ const TOO_MANY: &[&str] = &["more are held than there are permits"];
 const WAITS_OR_QUEUES: &[&str] = &["which only tries", "for which the lock was taken"];
 const STILL_HELD: &[&str] = &["still holds through"];
 
-/// Returns a small world in which this bug can do harm, and the possible error messages. The
-/// explorer must report one of them.
+/// Returns a small world in which this bug can do harm, and the error messages that are accepted.
+/// The explorer must report one of them.
 #[allow(clippy::too_many_lines, reason = "one arm per bug")]
 fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
     let replaced = Budget { joins: 1, enters: 1, cuts: 1, replacements: 1, ..NOTHING };
@@ -113,8 +113,8 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
             (Scene { grain: Grain::Coarse, ..Scene::new(1, 0, budget) }, OF_ITS_OWN)
         }
         Mutant::OldListing => {
-            // A holder, two waiters that were seen in a listing, a foreign contender, and one
-            // waiter that was not seen.
+            // A holder, two waiters that a listing has shown, a foreign contender, and one waiter
+            // that no listing has shown.
             let budget = Budget { joins: 4, enters: 1, ..NOTHING };
             (Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, BEHIND_SOMEBODY)
         }
@@ -160,7 +160,7 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
         Mutant::TurnKept => (permits(Budget { acquires: 1, ..NOTHING }), KEPT),
         Mutant::PartKept => (permits(Budget { acquires: 1, cancels: 1, ..NOTHING }), KEPT),
         Mutant::OthersUncounted => (permits(Budget { acquires: 2, ..NOTHING }), TOO_MANY),
-        // The reply to the proof must be able to arrive late.
+        // In this scene, the reply to the proof can arrive late.
         Mutant::TermFromAnswer => (Scene { grain: Grain::Fine, ..timed }, OF_AN_ENDED_SESSION),
         Mutant::LongTerm | Mutant::ClockIgnored => (Scene { grain: Grain::Coarse, ..timed }, HELD_AT_ONCE),
         Mutant::StringOrder => {
@@ -197,7 +197,7 @@ fn find(mutants: impl Iterator<Item = Mutant>) {
 }
 
 #[test]
-fn their_scenes_are_right_without_them() {
+fn scenes_without_a_mutant_have_no_error() {
     for mutant in Mutant::ALL {
         let found = scene(mutant).0.explore();
         assert!(found.is_ok(), "without {mutant:?}: {found:?}");

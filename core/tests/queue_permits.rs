@@ -1,4 +1,4 @@
-//! Permits in the queue: they are counted and have no order (rules 4 and 17).
+//! Permits in the queue: only their number matters, not their order (rules 4 and 17).
 
 use std::collections::BTreeMap;
 
@@ -120,14 +120,14 @@ fn a_free_permit_costs_a_create_and_a_listing() {
 }
 
 #[test]
-fn who_waits_watches_the_children_and_is_granted_when_there_is_room() {
+fn a_waiter_for_permits_watches_the_children_and_gets_a_free_permit() {
     let mut directory = Directory::new();
     let others = [directory.enter(), directory.enter()];
     directory.join(1, 2, Intent::Wait);
     assert_eq!(directory.run(), []);
     assert!(directory.watch.is_some());
     assert!(directory.queue.awaits_permits());
-    // Any of the other nodes may be removed.
+    // Any of the other nodes may be removed, because permits have no order.
     directory.exit(&others[1]);
     assert_eq!(directory.run(), [JoinId(1)]);
     assert!(!directory.queue.awaits_permits());

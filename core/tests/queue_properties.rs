@@ -1,7 +1,7 @@
 //! Properties of the queue under random orders of events with many kinds of faults.
 //!
 //! After the random steps, the faults end and each contender can acquire and release. Then no
-//! contender may wait, and no node may be left. `PROPTEST_CASES` sets the number of cases.
+//! contender may still wait, and no node may be left. `PROPTEST_CASES` sets the number of cases.
 
 mod model;
 
@@ -27,7 +27,7 @@ struct Weights {
 
 /// The lock kinds that our contenders request.
 #[derive(Clone, Copy)]
-enum Wishes {
+enum RequestedKinds {
     Mutex,
     ReadWrite,
     Permits(u32),
@@ -42,15 +42,15 @@ struct Scene {
     clients: usize,
     foreign: usize,
     steps: usize,
-    wishes: Wishes,
+    requested_kinds: RequestedKinds,
     weights: Weights,
 }
 
-fn kind(wishes: Wishes) -> BoxedStrategy<Kind> {
-    match wishes {
-        Wishes::Mutex => Just(Kind::Exclusive).boxed(),
-        Wishes::ReadWrite => prop_oneof![3 => Just(Kind::Read), 2 => Just(Kind::Write)].boxed(),
-        Wishes::Permits(permits) => Just(Kind::Permit(permits)).boxed(),
+fn kind(requested_kinds: RequestedKinds) -> BoxedStrategy<Kind> {
+    match requested_kinds {
+        RequestedKinds::Mutex => Just(Kind::Exclusive).boxed(),
+        RequestedKinds::ReadWrite => prop_oneof![3 => Just(Kind::Read), 2 => Just(Kind::Write)].boxed(),
+        RequestedKinds::Permits(permits) => Just(Kind::Permit(permits)).boxed(),
     }
 }
 
@@ -62,10 +62,10 @@ fn steps(scene: Scene) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(scraps(scene), 0..scene.steps).prop_map(|scraps| scraps.concat())
 }
 
-/// Generates one step, or a few steps that together lead to an interesting state.
+/// Generates one step, or a few steps that together lead to a rare state.
 fn scraps(scene: Scene) -> impl Strategy<Value = Vec<Step>> {
     let Scene { clients, foreign, .. } = scene;
-    let queue_up = (0..clients, kind(scene.wishes)).prop_map(|(c, kind)| {
+    let queue_up = (0..clients, kind(scene.requested_kinds)).prop_map(|(c, kind)| {
         let join = Step::Join(c, Naming::Curator, kind);
         vec![join, Step::Pump(c), Step::Pump(c), Step::Pump(c)]
     });
@@ -86,7 +86,7 @@ fn scraps(scene: Scene) -> impl Strategy<Value = Vec<Step>> {
 fn step(scene: Scene) -> impl Strategy<Value = Step> {
     let Scene { clients, foreign, weights, .. } = scene;
     let choices = [
-        (weights.asks, asks(clients, scene.wishes)),
+        (weights.asks, asks(clients, scene.requested_kinds)),
         (weights.moves, moves(clients)),
         (weights.faults, faults(clients)),
         (weights.losses, losses(clients)),
@@ -97,15 +97,15 @@ fn step(scene: Scene) -> impl Strategy<Value = Step> {
     Union::new_weighted(choices.into_iter().filter(|(weight, _)| *weight > 0).collect())
 }
 
-fn asks(clients: usize, wishes: Wishes) -> BoxedStrategy<Step> {
-    let halves = 2 * u32::from(matches!(wishes, Wishes::ReadWrite));
+fn asks(clients: usize, requested_kinds: RequestedKinds) -> BoxedStrategy<Step> {
+    let halves = 2 * u32::from(matches!(requested_kinds, RequestedKinds::ReadWrite));
     let which = 0..6usize;
     prop_oneof![
-        32 => (0..clients, naming(), kind(wishes)).prop_map(|(c, n, k)| Step::Join(c, n, k)),
-        8 => (0..clients, naming(), kind(wishes)).prop_map(|(c, n, k)| Step::Try(c, n, k)),
+        32 => (0..clients, naming(), kind(requested_kinds)).prop_map(|(c, n, k)| Step::Join(c, n, k)),
+        8 => (0..clients, naming(), kind(requested_kinds)).prop_map(|(c, n, k)| Step::Try(c, n, k)),
         5 * halves => (0..clients, naming()).prop_map(|(c, n)| Step::JoinBoth(c, n)),
-        10 * halves => (0..clients, naming(), which.clone()).prop_map(|(c, n, w)| Step::ReadToo(c, n, w)),
-        3 * halves => (0..clients, naming(), which.clone()).prop_map(|(c, n, w)| Step::TryToReadToo(c, n, w)),
+        10 * halves => (0..clients, naming(), which.clone()).prop_map(|(c, n, w)| Step::RequestReadLock(c, n, w)),
+        3 * halves => (0..clients, naming(), which.clone()).prop_map(|(c, n, w)| Step::TryReadLock(c, n, w)),
         15 => (0..clients, which.clone()).prop_map(|(c, w)| Step::Leave(c, w)),
         30 => (0..clients, which.clone()).prop_map(|(c, w)| Step::Release(c, w)),
         5 => (0..clients, which).prop_map(|(c, w)| Step::WatchHold(c, w)),
@@ -146,7 +146,7 @@ fn losses(clients: usize) -> BoxedStrategy<Step> {
         1 => (0..clients).prop_map(Step::Expire),
         1 => (0..clients).prop_map(Step::GiveUp),
         1 => (0..clients).prop_map(Step::Replace),
-        1 => (0..clients).prop_map(Step::Bury),
+        1 => (0..clients).prop_map(Step::ExpireOldSessions),
         4 => (0..clients).prop_map(Step::Establish),
     ]
     .boxed()
@@ -192,7 +192,7 @@ fn run(mut world: World, steps: &[Step]) -> Result<(), TestCaseError> {
 }
 
 /// Like [`run`], for servers that deny permissions. After a denied listing, the result of a create
-/// may stay unknown until the next connection, so the history ends with one.
+/// may stay unknown until the next connection, so the history ends with a reconnection.
 fn run_refusing(world: World, steps: &[Step]) -> Result<(), TestCaseError> {
     let clients = world.clients.len();
     let end = (0..clients).flat_map(|client| [Step::Forbid(None), Step::Pump(client), Step::Cut(client)]);
@@ -220,7 +220,7 @@ const EVERYTHING: Scene = Scene {
     clients: 3,
     foreign: 2,
     steps: 160,
-    wishes: Wishes::Mutex,
+    requested_kinds: RequestedKinds::Mutex,
     weights: Weights { asks: 6, moves: 18, faults: 4, losses: 1, others: 4, operators: 1, refusals: 0 },
 };
 
@@ -229,7 +229,7 @@ const ALONE: Scene = Scene {
     clients: 1,
     foreign: 0,
     steps: 60,
-    wishes: Wishes::Mutex,
+    requested_kinds: RequestedKinds::Mutex,
     weights: Weights { asks: 6, moves: 14, faults: 5, losses: 1, others: 0, operators: 2, refusals: 0 },
 };
 
@@ -239,7 +239,7 @@ const ROUGH: Scene = Scene {
     clients: 2,
     foreign: 2,
     steps: 100,
-    wishes: Wishes::Mutex,
+    requested_kinds: RequestedKinds::Mutex,
     weights: Weights { asks: 6, moves: 16, faults: 6, losses: 0, others: 6, operators: 0, refusals: 0 },
 };
 
@@ -248,18 +248,19 @@ const REFUSING: Scene = Scene {
     clients: 2,
     foreign: 1,
     steps: 80,
-    wishes: Wishes::Mutex,
+    requested_kinds: RequestedKinds::Mutex,
     weights: Weights { asks: 6, moves: 14, faults: 4, losses: 1, others: 3, operators: 1, refusals: 2 },
 };
 
 /// Many contenders without faults.
-const BUSY: Scene = Scene { clients: 3, foreign: 2, steps: 160, wishes: Wishes::Mutex, weights: CALM };
+const BUSY: Scene =
+    Scene { clients: 3, foreign: 2, steps: 160, requested_kinds: RequestedKinds::Mutex, weights: CALM };
 
 /// Readers, writers and downgrades, ours and foreign ones.
-const READ_WRITE: Scene = Scene { wishes: Wishes::ReadWrite, ..EVERYTHING };
+const READ_WRITE: Scene = Scene { requested_kinds: RequestedKinds::ReadWrite, ..EVERYTHING };
 
 /// Permits, which only our clients request.
-const PERMITS: Scene = Scene { foreign: 0, wishes: Wishes::Permits(2), ..EVERYTHING };
+const PERMITS: Scene = Scene { foreign: 0, requested_kinds: RequestedKinds::Permits(2), ..EVERYTHING };
 
 proptest! {
     #![proptest_config(config(800))]
@@ -312,19 +313,19 @@ proptest! {
 #[test]
 fn a_reader_comes_too_late_for_its_writers_place() {
     let ask = |kind| Step::Join(0, Naming::Curator, kind);
-    let read_too = Step::ReadToo(0, Naming::Curator, 0);
+    let read_too = Step::RequestReadLock(0, Naming::Curator, 0);
     let holds = [ask(Kind::Write), Step::Pump(0), Step::Pump(0), Step::Pump(0)];
-    for wishes in [vec![ask(Kind::Read), read_too], vec![read_too, ask(Kind::Read), read_too]] {
+    for requested_kinds in [vec![ask(Kind::Read), read_too], vec![read_too, ask(Kind::Read), read_too]] {
         let late = [Step::EndTerm(0), Step::Drive(0, 1)];
-        let steps = [holds.as_slice(), &wishes, &late].concat();
+        let steps = [holds.as_slice(), &requested_kinds, &late].concat();
         run(world(READ_WRITE, true), &steps).expect("the reader stands where it queued, or in the place");
     }
 }
 
-/// After a directory was deleted and created again, its nodes were never ahead of a node that an
+/// If a directory was deleted and created again, its nodes were never ahead of a node that an
 /// operator deleted in the old directory.
 #[test]
-fn numbers_begin_anew_with_the_directory() {
+fn sequence_numbers_restart_with_the_directory() {
     let ask = Step::Join(0, Naming::Curator, Kind::Exclusive);
     let queued = [ask, Step::Pump(0), Step::Pump(0), ask, Step::Pump(0), Step::Pump(0)];
     let anew =
@@ -332,20 +333,21 @@ fn numbers_begin_anew_with_the_directory() {
     run(world(EVERYTHING, true), &[queued.as_slice(), &anew].concat()).expect("the hand-off asks no server");
 }
 
-/// A released writer waits for the reader that takes its place, and the reader waits for a term. So
-/// the reader must count as near, although the writer is ahead of it.
+/// Regression: a released writer waits for the reader that takes its place, and the reader waits
+/// for a term. So the reader must count as near, although the writer is ahead of it.
 #[test]
 fn a_reader_in_the_place_of_its_writer_is_near() {
     let pumps = |count| vec![Step::Pump(2); count];
     let ask = |kind| vec![Step::Join(2, Naming::Curator, kind)];
-    let late = [Step::EndTerm(2), Step::ReadToo(2, Naming::Curator, 0), Step::Drive(2, 1), Step::Cut(2)];
+    let late =
+        [Step::EndTerm(2), Step::RequestReadLock(2, Naming::Curator, 0), Step::Drive(2, 1), Step::Cut(2)];
     let steps = [ask(Kind::Write), pumps(3), ask(Kind::Read), pumps(3), late.to_vec()].concat();
     run(world(READ_WRITE, false), &[pumps(2), steps].concat()).expect("no contender is left");
 }
 
-/// A waiter far back received the deletion of the nodes that it watched, and lost its connection
-/// before it watched the next ones. It deferred its listing, and no event reported that all
-/// contenders ahead were gone.
+/// Regression: a waiter far from the head received the deletion of the nodes that it watched, and
+/// lost its connection before it watched the next ones. It deferred its listing, and no event
+/// reported that all contenders ahead were gone.
 #[test]
 fn a_waiter_whose_watches_have_fired_does_not_defer_its_listing() {
     let join = |client| Step::Join(client, Naming::Curator, Kind::Exclusive);

@@ -41,7 +41,8 @@ impl Identity {
         self.scheme == "world" && self.id == "anyone"
     }
 
-    /// Returns `true` if an ACL entry for this identity matches the client identity `who`.
+    /// Returns `true` if an ACL entry for this identity applies to a client with the identity
+    /// `who`.
     fn means(&self, who: &Identity) -> bool {
         self.scheme == who.scheme
             && match self.scheme.as_str() {
@@ -200,8 +201,8 @@ mod tests {
         assert_eq!(resolve(&twice, &[]).unwrap().len(), 1);
     }
 
-    /// A frame of 1 MiB can hold this many entries. Comparing each entry with every other one would
-    /// be too slow.
+    /// A frame of 1 MiB can hold this many entries. Comparing each entry with every other entry
+    /// would be too slow.
     #[test]
     fn a_list_may_be_long_but_stands_for_no_more_than_it_is() {
         let many: Vec<Rule> = (0..50_000).map(|perms| rule(perms, "auth", "")).collect();

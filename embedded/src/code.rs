@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum Code {
-    /// The operation follows the failed operation of a transaction.
+    /// The operation was not executed, because an earlier operation of the transaction failed.
     RuntimeInconsistency = -2,
     Marshalling = -5,
     Unimplemented = -6,

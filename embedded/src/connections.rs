@@ -29,8 +29,7 @@ pub(crate) struct Connection {
 #[derive(Debug)]
 struct Last {
     op: &'static str,
-    /// `xid` of the last request that was not a ping or another request with a fixed, negative
-    /// `xid`.
+    /// `xid` of the last ordinary request. Pings and similar requests have a fixed, negative `xid`.
     xid: i32,
     zxid: i64,
     /// Milliseconds on the clock of [`Time::elapsed`].

@@ -1,5 +1,5 @@
-//! Indexes the nodes that the server removes by itself, and keeps totals. The index is kept next to
-//! the tree, so that no query scans all nodes.
+//! Indexes the nodes that the server removes without a request, and keeps totals. The index is kept
+//! next to the tree, so that no query scans all nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Included, Unbounded};

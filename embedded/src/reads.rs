@@ -17,7 +17,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) identities: &'a [Identity],
 }
 
-/// Carries out a read request and returns the reply.
+/// Executes a read request and returns the reply.
 pub(crate) fn answer(tree: &Tree, watches: &mut Watches, read: Read, who: Reader) -> Result<Body, Code> {
     match read {
         Read::Exists { path, watch } => {
@@ -65,7 +65,7 @@ pub(crate) fn answer(tree: &Tree, watches: &mut Watches, read: Read, who: Reader
     }
 }
 
-/// Carries out several reads. Each read has its own result.
+/// Executes several reads. Each read has its own result.
 pub(crate) fn answer_all(tree: &Tree, watches: &mut Watches, reads: Vec<Read>, who: Reader) -> Vec<Part> {
     let one = |read| {
         let number = if matches!(read, Read::GetData { .. }) { 4 } else { 8 };

@@ -188,7 +188,7 @@ mod tests {
     /// at most 11 keys, and the search compares a key at most twice.
     const SEARCH: u64 = 4 * 11 * 2;
 
-    /// With 10,000 sessions, a tick or a message costs only a few comparisons.
+    /// With 10,000 sessions, a tick or a message costs only a few comparisons of deadlines.
     #[test]
     fn a_tick_looks_only_at_the_sessions_that_are_over() {
         let mut sessions = Sessions::new(&Settings::default(), at(0));

@@ -332,7 +332,7 @@ impl Machine {
     fn authenticate(&mut self, id: ConnectionId, xid: i32, scheme: &str, proof: &[u8]) {
         let proven = match scheme {
             "digest" => Some(Identity::new("digest", digest::identity(&String::from_utf8_lossy(proof)))),
-            // The connection has had this identity since it was opened.
+            // The address of the connection proves this identity, whatever the client sends.
             "ip" => self
                 .connections
                 .get(id)

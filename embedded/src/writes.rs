@@ -28,7 +28,7 @@ impl Caller<'_> {
 /// The change, if there is one, and the reply.
 type Done = (Option<Change>, Body);
 
-/// Carries out a request, or refuses it without a change.
+/// Executes a request, or refuses it without a change.
 pub(crate) fn apply(tree: &mut Tree, write: Write, who: Caller, at: Moment) -> Result<Done, Code> {
     match write {
         Write::Create(request) => create(tree, request, who, at),
@@ -74,8 +74,8 @@ pub(crate) fn apply(tree: &mut Tree, write: Write, who: Caller, at: Moment) -> R
     }
 }
 
-/// Carries out a transaction completely or not at all. Returns the changes, and each operation's
-/// part of the reply.
+/// Executes a transaction completely or not at all. Returns the changes, and each operation's part
+/// of the reply.
 pub(crate) fn apply_all(
     tree: &mut Tree,
     writes: Vec<Write>,

@@ -24,7 +24,7 @@ async fn word(stream: &mut TcpStream) -> String {
 }
 
 #[test]
-fn who_has_said_all_still_gets_the_answer() {
+fn a_client_that_closed_its_writing_half_still_gets_replies() {
     run(async {
         let server = server().await;
         // The delay is long enough for the server to read the client's end of stream before the
@@ -40,7 +40,7 @@ fn who_has_said_all_still_gets_the_answer() {
 }
 
 #[test]
-fn who_is_refused_hears_it_and_then_an_orderly_end() {
+fn a_refused_client_gets_the_error_before_an_orderly_close() {
     run(async {
         let frame =
             |record: &[u8]| [&u32::try_from(record.len()).unwrap().to_be_bytes()[..], record].concat();
@@ -51,8 +51,8 @@ fn who_is_refused_hears_it_and_then_an_orderly_end() {
         let credentials =
             [&xid.to_be_bytes()[..], &op.to_be_bytes(), &kind.to_be_bytes(), &frame(b"x"), &frame(b"y")];
         said.extend(frame(&credentials.concat()));
-        // More bytes than the server reads at once, so that it closes the connection with unread
-        // bytes left.
+        // More bytes than the server reads in one call, so that it closes the connection with
+        // unread bytes left.
         for _ in 0..20_000 {
             said.extend(frame(&[(-2_i32).to_be_bytes(), 11_i32.to_be_bytes()].concat()));
         }
@@ -88,7 +88,7 @@ fn a_client_that_is_cut_off_keeps_its_session_and_its_lock() {
 }
 
 #[test]
-fn what_is_on_its_way_to_a_client_that_is_cut_off_is_lost() {
+fn messages_in_flight_to_a_disconnected_client_are_lost() {
     run(async {
         let server = server().await;
         let client = client(&server).await;
@@ -110,7 +110,7 @@ fn what_is_on_its_way_to_a_client_that_is_cut_off_is_lost() {
 }
 
 #[test]
-fn a_paused_server_says_nothing_to_anybody() {
+fn a_paused_server_sends_nothing() {
     run(async {
         let server = server().await;
         let client = client(&server).await;
@@ -160,7 +160,7 @@ fn no_session_expires_while_the_server_is_paused() {
 }
 
 #[test]
-fn a_session_that_expires_during_a_pause_is_heard_of_after_it() {
+fn the_client_learns_of_an_expiry_during_a_pause_after_the_pause() {
     run(async {
         let server = server().await;
         let client = client(&server).await;
@@ -294,7 +294,7 @@ fn the_tree_has_all_nodes_but_the_servers_own() {
 }
 
 #[test]
-fn a_client_that_takes_nothing_is_left() {
+fn a_client_that_reads_nothing_is_disconnected() {
     run(async {
         let settings = Settings { slow_peer_timeout: 500, max_timeout: 3_600_000, ..Settings::default() };
         let server = Server::start_with("127.0.0.1:0", settings).await.unwrap();
@@ -311,7 +311,7 @@ fn a_client_that_takes_nothing_is_left() {
 }
 
 #[test]
-fn a_stop_ends_a_pause_and_what_is_on_its_way() {
+fn a_stop_ends_a_pause_and_drops_messages_in_flight() {
     run(async {
         let server = server().await;
         let mut late = session(&server).await;

@@ -1,8 +1,10 @@
-//! The cost of a request does not depend on the number of nodes, sessions and watches that it does
-//! not concern.
+//! The cost of a request does not depend on the number of nodes, sessions and watches that the
+//! request
+//! does not concern.
 //!
 //! These tests count allocations instead of time, because a slow or busy machine does not change
-//! them. A scan that allocates no memory is counted next to the code: see `sessions.rs`.
+//! them. A scan that allocates no memory is counted in a unit test next to the code: see
+//! `sessions.rs`.
 
 mod allocations;
 
@@ -114,7 +116,7 @@ fn delete(path: &str) -> Vec<u8> {
 type Deed = fn(&mut Server);
 
 #[test]
-fn what_concerns_one_costs_the_same_with_10_000() {
+fn a_request_for_one_object_costs_the_same_with_10_000() {
     let deeds: [(&str, Deed); 11] = [
         ("a tick", |server| server.machine.tick(NOW)),
         ("the next tick", |server| assert!(server.machine.next_tick() > 0)),
@@ -143,11 +145,11 @@ fn what_concerns_one_costs_the_same_with_10_000() {
     ];
     let mut grows = Vec::new();
     let [mut with_few, mut with_many] = [FEW, MANY].map(Server::with);
-    for (name, deed) in deeds {
+    for (name, work) in deeds {
         let [few, many] = [&mut with_few, &mut with_many].map(|server| {
             // A first run, so that occasional growth of collections does not count.
-            deed(server);
-            measure(|| deed(server))
+            work(server);
+            measure(|| work(server))
         });
         // Allow some growth: trees become slightly deeper, and occasionally a tree node splits.
         if many.count > few.count + 20 || many.peak > few.peak + 8192 {

@@ -14,8 +14,8 @@ use zklock_embedded::{ConnectionId, Decoder, Machine, Output, Settings, Time};
 static ALLOCATIONS: Allocations = Allocations;
 
 /// Maximum memory at the peak for each received byte. The shortest operation of a transaction has
-/// 14 bytes. It is stored in parsed form, as a reply, and in lists whose capacity doubles.
-const WORTH: usize = 64;
+/// 14 bytes. The server stores it in parsed form, as a reply, and in lists whose capacity doubles.
+const MEMORY_PER_BYTE: usize = 64;
 /// Memory for a minimal request in bytes.
 const ALLOWANCE: usize = 16 * 1024;
 
@@ -137,7 +137,7 @@ proptest! {
         // Add a frame of which only the length arrives.
         bytes.extend(length.to_be_bytes());
         let asked = asked(&bytes, size);
-        prop_assert!(asked.peak <= WORTH * bytes.len() + ALLOWANCE, "{asked:?} for {} bytes", bytes.len());
+        prop_assert!(asked.peak <= MEMORY_PER_BYTE * bytes.len() + ALLOWANCE, "{asked:?} for {} bytes", bytes.len());
         prop_assert!(asked.count <= bytes.len() + ALLOWANCE, "{asked:?} for {} bytes", bytes.len());
     }
 }
@@ -146,7 +146,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn a_connections_nonsense_is_its_own(
+    fn invalid_bytes_close_only_their_own_connection(
         requests in vec((-12_i32..110, record()), 0..8),
         flips in vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         cut in any::<prop::sample::Index>(),

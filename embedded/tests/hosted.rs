@@ -52,7 +52,7 @@ fn every_control_reaches_it() {
 }
 
 #[test]
-fn it_can_be_used_within_asynchronous_code() {
+fn the_server_can_be_used_within_asynchronous_code() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let server = server();
@@ -65,7 +65,7 @@ fn it_can_be_used_within_asynchronous_code() {
 }
 
 #[test]
-fn after_a_stop_everything_says_so() {
+fn after_a_stop_every_method_returns_an_error() {
     let server = server();
     let hosts = server.hosts();
     server.pause().unwrap();
@@ -89,7 +89,7 @@ fn after_a_stop_everything_says_so() {
 }
 
 #[test]
-fn its_port_can_be_taken_again() {
+fn a_stopped_servers_port_can_be_used_again() {
     let first = server();
     let address = first.hosts();
     let taken = TestServer::start_on(&address, Settings::default()).unwrap_err();
@@ -111,7 +111,7 @@ fn count(of: &str) -> usize {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_hundred_of_them_leave_nothing_behind() {
+fn a_hundred_servers_leave_no_files_or_threads_open() {
     let figures = || (count("/proc/self/fd"), count("/proc/self/task"));
     drop(server());
     let before = figures();
@@ -122,13 +122,13 @@ fn a_hundred_of_them_leave_nothing_behind() {
             server.stop().unwrap();
         }
     }
-    // Allow for other tests in this process.
+    // Other tests in this process change these numbers too, so some difference is allowed.
     let after = figures();
     assert!(after.0 < before.0 + 50 && after.1 < before.1 + 50, "{before:?} {after:?}");
 }
 
 #[test]
-fn it_starts_at_once() {
+fn the_server_starts_within_milliseconds() {
     let mut fastest = LIMIT;
     for _ in 0..10 {
         let begun = Instant::now();
@@ -157,7 +157,7 @@ impl Drop for Child {
 /// the server.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_forked_child_neither_uses_nor_harms_it() {
+fn a_forked_child_neither_uses_nor_harms_the_server() {
     let server = server();
     let hosts = server.hosts();
     // Open a session, so that the server has certainly accepted the connection.
@@ -192,6 +192,6 @@ fn a_forked_child_neither_uses_nor_harms_it() {
     let read = open.read(&mut [0; 8]).map_err(|error| error.kind());
     assert!(matches!(read, Ok(0) | Err(ErrorKind::ConnectionReset)), "{read:?}");
     assert_eq!(TcpStream::connect(&hosts).unwrap_err().kind(), ErrorKind::ConnectionRefused);
-    // The port is free too.
+    // The port is free again, so another server can use it.
     TestServer::start_on(&hosts, Settings::default()).map(drop).unwrap();
 }

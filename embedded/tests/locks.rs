@@ -100,7 +100,7 @@ fn a_word_is_answered() {
 }
 
 #[test]
-fn a_stopped_server_is_away_and_its_port_is_free() {
+fn a_stopped_server_is_unreachable_and_its_port_is_free() {
     run(async {
         let server = server().await;
         let hosts = server.hosts();

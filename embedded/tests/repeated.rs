@@ -56,7 +56,7 @@ fn one_resume_ends_any_number_of_pauses() {
 }
 
 #[test]
-fn time_stands_still_from_the_first_pause_to_the_resume_each_time() {
+fn the_clock_stops_from_each_first_pause_to_the_resume() {
     run(async {
         let server = server().await;
         let time_out = Duration::from_secs(2);
@@ -76,7 +76,7 @@ fn time_stands_still_from_the_first_pause_to_the_resume_each_time() {
 }
 
 #[test]
-fn time_goes_on_where_it_stood() {
+fn the_clock_continues_after_a_pause_where_it_stopped() {
     run(async {
         let server = server().await;
         let time_out = Duration::from_secs(2);
@@ -145,7 +145,7 @@ fn events_are_as_late_as_replies_for_every_client() {
 }
 
 #[test]
-fn an_event_that_is_late_comes_before_a_reply_that_is_not() {
+fn a_delayed_event_arrives_before_a_later_reply() {
     run(async {
         let server = server().await;
         let mut holder = Session::open(&server.hosts()).await;
@@ -193,7 +193,7 @@ fn events_are_held_back_by_a_pause_for_every_client_that_is_not_cut_off() {
 }
 
 #[test]
-fn what_is_late_stays_late_after_a_pause_within_its_delay() {
+fn delayed_messages_keep_their_delay_after_a_pause() {
     run(async {
         let server = server().await;
         let mut stream = Session::open(&server.hosts()).await;
@@ -209,7 +209,7 @@ fn what_is_late_stays_late_after_a_pause_within_its_delay() {
 }
 
 #[test]
-fn a_latency_that_is_set_during_a_pause_is_that_of_what_is_read_after_it() {
+fn a_latency_that_is_set_during_a_pause_applies_to_requests_read_after_it() {
     run(async {
         let server = server().await;
         let mut stream = Session::open(&server.hosts()).await;
@@ -241,7 +241,7 @@ fn a_session_that_ends_during_a_pause_ends_once_and_its_connection_after_it() {
 }
 
 #[test]
-fn a_client_that_is_cut_off_during_a_pause_is_back_after_it() {
+fn a_client_that_is_cut_off_during_a_pause_reconnects_after_it() {
     run(async {
         let server = server().await;
         let client = client(&server).await;
@@ -263,7 +263,7 @@ fn a_client_that_is_cut_off_during_a_pause_is_back_after_it() {
 }
 
 #[test]
-fn a_client_that_is_cut_off_and_expired_during_a_pause_begins_anew_after_it() {
+fn a_client_that_is_cut_off_and_expired_during_a_pause_gets_a_new_session_after_it() {
     run(async {
         let server = server().await;
         let (client, other) = (client(&server).await, client(&server).await);
@@ -307,7 +307,7 @@ fn cutting_a_connection_again_and_again_loses_nothing() {
 }
 
 #[test]
-fn what_was_on_its_way_is_lost_with_the_connection_and_not_said_on_the_next_one() {
+fn messages_in_flight_are_lost_with_their_connection() {
     run(async {
         let server = server().await;
         let mut stream = Session::open(&server.hosts()).await;
@@ -327,7 +327,7 @@ fn what_was_on_its_way_is_lost_with_the_connection_and_not_said_on_the_next_one(
 }
 
 #[test]
-fn who_closes_a_client_of_a_paused_server_does_not_wait_for_it() {
+fn closing_a_client_does_not_wait_for_a_paused_server() {
     run(async {
         let server = server().await;
         let client = client(&server).await;
@@ -347,7 +347,7 @@ fn who_closes_a_client_of_a_paused_server_does_not_wait_for_it() {
 }
 
 #[test]
-fn clients_that_come_during_a_pause_are_served_after_it() {
+fn clients_that_connect_during_a_pause_are_served_after_it() {
     run(async {
         let server = server().await;
         server.pause().await;
@@ -391,7 +391,7 @@ fn a_server_that_is_paused_and_late_can_be_stopped_twice_at_once() {
         }
     });
     assert_eq!(server.resume().unwrap_err().kind(), std::io::ErrorKind::NotConnected);
-    // The client's close may fail, with the usual error.
+    // The client's close may fail, because the server was stopped.
     let closed = client.close();
     assert!(closed.is_ok() || closed.is_err_and(|error| error.kind() == ErrorKind::ConnectionFailed));
 }

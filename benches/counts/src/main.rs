@@ -1,7 +1,7 @@
-//! Carries out some work several times and prints its allocations: `zklock-bench-counts WORK TIMES
-//! [HOSTS]`. `benches/counts.py` runs it, also under valgrind.
+//! Repeats an operation and prints its allocations: `zklock-bench-counts WORK TIMES [HOSTS]`.
+//! `benches/counts.py` runs it, also under valgrind.
 
-mod desk;
+mod simulated_queue;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::env;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::runtime::{Builder, Runtime};
 use zklock::{Client, Mutex, Owner, Result, Timeout};
 
-use self::desk::Desk;
+use self::simulated_queue::SimulatedQueue;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
@@ -46,7 +46,7 @@ fn main() {
     let times: u64 = times.parse().expect("a number");
     let hosts = rest.first().map_or("", String::as_str);
     let runtime = Builder::new_current_thread().build().expect("a runtime");
-    // One-time work is done before counting starts.
+    // Do one-time work before counting starts.
     let mut done = Work::new(&runtime, work, hosts).expect("a server");
     done.carry_out(&runtime, times / 10 + 1).expect("a server");
     let before = [&ALLOCATIONS, &BYTES].map(|counter| counter.load(Ordering::Relaxed));
@@ -56,8 +56,8 @@ fn main() {
 }
 
 enum Work {
-    /// A contender joins and leaves a queue that has this many other contenders.
-    Queue(Box<Desk>),
+    /// A contender joins and leaves a queue with this many other contenders.
+    Queue(Box<SimulatedQueue>),
     Pair(Mutex),
     Contend(Mutex),
     Try(Mutex),
@@ -67,8 +67,8 @@ enum Work {
 impl Work {
     fn new(runtime: &Runtime, name: &str, hosts: &str) -> Result<Self> {
         match name {
-            "queue" => return Ok(Work::Queue(Box::new(Desk::new(0)))),
-            "queue-100" => return Ok(Work::Queue(Box::new(Desk::new(100)))),
+            "queue" => return Ok(Work::Queue(Box::new(SimulatedQueue::new(0)))),
+            "queue-100" => return Ok(Work::Queue(Box::new(SimulatedQueue::new(100)))),
             _ => {}
         }
         runtime.block_on(async {
@@ -92,9 +92,9 @@ impl Work {
     }
 
     fn carry_out(&mut self, runtime: &Runtime, times: u64) -> Result<()> {
-        if let Work::Queue(desk) = self {
+        if let Work::Queue(queue) = self {
             for _ in 0..times {
-                desk.come_and_go();
+                queue.join_and_release();
             }
             return Ok(());
         }

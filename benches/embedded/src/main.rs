@@ -1,6 +1,6 @@
-//! Measures pairs of create and delete per second on a real server and on the embedded one, in
-//! turns, with the same client. It also measures the memory of the embedded server. `run.py` starts
-//! the real server.
+//! Measures how many pairs of create and delete per second a real server and the embedded server
+//! execute, alternately and with the same client. It also measures the memory of the embedded
+//! server. `run.py` starts the real server.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -24,7 +24,7 @@ fn main() {
     let idle = resident() - before;
     println!("idle memory: {idle} KiB more with the server than without");
     let mut clients = [Client::connect(&real), Client::connect(&ours)];
-    // Warms up the real server's just-in-time compiler.
+    // Warm up the real server's just-in-time compiler.
     for client in &mut clients {
         client.pairs(PAIRS);
     }
@@ -86,7 +86,7 @@ impl Client {
         let stream = TcpStream::connect(address).expect("a server that listens");
         stream.set_nodelay(true).expect("a socket");
         let mut client = Client { stream, received: Vec::new() };
-        // No session yet, a timeout of 60 seconds, no password.
+        // A connect request: no session yet, a timeout of 60 seconds, no password.
         let mut record = vec![0; 12];
         record.extend(60_000_i32.to_be_bytes());
         record.extend([0; 8]);
@@ -116,7 +116,8 @@ impl Client {
             let more = (IN_FLIGHT - (sent - done)).min(count - sent);
             self.stream.write_all(&pair.repeat(more)).expect("a server that listens");
             sent += more;
-            // Wait for half of the requests in flight, so that the pipeline never runs dry.
+            // Wait for half of the requests in flight, so that the server always has further
+            // requests.
             let replies = (sent - done).div_ceil(2);
             self.frames(2 * replies, true);
             done += replies;

@@ -28,7 +28,7 @@ fn run<T>(work: impl FnOnce() -> T) -> u64 {
     }
     assert!(libc::WIFSTOPPED(wait(child)), "not traced");
     let mut count = 0;
-    // Step until the second stop signal. The child is still inside the first one.
+    // Step until the second stop signal. The child is still stopped at the first one.
     loop {
         // Safety: the child is ours and stopped. The call lets it run one instruction.
         let stepped = unsafe { libc::ptrace(libc::PTRACE_SINGLESTEP, child, 0, 0) };

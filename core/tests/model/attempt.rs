@@ -1,8 +1,9 @@
 //! Attempts to acquire several locks or several permits: the layer above the queues.
 //!
-//! The queues below are the real ones. The crate's coordinators (`lock/multi.rs`,
+//! The queues below this layer are the real ones. The crate's coordinators (`lock/multi.rs`,
 //! `lock/semaphore/mod.rs`) are asynchronous functions around `Lock::request_as`, which starts a
-//! driver with its thread and sockets. They cannot be stepped here, so this module models them.
+//! driver with a thread and sockets. They cannot be run step by step here, so this module models
+//! them.
 //!
 //! The model matches them for these reasons:
 //! - Between two waits, both only join, leave and release. Each waits in one `select!` whose arms
@@ -17,8 +18,10 @@
 //! The model leaves out these features:
 //! - The number of permits is fixed, and is not compared with the other clients' number.
 //! - A try does not check how many permits are free before it waits for its turn.
-//! - Timeouts are modeled as leaves at any moment.
+//! - A timeout is modeled as a leave, which is possible at any moment.
 //! - No owner re-enters a lock.
+//!
+//! A *turn* is the semaphore's internal mutex: an attempt holds it while it takes permits.
 
 use zklock::queue::{Intent, JoinId, Kind, Naming, NodeName};
 
@@ -54,8 +57,8 @@ enum Stage {
     Turn(JoinId),
     /// Waits for permits while it holds its turn through this node.
     Permits(NodeName, Vec<JoinId>),
-    /// Waits for nothing, because it has everything. A semaphore's turn, held through this node, is
-    /// over.
+    /// Waits for nothing, because it has everything. The node is that of a semaphore's turn, which
+    /// has been released.
     Held(Option<NodeName>),
 }
 
@@ -71,11 +74,11 @@ pub(crate) struct Attempt {
 impl Attempt {
     fn begin(plan: Plan, tries: bool, client: &mut Client) -> Self {
         let mut attempt = Self { plan, tries, stage: Stage::Held(None), taken: Vec::new() };
-        attempt.begin_anew(client);
+        attempt.reset(client);
         attempt
     }
 
-    fn begin_anew(&mut self, client: &mut Client) {
+    fn reset(&mut self, client: &mut Client) {
         self.stage = match self.plan {
             Plan::Locks(_) => Stage::Member(self.ask(client, 0)),
             Plan::Permits(..) if client.mutant == Some(Mutant::NoTurn) => {
@@ -248,7 +251,7 @@ impl Attempt {
     }
 
     fn again(&mut self, client: &mut Client) -> bool {
-        self.begin_anew(client);
+        self.reset(client);
         true
     }
 
@@ -356,8 +359,8 @@ impl Client {
     }
 }
 
-/// Returns the result of requests that are awaited in order. It is `None` while a request must be
-/// waited for, and `Some(None)` if an earlier one was refused.
+/// Returns the result of requests whose replies are awaited in order: `None` while a reply is
+/// pending, and `Some(None)` if a request was refused and all earlier ones were granted.
 #[allow(clippy::option_option, reason = "awaited, refused and granted")]
 fn received(client: &Client, requests: &[JoinId]) -> Option<Option<Vec<NodeName>>> {
     let mut leases = Vec::new();

@@ -4,44 +4,44 @@ use std::collections::BTreeSet;
 
 use zklock::queue::{JoinId, Kind, NodeName};
 
-use super::client::{Guard, Hold, Place, Told};
+use super::client::{Guard, Hold, Notification, Place};
 use super::foreign::{Foreign, conflict};
 use super::server::watched_directory;
 use super::world::World;
 
 impl World {
     /// Checks the notifications that the applications received.
-    pub(super) fn check(&mut self) -> Result<Vec<(usize, Told)>, String> {
-        let mut told = Vec::new();
+    pub(super) fn check(&mut self) -> Result<Vec<(usize, Notification)>, String> {
+        let mut notifications = Vec::new();
         self.check_tries()?;
         for number in 0..self.clients.len() {
-            if self.clients[number].told.is_empty() {
+            if self.clients[number].notifications.is_empty() {
                 continue;
             }
-            for news in std::mem::take(&mut self.clients[number].told) {
+            for news in std::mem::take(&mut self.clients[number].notifications) {
                 match news {
-                    Told::Granted(join) => self.check_grant(number, join)?,
-                    Told::Unfounded(join) => {
+                    Notification::Granted(join) => self.check_grant(number, join)?,
+                    Notification::Unfounded(join) => {
                         return Err(format!("client {number} was granted {join:?} without a term"));
                     }
-                    Told::Unconnected(join) => {
+                    Notification::Unconnected(join) => {
                         return Err(format!("client {number} was granted {join:?} without a connection"));
                     }
-                    Told::Unwatched(join) => {
+                    Notification::Unwatched(join) => {
                         return Err(format!("client {number} was granted {join:?} without a watch"));
                     }
-                    Told::AskedFor(join) => {
+                    Notification::AskedFor(join) => {
                         return Err(format!("client {number} was granted {join:?} instead of giving up"));
                     }
                     _ => {}
                 }
-                told.push((number, news));
+                notifications.push((number, news));
             }
         }
         self.check_exclusion()?;
         self.check_rows()?;
         self.check_rest()?;
-        Ok(told)
+        Ok(notifications)
     }
 
     /// Checks that an idle client has completed everything that it had to do.
@@ -100,15 +100,15 @@ impl World {
             let how = if ended { "went with its session" } else { "it had deleted itself" };
             return Err(format!("{who}, which {how}"));
         }
-        // An operator deleted the writer's node, and the reader's create could not check for it.
-        // The grant is too late, and the reader will learn that.
+        // An operator deleted the writer's node, and the reader's create could not check that it
+        // exists. The client does not know that yet, and will report the hold as lost.
         if in_place && self.is_deleted(&hold.node) {
             return Ok(());
         }
         for child in self.server.children_at(hold.directory, self.server.now) {
             let before = |name: &NodeName| *name < hold.node && conflict(hold.kind, name.kind());
-            // Ignore a reader that took the place of a writer whose node an operator deleted. It is
-            // too late, and will learn that.
+            // Ignore a reader that took the place of a writer whose node an operator deleted. The
+            // client does not know that yet, and will report the hold as lost.
             let Some(name) = NodeName::parse(&child).filter(|name| before(name) && !self.is_deleted(name))
             else {
                 continue;
@@ -163,8 +163,8 @@ impl World {
         let names = self.server.nodes.keys().filter_map(|name| NodeName::parse(name));
         let mut before: Vec<_> = names.filter(stood_before).collect();
         before.sort();
-        // Behind a node of the same client the client sends no request: neither for an adjacent
-        // hand-off nor for readers that are granted together.
+        // The client sends no request before it grants a lock behind a node of the same client:
+        // neither for an adjacent hand-off nor for readers that are granted together.
         let owner = |name: &NodeName| self.server.nodes[name.as_str()].owner;
         let nearest = before.iter().rev().take_while(|name| owner(name) != node.owner);
         for other in nearest {
@@ -207,7 +207,7 @@ impl World {
         let foreign = self.foreign.iter().filter(|_| directory == 0);
         let foreign = foreign.filter_map(Foreign::held).filter(|node| stands(node));
         holders.extend(foreign.map(|node| (None, node, node.kind())));
-        // A writer and the reader in its place have one owner.
+        // A writer and the reader that takes its place have the same owner.
         let is_readers = |reader: &Hold, writer: &Hold| {
             reader.place.is_some_and(|place| place.writer == writer.join)
                 && reader.node.sequence() == writer.node.sequence()
@@ -269,7 +269,8 @@ impl World {
         Ok(())
     }
 
-    /// Checks that idle clients have no node left. They must not need more time to find out.
+    /// Checks that idle clients have no node left. They must find a leftover node without waiting
+    /// for further time to pass.
     pub(super) fn check_nodes(&self) -> Result<(), String> {
         let left: Vec<_> = self.server.all_children();
         let left: Vec<_> = left.iter().filter(|child| self.server.nodes[*child].owner.is_some()).collect();

@@ -12,7 +12,7 @@ use super::mutants::{Mutant, Pipe};
 use super::server::{Server, SessionId, Zxid};
 use super::session::{News, Session};
 
-/// The limit in production.
+/// The value of `far_beyond` in production.
 pub(crate) const FAR_BEYOND: u8 = 2;
 
 /// An input of the driver.
@@ -25,7 +25,7 @@ pub(super) enum Input {
     /// A holder handed this node on for a lock of this kind. The last field is the receiver's
     /// request for the other half of a read/write lock, if there is one.
     HandedOn(NodeName, Kind, Option<JoinId>),
-    /// The time to keep a node is over.
+    /// The time for which a node is kept is over.
     KeepingEnds(NodeName),
     /// The owner of a node is asked to give up the lock.
     Revoked(NodeName),
@@ -46,8 +46,8 @@ pub(crate) struct Wish {
     pub(crate) kind: Kind,
     /// `true` for a try.
     pub(crate) tries: bool,
-    /// The oldest state that any server has shown to the client since the request, as a transaction
-    /// number. Only tries use it.
+    /// The oldest state, as a transaction number, that any server has shown to the client since the
+    /// request. Only tries use it.
     pub(super) since: Zxid,
     /// `true` if the same client had a conflicting contender at some time since the request.
     pub(super) beside: bool,
@@ -104,7 +104,7 @@ pub(crate) enum Guard {
 
 /// A notification to the application about its requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Told {
+pub(crate) enum Notification {
     Granted(JoinId),
     /// Granted although no term runs.
     Unfounded(JoinId),
@@ -119,7 +119,7 @@ pub(crate) enum Told {
     Released(NodeName),
 }
 
-/// An action for a try that must have had a reason.
+/// An action for a try. The checks verify that there was a reason for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Tried {
     /// The try was refused because the lock is taken.
@@ -162,7 +162,7 @@ pub(crate) struct Client {
     /// The application's locks.
     pub(crate) holds: BTreeMap<NodeName, Hold>,
     /// The notifications to the application that the test has not read yet.
-    pub(crate) told: Vec<Told>,
+    pub(crate) notifications: Vec<Notification>,
     /// The actions for tries that the test has not checked yet.
     pub(super) tried: Vec<Tried>,
     /// Its waiters without nodes and its kept nodes, if its lock options use them.
@@ -181,13 +181,14 @@ pub(crate) struct Client {
     pub(crate) queues: BTreeMap<usize, Pipe>,
     /// The bug planted in its queues, and in some cases in its driver.
     pub(crate) mutant: Option<Mutant>,
-    /// A contender with more than this many contenders ahead is far.
+    /// If more than this many contenders are ahead of a contender, it is far from the head of the
+    /// queue.
     pub(crate) far_beyond: u8,
     /// `true` if the queue received an event since its last flush.
     pub(super) unsettled: bool,
     pub(super) live: bool,
     pub(super) connected: bool,
-    /// `true` if the term runs, as far as the holders know.
+    /// `true` if the term has not ended, as far as the holders know.
     pub(super) running: bool,
     /// `true` if a hold may begin, as last reported to the queue.
     pub(super) fresh: bool,
@@ -196,9 +197,9 @@ pub(crate) struct Client {
     /// Delayed replies.
     pub(super) late: VecDeque<Event>,
     /// Sessions that were replaced, or whose process died, and that the ensemble has not ended yet.
-    pub(crate) forsaken: Vec<SessionId>,
-    /// The rest of a dead process's session: its servers may still carry out the requests that they
-    /// received.
+    pub(crate) old_sessions: Vec<SessionId>,
+    /// The connection of a dead process's session. Its servers may still execute the requests that
+    /// they received.
     pub(crate) remains: Option<Session>,
     pub(super) connection: u64,
     pub(super) seeds: u64,
@@ -212,7 +213,7 @@ impl Client {
             number,
             waiting: BTreeMap::new(),
             holds: BTreeMap::new(),
-            told: Vec::new(),
+            notifications: Vec::new(),
             tried: Vec::new(),
             local: None,
             attempts: Vec::new(),
@@ -231,7 +232,7 @@ impl Client {
             fresh: false,
             last_tickets: BTreeMap::new(),
             late: VecDeque::new(),
-            forsaken: Vec::new(),
+            old_sessions: Vec::new(),
             remains: None,
             connection: 0,
             seeds: 0,
@@ -243,7 +244,7 @@ impl Client {
         self.join_at(0, naming, kind, intent)
     }
 
-    /// Requests the lock of one of several directories.
+    /// Requests the lock in one of several directories.
     pub(super) fn join_at(&mut self, directory: usize, naming: Naming, kind: Kind, intent: Intent) -> JoinId {
         self.joins += 1;
         let join = JoinId(self.joins);
@@ -274,7 +275,7 @@ impl Client {
         self.joins > 0
     }
 
-    /// Returns `true` if a try is pending, or an action for a try has not been checked yet.
+    /// Returns `true` if a try is pending, or if an action for a try has not been checked yet.
     pub(super) fn has_tries(&self) -> bool {
         !self.tried.is_empty() || self.waiting.values().any(|wish| wish.tries)
     }
@@ -324,8 +325,8 @@ impl Client {
         }
     }
 
-    /// Returns the locks that are not part of an attempt at several.
-    pub(crate) fn wholes(&self) -> Vec<NodeName> {
+    /// Returns the locks that are not part of an attempt at several locks or permits.
+    pub(crate) fn separate_locks(&self) -> Vec<NodeName> {
         self.holds.values().filter(|hold| !hold.part).map(|hold| hold.node.clone()).collect()
     }
 
@@ -343,8 +344,8 @@ impl Client {
         self.inbox.push_back(Input::Certain);
     }
 
-    /// Delays the next input that reports a lost request. The driver pauses before requests that
-    /// are lost again and again.
+    /// Delays the next input that reports a lost request, because the real driver pauses before it
+    /// repeats requests that keep getting lost.
     pub(crate) fn put_off(&mut self) {
         let lost = |input: &Input| matches!(input, Input::News(News::Queue { event, .. }) if event.is_lost());
         if !self.is_up()
@@ -369,7 +370,7 @@ impl Client {
     pub(crate) fn kill(&mut self) {
         let Some(mut session) = self.session.take_if(|_| self.live) else { return };
         session.kill();
-        self.forsaken.extend(session.all());
+        self.old_sessions.extend(session.all());
         self.remains = session.has_ghosts().then_some(session);
         self.waiting.clear();
         self.holds.clear();
@@ -380,7 +381,7 @@ impl Client {
         self.attempts.clear();
         self.answers.clear();
         if let Some(local) = &mut self.local {
-            local.begin_anew();
+            local.reset();
         }
         (self.live, self.connected, self.running, self.fresh) = (false, false, false, false);
         self.connection += 1;
@@ -390,7 +391,7 @@ impl Client {
         self.inbox.push_back(Input::Beat);
     }
 
-    /// Returns the holds that the application may believe in, because their term runs.
+    /// Returns the holds that the application may rely on, because their term has not ended.
     pub(crate) fn believed(&self) -> impl Iterator<Item = &Hold> {
         let running = self.session.as_ref().filter(|session| session.term_runs()).map(|session| session.id);
         self.holds.values().filter(move |hold| running == Some(hold.session))
@@ -416,7 +417,7 @@ impl Client {
             return;
         }
         match self.session.take() {
-            Some(session) if session.is_replaced() => self.forsaken.extend(session.all()),
+            Some(session) if session.is_replaced() => self.old_sessions.extend(session.all()),
             Some(session) => server.expire(session.id),
             None => {}
         }
@@ -465,7 +466,7 @@ impl Client {
     }
 }
 
-/// Returns `true` if one contender may have to wait for the other.
+/// Returns `true` if a contender of one kind may have to wait for one of the other kind.
 fn against(kind: Kind, other: Kind) -> bool {
     matches!(kind, Kind::Permit(_)) || conflict(kind, other)
 }

@@ -1,14 +1,14 @@
 //! The clock, for scenes in which time passes.
 //!
-//! In other scenes, a term ends whenever the scene says so, and a session ends only after its
+//! In other scenes, a term ends when a step of the scene ends it, and a session ends only after its
 //! client's term: the crate's arithmetic must guarantee this order. The scenes with a clock test
 //! that arithmetic. They use the real term (`core/src/session/term.rs`) with this clock, and the
 //! server ends a session after its timeout without a message, whatever the client believes. The
 //! session timeout is four ticks, and the term is two ticks.
 //!
-//! In this model, servers report a client's messages to the leader immediately. A separate test
-//! next to the code covers all short histories with late reports, in which a write counts from
-//! before its sending.
+//! In this model, servers report a client's messages to the leader immediately. If they report
+//! late, a write counts from a time before it was sent. A separate test next to the code covers all
+//! short histories with late reports.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -48,8 +48,8 @@ impl Clock {
     }
 }
 
-/// A proof: the time at which it was sent, the connection on which it was sent, and the connection
-/// of the session when the reply arrived.
+/// A proof: the time at which it was sent, the connection on which it was sent, and the session's
+/// connection when the reply arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Proof {
     sent: u64,
@@ -57,7 +57,7 @@ struct Proof {
     current: u64,
 }
 
-/// The term of a session. It stores the inputs of the real term, because the real one can be
+/// The term of a session. It stores the inputs of the real term, because the real term can be
 /// neither cloned nor compared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TimedTerm {

@@ -13,7 +13,7 @@ use super::server::{Fired, Node, Permission, Server, SessionId, Zxid};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Message {
     /// The reply to the oldest unanswered request: the driver's event, the evidence about the
-    /// session, and the server's transaction number.
+    /// session, and the transaction number that the server reports.
     Reply(Option<Event>, SessionEvidence, Zxid),
     Fired(String, Fired),
     /// The server closed the connection.
@@ -37,8 +37,8 @@ pub(super) struct Connection {
     unsynced: bool,
 }
 
-/// The session of a request: as the server knows it, and as the client knows it. They differ after
-/// the client crate has adopted another session.
+/// The session of a request, as the server and as the client know it. The two differ after the
+/// client crate has silently adopted another session.
 #[derive(Clone, Copy)]
 pub(super) struct Asker {
     pub(super) serving: SessionId,
@@ -84,8 +84,8 @@ impl Connection {
         }
     }
 
-    /// Carries out a request. A server replies to writes and syncs after it has caught up with the
-    /// leader. A deposed server replies to syncs immediately.
+    /// Executes a request. A server replies to writes and syncs only after it has caught up with
+    /// the leader. A deposed server replies to syncs immediately.
     pub(super) fn carry_out(
         &mut self,
         asker: Asker,
@@ -106,7 +106,8 @@ impl Connection {
                 create_in_place(asker, ticket, name, check, server)
             }
             Request::Delete(ticket, name) => {
-                // The client's session decides whether the reply proves anything about the session.
+                // Use the session that the client knows, because that decides whether the reply
+                // proves anything.
                 reply::deleted(ticket, true, server.delete(&name).map_err(Error::from))
             }
             Request::MakeParents(ticket) => {

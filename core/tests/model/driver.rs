@@ -4,7 +4,7 @@ use zklock::queue::{Action, Event, Intent, JoinId, Kind, NodeName, Outcome, Refu
 use zklock::reply::discard_stale;
 
 use super::attempt::Answer;
-use super::client::{Client, Guard, Hold, Input, Place, Told, Tried};
+use super::client::{Client, Guard, Hold, Input, Notification, Place, Tried};
 use super::mutants::{Mutant, Pipe};
 use super::request::{Request, Sent};
 use super::server::Zxid;
@@ -94,7 +94,7 @@ impl Client {
                 }
             }
             // The next flush sends another heartbeat if one is needed.
-            Input::News(News::Beaten) => {}
+            Input::News(News::HeartbeatAnswered) => {}
             Input::News(News::Queue { connection, event }) => self.receive(connection, event),
         }
     }
@@ -103,14 +103,14 @@ impl Client {
         if self.mutant == Some(Mutant::TornPair) && matches!(event, Event::Listed(..)) {
             return self.tell_its_queue(event);
         }
-        // The connection works, so the server is throttling: delay the reply.
+        // The connection is still up, so the request was lost because the server is throttling.
+        // Delay the report.
         if event.is_lost() && self.connected && connection == self.connection {
             return self.late.push_back(event);
         }
         let event = discard_stale(event, connection, self.connection);
         if matches!(event, Event::Watched(_, Outcome::Refused(_))) {
-            // The hold for which the watch was refused and all holds with a watch now use
-            // heartbeats.
+            // The hold whose watch was refused, and all holds with a watch, now rely on heartbeats.
             let watched = self.holds.values_mut().filter(|hold| hold.guard == Guard::Watch);
             watched.for_each(|hold| hold.guard = Guard::Heartbeat);
         }
@@ -136,7 +136,8 @@ impl Client {
         }
     }
 
-    /// Returns `true` if this client's mutant does not check who owns a node, like Curator.
+    /// Returns `true` if this client's mutant does not check who owns a node. Curator does not
+    /// check it either.
     fn believes_all_stats(&self) -> bool {
         matches!(self.mutant, Some(Mutant::Curator604 | Mutant::Curator498))
     }
@@ -153,8 +154,8 @@ impl Client {
         self.lose_connection();
         self.live = false;
         self.forget_keeping();
-        let lost = std::mem::take(&mut self.holds).into_keys().map(Told::Lost);
-        self.told.extend(lost);
+        let lost = std::mem::take(&mut self.holds).into_keys().map(Notification::Lost);
+        self.notifications.extend(lost);
         self.tell_all(&Event::SessionLost);
     }
 
@@ -185,13 +186,13 @@ impl Client {
         if self.mutant != Some(Mutant::SeedKept) || self.seeds == 0 {
             self.seeds += 1;
         }
-        // Spread the number over the bits that a uuid keeps.
+        // Put the number into bits that a uuid keeps.
         (self.number << 48) | (self.seeds << 16)
     }
 
     fn flush(&mut self) {
         self.check_term();
-        // Carrying out an action may produce another event for the queue.
+        // Executing an action may produce another event for the queue.
         self.unsettled = true;
         while std::mem::take(&mut self.unsettled) {
             self.settle_locally();
@@ -223,8 +224,8 @@ impl Client {
         if std::mem::replace(&mut self.running, running) && !running {
             self.end_keeping();
             for (node, hold) in std::mem::take(&mut self.holds) {
-                self.told.push(Told::Lost(node.clone()));
-                self.come_too_late(&node);
+                self.notifications.push(Notification::Lost(node.clone()));
+                self.mark_downgrades_late(&node);
                 self.tell(hold.directory, Event::Release(node));
             }
         }
@@ -234,8 +235,9 @@ impl Client {
         }
     }
 
-    /// Marks pending downgrade requests as too late, because their writer is lost.
-    fn come_too_late(&mut self, writer: &NodeName) {
+    /// Marks pending downgrade requests for this writer's place as late, because the writer is
+    /// lost.
+    fn mark_downgrades_late(&mut self, writer: &NodeName) {
         for input in &self.inbox {
             let Input::Join(_, reader, _, _, Intent::Downgrade { writer: of, .. }) = input else { continue };
             let place = self.waiting.get_mut(reader).and_then(|wish| wish.place.as_mut());
@@ -245,12 +247,12 @@ impl Client {
         }
     }
 
-    /// Sends a heartbeat to prove the session, if an owner holds a lock or is about to.
+    /// Sends a heartbeat to prove the session, if an owner holds a lock or is about to hold one.
     fn send_heartbeat(&mut self) {
         let nodes: Vec<_> = self.queues.values().flat_map(Pipe::places).collect();
         let is_near = self.queues.values().any(Pipe::is_near);
         if !nodes.is_empty() && (!self.holds.is_empty() || is_near) {
-            // On a connection without a proof, the client does not know whose session the server
+            // Without a proof on this connection, the client does not know which session the server
             // serves (rule 11).
             let proven = self.session.as_ref().is_some_and(Session::is_proven);
             let asks = !proven && self.mutant != Some(Mutant::BlindHeartbeat) && !self.believes_all_stats();
@@ -266,10 +268,10 @@ impl Client {
             Action::NodeLost(node) => {
                 self.unsettled |= self.local.is_some();
                 if !self.forget_kept(&node) && self.holds.remove(&node).is_some() {
-                    self.told.push(Told::Lost(node));
+                    self.notifications.push(Notification::Lost(node));
                 }
             }
-            Action::Released(node) => self.told.push(Told::Released(node)),
+            Action::Released(node) => self.notifications.push(Notification::Released(node)),
             Action::Ignored(_) => {}
             Action::Unwatch(ticket) => {
                 if !self.live {
@@ -341,7 +343,7 @@ impl Client {
                 self.answers.insert(join, Answer::Refused);
             }
         }
-        self.told.push(Told::Refused(join, refusal));
+        self.notifications.push(Notification::Refused(join, refusal));
     }
 
     fn grant(&mut self, directory: usize, join: JoinId, node: NodeName, czxid: Zxid) {
@@ -349,7 +351,11 @@ impl Client {
         let Some(join) = self.granted_waiter(join) else {
             return self.tell(directory, Event::Release(node));
         };
-        self.told.push(if self.is_fresh() { Told::Granted(join) } else { Told::Unfounded(join) });
+        self.notifications.push(if self.is_fresh() {
+            Notification::Granted(join)
+        } else {
+            Notification::Unfounded(join)
+        });
         let wish = self.waiting.remove(&join);
         let place = wish.and_then(|wish| wish.place);
         let unwanted = if node.as_str().contains("-lease-") { Kind::Permit(u32::MAX) } else { node.kind() };
@@ -364,7 +370,7 @@ impl Client {
         self.holds.insert(node.clone(), hold);
         if wish.is_none() {
             // The request was cancelled before the driver noticed. No owner receives the lease, so
-            // it is released.
+            // release it.
             return self.inbox.push_back(Input::Release(directory, node));
         }
         self.begin_keeping(kind);
@@ -395,7 +401,7 @@ impl Client {
     }
 
     fn send(&mut self, request: Request) {
-        // Without a live session the request is dropped, like the earlier requests of that session.
+        // Without a live session, the request is dropped like the other requests of that session.
         if self.live {
             let at = self.session.as_ref().map_or(0, Session::time);
             let sent = Sent { request, connection: self.connection, at };

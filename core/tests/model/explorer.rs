@@ -2,8 +2,9 @@
 //!
 //! The search is breadth first, so a counterexample is as short as possible. A 64-bit hash
 //! identifies a state. Among a million states, the probability that two have the same hash is one
-//! in thirty million. Where the property tests are random, the explorer uses a budget: each scene
-//! limits the number of joins, leaves, cuts, losses and so on.
+//! in thirty million. The property tests draw events at random. The explorer instead tries all of
+//! them, so each scene has a budget that limits the number of joins, leaves, cuts, losses and so
+//! on.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -13,7 +14,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use zklock::queue::{Kind, Naming};
 
 use super::attempt::Plan;
-use super::client::{Client, FAR_BEYOND, Guard, Told};
+use super::client::{Client, FAR_BEYOND, Guard, Notification};
 use super::local::{Local, LocalOptions};
 use super::mutants::Mutant;
 use super::session::Session;
@@ -22,17 +23,17 @@ use super::world::World;
 
 const ALL: usize = usize::MAX;
 
-/// In one of this many states, the explorer ends all faults and checks that each contender can
+/// In one of this many states, the explorer ends all faults and checks that each contender can then
 /// acquire and release.
 const SAMPLE: u64 = 8;
 
-/// The numbers of events that may still happen.
+/// The number of events of each kind that may still happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Budget {
     pub(crate) joins: u8,
     pub(crate) tries: u8,
     /// Owners that request both halves of a read/write lock at the same time.
-    pub(crate) boths: u8,
+    pub(crate) both_halves: u8,
     /// Owners of a write lock that also request the read lock.
     pub(crate) reads_too: u8,
     /// Owners of a write lock that also try the read lock.
@@ -42,9 +43,9 @@ pub(crate) struct Budget {
     pub(crate) acquires: u8,
     /// Tries for several locks or permits.
     pub(crate) tries_all: u8,
-    /// Attempts at several that are cancelled while they wait.
+    /// Attempts at several locks or permits that are cancelled while they wait.
     pub(crate) cancels: u8,
-    /// Limits the total of the next nine.
+    /// Limit for the total of the next nine fields.
     pub(crate) faults: u8,
     pub(crate) cuts: u8,
     /// Servers that are cut off from the majority while a client is connected. The later end of the
@@ -53,19 +54,19 @@ pub(crate) struct Budget {
     pub(crate) expiries: u8,
     /// Terms that end without another fault.
     pub(crate) pauses: u8,
-    /// Sessions that are replaced silently. The driver learns it immediately.
+    /// Sessions that are silently replaced by another one. The driver learns it immediately.
     pub(crate) replacements: u8,
-    /// Sessions that are replaced silently. The driver learns it late.
+    /// Sessions that are silently replaced by another one. The driver learns it late.
     pub(crate) adoptions: u8,
     /// Processes that die, of our clients and of foreign contenders.
     pub(crate) crashes: u8,
     /// Requests for which the server is too busy.
     pub(crate) throttles: u8,
-    /// Lost requests whose loss the driver reports to the queue late.
+    /// Lost requests for which the driver reports the loss to the queue late.
     pub(crate) put_offs: u8,
     /// Watch events that do not arrive.
     pub(crate) misses: u8,
-    /// Extra listings of a waiter without a reason.
+    /// Extra listings that a waiter sends without a reason.
     pub(crate) looks: u8,
     /// Number of time steps. With time, the crate's own arithmetic decides how long terms are, and
     /// the server ends a session after the session timeout without a message.
@@ -88,7 +89,7 @@ pub(crate) struct Budget {
 pub(crate) const NOTHING: Budget = Budget {
     joins: 0,
     tries: 0,
-    boths: 0,
+    both_halves: 0,
     reads_too: 0,
     tries_too: 0,
     leaves: 0,
@@ -119,13 +120,12 @@ pub(crate) const NOTHING: Budget = Budget {
 };
 
 impl Budget {
-    /// Returns the events by name. `faults` is not included, because it limits other events
-    /// together.
+    /// Returns the events by name. `faults` is not included, because it is the limit of a total.
     fn items(&self) -> [(&'static str, u8); 29] {
         [
             ("joins", self.joins),
             ("tries", self.tries),
-            ("boths", self.boths),
+            ("both_halves", self.both_halves),
             ("reads_too", self.reads_too),
             ("tries_too", self.tries_too),
             ("leaves", self.leaves),
@@ -170,8 +170,8 @@ pub(crate) enum Grain {
 #[derive(Clone, Copy)]
 pub(crate) struct Scene {
     pub(crate) clients: u64,
-    /// `true` if clients may join only in the order of their numbers. Any other order is equal to
-    /// one of these after renumbering the clients, because a number only identifies a client. Each
+    /// `true` if clients may join only in the order of their numbers. A number only identifies a
+    /// client, so any other order equals one of these after the clients are renumbered. Each
     /// explored history therefore stands for all histories that differ only in the numbers.
     pub(crate) interchangeable: bool,
     pub(crate) foreign: u64,
@@ -190,7 +190,7 @@ pub(crate) struct Scene {
     /// The lock kinds that foreign contenders may request.
     pub(crate) foreign_kinds: &'static [Kind],
     pub(crate) grain: Grain,
-    /// A contender with more than this many contenders ahead is far (rule 10).
+    /// If more than this many contenders are ahead of a contender, it is far (rule 10).
     pub(crate) far_beyond: u8,
     /// The hand-off and keeping options of our locks.
     pub(crate) local: LocalOptions,
@@ -231,7 +231,7 @@ impl Scene {
         Self { kinds: READ_WRITE, foreign_kinds: READ_WRITE, ..Self::new(clients, foreign, budget) }
     }
 
-    /// Creates a scene in which clients want several locks at once, or permits with turns.
+    /// Creates a scene in which clients want several locks together, or permits with turns.
     pub(crate) const fn several(
         clients: u64,
         directories: usize,
@@ -355,8 +355,8 @@ struct State {
     budget: Budget,
 }
 
-/// A move and the budget left after it. A move consists of a few steps in a row, where no step in
-/// between would make a difference.
+/// A move, and the budget that is left after it. A move consists of consecutive steps that need no
+/// other step in between.
 type Move = (Vec<Step>, Budget);
 
 impl State {
@@ -370,7 +370,7 @@ impl State {
     fn moves(&self, scene: &Scene) -> Vec<Move> {
         let mut moves = Vec::new();
         for (number, client) in self.world.clients.iter().enumerate() {
-            self.add_wishes(scene, number, client, &mut moves);
+            self.add_lock_requests(scene, number, client, &mut moves);
             self.add_attempts(scene, number, client, &mut moves);
             if let Some(session) = &client.session {
                 self.add_traffic(scene, number, session, &mut moves);
@@ -391,7 +391,7 @@ impl State {
     }
 
     /// Adds the moves of an application.
-    fn add_wishes(&self, scene: &Scene, number: usize, client: &Client, moves: &mut Vec<Move>) {
+    fn add_lock_requests(&self, scene: &Scene, number: usize, client: &Client, moves: &mut Vec<Move>) {
         let (budget, naming) = (self.budget, scene.naming);
         let mut add = |step: Step, left: Budget| moves.push((vec![step, Step::Drive(number, ALL)], left));
         let is_next = || self.world.clients[..number].iter().all(|client| client.has_joined());
@@ -405,20 +405,20 @@ impl State {
                 add(Step::Try(number, naming, *kind), left);
             }
         }
-        if budget.boths > 0 {
-            add(Step::JoinBoth(number, naming), Budget { boths: budget.boths - 1, ..budget });
+        if budget.both_halves > 0 {
+            add(Step::JoinBoth(number, naming), Budget { both_halves: budget.both_halves - 1, ..budget });
         }
-        for which in 0..client.wholes().len() {
+        for which in 0..client.separate_locks().len() {
             add(Step::Release(number, which), budget);
         }
         for (which, hold) in client.holds.values().enumerate() {
             if budget.reads_too > 0 && hold.kind == Kind::Write {
                 let left = Budget { reads_too: budget.reads_too - 1, ..budget };
-                add(Step::ReadToo(number, naming, which), left);
+                add(Step::RequestReadLock(number, naming, which), left);
             }
             if budget.tries_too > 0 && hold.kind == Kind::Write {
                 let left = Budget { tries_too: budget.tries_too - 1, ..budget };
-                add(Step::TryToReadToo(number, naming, which), left);
+                add(Step::TryReadLock(number, naming, which), left);
             }
         }
         if budget.leaves > 0 {
@@ -505,8 +505,8 @@ impl State {
         if client.remains.as_ref().is_some_and(Session::has_ghosts) {
             add(&[Step::ServeGhost(number)], budget);
         }
-        if !client.forsaken.is_empty() {
-            add(&[Step::Bury(number)], budget);
+        if !client.old_sessions.is_empty() {
+            add(&[Step::ExpireOldSessions(number)], budget);
         }
         if budget.looks > 0 && !client.queues.is_empty() {
             add(&[Step::LookAgain(number), drive], Budget { looks: budget.looks - 1, ..budget });
@@ -558,8 +558,8 @@ impl State {
             let may = budget.faults > 0 && budget.cuts > 0;
             may.then(|| Budget { cuts: budget.cuts - 1, ..fewer })
         };
-        // Only with a cut does it matter which requests are written and which news is received. So
-        // these steps are combined with the cut.
+        // Flushing and receiving these messages makes a difference only if the connection is cut
+        // afterwards, so the steps are combined with the cut.
         if let Some(left) = cut.filter(|_| up) {
             add(&[Step::Cut(number), drive], left);
             if left.put_offs > 0 {
@@ -568,7 +568,7 @@ impl State {
             }
             // The application acts before the driver notices the cut.
             if client.local.is_some() {
-                for which in 0..client.wholes().len() {
+                for which in 0..client.separate_locks().len() {
                     add(&[Step::Cut(number), Step::Release(number, which), drive], left);
                 }
                 for kind in scene.kinds.iter().filter(|_| left.joins > 0) {
@@ -641,7 +641,7 @@ impl State {
             add(Step::Crash(number), Budget { crashes: budget.crashes - 1, ..budget });
         }
         if foreign.is_dead() {
-            add(Step::Inter(number), budget);
+            add(Step::ExpireForeign(number), budget);
         }
         if foreign.is_queued() {
             add(Step::Look(number), budget);
@@ -678,7 +678,7 @@ impl State {
         let mut grants = 0;
         for step in steps {
             let told = world.step(*step)?;
-            grants += told.iter().filter(|(_, told)| matches!(told, Told::Granted(_))).count();
+            grants += told.iter().filter(|(_, told)| matches!(told, Notification::Granted(_))).count();
         }
         world.forget_costs();
         Ok((Self { world, budget }, grants))

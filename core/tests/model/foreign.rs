@@ -1,8 +1,8 @@
 //! A foreign contender, such as a service on Curator: it creates a node, lists the directory, and
 //! waits until it is first.
 //!
-//! It talks to the leader and sees the current state immediately, because the model only examines
-//! its effect on our clients.
+//! It connects to the leader and sees the current state immediately, because the model only
+//! examines its effect on our clients.
 
 use zklock::queue::{Kind, NodeName};
 
@@ -32,7 +32,7 @@ impl Foreign {
         Self { number, session: server.begin_session(), attempts: 0, stage: Stage::Away, dead: None }
     }
 
-    /// Returns the node through which it holds.
+    /// Returns the node through which it holds the lock.
     pub(crate) fn held(&self) -> Option<&NodeName> {
         match &self.stage {
             Stage::Held(node) | Stage::Downgrading(node, _) => Some(node),
@@ -131,7 +131,7 @@ impl Foreign {
 
     /// Kills its process. Its session and its nodes remain until the ensemble ends the session.
     pub(crate) fn crash(&mut self, server: &mut Server) {
-        self.bury(server);
+        self.expire_dead_session(server);
         self.dead = Some(std::mem::replace(&mut self.session, server.begin_session()));
         self.stage = Stage::Away;
     }
@@ -141,7 +141,7 @@ impl Foreign {
     }
 
     /// Ends the session of the dead process.
-    pub(crate) fn bury(&mut self, server: &mut Server) {
+    pub(crate) fn expire_dead_session(&mut self, server: &mut Server) {
         if let Some(session) = self.dead.take() {
             server.expire(session);
         }

@@ -1,4 +1,4 @@
-//! Records the events and actions of a queue, for the mutants.
+//! Records the events and actions of a queue. The mutants need these records.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,9 @@
-//! Models hand-off and keeping within a client (rule 19): the threads' part, under the lock of the
-//! holds, and the driver's part.
+//! Models hand-off and keeping within a client (rule 19). One part runs in the threads, under the
+//! lock of the holds, and the other part runs in the driver.
+//!
+//! A holder can hand its node on to another waiter of the same client (`cohort`). A node that is
+//! released can be kept for a while, so that the client can acquire the lock again without a
+//! request (`linger`). Waiters of the client that rely on another contender's node are in a *line*.
 //!
 //! The crate's own code makes these decisions ([`HoldRow`], [`HoldFacts`], [`Representative`],
 //! [`KeptNodes`], [`KeepingState`]):
@@ -22,7 +26,7 @@ use zklock::queue::{
     KeptNodes, Kind, Naming, NodeName, Representative,
 };
 
-use super::client::{Client, Guard, Hold, Input, Place, Told};
+use super::client::{Client, Guard, Hold, Input, Notification, Place};
 use super::foreign::conflict;
 use super::mutants::Pipe;
 use super::server::{SessionId, Zxid};
@@ -76,7 +80,7 @@ impl SharedNode {
     }
 }
 
-/// A kept node, through which no owner holds.
+/// A kept node, through which no owner currently holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct KeptNode {
     kind: Kind,
@@ -87,11 +91,12 @@ pub(crate) struct KeptNode {
     shared: SharedNode,
 }
 
-/// The client's waiters and nodes that other clients do not see individually.
+/// The client's waiters without nodes, and its kept nodes. Other clients do not see them
+/// individually.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Local {
     options: LocalOptions,
-    /// The waiters without a node.
+    /// The waiters without a node: the *line*.
     line: BTreeSet<JoinId>,
     representative: Option<Representative>,
     kept: KeptNodes<KeptNode>,
@@ -104,7 +109,7 @@ impl Local {
     }
 
     /// Resets the state for a new process.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn reset(&mut self) {
         *self = Self::new(self.options);
     }
 
@@ -134,7 +139,7 @@ impl Local {
     }
 }
 
-/// The threads' part.
+/// The part that runs in the threads.
 impl Client {
     /// Ends a hold and begins the hold of the line's first waiter on the same node. Returns `false`
     /// if that is not allowed.
@@ -186,10 +191,10 @@ impl Client {
         let row = kept.shared.row.taken_again(local.options.cohort_of(kind));
         let KeptNode { place, czxid, session, guard, shared, .. } = kept;
         let shared = Some(shared.after(row, 1));
-        // Its owner differs from the writer's owner.
+        // A kept node has a different owner than the writer.
         let place = place.map(|place| Place { writer: JoinId(0), ..place });
         if access == Access::Everybody && !is_watched {
-            self.told.push(Told::Unwatched(join));
+            self.notifications.push(Notification::Unwatched(join));
         }
         self.begin_hold(Hold {
             join,
@@ -211,10 +216,10 @@ impl Client {
         let join = hold.join;
         self.waiting.remove(&join);
         let asked = hold.shared.as_ref().is_some_and(|shared| shared.asked);
-        self.told.push(match self.connected {
-            true if asked => Told::AskedFor(join),
-            true => Told::Granted(join),
-            false => Told::Unconnected(join),
+        self.notifications.push(match self.connected {
+            true if asked => Notification::AskedFor(join),
+            true => Notification::Granted(join),
+            false => Notification::Unconnected(join),
         });
         self.holds.insert(hold.node.clone(), hold);
     }
@@ -270,9 +275,9 @@ impl Client {
     }
 }
 
-/// The driver's part.
+/// The part that runs in the driver.
 impl Client {
-    /// Handles a request: the waiter takes a kept node, stands in the line, or joins the queue.
+    /// Handles a request: the waiter takes a kept node, enters the line, or must join the queue.
     /// Returns `false` if it must join the queue.
     pub(super) fn join_locally(&mut self, join: JoinId, naming: Naming, kind: Kind, intent: &Intent) -> bool {
         if !self.waiting.contains_key(&join) {
@@ -281,7 +286,7 @@ impl Client {
         if self.take_again(join, kind, intent, Access::Driver) {
             return true;
         }
-        self.make_way(kind);
+        self.give_up_conflicting_nodes(kind);
         let Some(local) = &mut self.local else { return false };
         let wanted = local.options.cohort_of(kind) > 1 && *intent == Intent::Wait;
         let representative = || Representative::new(kind, naming);
@@ -347,7 +352,8 @@ impl Client {
         std::iter::once(first).chain(line).collect()
     }
 
-    /// Starts keeping after a grant, if possible: from its release on, the node may be kept.
+    /// Starts keeping after a grant, if possible: when the new holder releases the lock, the node
+    /// may be kept.
     pub(super) fn begin_keeping(&mut self, kind: Kind) {
         if self.keeping().is_some_and(|keeping| keeping.kind() == kind) {
             return;
@@ -384,7 +390,7 @@ impl Client {
         self.unsettled = true;
     }
 
-    /// Reports all changes to the queue and to keeping.
+    /// Reports all changes to the queue and to the code that keeps nodes.
     pub(super) fn settle_locally(&mut self) {
         let settled = self.local.as_mut().and_then(|local| local.representative.as_mut()?.settle());
         if let Some(event) = settled {
@@ -404,8 +410,8 @@ impl Client {
         }
     }
 
-    /// Gives up the kept nodes if a new waiter of this client cannot use them.
-    fn make_way(&mut self, kind: Kind) {
+    /// Gives up the kept nodes if a new waiter of this client conflicts with them.
+    fn give_up_conflicting_nodes(&mut self, kind: Kind) {
         if self.keeping().is_some_and(|keeping| !keeping.suits(kind)) {
             self.end_keeping();
         }

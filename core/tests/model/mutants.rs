@@ -1,8 +1,8 @@
 //! Known mistakes in the protocol (mutants).
 //!
 //! The queue turns events into actions, so its bugs are planted from outside. A [`Pipe`] in front
-//! of the real queue rewrites or drops events and actions. Without a mutant it passes everything
-//! on.
+//! of the real queue rewrites or drops events and actions. Without a mutant it passes all of them
+//! on unchanged.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,88 +14,91 @@ use super::ledger::Ledger;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mutant {
     /// A waiter whose session was replaced keeps waiting and acquires through its old session's
-    /// node (rule 1). Its driver does not check who owns a node. The same is true of the next
-    /// mutant.
+    /// node (rule 1). Its driver does not check who owns a node.
     Curator604,
     /// After a lost reply, the client takes the old session's node for the new session's (rule 1).
+    /// Its driver does not check who owns a node.
     Curator498,
-    /// A downgrade queues like any reader, and counts as held while it waits (rule 4).
+    /// A downgrade queues like any reader, and the client treats it as held while it waits (rule
+    /// 4).
     Curator621,
     /// After a lost reply, the client believes a lagging server that there is no node (rule 8).
     MissingSync,
-    /// The place of a deleted writer is assumed to be empty (rule 6).
+    /// The client assumes that the place of a deleted writer is empty (rule 6).
     NoDowngradeException,
-    /// The client believes its knowledge from before a reconnection (rule 10). The driver also
-    /// believes its knowledge of the session, because otherwise a heartbeat would find that the
-    /// node is gone.
+    /// After a reconnection, the client trusts its knowledge from before (rule 10). The driver also
+    /// trusts its knowledge of the session, because otherwise a heartbeat would find that the node
+    /// is gone.
     NoRelist,
     /// A contender that leaves the queue does not delete its node (rule 9).
     LeaveWithoutDelete,
-    /// Grants ignore whether the term runs (rule 16).
+    /// The client grants locks even after the term has ended (rule 16).
     GrantWithoutTerm,
     /// The fencing token is the sequence number (rule 12).
     TokenFromSequence,
     /// Sequence numbers are compared as text, so a negative number after the wrap sorts first (rule
     /// 2).
     StringOrder,
-    /// The end of a session counts as a release, which grants the lock to our next waiter (rules 7
-    /// and 11).
+    /// The client treats the end of a session like a release, and grants the lock to its next
+    /// waiter (rules 7 and 11).
     AdjacentAcrossSessions,
-    /// The client watches the node before its predecessor instead of the predecessor (rule 6).
+    /// The client watches the node before the predecessor instead of the predecessor (rule 6).
     WrongPredecessor,
     /// A deleted writer is remembered past the next listing, which is therefore sent without a sync
     /// (rule 5).
     Tombstones,
     /// A writer's release does not wait for the reader that takes its place (rule 4).
     DowngradeDoesNotBlock,
-    /// The client believes events without knowing that its own node exists (rule 6).
+    /// The client acts on events without knowing that its own node exists (rule 6).
     NoOwnNodeWatch,
-    /// The node name is used again in the next session (rule 1).
+    /// The client uses a node name again in the next session (rule 1).
     UuidKept,
-    /// The client believes the listing of a pair although a reconnection separated the two requests
-    /// (rule 3). The driver takes part in this mistake.
+    /// The client trusts the listing that was sent together with a create, although a reconnection
+    /// separated the two requests (rule 3). The driver takes part in this mistake.
     TornPair,
     /// A reader's node is created in the writer's place without a check that the writer's node
     /// exists (rule 4).
     UncheckedPlace,
-    /// A node that a synced listing did not show is assumed never to exist. If a later listing
-    /// shows it, the client does not recognize it (rule 8).
+    /// If a synced listing does not show a node, the client assumes forever that it does not exist.
+    /// If a later listing shows it, the client does not recognize it (rule 8).
     FinalSync,
     /// A new process uses the node names of the process that died (rule 1). The driver takes part
     /// in this mistake.
     SeedKept,
-    /// A heartbeat proves the session even if another session's server answers it (rule 11). The
-    /// driver takes part in this mistake.
+    /// The client accepts a heartbeat as proof of the session even if the reply comes from another
+    /// session (rule 11). The driver takes part in this mistake.
     BlindHeartbeat,
-    /// A hold that has lasted long is not watched (rule 12).
+    /// The client does not watch a hold that has lasted long (rule 12).
     UnguardedHold,
-    /// A contender relies on events alone to learn that it is next (rule 10).
+    /// A contender relies only on events to learn that it is next (rule 10).
     NoLook,
-    /// A delete that the server did not carry out is not repeated (rule 13).
+    /// The client does not repeat a delete that the server did not execute (rule 13).
     DeleteOnce,
     /// A try waits behind a contender that arrived between its two listings (rule 14).
     PatientTry,
     /// A downgrade that only tries waits if the writer's place is gone (rule 21).
     PatientDowngrade,
-    /// A reader relies on events without knowing that its own node exists (rule 6).
+    /// A reader acts on events without knowing that its own node exists (rule 6).
     NoReaderWatch,
-    /// The watch on the children is not set again after a reconnection (rule 17).
+    /// The client does not set the watch on the children again after a reconnection (rule 17).
     ChildWatchKept,
-    /// A listed node whose create is not answered yet does not block other contenders (rule 8).
+    /// A node in a listing whose create is still unanswered does not block other contenders (rule
+    /// 8).
     UnansweredOverlooked,
-    /// A contender that no listing has shown is assumed to be right behind the last listing's nodes
-    /// (rule 3).
+    /// The client assumes that a contender that no listing has shown is directly behind the nodes
+    /// of the last listing (rule 3).
     OldListing,
-    /// A contender that joined without a listing never gets one (rule 3).
+    /// A contender that joined without a listing never requests one (rule 3).
     NoLookAhead,
-    /// All nodes of a probe are assumed to be gone (rule 6).
+    /// The client assumes that all nodes of a probe are gone, whatever the reply says (rule 6).
     ProbeBelieved,
-    /// The probe asks only for the farthest node, and the others are assumed to be gone (rule 6).
+    /// The probe asks only for the farthest node, and the client assumes that the other nodes are
+    /// gone (rule 6).
     ShortProbe,
-    /// A far contender believes its knowledge from before a reconnection, including that of the
-    /// session (rule 10).
+    /// After a reconnection, a far contender trusts its knowledge from before, including that of
+    /// the session (rule 10).
     FarBelieved,
-    /// The reply to a probe is ignored (rule 10).
+    /// The client ignores the reply to a probe (rule 10).
     CheckIgnored,
     /// After a reconnection, a far contender relies on its watches alone (rule 10).
     NoCheckAfterReconnection,
@@ -107,19 +110,19 @@ pub(crate) enum Mutant {
     HastyTry,
     /// A refused try leaves its node (rule 14).
     TryLeavesNode,
-    /// A try becomes a wait after its session is lost (rule 21).
+    /// A try becomes an ordinary waiter after its session is lost (rule 21).
     TryForgotten,
-    /// A downgrade that only tries looks for other contenders like any try, and is blocked by its
-    /// own owner (rule 21).
+    /// A downgrade that only tries looks for other contenders like any try, and its own writer
+    /// blocks it (rule 21).
     TryBehindItself,
-    /// Several locks are taken in the order in which the caller names them (rule 18).
+    /// Several locks are acquired in the order in which the caller names them (rule 18).
     UnsortedLocks,
-    /// An ended attempt at several locks keeps the locks that it has (rule 18).
+    /// When an attempt at several locks ends, it keeps the locks that it has acquired (rule 18).
     MembersKept,
     /// When the last of several locks is granted, the attempt does not check whether it still holds
     /// the others (rules 17 and 18).
     LossUnchecked,
-    /// A lost lock of several is taken again while later ones are held (rule 18).
+    /// A lost member of a multi-lock is acquired again while later members are held (rule 18).
     LaterKept,
     /// Permits are requested without a turn (rule 17).
     NoTurn,
@@ -129,13 +132,13 @@ pub(crate) enum Mutant {
     TurnKept,
     /// When an attempt ends, one of its waiting permits stays in the queue (rule 17).
     PartKept,
-    /// Other clients' permits are not counted (rules 4 and 17).
+    /// The client does not count other clients' permits (rules 4 and 17).
     OthersUncounted,
-    /// A term counts from the reply of the proof instead of its sending (rule 16).
+    /// A term counts from the reply to the proof instead of from its sending (rule 16).
     TermFromAnswer,
     /// A term is longer than the guaranteed lifetime of the session (rule 16).
     LongTerm,
-    /// A term lasts until the client receives a loss, and the clock is ignored (rule 16).
+    /// A term lasts until the client receives a loss. The client ignores the clock (rule 16).
     ClockIgnored,
 }
 
@@ -199,7 +202,7 @@ impl Mutant {
 }
 
 /// A node that never existed.
-const NOBODYS: &str = "__WRIT__0000000000";
+const UNKNOWN_NODE: &str = "__WRIT__0000000000";
 
 /// The queue, with or without a planted bug.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -236,8 +239,8 @@ impl Pipe {
             }
             let action = self.queue.next_action()?;
             match planted.carry(action, &self.queue) {
-                Carried::Out(action) => return Some(action),
-                Carried::Swallowed(answer) => {
+                ActionEffect::Out(action) => return Some(action),
+                ActionEffect::Suppressed(answer) => {
                     self.queue.handle(answer);
                     self.queue.flush();
                 }
@@ -286,11 +289,11 @@ impl Pipe {
     }
 }
 
-/// The effect of an action.
-enum Carried {
+/// What happens to an action.
+enum ActionEffect {
     Out(Action),
-    /// The action is dropped, but the queue receives the event that it was done.
-    Swallowed(Event),
+    /// The action is dropped, but the queue receives this event, as if the action was done.
+    Suppressed(Event),
 }
 
 /// A mutant and its state.
@@ -299,7 +302,7 @@ enum Carried {
 struct Planted {
     mutant: Mutant,
     ledger: Ledger,
-    /// Actions that the queue did not request.
+    /// Actions that the queue did not request, to execute before its own.
     ahead: VecDeque<Action>,
     /// For each name on the server, the name that the queue receives instead.
     names: BTreeMap<String, String>,
@@ -308,7 +311,7 @@ struct Planted {
     /// `LeaveWithoutDelete`: the nodes of the contenders that left.
     left: BTreeSet<NodeName>,
     /// `Tombstones`: deleted writers.
-    buried: BTreeSet<NodeName>,
+    deleted_writers: BTreeSet<NodeName>,
     /// `UuidKept`: the seed for the names of the first session.
     seed: Option<u64>,
     /// `TornPair`: the pair's create, whose reply was lost.
@@ -344,7 +347,7 @@ impl Planted {
             names: BTreeMap::new(),
             places: BTreeMap::new(),
             left: BTreeSet::new(),
-            buried: BTreeSet::new(),
+            deleted_writers: BTreeSet::new(),
             seed: None,
             torn: None,
             unknown: BTreeSet::new(),
@@ -421,7 +424,7 @@ impl Planted {
             (Mutant::HastyTry, Event::Listed(ticket, Outcome::Done(children)))
                 if self.ledger.only_looks() =>
             {
-                let children = children.iter().cloned().chain([NOBODYS.to_owned()]).collect();
+                let children = children.iter().cloned().chain([UNKNOWN_NODE.to_owned()]).collect();
                 Some(vec![Event::Listed(*ticket, Outcome::Done(children))])
             }
             (Mutant::TryForgotten, Event::SessionLost) => {
@@ -455,12 +458,13 @@ impl Planted {
             }
             (Mutant::Tombstones, Event::Gone(ticket)) => {
                 let gone = self.ledger.watches.get(ticket).filter(|name| name.kind() == Kind::Write);
-                self.buried.extend(gone.cloned());
+                self.deleted_writers.extend(gone.cloned());
                 None
             }
             (Mutant::Tombstones, Event::Listed(ticket, Outcome::Done(children))) => {
-                let buried = std::mem::take(&mut self.buried);
-                let stands = |child: &&String| !buried.iter().any(|name| name.as_str() == child.as_str());
+                let deleted_writers = std::mem::take(&mut self.deleted_writers);
+                let stands =
+                    |child: &&String| !deleted_writers.iter().any(|name| name.as_str() == child.as_str());
                 let children = children.iter().filter(stands).cloned().collect();
                 Some(vec![Event::Listed(*ticket, Outcome::Done(children))])
             }
@@ -518,12 +522,12 @@ impl Planted {
     /// the writer.
     fn release_at_once(&self, writer: &NodeName) -> Vec<Event> {
         let readers = self.ledger.downgrading(writer).into_iter();
-        let forget = |reader| Event::Downgrade(reader, parse(NOBODYS));
+        let forget = |reader| Event::Downgrade(reader, parse(UNKNOWN_NODE));
         readers.map(forget).chain([Event::Release(writer.clone())]).collect()
     }
 
-    /// Lets the listing of a pair decide the result of the create, although the connection was lost
-    /// between the two.
+    /// Lets the listing decide the result of the create that was sent together with it, although
+    /// the connection was lost between the two.
     fn believe_torn_pair(&mut self, event: &Event) -> Option<Vec<Event>> {
         match event {
             Event::Disconnected if self.ledger.is_listing() => {
@@ -559,8 +563,8 @@ impl Planted {
         self.listed.is_some() && self.ledger.waiting.values().any(|(node, _)| !shown(node))
     }
 
-    /// Returns the effect of an action that the queue requests.
-    fn carry(&mut self, action: Action, queue: &Queue) -> Carried {
+    /// Returns what happens to an action that the queue requests.
+    fn carry(&mut self, action: Action, queue: &Queue) -> ActionEffect {
         let mut refused_with_node = false;
         if let Action::Refuse(join, Refusal::Busy) = &action {
             let node = self.ledger.waiting.get(join).map(|(node, _)| node.clone());
@@ -568,10 +572,10 @@ impl Planted {
             self.left.extend(node);
         }
         self.ledger.note(&action);
-        let done = |ticket| Carried::Swallowed(Event::Watched(ticket, Outcome::Done(())));
+        let done = |ticket| ActionEffect::Suppressed(Event::Watched(ticket, Outcome::Done(())));
         match (self.mutant, self.rename_back(action)) {
             (Mutant::MissingSync, Action::List { ticket, .. }) => {
-                Carried::Out(Action::List { ticket, sync: false })
+                ActionEffect::Out(Action::List { ticket, sync: false })
             }
             (Mutant::OldListing, Action::List { ticket, sync: false })
                 if !self.ledger.awaits_create() && self.shows_no_place() =>
@@ -581,42 +585,42 @@ impl Planted {
                 let others = self.listed.iter().flatten().filter(|child| !self.ledger.is_own(child)).cloned();
                 let children: Vec<_> = others.chain(ours).collect();
                 self.listed = Some(children.clone());
-                Carried::Swallowed(Event::Listed(ticket, Outcome::Done(children)))
+                ActionEffect::Suppressed(Event::Listed(ticket, Outcome::Done(children)))
             }
             (Mutant::NoLookAhead, Action::List { ticket, sync: false })
                 if !self.ledger.waiting.is_empty() && !self.ledger.awaits_create() =>
             {
-                // This outcome has no effect on the queue: the listing is never answered.
-                Carried::Swallowed(Event::Watched(ticket, Outcome::Lost))
+                // The queue ignores this outcome: the listing gets no reply.
+                ActionEffect::Suppressed(Event::Watched(ticket, Outcome::Lost))
             }
             (Mutant::ProbeBelieved, Action::Probe(ticket, nodes)) => {
-                Carried::Swallowed(Event::Probed(ticket, Outcome::Done(nodes)))
+                ActionEffect::Suppressed(Event::Probed(ticket, Outcome::Done(nodes)))
             }
             (Mutant::ShortProbe, Action::Probe(ticket, nodes)) => {
                 self.farther.insert(ticket, nodes[1..].to_vec());
-                Carried::Out(Action::Probe(ticket, nodes))
+                ActionEffect::Out(Action::Probe(ticket, nodes))
             }
-            // The contender has a node. Deleting it is not part of this mistake, so the contender
-            // leaves.
+            // The contender has a node. It leaves instead of being refused, because keeping the
+            // node would be a different mistake.
             (Mutant::PatientTry, Action::Refuse(join, Refusal::Busy)) if refused_with_node => {
-                Carried::Swallowed(Event::Leave(join))
+                ActionEffect::Suppressed(Event::Leave(join))
             }
             (Mutant::TryLeavesNode, Action::Delete(ticket, node)) if self.left.remove(&node) => {
-                Carried::Swallowed(Event::Deleted(ticket, Outcome::Done(())))
+                ActionEffect::Suppressed(Event::Deleted(ticket, Outcome::Done(())))
             }
             (Mutant::FinalSync, Action::List { ticket, sync: true }) => {
                 self.asked.insert(ticket, self.unknown.clone());
-                Carried::Out(Action::List { ticket, sync: true })
+                ActionEffect::Out(Action::List { ticket, sync: true })
             }
-            (Mutant::Tombstones, Action::List { ticket, .. }) if !self.buried.is_empty() => {
-                Carried::Out(Action::List { ticket, sync: false })
+            (Mutant::Tombstones, Action::List { ticket, .. }) if !self.deleted_writers.is_empty() => {
+                ActionEffect::Out(Action::List { ticket, sync: false })
             }
             (Mutant::LeaveWithoutDelete, Action::Delete(ticket, node)) if self.left.remove(&node) => {
-                Carried::Swallowed(Event::Deleted(ticket, Outcome::Done(())))
+                ActionEffect::Suppressed(Event::Deleted(ticket, Outcome::Done(())))
             }
             (Mutant::TokenFromSequence, Action::Grant(join, node, _)) => {
                 let token = i64::from_ne_bytes(node.sequence().to_ne_bytes());
-                Carried::Out(Action::Grant(join, node, token))
+                ActionEffect::Out(Action::Grant(join, node, token))
             }
             (Mutant::NoOwnNodeWatch, Action::Watch(ticket, node)) if queue.is_ours(&node) => done(ticket),
             (Mutant::NoReaderWatch, Action::Watch(ticket, node))
@@ -625,23 +629,23 @@ impl Planted {
                 done(ticket)
             }
             (Mutant::ChildWatchKept, Action::ListAndWatch { ticket, sync }) if self.reconnected => {
-                Carried::Out(Action::List { ticket, sync })
+                ActionEffect::Out(Action::List { ticket, sync })
             }
             (Mutant::WrongPredecessor, Action::Watch(ticket, node)) if !queue.is_ours(&node) => {
                 match self.ledger.before(&node) {
-                    Some(before) => Carried::Out(Action::Watch(ticket, before.clone())),
+                    Some(before) => ActionEffect::Out(Action::Watch(ticket, before.clone())),
                     None => done(ticket),
                 }
             }
             (Mutant::UncheckedPlace, Action::CreateInPlace(ticket, join, name, _)) => {
-                Carried::Out(Action::CreateInPlace(ticket, join, name, None))
+                ActionEffect::Out(Action::CreateInPlace(ticket, join, name, None))
             }
             (Mutant::Curator621, Action::CreateInPlace(ticket, join, name, _)) => {
                 let prefix = name[..name.len() - 10].to_owned();
                 self.places.insert(ticket, name);
-                Carried::Out(Action::Create(ticket, join, prefix))
+                ActionEffect::Out(Action::Create(ticket, join, prefix))
             }
-            (_, action) => Carried::Out(action),
+            (_, action) => ActionEffect::Out(action),
         }
     }
 

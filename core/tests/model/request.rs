@@ -21,8 +21,8 @@ pub(crate) enum Request {
     Watch(Ticket, String),
     Unwatch(String),
     Delete(Ticket, String),
-    /// A transaction that checks nodes: a committed write, whatever its result. With `true`, it
-    /// also asks whether the first node belongs to the session that answers.
+    /// A transaction that checks nodes. It is a committed write, even if a node is missing. With
+    /// `true`, it also asks whether the first node belongs to the session of the reply.
     Heartbeat(Vec<NodeName>, bool),
 }
 
@@ -36,7 +36,7 @@ impl Request {
         }
     }
 
-    /// Returns `true` if a majority must agree. A sync needs none.
+    /// Returns `true` if a majority must acknowledge the request. A sync does not need that.
     pub(super) fn is_write(&self) -> bool {
         match self {
             Self::Create(..)
@@ -98,8 +98,8 @@ impl Request {
         self.failed(Error::ConnectionLoss).map(|(event, _)| event)
     }
 
-    /// Returns `true` if the model throttles this request. Throttling the others would only enlarge
-    /// the scenes.
+    /// Returns `true` if the model throttles this kind of request. Throttling the other kinds would
+    /// make the scenes larger without a benefit.
     pub(super) fn is_throttled(&self) -> bool {
         !matches!(self, Self::Unwatch(_))
     }

@@ -32,8 +32,8 @@ pub(crate) struct Node {
     /// `None` for a node that is not ephemeral.
     pub(crate) owner: Option<SessionId>,
     pub(crate) made: Zxid,
-    /// Transaction of a change to its data. One change is enough, because a one-shot watch reports
-    /// no more.
+    /// Transaction of a change to its data. One is enough, because a one-shot watch reports only
+    /// the first change.
     pub(crate) changed: Option<Zxid>,
     pub(crate) gone: Option<Zxid>,
     /// `true` if an operator deleted it.
@@ -58,8 +58,8 @@ pub(crate) enum Fired {
     Changed,
 }
 
-/// A permission that an ACL can deny. Delete is not included: a node that cannot be deleted would
-/// only be left behind.
+/// A permission that an ACL can deny. Delete is not included, because denying it would only leave
+/// nodes behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Permission {
     Create,

@@ -18,8 +18,8 @@ pub(crate) enum News {
     Expired,
     /// A reply shows that this session is over, although the connection continues.
     Over(SessionId),
-    /// A heartbeat was answered, and proves nothing.
-    Beaten,
+    /// A heartbeat got a reply that proves nothing.
+    HeartbeatAnswered,
     Queue {
         connection: u64,
         event: Event,
@@ -39,12 +39,14 @@ pub(crate) struct Session {
     /// `true` if the server could not restore the session and the crate adopted another one. The
     /// crate does not close this session: the ensemble ends it after the session timeout.
     replaced: bool,
-    /// The session whose last proof keeps the term running, by the client's clock.
+    /// The session whose last proof has started the current term, according to the client's clock.
+    /// `None` if the term has ended.
     term: Option<SessionId>,
-    /// The same, in scenes in which time passes.
+    /// The term in scenes in which time passes.
     timed: Option<TimedTerm>,
-    /// `true` if the server may have ended the session. Enough time has passed that no earlier
-    /// proof counts.
+    /// `true` if the server may have ended the session, because so much time has passed that no
+    /// earlier
+    /// proof counts any more.
     outlived: bool,
     /// Number of the connection, as the driver knows it.
     number: u64,
@@ -55,17 +57,17 @@ pub(crate) struct Session {
     /// Requests that are written and not answered yet.
     written: VecDeque<Sent>,
     connection: Option<Connection>,
-    /// Requests of the last connection. Its server may still carry them out until the session
-    /// moves.
+    /// Requests of the last connection. Its server may still execute them until the session moves
+    /// to another server.
     ghosts: VecDeque<Sent>,
-    /// The session in which the ghosts were sent.
+    /// The session in which `ghosts` were sent.
     left: SessionId,
-    /// The ghosts at the time when the session moved. Their server may take the session back and
-    /// carry them out, if the client had first tried to reconnect there: the connect request waits
-    /// with them.
+    /// The ghosts of the time when the session moved. Their server can take the session back and
+    /// execute them, if the client had first tried to reconnect there: its connect request waits
+    /// there behind them.
     stale: VecDeque<Sent>,
-    /// The last transaction that a *reply* reported. The crate does not learn it from watch events.
-    /// Only servers behind this transaction refuse the session.
+    /// The last transaction that a *reply* reported. The crate does not update it from watch
+    /// events. Only servers behind this transaction refuse the session.
     seen: Zxid,
     /// Acknowledged watches, each with the connection number of the task that waits for it.
     watchers: BTreeMap<Ticket, (String, u64)>,
@@ -147,8 +149,8 @@ impl Session {
         self.term = None;
     }
 
-    /// Lets time pass until the server may end the session. Terms rely on this assumption: by then
-    /// the term is over, and so is the term of every earlier proof.
+    /// Lets time pass until the server may end the session. By then the term is over, and so is the
+    /// term that any earlier proof could start. Terms rely on this.
     pub(crate) fn outlive(&mut self) {
         self.term.take_if(|proven| *proven == self.id);
         self.outlived = true;
@@ -403,19 +405,19 @@ impl Session {
         }
     }
 
-    /// Updates the session's state with the evidence of a reply.
+    /// Updates the session's state with what a reply proves.
     fn judge(&mut self, sent: &Sent, verdict: SessionEvidence, news: &mut VecDeque<News>) {
-        // Another client can delete a node too, so a delete proves the session only if it was
-        // already proven.
+        // Another client can delete a node too. A delete therefore proves the session only if the
+        // session was already proven on this connection.
         let tells = !matches!(sent.request, Request::Delete(..)) || self.proven;
         let number = self.number;
         if let Some(timed) = &mut self.timed {
             if verdict == SessionEvidence::Alive && tells {
                 timed.prove(sent.at, sent.connection, number);
             }
-            // The proof may be too old by now. Then the driver sends another heartbeat.
+            // The proof may already be too old. The driver then sends another heartbeat.
             if matches!(sent.request, Request::Heartbeat(..)) {
-                news.push_back(News::Beaten);
+                news.push_back(News::HeartbeatAnswered);
             }
         }
         match verdict {
@@ -427,19 +429,19 @@ impl Session {
             }
             SessionEvidence::Over => news.push_back(News::Over(self.id)),
             SessionEvidence::Unknown if matches!(sent.request, Request::Heartbeat(..)) => {
-                news.push_back(News::Beaten);
+                news.push_back(News::HeartbeatAnswered);
             }
             SessionEvidence::Alive | SessionEvidence::Unknown => {}
         }
     }
 
-    /// Breaks the connection. Requests that are not written are kept, and unanswered requests are
+    /// Breaks the connection. Requests that were not written are kept, and unanswered requests are
     /// lost.
     pub(crate) fn cut(&mut self, news: &mut VecDeque<News>) {
         let Some(connection) = self.connection.take() else {
             return;
         };
-        // Requests that a deposed server has not answered are never committed.
+        // A deposed server never commits the requests that it has not answered.
         self.left = self.serving;
         self.ghosts = if connection.deposed { VecDeque::new() } else { connection.requests };
         news.push_back(News::Disconnected);
@@ -480,12 +482,12 @@ impl Session {
     }
 
     /// Returns `true` if a previous server may have requests of the session left.
-    pub(crate) fn has_a_past(&self) -> bool {
+    pub(crate) fn has_old_requests(&self) -> bool {
         !self.stale.is_empty()
     }
 
     /// Lets enough time pass that no previous server has requests of the session left.
-    pub(crate) fn forget_the_past(&mut self) {
+    pub(crate) fn drop_old_requests(&mut self) {
         self.stale.clear();
     }
 
@@ -519,8 +521,8 @@ impl Session {
         connection
     }
 
-    /// Ends the session because the server reported its end. Requests that are not written are
-    /// lost, and the driver may receive a report.
+    /// Ends the session because the server reported its end. Requests that were not written are
+    /// lost.
     fn expire(&mut self, news: &mut VecDeque<News>) {
         self.terminated = true;
         news.push_back(News::Expired);
@@ -529,7 +531,7 @@ impl Session {
         }
     }
 
-    /// Gives up the session in the crate, while there is no connection. Requests that are not
+    /// Gives up the session in the crate, while there is no connection. Requests that were not
     /// written are dropped without a report, because the driver aborts its tasks when a session
     /// ends.
     pub(crate) fn give_up(&mut self, news: &mut VecDeque<News>) {
@@ -561,8 +563,8 @@ impl Session {
     }
 
     /// Adopts another session from a server that cannot restore this one, and reports only that it
-    /// is connected again. The crate continues with its requests and watches, and the driver
-    /// believes that the session is unchanged.
+    /// is connected again. The crate keeps its requests and watches, and the driver believes that
+    /// the session is unchanged.
     pub(crate) fn adopt(&mut self, server: &mut Server, lag: Zxid, news: &mut VecDeque<News>) {
         if !self.is_up() && !self.terminated {
             self.replaced = true;

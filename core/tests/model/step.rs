@@ -1,4 +1,4 @@
-//! The steps of the world.
+//! The steps that change the state of the world.
 
 use zklock::queue::{Kind, Naming};
 
@@ -14,26 +14,26 @@ pub(crate) enum Step {
     /// An owner requests both halves of a read/write lock at the same time.
     JoinBoth(usize, Naming),
     /// The owner of a write lock requests the read lock too.
-    ReadToo(usize, Naming, usize),
+    RequestReadLock(usize, Naming, usize),
     /// The owner of a write lock tries the read lock too.
-    TryToReadToo(usize, Naming, usize),
+    TryReadLock(usize, Naming, usize),
     Leave(usize, usize),
     Release(usize, usize),
     WatchHold(usize, usize),
-    /// The time to keep a node is over.
+    /// The time for which a node is kept is over.
     EndKeeping(usize, usize),
     /// The owner of a node is asked to give up the lock.
     Revoke(usize, usize),
-    /// The application requests several locks or permits. With `true` it is a try.
+    /// The application requests several locks or permits. With `true`, the request is a try.
     Acquire(usize, Plan, bool),
-    /// The task of an attempt at several runs.
+    /// The task of an attempt at several locks or permits runs.
     Run(usize, usize),
-    /// An attempt at several is cancelled, or its leases are released.
+    /// An attempt at several locks or permits is cancelled, or its leases are released.
     End(usize, usize),
     LookAgain(usize),
-    /// The doubt about creates is over: none can be carried out late any more.
+    /// Enough time passes that no create with an unknown result can be executed any more.
     Certain(usize),
-    /// The driver sends a heartbeat, if it has a reason for one.
+    /// The driver sends a heartbeat, if it has a reason to.
     Beat(usize),
     /// The crate writes this many requests.
     Flush(usize, usize),
@@ -64,17 +64,17 @@ pub(crate) enum Step {
     /// The client's server is cut off from the majority. It still answers listings and syncs, which
     /// need no majority.
     Depose(usize),
-    /// The server carries out a request that had reached it before the connection was cut.
+    /// The server executes a request that had reached it before the connection was cut.
     ServeGhost(usize),
     /// The client connects again, to a server that is this many transactions behind.
     Reconnect(usize, Zxid),
-    /// The previous server takes the session back, with the requests that had reached that server.
+    /// A previous server takes the session back, with the requests that had reached that server.
     TakeBack(usize),
     /// The client's term ends, because no proof arrived in time.
     EndTerm(usize),
-    /// Enough time passes that the server ends the client's session. The term has ended before.
+    /// So much time passes that the server ends the client's session. The term has ended before.
     Expire(usize),
-    /// The client ends its session, and the server does not know.
+    /// The client gives up its session without informing the server.
     GiveUp(usize),
     /// The client connects to a server that cannot restore its session, and learns that it has
     /// another session.
@@ -85,7 +85,7 @@ pub(crate) enum Step {
     /// The client's process dies, and another process starts.
     Kill(usize),
     /// The server ends the client's sessions that were replaced or whose process died.
-    Bury(usize),
+    ExpireOldSessions(usize),
     Establish(usize),
     Enter(usize, Kind),
     Look(usize),
@@ -94,7 +94,7 @@ pub(crate) enum Step {
     /// The process of a foreign contender dies.
     Crash(usize),
     /// The ensemble ends the session of a foreign contender whose process died.
-    Inter(usize),
+    ExpireForeign(usize),
     /// An operator deletes a node.
     Delete(usize),
     /// An operator changes a node's data.

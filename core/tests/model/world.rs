@@ -3,7 +3,7 @@
 use zklock::queue::{Intent, Kind, Naming};
 
 use super::attempt::Attempt;
-use super::client::{Client, Guard, Requests, Told};
+use super::client::{Client, Guard, Notification, Requests};
 use super::foreign::Foreign;
 use super::mutants::Mutant;
 use super::server::{Permission, Server};
@@ -11,7 +11,7 @@ use super::session::Session;
 use super::shared::Shared;
 use super::step::Step;
 
-/// More looks than the number for which a queue remembers that a create may arrive late.
+/// Number of listings after which a queue no longer expects a late create.
 const MANY_LOOKS: u32 = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,16 +36,16 @@ impl World {
     }
 
     #[allow(clippy::too_many_lines, reason = "one arm per step")]
-    /// Carries out a step. Returns the notifications of the applications, or an error if one of
-    /// them violates a rule.
-    pub(crate) fn step(&mut self, step: Step) -> Result<Vec<(usize, Told)>, String> {
+    /// Executes a step. Returns the notifications of the applications, or an error if one of them
+    /// violates a rule.
+    pub(crate) fn step(&mut self, step: Step) -> Result<Vec<(usize, Notification)>, String> {
         let server = &mut self.server;
         match step {
             Step::Join(client, naming, kind) => self.join(client, naming, kind, Intent::Wait),
             Step::Try(client, naming, kind) => self.join(client, naming, kind, Intent::Try),
             Step::JoinBoth(client, naming) => self.client(client).join_both(naming),
-            Step::ReadToo(client, naming, which) | Step::TryToReadToo(client, naming, which) => {
-                let tries = matches!(step, Step::TryToReadToo(..));
+            Step::RequestReadLock(client, naming, which) | Step::TryReadLock(client, naming, which) => {
+                let tries = matches!(step, Step::TryReadLock(..));
                 let client = self.client(client);
                 if let Some(writer) = pick(client.holds.keys(), which) {
                     client.downgrade(naming, &writer, tries);
@@ -59,7 +59,7 @@ impl World {
             }
             Step::Release(client, which) => {
                 let client = self.client(client);
-                if let Some(node) = pick(client.wholes().iter(), which) {
+                if let Some(node) = pick(client.separate_locks().iter(), which) {
                     client.release(node);
                 }
             }
@@ -165,10 +165,10 @@ impl World {
                 self.clients[client].on_session(|session, news| session.adopt(server, lag, news));
             }
             Step::Kill(client) => self.client(client).kill(),
-            Step::Bury(client) => {
+            Step::ExpireOldSessions(client) => {
                 let client = client % self.clients.len();
                 self.clients[client].remains = None;
-                for session in std::mem::take(&mut self.clients[client].forsaken) {
+                for session in std::mem::take(&mut self.clients[client].old_sessions) {
                     server.expire(session);
                 }
             }
@@ -201,9 +201,9 @@ impl World {
                     foreign.crash(server);
                 }
             }
-            Step::Inter(foreign) => {
+            Step::ExpireForeign(foreign) => {
                 if let Some(foreign) = self.foreign.get_mut(foreign) {
-                    foreign.bury(server);
+                    foreign.expire_dead_session(server);
                 }
             }
             Step::Delete(which) => {
@@ -242,7 +242,7 @@ impl World {
 
     /// Returns `true` if a client may request permits. A client holds the semaphore's mutex until
     /// it has its permits or gives up, so no other client requests permits at the same time. No
-    /// client requests more permits than there are.
+    /// client requests more permits than exist.
     fn has_turn(&self, client: usize, permits: u32) -> bool {
         let client = client % self.clients.len();
         let asks = |(number, other): (usize, &Shared<Client>)| {
@@ -275,21 +275,21 @@ impl World {
         }
     }
 
-    /// Clears counters, and data that does not matter if no server takes a session back. States
-    /// that differ only in them then compare equal.
+    /// Clears counters, and data that matters only if a server takes a session back. States that
+    /// differ only in these then compare equal.
     pub(crate) fn forget_costs(&mut self) {
         for client in &mut self.clients {
             if client.requests != Requests::default() {
                 client.requests = Requests::default();
             }
-            if client.session.as_ref().is_some_and(Session::has_a_past) {
-                client.on_session(|session, _| session.forget_the_past());
+            if client.session.as_ref().is_some_and(Session::has_old_requests) {
+                client.on_session(|session, _| session.drop_old_requests());
             }
         }
     }
 
     /// Ends all faults and lets each contender acquire and release. Fails if a contender waits
-    /// forever or a node is left.
+    /// forever or a node is left behind.
     pub(crate) fn finish(&mut self) -> Result<(), String> {
         self.step(Step::Forbid(None))?;
         for client in 0..self.clients.len() {
@@ -303,15 +303,15 @@ impl World {
                 self.step(Step::Reconnect(client, 0))?;
                 self.step(Step::Drive(client, usize::MAX))?;
                 self.step(Step::Establish(client))?;
-                self.step(Step::Bury(client))?;
+                self.step(Step::ExpireOldSessions(client))?;
                 self.step(Step::EndPause(client))?;
-                // Not in every round, because a client that looks is not idle.
+                // Only in some rounds, because a client with a listing in flight is not idle.
                 if self.server.event_was_missed && round % 8 == 0 {
                     self.step(Step::LookAgain(client))?;
                 }
                 self.step(Step::Pump(client))?;
                 self.step(Step::Release(client, 0))?;
-                // Each remaining hold counts as long.
+                // Treat each remaining hold as a long one.
                 for which in 0..self.clients[client].holds.len() {
                     let mut holds = self.clients[client].holds.values();
                     if holds.nth(which).is_some_and(|hold| hold.guard == Guard::None) {
@@ -327,7 +327,7 @@ impl World {
                 }
             }
             for foreign in 0..self.foreign.len() {
-                self.step(Step::Inter(foreign))?;
+                self.step(Step::ExpireForeign(foreign))?;
                 self.step(Step::Look(foreign))?;
                 if self.foreign[foreign].held().is_some() {
                     self.step(Step::Exit(foreign))?;
@@ -345,7 +345,7 @@ impl World {
             if rested && rests && looked {
                 self.check_attempts()?;
                 self.check_nodes()?;
-                self.outlast_doubt()?;
+                self.outlast_late_creates()?;
                 return self.check_end();
             }
             rested = rests;
@@ -354,7 +354,7 @@ impl World {
     }
 
     /// Lets enough time pass that no create can arrive late any more.
-    fn outlast_doubt(&mut self) -> Result<(), String> {
+    fn outlast_late_creates(&mut self) -> Result<(), String> {
         for client in 0..self.clients.len() {
             self.step(Step::Certain(client))?;
             for _ in 0..MANY_LOOKS {
@@ -375,7 +375,7 @@ impl World {
             acts.any(|acts| acts)
         };
         let rests = |client: &Shared<Client>| {
-            client.wholes().is_empty() && client.is_quiet(&self.server) && !acts(client)
+            client.separate_locks().is_empty() && client.is_quiet(&self.server) && !acts(client)
         };
         self.clients.iter().all(rests) && self.foreign.iter().all(|foreign| foreign.is_at_rest(&self.server))
     }

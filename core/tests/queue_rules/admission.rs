@@ -1,47 +1,48 @@
-//! Which contenders may hold together, and the hand-off within one client (rules 4 and 7).
+//! Tests of which contenders may hold together, and of the hand-off within one client (rules 4 and
+//! 7).
 
 use zklock::queue::{Action, Event, Intent, Kind, Naming, Outcome, Refusal, Ticket};
 
-use super::desk::{
-    A, B, Desk, create, created, czxid, deleted, grants, list, listed, lists, lost, name, other, refusals,
-    release, verify, watch, watched, writer,
+use super::fixture::{
+    A, B, QueueFixture, create, created, czxid, deleted, grants, list, listed, lists, lost, name, other,
+    refusals, release, verify, watch, watched, writer,
 };
 
 #[test]
-fn rule_04_a_waiter_stands_behind_its_own_client() {
-    let mut desk = Desk::new(1);
-    let first = desk.hold(A, 0);
-    let (_, actions) = desk.place(B, 1, &[first]);
+fn rule_04_a_waiter_waits_behind_its_own_client() {
+    let mut fixture = QueueFixture::new(1);
+    let first = fixture.hold(A, 0);
+    let (_, actions) = fixture.place(B, 1, &[first]);
     assert_eq!(actions, [], "behind our own holder: no watch is needed");
 }
 
 #[test]
 fn rule_04_a_writer_waits_for_its_own_clients_reader_before_it() {
-    let mut desk = Desk::new(1);
+    let mut fixture = QueueFixture::new(1);
     let join = |join, kind| Event::Join(join, Naming::Curator, kind, Intent::Wait);
-    let first = desk.tell([join(A, Kind::Read)]);
-    let second = desk.tell([join(B, Kind::Write), Event::Created(create(&first).0, Outcome::Lost)]);
+    let first = fixture.tell([join(A, Kind::Read)]);
+    let second = fixture.tell([join(B, Kind::Write), Event::Created(create(&first).0, Outcome::Lost)]);
     let reader = format!("{}0000000003", create(&first).1);
     let writer = format!("{}0000000004", create(&second).1);
-    let look = desk.tell([created(create(&second).0, &writer), listed(list(&first).0, &[])]);
-    // The reader's place is not certain yet. The reader does not hold, but may already count as a
-    // holder.
-    let found = desk.tell([listed(list(&look).0, [&reader, &writer])]);
+    let look = fixture.tell([created(create(&second).0, &writer), listed(list(&first).0, &[])]);
+    // It is not yet certain that the reader has the place. The reader does not hold, but counts as
+    // a holder for others.
+    let found = fixture.tell([listed(list(&look).0, [&reader, &writer])]);
     assert_eq!(grants(&found), []);
-    let again = desk.tell([Event::Verified(verify(&found).0, Outcome::Done(Some(9)))]);
-    assert_eq!(grants(&desk.tell([listed(list(&again).0, [&reader, &writer])])), [A]);
-    assert_eq!(grants(&desk.tell([release(&reader)])), [B]);
+    let again = fixture.tell([Event::Verified(verify(&found).0, Outcome::Done(Some(9)))]);
+    assert_eq!(grants(&fixture.tell([listed(list(&again).0, [&reader, &writer])])), [A]);
+    assert_eq!(grants(&fixture.tell([release(&reader)])), [B]);
 }
 
 #[test]
 fn rule_04_readers_hold_together_and_wait_for_the_nearest_writer_only() {
     let reader = other(3).replace("-lock-", "-__READ__");
     for writers in [vec![], vec![writer(1), writer(2)]] {
-        let mut desk = Desk::new(1);
-        let sent = desk.tell([Event::Join(A, Naming::Curator, Kind::Read, Intent::Wait)]);
+        let mut fixture = QueueFixture::new(1);
+        let sent = fixture.tell([Event::Join(A, Naming::Curator, Kind::Read, Intent::Wait)]);
         let node = format!("{}0000000005", create(&sent).1);
         let children = writers.iter().chain([&reader, &node]);
-        let actions = desk.tell([created(create(&sent).0, &node), listed(list(&sent).0, children)]);
+        let actions = fixture.tell([created(create(&sent).0, &node), listed(list(&sent).0, children)]);
         if writers.is_empty() {
             assert_eq!(grants(&actions), [A]);
         } else {
@@ -51,27 +52,27 @@ fn rule_04_readers_hold_together_and_wait_for_the_nearest_writer_only() {
 }
 
 #[test]
-fn rule_04_a_released_writer_stands_until_the_reader_in_its_place_does() {
-    let mut desk = Desk::new(1);
-    let (writer, ticket, reader) = downgrading(&mut desk);
-    assert_eq!(desk.tell([release(&writer)]), []);
-    let actions = desk.tell([created(ticket, &reader)]);
+fn rule_04_a_released_writer_keeps_its_place_until_the_reader_has_it() {
+    let mut fixture = QueueFixture::new(1);
+    let (writer, ticket, reader) = downgrading(&mut fixture);
+    assert_eq!(fixture.tell([release(&writer)]), []);
+    let actions = fixture.tell([created(ticket, &reader)]);
     assert_eq!((grants(&actions), deleted(&actions)), (vec![B], vec![writer]));
 }
 
 /// A holds as a writer, and B is taking its place. Returns the writer's node, and the ticket and
 /// the name of the reader's create.
-fn downgrading(desk: &mut Desk) -> (String, Ticket, String) {
-    going_down(desk, false)
+fn downgrading(fixture: &mut QueueFixture) -> (String, Ticket, String) {
+    going_down(fixture, false)
 }
 
 /// Like [`downgrading`]. With `tries`, B only tries.
-fn going_down(desk: &mut Desk, tries: bool) -> (String, Ticket, String) {
-    let sent = desk.tell([Event::Join(A, Naming::Curator, Kind::Write, Intent::Wait)]);
+fn going_down(fixture: &mut QueueFixture, tries: bool) -> (String, Ticket, String) {
+    let sent = fixture.tell([Event::Join(A, Naming::Curator, Kind::Write, Intent::Wait)]);
     let writer = format!("{}0000000005", create(&sent).1);
-    desk.tell([created(create(&sent).0, &writer), listed(list(&sent).0, [&writer])]);
+    fixture.tell([created(create(&sent).0, &writer), listed(list(&sent).0, [&writer])]);
     let intent = Intent::Downgrade { writer: Box::new(name(&writer)), tries };
-    let sent = desk.tell([Event::Join(B, Naming::Curator, Kind::Read, intent)]);
+    let sent = fixture.tell([Event::Join(B, Naming::Curator, Kind::Read, intent)]);
     let Some(Action::CreateInPlace(ticket, B, reader, Some(check))) = sent.first() else {
         panic!("{sent:?}")
     };
@@ -80,50 +81,50 @@ fn going_down(desk: &mut Desk, tries: bool) -> (String, Ticket, String) {
     (writer, *ticket, reader.clone())
 }
 
-/// The reply reports that the writer's node does not exist, whether or not the reader still wants
-/// its place.
+/// The client learns from the reply that the writer's node does not exist, whether or not the
+/// reader still wants the writer's place.
 #[test]
 fn rule_04_a_writer_is_lost_when_its_place_is_gone_although_the_reader_leaves() {
     for tries in [false, true] {
-        let mut desk = Desk::new(1);
-        let (writer, ticket, _) = going_down(&mut desk, tries);
-        desk.tell([Event::Leave(B)]);
-        assert_eq!(desk.tell([Event::Created(ticket, Outcome::NoNode)]), [lost(&writer)]);
-        assert!(desk.0.is_idle());
+        let mut fixture = QueueFixture::new(1);
+        let (writer, ticket, _) = going_down(&mut fixture, tries);
+        fixture.tell([Event::Leave(B)]);
+        assert_eq!(fixture.tell([Event::Created(ticket, Outcome::NoNode)]), [lost(&writer)]);
+        assert!(fixture.0.is_idle());
     }
 }
 
-/// The writer is lost even if an earlier create may have been carried out. The result of that
-/// create is still open.
+/// The client learns that the writer is lost even if an earlier create of the reader may have been
+/// executed. The result of that create is still unknown.
 #[test]
 fn rule_04_a_writer_is_lost_when_its_place_is_gone_although_a_reply_was_lost() {
-    let mut desk = Desk::new(1);
-    let (writer, ticket, _) = going_down(&mut desk, false);
-    let look = desk.tell([Event::Created(ticket, Outcome::Lost)]);
-    let again = desk.tell([listed(list(&look).0, [&writer])]);
+    let mut fixture = QueueFixture::new(1);
+    let (writer, ticket, _) = going_down(&mut fixture, false);
+    let look = fixture.tell([Event::Created(ticket, Outcome::Lost)]);
+    let again = fixture.tell([listed(list(&look).0, [&writer])]);
     let [Action::CreateInPlace(ticket, B, ..)] = &again[..] else { panic!("{again:?}") };
-    let gone = desk.tell([Event::Created(*ticket, Outcome::NoNode)]);
+    let gone = fixture.tell([Event::Created(*ticket, Outcome::NoNode)]);
     assert!(gone.contains(&lost(&writer)), "{gone:?}");
     assert_eq!(lists(&gone), 1, "{gone:?}");
 }
 
 #[test]
 fn rule_07_adjacent_handoff_grants_before_the_delete_is_acknowledged() {
-    let mut desk = Desk::new(1);
-    let first = desk.hold(A, 0);
-    desk.place(B, 1, std::slice::from_ref(&first));
-    let actions = desk.tell([release(&first)]);
+    let mut fixture = QueueFixture::new(1);
+    let first = fixture.hold(A, 0);
+    fixture.place(B, 1, std::slice::from_ref(&first));
+    let actions = fixture.tell([release(&first)]);
     assert_eq!((grants(&actions), deleted(&actions)), (vec![B], vec![first]));
     assert_eq!(actions.len(), 2, "a grant and a delete: {actions:?}");
 }
 
 #[test]
-fn rule_07_strict_order_is_kept_where_somebody_stands_between() {
-    let mut desk = Desk::new(1);
-    let first = desk.hold(A, 0);
-    let (_, actions) = desk.queue_up(B, 2, &[first.clone(), other(1)]);
-    assert_eq!(grants(&desk.tell([release(&first)])), []);
-    assert_eq!(grants(&desk.tell([Event::Gone(watch(&actions, &other(1)))])), [B]);
+fn rule_07_a_contender_in_between_prevents_an_adjacent_hand_off() {
+    let mut fixture = QueueFixture::new(1);
+    let first = fixture.hold(A, 0);
+    let (_, actions) = fixture.queue_up(B, 2, &[first.clone(), other(1)]);
+    assert_eq!(grants(&fixture.tell([release(&first)])), []);
+    assert_eq!(grants(&fixture.tell([Event::Gone(watch(&actions, &other(1)))])), [B]);
 }
 
 /// Regression: an operator deleted a writer's node while a reader was taking its place. The reader
@@ -132,21 +133,21 @@ fn rule_07_strict_order_is_kept_where_somebody_stands_between() {
 #[test]
 fn rule_04_a_reader_in_the_place_of_a_lost_writer_stays_there() {
     for known_before in [true, false] {
-        let mut desk = Desk::new(1);
-        let (writer, ticket, reader) = downgrading(&mut desk);
+        let mut fixture = QueueFixture::new(1);
+        let (writer, ticket, reader) = downgrading(&mut fixture);
         let missing = Event::Missing(name(&writer));
         // The reader's node was created while the writer's node still existed, so no contender
-        // behind it can hold. But others may have joined since the writer did, and their tokens are
-        // lower than the token of the reader's own node.
+        // behind it can hold. But other contenders may have joined since the writer did, and their
+        // tokens are lower than the token of the reader's own node.
         let in_place = Event::Created(ticket, Outcome::Done((reader.clone(), czxid(&writer) + 1000)));
-        let look = desk.tell(if known_before {
+        let look = fixture.tell(if known_before {
             vec![missing, in_place]
         } else {
-            // Without a term, the reader cannot be granted the lock in between.
+            // Without a term, the reader cannot be granted the lock between the two events.
             vec![Event::TermEnded, in_place, missing]
         });
         assert_eq!((grants(&look), deleted(&look)), (vec![], Vec::<String>::new()));
-        let actions = desk.tell([Event::TermBegan, listed(list(&look).0, [&reader])]);
+        let actions = fixture.tell([Event::TermBegan, listed(list(&look).0, [&reader])]);
         assert_eq!(actions.first(), Some(&Action::Grant(B, name(&reader), czxid(&writer))), "{actions:?}");
     }
 }
@@ -154,14 +155,14 @@ fn rule_04_a_reader_in_the_place_of_a_lost_writer_stays_there() {
 #[test]
 fn rule_04_without_the_right_to_check_a_reader_is_lost_with_its_writer() {
     for known_before in [true, false] {
-        let mut desk = Desk::new(1);
-        let (writer, ticket, reader) = downgrading(&mut desk);
-        let unchecked = desk.tell([Event::CheckForbidden(ticket)]);
+        let mut fixture = QueueFixture::new(1);
+        let (writer, ticket, reader) = downgrading(&mut fixture);
+        let unchecked = fixture.tell([Event::CheckForbidden(ticket)]);
         let [Action::CreateInPlace(ticket, B, again, None)] = &unchecked[..] else { panic!("{unchecked:?}") };
         assert_eq!(*again, reader);
         let missing = Event::Missing(name(&writer));
         let in_place = created(*ticket, &reader);
-        let again = desk.tell(if known_before {
+        let again = fixture.tell(if known_before {
             vec![missing, in_place]
         } else {
             vec![Event::TermEnded, in_place, missing]
@@ -173,9 +174,9 @@ fn rule_04_without_the_right_to_check_a_reader_is_lost_with_its_writer() {
 
 #[test]
 fn rule_04_a_reader_that_finds_no_writer_queues_like_any_other() {
-    let mut desk = Desk::new(1);
-    let (writer, ticket, _) = downgrading(&mut desk);
-    let actions = desk.tell([Event::Created(ticket, Outcome::NoNode)]);
+    let mut fixture = QueueFixture::new(1);
+    let (writer, ticket, _) = downgrading(&mut fixture);
+    let actions = fixture.tell([Event::Created(ticket, Outcome::NoNode)]);
     assert_eq!(actions.first(), Some(&lost(&writer)));
     assert!(create(&actions).1.ends_with("__READ__"));
     assert!(
@@ -184,21 +185,21 @@ fn rule_04_a_reader_that_finds_no_writer_queues_like_any_other() {
     );
 }
 
-/// The first create is carried out late, after a listing has shown no node.
+/// The server executes the first create late, after a listing has shown no node.
 #[test]
 fn rule_04_a_reader_that_finds_no_writer_after_a_lost_reply_looks_for_its_node_first() {
     for late in [true, false] {
-        let mut desk = Desk::new(1);
-        let (writer, ticket, reader) = downgrading(&mut desk);
-        let look = desk.tell([Event::Created(ticket, Outcome::Lost)]);
+        let mut fixture = QueueFixture::new(1);
+        let (writer, ticket, reader) = downgrading(&mut fixture);
+        let look = fixture.tell([Event::Created(ticket, Outcome::Lost)]);
         assert!(list(&look).1, "after a sync");
-        let again = desk.tell([listed(list(&look).0, [&writer])]);
+        let again = fixture.tell([listed(list(&look).0, [&writer])]);
         let [Action::CreateInPlace(ticket, B, ..)] = &again[..] else { panic!("{again:?}") };
-        let look = desk.tell([Event::Created(*ticket, Outcome::NoNode)]);
+        let look = fixture.tell([Event::Created(*ticket, Outcome::NoNode)]);
         assert_eq!((look.len(), look.first()), (2, Some(&lost(&writer))), "{look:?}");
         assert!(list(&look).1, "after a sync");
         let children = late.then_some(&reader);
-        let actions = desk.tell([listed(list(&look).0, children)]);
+        let actions = fixture.tell([listed(list(&look).0, children)]);
         assert!(!actions.contains(&lost(&writer)), "once: {actions:?}");
         if !late {
             assert!(create(&actions).1.ends_with("__READ__"));
@@ -206,8 +207,8 @@ fn rule_04_a_reader_that_finds_no_writer_after_a_lost_reply_looks_for_its_node_f
         }
         let (ticket, node) = verify(&actions);
         assert_eq!(node, reader);
-        let look = desk.tell([Event::Verified(ticket, Outcome::Done(Some(9)))]);
-        assert_eq!(grants(&desk.tell([listed(list(&look).0, [&reader])])), [B]);
+        let look = fixture.tell([Event::Verified(ticket, Outcome::Done(Some(9)))]);
+        assert_eq!(grants(&fixture.tell([listed(list(&look).0, [&reader])])), [B]);
     }
 }
 
@@ -216,66 +217,67 @@ fn someone(sequence: u32) -> String {
     writer(sequence)
 }
 
-/// B tries to take the place of A's node, which is gone. Returns the actions with B's listing.
-fn try_without_place(desk: &mut Desk) -> Vec<Action> {
-    let (writer, ticket, _) = going_down(desk, true);
-    let look = desk.tell([Event::Created(ticket, Outcome::NoNode)]);
+/// B tries to take the place of A's node, which is gone. Returns the actions, which include B's
+/// listing.
+fn try_without_place(fixture: &mut QueueFixture) -> Vec<Action> {
+    let (writer, ticket, _) = going_down(fixture, true);
+    let look = fixture.tell([Event::Created(ticket, Outcome::NoNode)]);
     assert_eq!(look.first(), Some(&lost(&writer)));
     look
 }
 
 #[test]
 fn rule_21_a_try_that_finds_no_writer_looks_and_creates_nothing_where_the_lock_is_taken() {
-    let mut desk = Desk::new(1);
-    let look = try_without_place(&mut desk);
+    let mut fixture = QueueFixture::new(1);
+    let look = try_without_place(&mut fixture);
     assert!(matches!(&look[1..], [Action::List { sync: false, .. }]), "{look:?}");
-    let actions = desk.tell([listed(list(&look).0, [&someone(6)])]);
+    let actions = fixture.tell([listed(list(&look).0, [&someone(6)])]);
     assert_eq!(actions, [Action::Refuse(B, Refusal::Busy)]);
-    assert!(desk.0.is_idle());
+    assert!(fixture.0.is_idle());
 }
 
 #[test]
 fn rule_21_a_try_that_finds_no_writer_is_granted_a_free_lock() {
-    let mut desk = Desk::new(1);
-    let look = try_without_place(&mut desk);
-    let sent = desk.tell([listed(list(&look).0, &[])]);
+    let mut fixture = QueueFixture::new(1);
+    let look = try_without_place(&mut fixture);
+    let sent = fixture.tell([listed(list(&look).0, &[])]);
     let reader = format!("{}0000000007", create(&sent).1);
     assert!(reader.contains("__READ__"), "{reader}");
-    let actions = desk.tell([created(create(&sent).0, &reader), listed(list(&sent).0, [&reader])]);
+    let actions = fixture.tell([created(create(&sent).0, &reader), listed(list(&sent).0, [&reader])]);
     assert_eq!(grants(&actions), [B]);
 }
 
 #[test]
 fn rule_21_a_try_that_finds_no_writer_leaves_if_another_came_in_between() {
-    let mut desk = Desk::new(1);
-    let look = try_without_place(&mut desk);
-    let sent = desk.tell([listed(list(&look).0, &[])]);
+    let mut fixture = QueueFixture::new(1);
+    let look = try_without_place(&mut fixture);
+    let sent = fixture.tell([listed(list(&look).0, &[])]);
     let reader = format!("{}0000000007", create(&sent).1);
     let children = [&someone(6), &reader];
-    let actions = desk.tell([created(create(&sent).0, &reader), listed(list(&sent).0, children)]);
+    let actions = fixture.tell([created(create(&sent).0, &reader), listed(list(&sent).0, children)]);
     assert_eq!(refusals(&actions), [(B, Refusal::Busy)]);
     assert_eq!((grants(&actions), deleted(&actions)), (vec![], vec![reader]));
 }
 
 #[test]
 fn rule_21_a_try_whose_writer_is_lost_with_the_session_looks_in_the_next_one() {
-    let mut desk = Desk::new(1);
-    let (writer, _, _) = going_down(&mut desk, true);
-    assert_eq!(desk.tell([Event::SessionLost]), [lost(&writer)]);
-    let look = desk.tell([Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
+    let mut fixture = QueueFixture::new(1);
+    let (writer, _, _) = going_down(&mut fixture, true);
+    assert_eq!(fixture.tell([Event::SessionLost]), [lost(&writer)]);
+    let look = fixture.tell([Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     assert!(matches!(&look[..], [Action::List { .. }]), "{look:?}");
-    // As long as the server shows the old session's node, the node counts as another client's.
-    assert_eq!(refusals(&desk.tell([listed(list(&look).0, [&writer])])), [(B, Refusal::Busy)]);
-    assert!(desk.0.is_idle());
+    // As long as the server shows the old session's node, the node counts as another client's node.
+    assert_eq!(refusals(&fixture.tell([listed(list(&look).0, [&writer])])), [(B, Refusal::Busy)]);
+    assert!(fixture.0.is_idle());
 }
 
 /// Only its own writer is ahead of the try. It is granted the lock as soon as a hold may begin.
 #[test]
 fn rule_21_a_try_in_its_place_is_not_refused_for_its_own_writer() {
-    let mut desk = Desk::new(1);
-    let (writer, ticket, reader) = going_down(&mut desk, true);
-    let look = desk.tell([Event::TermEnded, created(ticket, &reader), Event::LookAgain]);
-    let actions = desk.tell([listed(list(&look).0, [&writer, &reader])]);
+    let mut fixture = QueueFixture::new(1);
+    let (writer, ticket, reader) = going_down(&mut fixture, true);
+    let look = fixture.tell([Event::TermEnded, created(ticket, &reader), Event::LookAgain]);
+    let actions = fixture.tell([listed(list(&look).0, [&writer, &reader])]);
     assert_eq!((refusals(&actions), grants(&actions)), (vec![], vec![]));
-    assert_eq!(grants(&desk.tell([Event::TermBegan])), [B]);
+    assert_eq!(grants(&fixture.tell([Event::TermBegan])), [B]);
 }

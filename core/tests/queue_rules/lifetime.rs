@@ -1,14 +1,14 @@
-//! When a queue may be dropped, and the start of the next queue of the same path.
+//! Tests of when a queue may be dropped, and of the next queue for the same path.
 
 use zklock::queue::{Action, Event, Outcome, Queue};
 
-use super::desk::{A, B, Desk, create, created, list, listed, other, waits, watch};
+use super::fixture::{A, B, QueueFixture, create, created, list, listed, other, waits, watch};
 
 #[test]
 fn a_queue_that_follows_another_does_not_take_its_answers() {
-    let mut first = Desk::new(1);
+    let mut first = QueueFixture::new(1);
     let sent = first.tell([waits(A)]);
-    let mut second = Desk(Queue::after(first.0.last_ticket()));
+    let mut second = QueueFixture(Queue::after(first.0.last_ticket()));
     second.tell([Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     let own = second.tell([waits(B)]);
     assert!(create(&own).0 > create(&sent).0);
@@ -16,27 +16,27 @@ fn a_queue_that_follows_another_does_not_take_its_answers() {
     assert_eq!(second.tell([created(create(&sent).0, &late), listed(list(&sent).0, [&late])]), []);
 }
 
-/// Regression: a queue was dropped with a listing in flight. The next queue of the path took the
-/// reply for its own, ignored the real one, and waited forever.
+/// Regression: a queue was dropped with a listing in flight. The next queue for the path took the
+/// reply for its own, ignored the real reply, and waited forever.
 #[test]
 fn a_queue_is_not_idle_while_an_answer_is_still_to_come() {
-    let mut desk = Desk::new(1);
-    let sent = desk.tell([waits(A)]);
-    desk.tell([Event::Leave(A), Event::Created(create(&sent).0, Outcome::NoNode)]);
-    assert!(!desk.0.is_idle());
-    desk.tell([Event::Listed(list(&sent).0, Outcome::NoNode)]);
-    assert!(desk.0.is_idle());
+    let mut fixture = QueueFixture::new(1);
+    let sent = fixture.tell([waits(A)]);
+    fixture.tell([Event::Leave(A), Event::Created(create(&sent).0, Outcome::NoNode)]);
+    assert!(!fixture.0.is_idle());
+    fixture.tell([Event::Listed(list(&sent).0, Outcome::NoNode)]);
+    assert!(fixture.0.is_idle());
 }
 
 /// A queue must not be dropped while it has a watch, because the next queue would take the event
 /// for its own.
 #[test]
 fn a_queue_is_not_idle_while_a_watch_may_still_fire() {
-    let mut desk = Desk::new(1);
-    let (node, set) = desk.queue_up(A, 5, &[other(4)]);
-    desk.tell([Event::Gone(watch(&set, &node)), Event::Disconnected, Event::Leave(A)]);
-    assert!(!desk.0.is_idle());
-    let actions = desk.tell([Event::Connected]);
+    let mut fixture = QueueFixture::new(1);
+    let (node, set) = fixture.queue_up(A, 5, &[other(4)]);
+    fixture.tell([Event::Gone(watch(&set, &node)), Event::Disconnected, Event::Leave(A)]);
+    assert!(!fixture.0.is_idle());
+    let actions = fixture.tell([Event::Connected]);
     assert!(actions.contains(&Action::Unwatch(watch(&set, &other(4)))), "{actions:?}");
-    assert!(desk.0.is_idle());
+    assert!(fixture.0.is_idle());
 }

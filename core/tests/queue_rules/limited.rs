@@ -1,22 +1,22 @@
-//! Contenders that wait only behind a limited number of others (rule 14).
+//! Contenders that wait only if at most a given number of other contenders wait (rule 14).
 
 use zklock::queue::{Action, Event, Kind, Outcome, Refusal};
 
-use super::desk::{
-    A, B, Desk, create, created, grants, list, listed, other, refusals, release, waits, waits_behind_fewer,
-    writer,
+use super::fixture::{
+    A, B, QueueFixture, create, created, grants, list, listed, other, refusals, release, waits,
+    waits_behind_fewer, writer,
 };
 
 fn reader(sequence: u32) -> String {
     other(sequence).replace("-lock-", "-__READ__")
 }
 
-/// Returns the actions for a contender with this kind and limit that sees these nodes.
+/// Returns the actions for a contender with this kind and limit whose listing shows these nodes.
 fn answer(kind: Kind, limit: u32, nodes: &[String]) -> Vec<Action> {
-    let mut desk = Desk::new(1);
-    let look = desk.tell([waits_behind_fewer(A, kind, limit)]);
+    let mut fixture = QueueFixture::new(1);
+    let look = fixture.tell([waits_behind_fewer(A, kind, limit)]);
     assert!(matches!(&look[..], [Action::List { sync: false, .. }]), "{look:?}");
-    desk.tell([listed(list(&look).0, nodes)])
+    fixture.tell([listed(list(&look).0, nodes)])
 }
 
 fn is_refused(kind: Kind, limit: u32, nodes: &[String]) -> Option<usize> {
@@ -58,52 +58,52 @@ fn rule_14_holders_are_no_waiters() {
 }
 
 #[test]
-fn rule_14_of_several_at_once_as_many_wait_as_may() {
-    let mut desk = Desk::new(1);
-    let look = desk.tell([A, B].map(|join| waits_behind_fewer(join, Kind::Exclusive, 1)));
-    let sent = desk.tell([listed(list(&look).0, [&other(4)])]);
+fn rule_14_concurrent_joins_are_admitted_up_to_the_limit() {
+    let mut fixture = QueueFixture::new(1);
+    let look = fixture.tell([A, B].map(|join| waits_behind_fewer(join, Kind::Exclusive, 1)));
+    let sent = fixture.tell([listed(list(&look).0, [&other(4)])]);
     assert_eq!(refusals(&sent), [(B, Refusal::Full(1))]);
     assert!(create(&sent).1.starts_with("_c_"));
 }
 
 #[test]
 fn rule_14_a_waiter_of_ours_that_has_no_node_yet_counts_once() {
-    let mut desk = Desk::new(1);
-    let sent = desk.tell([waits(A)]);
+    let mut fixture = QueueFixture::new(1);
+    let sent = fixture.tell([waits(A)]);
     let node = format!("{}0000000005", create(&sent).1);
-    let look = desk.tell([listed(list(&sent).0, [&other(4)]), waits_behind_fewer(B, Kind::Exclusive, 1)]);
+    let look = fixture.tell([listed(list(&sent).0, [&other(4)]), waits_behind_fewer(B, Kind::Exclusive, 1)]);
     // The listing shows the node before the reply to its create arrives.
-    let answer = desk.tell([listed(list(&look).0, [&other(4), &node])]);
+    let answer = fixture.tell([listed(list(&look).0, [&other(4), &node])]);
     assert_eq!(refusals(&answer), [(B, Refusal::Full(1))]);
 }
 
 #[test]
 fn rule_14_an_admitted_waiter_stays_in_the_queue() {
-    let mut desk = Desk::new(1);
-    let look = desk.tell([waits_behind_fewer(A, Kind::Exclusive, 1)]);
-    let sent = desk.tell([listed(list(&look).0, [&other(4)])]);
+    let mut fixture = QueueFixture::new(1);
+    let look = fixture.tell([waits_behind_fewer(A, Kind::Exclusive, 1)]);
+    let sent = fixture.tell([listed(list(&look).0, [&other(4)])]);
     let node = format!("{}0000000007", create(&sent).1);
-    // Two other contenders got in between. The limit applies only at the time of joining.
+    // Two other contenders joined first. The limit applies only at the time of joining.
     let queue = [other(4), other(5), other(6), node.clone()];
-    let actions = desk.tell([created(create(&sent).0, &node), listed(list(&sent).0, &queue)]);
+    let actions = fixture.tell([created(create(&sent).0, &node), listed(list(&sent).0, &queue)]);
     assert_eq!(refusals(&actions), []);
-    desk.tell([Event::SessionLost]);
-    let sent = desk.tell([Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
+    fixture.tell([Event::SessionLost]);
+    let sent = fixture.tell([Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     let node = format!("{}0000000008", create(&sent).1);
     let look = listed(list(&sent).0, [&node]);
-    assert_eq!(grants(&desk.tell([created(create(&sent).0, &node), look])), [A]);
-    desk.tell([release(&node)]);
+    assert_eq!(grants(&fixture.tell([created(create(&sent).0, &node), look])), [A]);
+    fixture.tell([release(&node)]);
 }
 
 #[test]
-fn rule_14_one_that_has_not_seen_the_queue_looks_again() {
-    let mut desk = Desk::new(1);
-    let look = desk.tell([waits_behind_fewer(A, Kind::Exclusive, 0)]);
-    let again = desk.tell([Event::Listed(list(&look).0, Outcome::Lost)]);
+fn rule_14_a_contender_without_a_listing_lists_again() {
+    let mut fixture = QueueFixture::new(1);
+    let look = fixture.tell([waits_behind_fewer(A, Kind::Exclusive, 0)]);
+    let again = fixture.tell([Event::Listed(list(&look).0, Outcome::Lost)]);
     assert_eq!(again.len(), 1, "{again:?}");
-    desk.tell([Event::SessionLost]);
-    let look = desk.tell([Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
-    let answer = desk.tell([listed(list(&look).0, [&other(4)])]);
+    fixture.tell([Event::SessionLost]);
+    let look = fixture.tell([Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
+    let answer = fixture.tell([listed(list(&look).0, [&other(4)])]);
     assert_eq!(answer, [Action::Refuse(A, Refusal::Full(0))]);
-    assert!(desk.0.is_idle());
+    assert!(fixture.0.is_idle());
 }

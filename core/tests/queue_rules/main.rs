@@ -1,12 +1,12 @@
 //! Tests for the rules of the protocol. Each test gives the queue a short history of events and
 //! checks its actions.
 //!
-//! The rule numbers are those of `docs/protocol.md`. The rules without a test here concern the
-//! driver or the handles.
+//! The rule numbers are those of `docs/protocol.md`. Rules without a test here concern the driver
+//! or the handles.
 
 mod admission;
 mod checks;
-mod desk;
+mod fixture;
 mod flight;
 mod knowledge;
 mod leaving;

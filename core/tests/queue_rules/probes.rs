@@ -1,8 +1,10 @@
-//! Probes a few nodes by name where a listing would return a crowd (rule 6).
+//! Probes check a few nodes by name where a listing would return very many (rule 6).
 
 use zklock::queue::{Action, Event, Outcome, Refusal, Ticket};
 
-use super::desk::{A, Desk, acknowledged, grants, list, listed, lists, name, other, watch, watched, writer};
+use super::fixture::{
+    A, QueueFixture, acknowledged, grants, list, listed, lists, name, other, watch, watched, writer,
+};
 
 /// Returns the ticket and the nodes of the only probe among the actions.
 fn probe(actions: &[Action]) -> (Ticket, Vec<String>) {
@@ -28,64 +30,65 @@ fn crowd(range: impl IntoIterator<Item = u32>) -> Vec<String> {
 
 /// Queues A behind the nodes 1 to 4, in a directory with more nodes behind it, and removes the
 /// second nearest. Returns A's node, the actions that set its watches, and the actions that follow.
-fn the_third_goes(desk: &mut Desk) -> (String, Vec<Action>, Vec<Action>) {
-    let (node, set) = desk.queue_up(A, 5, &crowd((1..=4).chain(6..=9)));
-    let asked = desk.tell([Event::Gone(watch(&set, &other(3)))]);
+fn the_third_goes(fixture: &mut QueueFixture) -> (String, Vec<Action>, Vec<Action>) {
+    let (node, set) = fixture.queue_up(A, 5, &crowd((1..=4).chain(6..=9)));
+    let asked = fixture.tell([Event::Gone(watch(&set, &other(3)))]);
     (node, set, asked)
 }
 
 #[test]
-fn rule_06_the_few_that_may_be_before_ours_are_asked_for_in_one_request() {
-    let mut desk = Desk::new(1);
-    let (_, set, asked) = the_third_goes(&mut desk);
+fn rule_06_the_few_nodes_that_may_be_ahead_are_probed_in_one_request() {
+    let mut fixture = QueueFixture::new(1);
+    let (_, set, asked) = the_third_goes(&mut fixture);
     assert_eq!((probe(&asked).1, asked.len()), (crowd([1, 2]), 1));
-    // All probed nodes are gone. The nearest one's event is enough, as after a listing.
-    assert_eq!(desk.tell([probed(probe(&asked).0, &crowd([1, 2]))]), []);
-    assert_eq!(grants(&desk.tell([Event::Gone(watch(&set, &other(4)))])), [A]);
+    // All probed nodes are gone. Then the event for the nearest node is enough, as after a listing.
+    assert_eq!(fixture.tell([probed(probe(&asked).0, &crowd([1, 2]))]), []);
+    assert_eq!(grants(&fixture.tell([Event::Gone(watch(&set, &other(4)))])), [A]);
 }
 
 #[test]
-fn rule_06_those_that_a_probe_finds_are_watched_and_wait_for() {
-    let mut desk = Desk::new(1);
-    let (_, set, asked) = the_third_goes(&mut desk);
-    let next = desk.tell([probed(probe(&asked).0, &[])]);
+fn rule_06_nodes_that_a_probe_finds_are_watched() {
+    let mut fixture = QueueFixture::new(1);
+    let (_, set, asked) = the_third_goes(&mut fixture);
+    let next = fixture.tell([probed(probe(&asked).0, &[])]);
     assert_eq!((watched(&next), next.len()), (crowd([2]), 1), "the nearest two are watched");
-    let last = desk.tell([acknowledged(watch(&next, &other(2))), Event::Gone(watch(&set, &other(4)))]);
+    let last = fixture.tell([acknowledged(watch(&next, &other(2))), Event::Gone(watch(&set, &other(4)))]);
     assert_eq!((watched(&last), last.len()), (crowd([1]), 1), "the second-nearest now");
-    assert_eq!(desk.tell([Event::Gone(watch(&next, &other(2)))]), []);
-    assert_eq!(grants(&desk.tell([Event::Gone(watch(&last, &other(1)))])), [A]);
+    assert_eq!(fixture.tell([Event::Gone(watch(&next, &other(2)))]), []);
+    assert_eq!(grants(&fixture.tell([Event::Gone(watch(&last, &other(1)))])), [A]);
 }
 
 #[test]
 fn rule_06_without_the_answer_to_a_probe_nothing_is_granted() {
-    let mut desk = Desk::new(1);
-    let (_, set, asked) = the_third_goes(&mut desk);
-    assert_eq!(grants(&desk.tell([Event::Gone(watch(&set, &other(4)))])), []);
-    assert_eq!(grants(&desk.tell([probed(probe(&asked).0, &crowd([1, 2]))])), [A]);
+    let mut fixture = QueueFixture::new(1);
+    let (_, set, asked) = the_third_goes(&mut fixture);
+    assert_eq!(grants(&fixture.tell([Event::Gone(watch(&set, &other(4)))])), []);
+    assert_eq!(grants(&fixture.tell([probed(probe(&asked).0, &crowd([1, 2]))])), [A]);
 }
 
 #[test]
 fn rule_06_a_probes_answer_is_as_stale_as_an_event() {
-    let mut desk = Desk::new(1);
+    let mut fixture = QueueFixture::new(1);
     // The watch on its own node is not acknowledged.
-    let (node, set) = desk.place(A, 5, &crowd((1..=4).chain(6..=9)));
-    let asked = desk.tell([Event::Gone(watch(&set, &other(3)))]);
-    desk.tell([probed(probe(&asked).0, &crowd([1, 2]))]);
-    assert_eq!(grants(&desk.tell([Event::Gone(watch(&set, &other(4)))])), []);
-    assert_eq!(grants(&desk.tell([acknowledged(watch(&set, &node))])), [A]);
+    let (node, set) = fixture.place(A, 5, &crowd((1..=4).chain(6..=9)));
+    let asked = fixture.tell([Event::Gone(watch(&set, &other(3)))]);
+    fixture.tell([probed(probe(&asked).0, &crowd([1, 2]))]);
+    assert_eq!(grants(&fixture.tell([Event::Gone(watch(&set, &other(4)))])), []);
+    assert_eq!(grants(&fixture.tell([acknowledged(watch(&set, &node))])), [A]);
 }
 
 #[test]
 fn rule_06_a_probe_that_was_lost_or_refused_gives_way_to_a_listing() {
     let refused = Outcome::Refused(Refusal::Server("it does not know probes".to_owned()));
     for (outcome, again) in [(Outcome::Lost, true), (refused, false), (Outcome::NoNode, false)] {
-        let mut desk = Desk::new(1);
-        let (node, _, asked) = the_third_goes(&mut desk);
-        let look = desk.tell([Event::Probed(probe(&asked).0, outcome.clone())]);
+        let mut fixture = QueueFixture::new(1);
+        let (node, _, asked) = the_third_goes(&mut fixture);
+        let look = fixture.tell([Event::Probed(probe(&asked).0, outcome.clone())]);
         let all: Vec<_> = crowd([1, 2, 4, 6, 7, 8, 9]).into_iter().chain([node]).collect();
-        let next = desk.tell([listed(list(&look).0, &all)]);
+        let next = fixture.tell([listed(list(&look).0, &all)]);
         assert_eq!(watched(&next), crowd([2]));
-        let after = desk.tell([acknowledged(watch(&next, &other(2))), Event::Gone(watch(&next, &other(2)))]);
+        let after =
+            fixture.tell([acknowledged(watch(&next, &other(2))), Event::Gone(watch(&next, &other(2)))]);
         assert_eq!(watched(&after), crowd([1]), "{outcome:?}: one is not worth a probe");
         assert!(lists(&after) == 0 || !again);
     }
@@ -93,23 +96,23 @@ fn rule_06_a_probe_that_was_lost_or_refused_gives_way_to_a_listing() {
 
 #[test]
 fn rule_06_a_writer_that_a_probe_misses_may_have_left_a_reader_in_its_place() {
-    let mut desk = Desk::new(1);
+    let mut fixture = QueueFixture::new(1);
     let others: Vec<_> = [other(1), writer(2)].into_iter().chain(crowd([3, 4, 6, 7, 8, 9])).collect();
-    let (_, set) = desk.queue_up(A, 5, &others);
-    let asked = desk.tell([Event::Gone(watch(&set, &other(3)))]);
+    let (_, set) = fixture.queue_up(A, 5, &others);
+    let asked = fixture.tell([Event::Gone(watch(&set, &other(3)))]);
     let look =
-        desk.tell([probed(probe(&asked).0, &[other(1), writer(2)]), Event::Gone(watch(&set, &other(4)))]);
+        fixture.tell([probed(probe(&asked).0, &[other(1), writer(2)]), Event::Gone(watch(&set, &other(4)))]);
     assert_eq!((grants(&look), lists(&look)), (vec![], 1));
 }
 
 #[test]
 fn rule_06_a_probes_answer_from_an_earlier_connection_says_nothing() {
-    let mut desk = Desk::new(1);
-    let (node, _, asked) = the_third_goes(&mut desk);
-    desk.tell([Event::Disconnected, Event::Probed(probe(&asked).0, Outcome::Lost)]);
-    let look = desk.tell([Event::Connected]);
+    let mut fixture = QueueFixture::new(1);
+    let (node, _, asked) = the_third_goes(&mut fixture);
+    fixture.tell([Event::Disconnected, Event::Probed(probe(&asked).0, Outcome::Lost)]);
+    let look = fixture.tell([Event::Connected]);
     assert!(list(&look).1, "after a sync");
-    let next = desk.tell([listed(list(&look).0, [&other(2), &node])]);
+    let next = fixture.tell([listed(list(&look).0, [&other(2), &node])]);
     assert_eq!(grants(&next), []);
     assert!(!watched(&next).is_empty());
 }

@@ -3,40 +3,42 @@
 
 use zklock::queue::{Action, Event, Intent, Kind, NEAR, Naming};
 
-use super::desk::{A, Desk, create, created, deleted, grants, list, listed, other, release, watch};
+use super::fixture::{
+    A, QueueFixture, create, created, deleted, grants, list, listed, other, release, watch,
+};
 
 #[test]
-fn rule_16_nothing_is_granted_while_no_term_runs() {
-    let mut desk = Desk::new(1);
-    let (_, actions) = desk.queue_up(A, 5, &[other(4)]);
-    desk.tell([Event::TermEnded]);
-    assert_eq!(desk.tell([Event::Gone(watch(&actions, &other(4)))]), []);
-    assert_eq!(grants(&desk.tell([Event::TermBegan])), [A]);
+fn rule_16_no_lock_is_granted_without_a_term() {
+    let mut fixture = QueueFixture::new(1);
+    let (_, actions) = fixture.queue_up(A, 5, &[other(4)]);
+    fixture.tell([Event::TermEnded]);
+    assert_eq!(fixture.tell([Event::Gone(watch(&actions, &other(4)))]), []);
+    assert_eq!(grants(&fixture.tell([Event::TermBegan])), [A]);
 }
 
 #[test]
 fn rule_16_a_new_session_begins_without_a_term() {
-    let mut desk = Desk::new(1);
-    desk.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected]);
-    let (_, actions) = desk.place(A, 5, &[]);
+    let mut fixture = QueueFixture::new(1);
+    fixture.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected]);
+    let (_, actions) = fixture.place(A, 5, &[]);
     assert_eq!(grants(&actions), []);
-    assert_eq!(grants(&desk.tell([Event::TermBegan])), [A]);
+    assert_eq!(grants(&fixture.tell([Event::TermBegan])), [A]);
 }
 
 #[test]
 fn rule_16_a_release_needs_no_term() {
-    let mut desk = Desk::new(1);
-    let node = desk.hold(A, 5);
-    assert_eq!(deleted(&desk.tell([Event::TermEnded, release(&node)])), [node]);
+    let mut fixture = QueueFixture::new(1);
+    let node = fixture.hold(A, 5);
+    assert_eq!(deleted(&fixture.tell([Event::TermEnded, release(&node)])), [node]);
 }
 
 #[test]
-fn those_behind_few_are_told_from_those_far_back() {
+fn near_and_far_waiters_are_distinguished() {
     let others: Vec<_> = (1..).take(NEAR + 1).map(other).collect();
     for (before, near) in [(NEAR, true), (NEAR + 1, false)] {
-        let mut desk = Desk::new(1);
-        desk.queue_up(A, 9, &others[..before]);
-        assert_eq!(desk.0.is_near(), near, "{before} before it");
+        let mut fixture = QueueFixture::new(1);
+        fixture.queue_up(A, 9, &others[..before]);
+        assert_eq!(fixture.0.is_near(), near, "{before} before it");
     }
 }
 
@@ -44,28 +46,28 @@ fn those_behind_few_are_told_from_those_far_back() {
 /// term ended while it waited, no heartbeat started another term when it was next, and it waited
 /// forever.
 #[test]
-fn a_reader_is_near_whatever_readers_are_before_it() {
-    let mut desk = Desk::new(1);
-    let sent = desk.tell([Event::Join(A, Naming::Curator, Kind::Read, Intent::Wait)]);
+fn a_reader_is_near_regardless_of_readers_ahead() {
+    let mut fixture = QueueFixture::new(1);
+    let sent = fixture.tell([Event::Join(A, Naming::Curator, Kind::Read, Intent::Wait)]);
     let node = format!("{}0000000009", create(&sent).1);
     let readers = [3, 4, 5, 6].map(|sequence| other(sequence).replace("-lock-", "-__READ__"));
     let children = readers.iter().chain([&node]);
-    desk.tell([Event::TermEnded, created(create(&sent).0, &node), listed(list(&sent).0, children)]);
-    assert!(desk.0.is_near());
-    assert_eq!(grants(&desk.tell([Event::TermBegan])), [A]);
+    fixture.tell([Event::TermEnded, created(create(&sent).0, &node), listed(list(&sent).0, children)]);
+    assert!(fixture.0.is_near());
+    assert_eq!(grants(&fixture.tell([Event::TermBegan])), [A]);
 }
 
 /// The same happened to a contender that waited for one of more than two permits.
 #[test]
-fn a_waiter_for_a_permit_is_near_however_many_are_taken() {
-    let mut desk = Desk::new(1);
-    let sent = desk.tell([Event::Join(A, Naming::Curator, Kind::Permit(4), Intent::Wait)]);
+fn a_waiter_for_a_permit_is_near_regardless_of_taken_permits() {
+    let mut fixture = QueueFixture::new(1);
+    let sent = fixture.tell([Event::Join(A, Naming::Curator, Kind::Permit(4), Intent::Wait)]);
     let node = format!("{}0000000009", create(&sent).1);
     let leases = [3, 4, 5, 6].map(other);
     let taken = leases.iter().chain([&node]);
-    let watching = desk.tell([created(create(&sent).0, &node), listed(list(&sent).0, taken)]);
+    let watching = fixture.tell([created(create(&sent).0, &node), listed(list(&sent).0, taken)]);
     let Some(Action::ListAndWatch { ticket, .. }) = watching.first() else { panic!("{watching:?}") };
-    desk.tell([Event::TermEnded, listed(*ticket, leases[1..].iter().chain([&node]))]);
-    assert!(desk.0.is_near());
-    assert_eq!(grants(&desk.tell([Event::TermBegan])), [A]);
+    fixture.tell([Event::TermEnded, listed(*ticket, leases[1..].iter().chain([&node]))]);
+    assert!(fixture.0.is_near());
+    assert_eq!(grants(&fixture.tell([Event::TermBegan])), [A]);
 }

@@ -1,4 +1,4 @@
-//! The replies that prove the session, the time from which a proof counts, and the interval of
+//! The replies that prove the session, the time from which a proof counts, and the interval between
 //! heartbeats.
 
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn a_heartbeat_that_is_answered_late_proves_the_moment_at_which_it_was_sent() {
 }
 
 #[test]
-fn a_holder_proves_the_session_every_sixth_of_its_time_out() {
+fn a_holder_proves_the_session_every_sixth_of_its_timeout() {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
         let client = client(&server);
@@ -62,7 +62,8 @@ fn a_delete_proves_nothing_on_a_connection_that_may_be_another_session_s() {
         let lock = ReadWriteLock::new(&client, DIRECTORY).expect("a path").read_lock;
         let leaving = lock.acquire().await.expect("the lock");
         let staying = lock.acquire().await.expect("the lock");
-        // A server that gave the client another session would carry out a delete too.
+        // A delete proves nothing about the session: a server that gave the client another session
+        // would execute it too.
         server.answer(|request| match request.op {
             Op::Multi => Answer::Error(code::THROTTLED),
             _ => Answer::Truth,
@@ -132,8 +133,9 @@ fn a_heartbeat_that_finds_no_node_extends_no_term() {
         let client = client(&server);
         let lock = ReadWriteLock::new(&client, DIRECTORY).expect("a path").read_lock;
         let leases = [lock.acquire().await.expect("the lock"), lock.acquire().await.expect("the lock")];
-        // The first heartbeat does not find the first node. That can also happen in an ended
-        // session (`localSessionsEnabled`). After it, the server does not reply any more.
+        // The reply to the first heartbeat reports that the first node is missing. That can also
+        // happen in an ended session (`localSessionsEnabled`). After that, the server does not
+        // reply any more.
         let mut beats = 0;
         server.answer(move |request| match request.op {
             Op::Multi if beats == 0 => {
@@ -154,9 +156,9 @@ fn a_heartbeat_that_finds_no_node_extends_no_term() {
     });
 }
 
-/// While the session is not proven on a connection, a second request asks for the session's owner.
-/// The first reply has already shown that a node is missing, so its lease is lost although the
-/// second reply does not arrive.
+/// While the session is not proven on a connection, a second request asks for the owner of the
+/// session's nodes. The first reply has already shown that a node is missing, so its lease is lost
+/// although the second reply does not arrive.
 #[test]
 fn a_missing_node_is_lost_before_it_is_known_whose_session_it_is() {
     for answer in [Answer::FirstFailed(code::NO_NODE), Answer::DoneButSecondFailed(code::NO_NODE)] {

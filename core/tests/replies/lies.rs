@@ -7,8 +7,8 @@ use std::pin::pin;
 use std::time::Duration;
 use zklock::{Client, ClientOptions, ErrorKind, Mutex};
 
-/// Without a check, the client crate would reserve memory for the number of names that a list
-/// announces: 51 GB for this reply of 24 bytes.
+/// Without a check, the client crate would reserve memory for as many names as the list announces:
+/// 51 GB for this reply of 24 bytes.
 #[test]
 fn a_list_that_announces_more_than_it_has_ends_the_connection() {
     let server = Server::start(DIRECTORY, TIMEOUT);
@@ -42,7 +42,7 @@ fn listed(answer: Answer, max_frame: u32) -> String {
         assert_eq!(refused.kind(), ErrorKind::BadArgument);
         assert_eq!(lock.locked().await.expect_err("a refusal").to_string(), refused.to_string());
         server.answer_truthfully();
-        // The connection was kept: no request was sent twice.
+        // The connection was kept: the client sent no request twice.
         let listings = server.requests().iter().filter(|request| request.op == Op::GetChildren).count();
         assert_eq!(listings, 2);
         let lease = hold(&client).await;
@@ -66,7 +66,7 @@ fn a_frame_above_the_default_limit_is_not_kept() {
 }
 
 #[test]
-fn how_a_write_ended_is_not_known_if_its_answer_is_too_large() {
+fn the_result_of_a_write_with_an_oversized_reply_is_unknown() {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
         let client = client(&server);
@@ -85,7 +85,7 @@ fn how_a_write_ended_is_not_known_if_its_answer_is_too_large() {
     });
 }
 
-/// Returns the error of a login to which the server replies with this token.
+/// Returns the error of a login if the server replies with this token.
 fn challenged(token: Option<&'static str>) -> (ErrorKind, String) {
     refused(Answer::Token(token))
 }
@@ -111,7 +111,8 @@ fn refused(answer: Answer) -> (ErrorKind, String) {
 #[test]
 fn a_challenge_that_no_server_sends_is_refused() {
     for lie in [r#"realm="\x\y",nonce="n",charset=utf-8,algorithm=md5-sess"#, r#"realm="\é""#] {
-        // The connect timeout may end during an attempt. The error then has no reason yet.
+        // If the connect timeout ends during an attempt, the error has no reason yet. So try
+        // several times.
         let all: Vec<_> = (0..3).map(|_| challenged(Some(lie))).collect();
         assert!(all.iter().all(|(kind, _)| *kind == ErrorKind::ConnectionFailed), "{all:?}");
         assert!(all.iter().any(|(_, why)| why.contains("SASL")), "{all:?}");

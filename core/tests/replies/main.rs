@@ -1,5 +1,5 @@
-//! Tests of the engine with replies that a server sends only when something is wrong. The test's
-//! in-memory server sends them on demand. `tests/scenarios` tests real servers.
+//! Tests of the engine with replies that a server sends only when something is wrong. An in-memory
+//! server in the test sends them on demand. `tests/scenarios` tests real servers.
 
 mod heartbeats;
 mod lies;
@@ -69,7 +69,7 @@ fn a_heartbeat_of_an_ended_session_is_the_session_s_end() {
 }
 
 #[test]
-fn a_heartbeat_that_fails_otherwise_proves_nothing() {
+fn a_heartbeat_with_an_unrelated_error_proves_nothing() {
     let moved = [code::SESSION_MOVED, -2].map(Answer::FirstFailed);
     // A server may refuse a request without asking the leader (`enableEagerACLCheck`), so the
     // refusal proves nothing.
@@ -117,7 +117,7 @@ fn nothing_is_granted_at_the_end_of_a_term() {
     block_on(async {
         let client = client(&server);
         client.ready().await.expect("a connection");
-        // When this proof arrives, little of its term is left.
+        // When this proof arrives, hardly anything of the term is left that it starts.
         server.answer(|request| match request.op {
             Op::Create => Answer::Late(TIMEOUT * 19 / 50),
             _ => Answer::Truth,
@@ -150,7 +150,7 @@ fn nothing_is_granted_before_a_proof_on_a_new_connection() {
     });
 }
 
-/// Tests a server that seems to work, but carries out no write of this session: neither a holder's
+/// Tests a server that seems to work, but executes no write of this session: neither a holder's
 /// heartbeat nor the create of a new contender.
 fn deaf(hold_first: bool) {
     let server = Server::start(DIRECTORY, TIMEOUT);
@@ -213,7 +213,7 @@ fn a_session_that_has_nothing_left_to_prove_is_kept() {
         let client = client(&server);
         let lease = hold(&client).await;
         // The first heartbeat on the new connection gets a reply that says nothing about the
-        // session. Its second reply arrives after the lease is lost, and then no node is left to
+        // session. The second reply arrives after the lease is lost, when there is no node left to
         // check.
         server.answer(|request| match request.op {
             Op::Ephemerals => Answer::Late(TIMEOUT / 20),
@@ -256,7 +256,8 @@ fn a_node_of_ours_that_is_there_already_is_taken_for_ours() {
         let client = client(&server);
         let (lock, owner) = (ReadWriteLock::new(&client, DIRECTORY).expect("a path"), Owner::new());
         let writer = lock.write_lock.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
-        // This is the state when the first of two attempts arrives after the second was sent.
+        // The server replies as if it had executed an earlier attempt after the client sent this
+        // one.
         server.answer(|request| match request.op {
             Op::Create => Answer::DoneBut(code::NODE_EXISTS),
             Op::Multi => Answer::DoneButSecondFailed(code::NODE_EXISTS),
@@ -265,16 +266,16 @@ fn a_node_of_ours_that_is_there_already_is_taken_for_ours() {
         let known = server.requests().len();
         let reader = lock.read_lock.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
         assert_eq!(reader.fencing_token(), writer.fencing_token());
-        // The client does not treat the reply as throttling, which would cause a pause.
+        // The client does not treat the reply as throttling, so it does not pause.
         let asked: Vec<_> = server.requests()[known..].iter().map(|request| request.op).collect();
         assert!(asked.contains(&Op::Create) || asked.contains(&Op::Multi), "{asked:?}");
         assert!(!asked.contains(&Op::Sync), "{asked:?}");
     });
 }
 
-/// To take a writer's place, the client sends two requests in one flight. If the first reply
-/// reports that the writer's node does not exist, the second reply adds nothing, and may never
-/// arrive.
+/// To take a writer's place, the client sends two requests together. If the first reply reports
+/// that the writer's node does not exist, the client does not need the second reply, which may
+/// never arrive.
 #[test]
 fn a_writer_whose_place_is_gone_is_lost_with_the_first_answer() {
     let server = Server::start(DIRECTORY, TIMEOUT);
@@ -315,7 +316,7 @@ async fn becomes(lease: &Lease, state: LeaseState) {
 }
 
 #[test]
-fn a_server_is_found_where_its_name_leads_now() {
+fn a_server_whose_address_changes_is_found_by_its_name() {
     let server = Server::start(DIRECTORY, TIMEOUT);
     let (elsewhere, silent) = (Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3));
     block_on(async {
@@ -326,8 +327,8 @@ fn a_server_is_found_where_its_name_leads_now() {
         becomes(&lease, LeaseState::Suspended).await;
         names::set(&[elsewhere]);
         becomes(&lease, LeaseState::Held).await;
-        // An address that does not answer, not even with a refusal, does not keep the client from
-        // trying the next one.
+        // If an address does not respond at all, not even with a refusal, the client tries the next
+        // one.
         let _crowded = crowded(silent, server.port);
         names::set(&[silent, elsewhere]);
         server.cut();
@@ -336,7 +337,7 @@ fn a_server_is_found_where_its_name_leads_now() {
     });
 }
 
-/// Opens a listener whose queue of waiting clients is full, so that the system does not answer
+/// Opens a listener with a full queue of connections, so that the system does not respond to
 /// further clients.
 fn crowded(ip: Ipv4Addr, port: u16) -> (TcpListener, Vec<TcpStream>) {
     let listener = TcpListener::bind((ip, port)).expect("the same port");

@@ -1,6 +1,6 @@
 //! A panic in a task of the client crate or in one of our requests ends the session, but not the
-//! client. Both log through `tracing`. A subscriber that panics on a given text makes their tasks
-//! panic where a test wants it.
+//! client. Both kinds of tasks log through `tracing`, so a subscriber that panics at a given text
+//! makes a task panic at the right point.
 
 use std::fmt::{self, Write};
 use std::sync::{Mutex, Once, PoisonError};
@@ -72,7 +72,7 @@ impl Visit for Text {
 }
 
 #[test]
-fn a_panic_of_the_task_that_serves_a_session_ends_the_session_at_once() {
+fn a_panic_of_the_task_that_serves_a_session_ends_the_session_immediately() {
     let directory = "/locks/served";
     let server = Server::start(directory, TIMEOUT);
     // The request for the watch that a long hold sets on its own node.
@@ -85,7 +85,8 @@ fn a_panic_of_the_task_that_serves_a_session_ends_the_session_at_once() {
         assert_eq!(lease.lost().await, LossReason::SessionExpired);
         let took = began.elapsed();
         assert!(took < TIMEOUT / 3, "not noticed by a watchdog, after {took:?}");
-        // The server has not ended the session, so its node would still block.
+        // The server has not ended the session, so the session's node would still block the next
+        // acquire.
         let again = lock.acquire_as(&Owner::new(), Timeout::For(TIMEOUT / 2)).await.expect("the lock");
         assert_ne!(again.session_id(), lease.session_id());
         let lost = tokio::time::timeout(TIMEOUT / 2, again.lost()).await;
@@ -110,10 +111,10 @@ fn a_panic_of_the_search_for_a_session_is_one_attempt_that_failed() {
 }
 
 #[test]
-fn a_panic_of_a_request_ends_the_session_at_once() {
+fn a_panic_of_a_request_ends_the_session_immediately() {
     let directory = "/locks/refused";
     let server = Server::start(directory, TIMEOUT);
-    // The request itself logs this. After a panic, no reply would reach the queue.
+    // The request itself logs this text. After its panic, no reply reaches the queue.
     panic_at("the server refuses to delete a node of ours".to_owned());
     block_on(async {
         let client = client(&server);

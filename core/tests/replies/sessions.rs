@@ -1,4 +1,4 @@
-//! Consecutive sessions of one client.
+//! Tests of what happens between two consecutive sessions of one client.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -18,8 +18,8 @@ fn a_session_that_was_given_up_is_closed_before_anyone_queues_in_the_next() {
         let lease = hold(&client).await;
         server.go_away();
         assert_eq!(lease.lost().await, LossReason::TermEnded);
-        // The client gives the session up after seven fifths of the session timeout. The server
-        // would keep it forever.
+        // The client gives the session up after seven fifths of the session timeout. Because of the
+        // pings, the server would keep it forever.
         tokio::time::sleep(brief * 7 / 5).await;
         server.come_back();
         let again = hold(&client).await;
@@ -35,7 +35,7 @@ fn a_session_that_was_given_up_is_closed_before_anyone_queues_in_the_next() {
 /// The server replies only to pings on the old connection, whatever happens to the session
 /// elsewhere.
 #[test]
-fn nothing_is_left_of_the_connection_of_a_session_that_was_given_up() {
+fn the_connection_of_a_session_that_was_given_up_is_closed() {
     let brief = Duration::from_millis(600);
     let server = Server::start(DIRECTORY, brief);
     block_on(async {
@@ -58,7 +58,7 @@ fn nothing_is_left_of_the_connection_of_a_session_that_was_given_up() {
 /// The server replies only to pings, even to the connection that closes the session after the
 /// client gave it up.
 #[test]
-fn nothing_is_left_of_the_connection_on_which_a_session_was_being_closed() {
+fn the_connection_on_which_a_session_was_being_closed_is_closed() {
     let brief = Duration::from_millis(600);
     let server = Server::start(DIRECTORY, brief);
     block_on(async {
@@ -81,7 +81,7 @@ fn nothing_is_left_of_the_connection_on_which_a_session_was_being_closed() {
 /// When the task that owns the client crate's watches ends, the watches panic in the tasks that
 /// wait for them.
 #[test]
-fn who_watches_an_election_goes_on_when_its_session_is_given_up() {
+fn an_observer_of_an_election_continues_when_its_session_is_given_up() {
     let brief = Duration::from_millis(600);
     let server = Server::start(DIRECTORY, brief);
     block_on(async {
@@ -103,10 +103,10 @@ fn who_watches_an_election_goes_on_when_its_session_is_given_up() {
     });
 }
 
-/// The server replies only to pings. With these pings it would keep the session and its nodes
+/// The server replies only to pings. Because of these pings it would keep the session and its nodes
 /// forever.
 #[test]
-fn nothing_is_left_of_the_connection_of_a_client_that_was_closed() {
+fn the_connection_of_a_closed_client_is_closed() {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
         let client = client(&server);
@@ -120,7 +120,7 @@ fn nothing_is_left_of_the_connection_of_a_client_that_was_closed() {
 
 /// The observer waits with a watch of the client crate, which gets no event after the close.
 #[test]
-fn who_observes_through_a_client_that_closes_in_vain_is_told() {
+fn an_observer_gets_an_error_when_its_client_closes_without_a_reply() {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
         let client = client(&server);
@@ -153,7 +153,7 @@ fn a_session_that_a_server_replaced_in_silence_is_noticed_with_the_first_heartbe
 }
 
 #[test]
-fn a_node_that_belongs_to_another_session_ends_this_one_at_once() {
+fn a_node_that_belongs_to_another_session_ends_this_session_immediately() {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
         let client = client(&server);
@@ -163,8 +163,8 @@ fn a_node_that_belongs_to_another_session_ends_this_one_at_once() {
             Op::Create if request.session == before => Answer::Foreign,
             _ => Answer::Truth,
         });
-        // The reply to the create has shown it, so the client sends no more requests in the old
-        // session.
+        // The reply to the create has shown that the session is another one, so the client sends no
+        // more requests in the old session.
         let mut waiting = pin!(hold(&client));
         while client.session_id() == before {
             assert!(waits(waiting.as_mut(), Duration::from_millis(10)).await);

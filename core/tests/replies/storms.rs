@@ -1,5 +1,5 @@
-//! When connections, sessions and requests keep failing early, the client retries less and less
-//! often. Its promises to callers still hold.
+//! If connections, sessions or requests keep failing early, the client retries less and less often.
+//! It still keeps its promises to callers.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -27,14 +27,14 @@ fn besieged(op: Op, answer: Answer) -> (Vec<Duration>, usize) {
         assert_eq!(refused.kind(), ErrorKind::LockTimeout, "{refused}");
         assert!(took >= time && took < time + Duration::from_millis(700), "{took:?}");
         let creates = server.requests().iter().filter(|request| request.op == Op::Create).count();
-        // The timeout may end during a pause. Closing the client does not wait for the end of the
-        // pause.
+        // If the timeout ends during a pause, the acquire and the close do not wait for the end of
+        // the pause.
         let closing = Instant::now();
         client.close().await.expect("an end");
         let took = closing.elapsed();
         assert!(took < Duration::from_millis(500), "closing took {took:?}");
         let came: Vec<_> = server.greetings().iter().map(|at| *at - began).collect();
-        // The backoff is forgotten soon: a working session is established immediately.
+        // The client soon forgets the failures, so a working session is established immediately.
         server.answer_truthfully();
         server.clear();
         assert_eq!(hold(&crate::client(&server)).await.state(), LeaseState::Held);
@@ -96,7 +96,7 @@ fn a_lock_is_granted_soon_after_a_storm() {
             let client = client(&server);
             let mut waiting = pin!(hold(&client));
             assert!(waits(waiting.as_mut(), Duration::from_secs(3)).await);
-            // Delete the nodes that the false replies hid.
+            // Delete the nodes that exist although the replies said otherwise.
             server.clear();
             server.answer_truthfully();
             let granted = tokio::time::timeout(Duration::from_secs(9), waiting).await;
@@ -106,7 +106,7 @@ fn a_lock_is_granted_soon_after_a_storm() {
 }
 
 #[test]
-fn what_a_server_would_not_take_is_not_sent() {
+fn a_request_that_is_too_large_is_not_sent() {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
         let client = client(&server);

@@ -1,5 +1,5 @@
-//! Scenes with several locks, or with a semaphore's permits and turns. An attempt gets all of them
-//! or none, and no attempt waits forever (rules 17 and 18).
+//! Scenes with several locks, or with a semaphore's permits and its turn. An attempt gets all of
+//! them or none, and no attempt waits forever (rules 17 and 18).
 
 use super::model::attempt::Plan;
 use super::model::explorer::{Budget, NOTHING, Scene};
@@ -56,7 +56,7 @@ fn tries_at_two_locks_and_a_cut() {
 }
 
 #[test]
-fn tries_at_two_locks_beside_another_client() {
+fn tries_at_two_locks_next_to_another_client() {
     play(locks(2, Budget { acquires: 1, tries_all: 1, cancels: 1, ..NOTHING }), 30_000);
 }
 
@@ -88,7 +88,7 @@ fn tries_at_permits_and_a_cut() {
 }
 
 #[test]
-fn permits_and_a_process_that_dies() {
+fn permits_and_a_process_that_crashes() {
     play(permits(2, &ONE_OR_TWO[1..], Budget { acquires: 2, crashes: 1, ..NOTHING }), 55_000);
 }
 

@@ -23,7 +23,7 @@ const fn read_write(local: LocalOptions, budget: Budget) -> Scene {
 }
 
 #[test]
-fn a_lock_that_is_handed_on_beside_somebody_else() {
+fn a_lock_that_is_handed_on_next_to_a_foreign_contender() {
     let budget = Budget { joins: 3, enters: 1, ..NOTHING };
     play(mutex(COHORT, budget), 7_600);
 }
@@ -54,7 +54,7 @@ fn a_lock_that_is_handed_on_and_is_asked_for() {
 }
 
 #[test]
-fn a_lock_that_is_handed_on_and_processes_that_die() {
+fn a_lock_that_is_handed_on_and_processes_that_crash() {
     play(mutex(COHORT, Budget { joins: 2, enters: 1, crashes: 1, ..NOTHING }), 6_000);
 }
 
@@ -75,7 +75,7 @@ fn a_write_lock_that_is_handed_on_and_a_downgrade() {
 }
 
 #[test]
-fn readers_beside_a_write_lock_that_is_handed_on() {
+fn readers_next_to_a_write_lock_that_is_handed_on() {
     play(read_write(COHORT, Budget { joins: 2, enters: 1, ..NOTHING }), 4_300);
 }
 
@@ -86,7 +86,7 @@ fn two_clients_that_hand_on() {
 }
 
 #[test]
-fn a_lock_that_is_kept_beside_somebody_else() {
+fn a_lock_that_is_kept_next_to_a_foreign_contender() {
     play(mutex(LINGER, Budget { joins: 2, enters: 1, keepings: 1, ..NOTHING }), 3_500);
 }
 
@@ -116,7 +116,7 @@ fn a_lock_that_is_kept_and_is_asked_for() {
 }
 
 #[test]
-fn a_lock_that_is_kept_and_processes_that_die() {
+fn a_lock_that_is_kept_and_processes_that_crash() {
     play(mutex(LINGER, Budget { joins: 2, enters: 1, crashes: 1, ..NOTHING }), 7_800);
 }
 
@@ -127,17 +127,17 @@ fn a_lock_that_is_kept_and_a_term_that_ends() {
 
 /// If an event does not arrive, the keeping time bounds the wait.
 #[test]
-fn a_lock_that_is_kept_and_an_event_that_does_not_come() {
+fn a_lock_that_is_kept_and_a_lost_event() {
     play(mutex(LINGER, Budget { joins: 2, enters: 1, misses: 1, ..NOTHING }), 1_900);
 }
 
 #[test]
-fn readers_and_writers_that_keep_beside_others() {
+fn readers_and_writers_that_keep_next_to_others() {
     play(read_write(LINGER, Budget { joins: 2, enters: 1, ..NOTHING }), 7_300);
 }
 
 #[test]
-fn readers_that_keep_beside_a_foreign_downgrade() {
+fn readers_that_keep_next_to_a_foreign_downgrade() {
     let scene = read_write(LINGER, Budget { joins: 2, enters: 1, downgrades: 2, ..NOTHING });
     play(Scene { kinds: &[Kind::Read], ..scene }, 8_700);
 }
@@ -148,8 +148,8 @@ fn a_downgrade_and_a_lock_that_is_kept() {
 }
 
 #[test]
-fn both_halves_at_once_and_a_lock_that_is_kept() {
-    play(read_write(LINGER, Budget { boths: 1, joins: 1, ..NOTHING }), 600);
+fn both_halves_together_and_a_lock_that_is_kept() {
+    play(read_write(LINGER, Budget { both_halves: 1, joins: 1, ..NOTHING }), 600);
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn two_clients_that_keep() {
 }
 
 #[test]
-fn a_lock_that_is_handed_on_and_kept_beside_somebody_else() {
+fn a_lock_that_is_handed_on_and_kept_next_to_a_foreign_contender() {
     play(mutex(BOTH, Budget { joins: 3, enters: 1, ..NOTHING }), 16_000);
 }
 
@@ -182,7 +182,7 @@ fn a_lock_that_is_handed_on_in_fine_steps_and_a_cut() {
 
 #[test]
 #[ignore = "takes 4 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
-fn a_lock_that_is_kept_beside_somebody_else_and_a_cut() {
+fn a_lock_that_is_kept_next_to_a_foreign_contender_and_a_cut() {
     play(mutex(LINGER, Budget { joins: 2, enters: 1, cuts: 1, ..NOTHING }), 40_000);
 }
 
@@ -214,7 +214,7 @@ fn a_lock_that_is_handed_on_and_kept_a_cut_and_a_lost_session() {
 
 #[test]
 #[ignore = "takes 6 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
-fn a_lock_that_is_handed_on_and_kept_beside_two_others() {
+fn a_lock_that_is_handed_on_and_kept_next_to_two_others() {
     let budget = Budget { joins: 2, enters: 2, ..NOTHING };
     play(Scene { foreign: 2, ..mutex(BOTH, budget) }, 96_000);
 }

@@ -1,8 +1,8 @@
-//! Scenes in which terms follow a clock. A proof, its reply or the end of a session may be late.
-//! Still, no two contenders hold at the same time, and no grant uses an ended session (rule 16).
+//! Scenes in which terms follow a clock. A proof, its reply or the end of a session can be late.
+//! Even so, no two contenders hold at the same time, and no grant uses an ended session (rule 16).
 //!
-//! The other contender is a foreign one, which has no term: worlds with two clients and a clock are
-//! too large to explore.
+//! The other contender is a foreign one, which has no term, because worlds with two clients and a
+//! clock are too large to explore.
 
 use super::model::explorer::{Budget, Grain, NOTHING, Scene};
 use super::play;
@@ -18,18 +18,18 @@ fn time_passes_between_a_proof_and_its_answer() {
 }
 
 #[test]
-fn time_passes_beside_somebody_else() {
+fn time_passes_next_to_a_foreign_contender() {
     play(timed(1, Grain::Coarse, Budget { joins: 1, enters: 1, ticks: 5, ..NOTHING }), 25_000);
 }
 
 #[test]
 #[ignore = "takes 2 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
-fn time_passes_beside_somebody_else_in_fine_steps() {
+fn time_passes_next_to_a_foreign_contender_in_fine_steps() {
     play(timed(1, Grain::Fine, Budget { joins: 1, enters: 1, ticks: 5, ..NOTHING }), 80_000);
 }
 
 #[test]
 #[ignore = "takes 13 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
-fn time_passes_beside_somebody_else_and_a_cut() {
+fn time_passes_next_to_a_foreign_contender_and_a_cut() {
     play(timed(1, Grain::Coarse, Budget { joins: 1, enters: 1, cuts: 1, ticks: 5, ..NOTHING }), 400_000);
 }

@@ -1,11 +1,11 @@
-//! Other clients' nodes that may be listed, but not read.
+//! Tests with nodes of other clients that may be listed, but not read.
 
 use std::time::Duration;
 
 use tokio::time::timeout;
 use zklock::{Acl, Client, ErrorKind, LeaseState, LossReason, RequestKind};
 
-use super::proxy::{Fate, code, op};
+use super::proxy::{RequestEffect, code, op};
 use super::{behind_proxy, client, hold, mutex, options, run, server, until_contenders};
 
 #[test]
@@ -16,8 +16,8 @@ fn a_node_that_may_not_be_read_is_watched_where_the_server_permits_that() {
         let lease = hold(&holder, "/l").await;
         // Older servers allow every client to request the Stat of a node and to watch its deletion.
         proxy.rule(|request| match request.op {
-            op::GET_DATA if request.names("/l/") => Fate::Refuse(code::NO_AUTH),
-            _ => Fate::Pass,
+            op::GET_DATA if request.names("/l/") => RequestEffect::Refuse(code::NO_AUTH),
+            _ => RequestEffect::Pass,
         });
         let lock = mutex(&waiter, "/l");
         let waiting = tokio::spawn(async move { lock.acquire().await });
@@ -29,7 +29,7 @@ fn a_node_that_may_not_be_read_is_watched_where_the_server_permits_that() {
 }
 
 #[test]
-fn who_may_not_even_look_at_the_node_before_it_is_told_so_and_leaves_nothing() {
+fn a_waiter_that_cannot_stat_its_predecessor_gets_an_error_and_leaves_no_node() {
     run(async {
         let server = server().await;
         let waiter = client(&server.hosts()).await;
@@ -49,7 +49,7 @@ fn who_may_not_even_look_at_the_node_before_it_is_told_so_and_leaves_nothing() {
 }
 
 #[test]
-fn beside_a_lock_that_is_ours_alone_others_may_have_theirs() {
+fn a_private_lock_leaves_its_directory_usable_for_other_clients() {
     run(async {
         let server = server().await;
         let other = client(&server.hosts()).await;
@@ -64,14 +64,14 @@ fn beside_a_lock_that_is_ours_alone_others_may_have_theirs() {
 }
 
 #[test]
-fn a_holder_that_may_not_read_its_own_nodes_keeps_its_locks_and_hears_of_each_that_is_broken() {
+fn a_holder_without_read_permission_keeps_its_locks_and_learns_of_broken_ones() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let operator = client(&server.hosts()).await;
         // Newer servers refuse a watch too, so only the heartbeat can find a broken lock.
         proxy.rule(|request| match request.op {
-            op::EXISTS => Fate::Refuse(code::NO_AUTH),
-            _ => Fate::Pass,
+            op::EXISTS => RequestEffect::Refuse(code::NO_AUTH),
+            _ => RequestEffect::Pass,
         });
         // Every client may use and list the directories.
         let paths = ["/a", "/b", "/c"];
@@ -86,8 +86,8 @@ fn a_holder_that_may_not_read_its_own_nodes_keeps_its_locks_and_hears_of_each_th
             leases.push(hold(&holder, path).await);
         }
         let beats = || holder.stats().requests.get(&RequestKind::Heartbeat).copied().unwrap_or_default();
-        // A read of the unchecked nodes follows each heartbeat. Nine heartbeats take longer than a
-        // session lasts without a proof.
+        // A read of the nodes that are not checked yet follows each heartbeat. Nine heartbeats take
+        // longer than a session lasts without a proof.
         while beats() < 18 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -97,7 +97,7 @@ fn a_holder_that_may_not_read_its_own_nodes_keeps_its_locks_and_hears_of_each_th
             let lost = timeout(Duration::from_secs(20), lease.lost()).await;
             assert_eq!(lost, Ok(LossReason::NodeDeleted));
         }
-        // Each lease requested its node's data and its Stat once.
+        // The client requested the data and the Stat of each lease's node once.
         assert!(holder.stats().requests[&RequestKind::Watch] <= 6);
     });
 }

@@ -8,7 +8,7 @@ use zklock::{ErrorKind, LockOptions, LossReason, Permits, Semaphore, Timeout};
 use super::{client, hold, mutex, run, server, until_contenders};
 
 #[test]
-fn what_an_operator_does_below_a_chroot_reaches_what_is_meant() {
+fn operator_calls_below_a_chroot_affect_only_that_lock() {
     run(async {
         let server = server().await;
         let whole = client(&server.hosts()).await;

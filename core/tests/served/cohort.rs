@@ -72,8 +72,8 @@ fn a_lock_is_handed_on_in_order_on_one_node_as_often_as_it_may_be() {
         let handoffs: Vec<_> = seen.iter().map(|(_, handoffs)| *handoffs).collect();
         assert_eq!(handoffs, [0, 1, 2, 0, 1, 2, 0, 1]);
         assert!(seen.is_sorted() && seen.windows(2).all(|two| two[0] != two[1]), "{seen:?}");
-        // The last of these nodes was for the last waiter, which was handed the lock before that
-        // node was granted.
+        // The last of these nodes was created for the last waiter, but that waiter was handed the
+        // lock before the node was granted.
         assert_eq!(creates(&client), before + 3);
         lease.release().await.expect("held");
         until_contenders(&lock, 0).await;
@@ -83,7 +83,7 @@ fn a_lock_is_handed_on_in_order_on_one_node_as_often_as_it_may_be() {
 }
 
 #[test]
-fn waiters_without_nodes_are_told_by_their_client_alone() {
+fn only_their_client_reports_waiters_without_nodes() {
     run(async {
         let server = server().await;
         let (ours, theirs) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -117,7 +117,7 @@ fn waiters_without_nodes_are_told_by_their_client_alone() {
 }
 
 #[test]
-fn a_waiter_in_the_line_has_waited_for_its_holder_though_no_listing_says_so() {
+fn a_waiter_in_the_line_counts_as_contended_without_a_listing() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -174,7 +174,7 @@ fn a_contender_of_another_client_gets_its_turn_after_the_holds_of_each_node_befo
 }
 
 #[test]
-fn who_gives_up_or_is_dropped_leaves_nothing_and_is_passed_over() {
+fn a_canceled_waiter_leaves_no_node_and_is_skipped() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -196,7 +196,7 @@ fn who_gives_up_or_is_dropped_leaves_nothing_and_is_passed_over() {
         assert_eq!(lease.handoffs(), 1);
         until_contenders(&lock, 1).await;
         assert_eq!(client.stats().timeouts, 1);
-        // When the last waiter gives up, the shared node is deleted.
+        // When the last waiter gives up, the client deletes the node that they shared.
         let error = lock.acquire_within(BRIEF).await.expect_err("it is held");
         assert_eq!(error.kind(), ErrorKind::LockTimeout);
         until_contenders(&lock, 1).await;
@@ -206,7 +206,7 @@ fn who_gives_up_or_is_dropped_leaves_nothing_and_is_passed_over() {
 }
 
 #[test]
-fn a_holder_that_is_asked_to_give_up_hands_nothing_on() {
+fn a_holder_that_is_asked_to_give_up_does_not_hand_the_lock_on() {
     run(async {
         let server = server().await;
         let (client, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -239,8 +239,8 @@ fn a_node_that_is_older_than_max_hold_is_not_handed_on_and_each_hold_has_its_own
         let released = Instant::now();
         lease.release().await.expect("held");
         let second = get(waiters.remove(0)).await;
-        // The limit counts from the second hold's own grant, so the first hold's limit does not end
-        // it.
+        // The second hold's limit counts from its own grant, so the end of the first hold's limit
+        // does not end it.
         let remaining = second.remaining();
         assert!(remaining <= limit && remaining + released.elapsed() >= limit, "{remaining:?}");
         assert_eq!(second.handoffs(), 1);
@@ -283,7 +283,7 @@ fn a_node_that_is_too_old_for_its_holder_or_for_a_waiter_is_not_handed_on() {
 }
 
 #[test]
-fn a_loss_ends_the_hold_that_the_node_has_now_and_the_line_goes_on() {
+fn a_loss_ends_the_current_hold_and_waiters_keep_waiting() {
     run(async {
         let server = server().await;
         let (client, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -292,7 +292,7 @@ fn a_loss_ends_the_hold_that_the_node_has_now_and_the_line_goes_on() {
         let mut waiters = waiters(&client, &lock, 2).await;
         first.release().await.expect("held");
         let second = get(waiters.remove(0)).await;
-        // Like any long hold, it watches its node after this time.
+        // After this time, the hold's node is watched like that of any long hold.
         tokio::time::sleep(Duration::from_millis(300)).await;
         other.break_lock(&second.node()).await.expect("there is such a node");
         assert_eq!(second.lost().await, LossReason::NodeDeleted);

@@ -1,4 +1,4 @@
-//! A client before it has a session.
+//! Tests of a client before it has a session.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use zklock::{Client, ClientState, ErrorKind};
 use super::{behind_proxy, client, hold, mutex, options, run, server, until_contenders};
 
 #[test]
-fn who_finds_no_server_is_told_in_time_and_who_asks_again_is_connected() {
+fn an_unreachable_server_is_reported_in_time_and_a_later_call_connects() {
     run(async {
         let (_server, proxy) = behind_proxy().await;
         proxy.cut(false);
@@ -36,7 +36,7 @@ fn who_finds_no_server_is_told_in_time_and_who_asks_again_is_connected() {
 }
 
 #[test]
-fn who_has_reached_a_server_in_time_waits_for_the_lock_as_long_as_it_takes() {
+fn the_connect_timeout_does_not_limit_a_connected_waiter() {
     run(async {
         let server = server().await;
         let holder = client(&server.hosts()).await;
@@ -55,7 +55,7 @@ fn who_has_reached_a_server_in_time_waits_for_the_lock_as_long_as_it_takes() {
 }
 
 #[test]
-fn that_no_server_was_found_is_no_time_out_of_a_lock() {
+fn an_unreachable_server_is_not_a_lock_timeout() {
     run(async {
         let (_server, proxy) = behind_proxy().await;
         proxy.cut(false);

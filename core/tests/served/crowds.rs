@@ -1,4 +1,4 @@
-//! More nodes than one request or one batch can handle.
+//! Tests with more nodes than one request or one batch can handle.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::{behind_proxy, brief_client, client, hold, mutex, run, server, until_
 const BRIEF: Duration = Duration::from_secs(6);
 
 #[test]
-fn of_many_nodes_that_are_held_each_is_checked_in_its_turn() {
+fn heartbeats_check_each_of_many_held_nodes_in_turn() {
     run(async {
         let (_server, proxy) = behind_proxy().await;
         let client = brief_client(&proxy.hosts, BRIEF).await;
@@ -36,7 +36,7 @@ fn of_many_nodes_that_are_held_each_is_checked_in_its_turn() {
 }
 
 #[test]
-fn of_many_nodes_that_wait_in_one_queue_each_is_checked_in_its_turn() {
+fn heartbeats_check_each_of_many_waiting_nodes_in_turn() {
     run(async {
         let (_server, proxy) = behind_proxy().await;
         let client = brief_client(&proxy.hosts, BRIEF).await;
@@ -62,7 +62,7 @@ async fn all_are_checked(proxy: &Proxy, nodes: Vec<String>) {
         let requests = proxy.requests().split_off(known);
         requests.into_iter().filter(|request| request.op == op::MULTI).collect::<Vec<_>>()
     };
-    // Every sixth of the session timeout a heartbeat checks at most 128 nodes, so four heartbeats
+    // Every sixth of the session timeout, a heartbeat checks at most 128 nodes, so four heartbeats
     // check all of them.
     while beats().len() < 4 {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -105,7 +105,7 @@ fn while_other_writes_prove_the_session_heartbeats_are_rare() {
         drop(hold(&client, "/m").await);
         let known = proxy.requests().len();
         let began = Instant::now();
-        // Without the writes there would be three heartbeats.
+        // Without these writes, there would be three heartbeats in this time.
         while began.elapsed() < Duration::from_millis(4_700) {
             drop(hold(&client, "/m").await);
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -117,7 +117,7 @@ fn while_other_writes_prove_the_session_heartbeats_are_rare() {
 }
 
 #[test]
-fn those_between_two_of_a_clients_waiters_are_asked_for_by_name() {
+fn nodes_between_two_waiters_of_a_client_are_probed_by_name() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (theirs, ours) = (client(&server.hosts()).await, client(&proxy.hosts).await);
@@ -140,8 +140,8 @@ fn those_between_two_of_a_clients_waiters_are_asked_for_by_name() {
     });
 }
 
-/// Limits of the requests and replies for a hand-off in a crowd, from the creation of the node to
-/// its deletion. Heartbeats depend on time.
+/// Limits on the requests and replies for a hand-off in a crowd, from the creation of the node to
+/// its deletion. Heartbeats are not counted, because their number depends on time.
 const MOST_REQUESTS: usize = 6_500;
 const PER: usize = 1_000;
 const MOST_BYTES: usize = 8 * 1024;
@@ -163,7 +163,7 @@ fn a_hand_off_among_two_thousand_waiters_costs_a_few_requests_and_wakes_two() {
         let turns = Arc::new(AtomicUsize::new(0));
         let mut waiters = Vec::new();
         for number in 0..CLIENTS * EACH {
-            // The clients take turns, so no waiter is next to one of its own client.
+            // Clients alternate in the queue, so no waiter is next to one of its own client.
             if number % CLIENTS == 0 {
                 until_asked(&proxy, op::CREATE, number).await;
             }

@@ -1,4 +1,4 @@
-//! Deadlocks of two owners, as reported in the error of the first owner that times out.
+//! Tests of deadlocks between two owners. The error of the first owner that times out reports them.
 
 use std::time::Duration;
 
@@ -7,10 +7,11 @@ use zklock::{
     AnyLock, Client, Error, Lease, Lock, LockOptions, MultiLock, Mutex, Owner, ReadWriteLock, Timeout,
 };
 
-use super::proxy::{Fate, Request, op};
+use super::proxy::{Request, RequestEffect, op};
 use super::{behind_proxy, client, mutex, options, run, server, until_contenders};
 
-/// Generous timeout: a search in its last quarter has enough time even on a busy machine.
+/// Timeout that is long enough for a search for deadlocks in its last quarter, even on a busy
+/// machine.
 const AMPLE: Duration = Duration::from_secs(4);
 
 async fn hold_as(lock: &Lock, owner: &Owner) -> Lease {
@@ -63,7 +64,7 @@ fn two_owners_that_wait_for_each_other_are_named() {
             assert_eq!(error.blockers().len(), 1);
             waiting.abort();
         };
-        // The owners are in two clients, and then in one client.
+        // The two owners are in two clients, and then in one client.
         tokio::join!(told(&one, &other, ["/a", "/b"]), told(&one, &one, ["/c", "/d"]));
     });
 }
@@ -110,7 +111,7 @@ fn halves_of_read_write_locks_and_members_of_several_are_found() {
 }
 
 #[test]
-fn waits_that_end_by_themselves_are_no_deadlock() {
+fn waits_without_a_cycle_are_not_reported_as_a_deadlock() {
     run(async {
         let server = server().await;
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -118,7 +119,7 @@ fn waits_that_end_by_themselves_are_no_deadlock() {
             let (ours, theirs) = (Owner::new(), Owner::new());
             let _held = hold_as(&mutex(&one, "/a"), &ours).await;
             let _theirs = hold_as(&mutex(&other, "/b"), &theirs).await;
-            // Another owner waits, but not the one that holds the other lock.
+            // Another owner of that client waits, but not the owner that holds the other lock.
             let waiting = wait_as(&mutex(&other, "/a"), &Owner::new());
             until_contenders(&mutex(&one, "/a"), 2).await;
             let error = time_out(&mutex(&one, "/b"), &ours).await;
@@ -149,7 +150,7 @@ fn waits_that_end_by_themselves_are_no_deadlock() {
 }
 
 #[test]
-fn only_an_owner_that_others_wait_for_asks_about_them() {
+fn only_an_owner_that_holds_locks_searches_for_a_deadlock() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (one, other) = (client(&proxy.hosts).await, client(&server.hosts()).await);
@@ -164,7 +165,7 @@ fn only_an_owner_that_others_wait_for_asks_about_them() {
                 asked.iter().filter(|request| request.op == op::LIST && request.names(path)).count()
             };
             assert_eq!(lists("/a"), expected);
-            // The listing that every attempt needs.
+            // This is the listing that every attempt needs.
             assert_eq!(lists("/b"), 1);
             assert!(!asked.iter().any(|request| request.op == op::MULTI_READ));
         }
@@ -188,7 +189,7 @@ fn an_owner_whose_node_was_handed_on_is_in_no_deadlock() {
         let attempt = tokio::spawn(async move { time_out(&lock, &ours).await });
         until_contenders(&mutex(&other, "/b"), 2).await;
         let known = proxy.requests().len();
-        // At its end, the search checks both nodes of the owner that it found a second time.
+        // At its end, the search checks again both nodes of the owner that it has found.
         let again = |requests: &[Request]| {
             let reads = |request: &Request| request.op == op::MULTI_READ && request.names("/b");
             let looks = |request: &&Request| request.op == op::EXISTS && request.names("/a");
@@ -223,14 +224,15 @@ fn an_owner_that_leaves_during_the_search_is_in_no_deadlock() {
         until_contenders(&mutex(&other, "/b"), 2).await;
         let known = proxy.requests().len();
         let lists = |request: &Request| request.op == op::LIST && request.names("/b");
-        proxy.rule(move |request| if lists(request) { Fate::Wait } else { Fate::Pass });
+        proxy.rule(move |request| if lists(request) { RequestEffect::Wait } else { RequestEffect::Pass });
         while !proxy.requests().iter().skip(known).any(lists) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        // The owner was seen behind ours. It leaves before the search reads the other queue.
+        // The search found this owner behind ours. The owner leaves before the search reads the
+        // other queue.
         waiting.abort();
         until_contenders(&mutex(&other, "/a"), 1).await;
-        proxy.rule(|_| Fate::Pass);
+        proxy.rule(|_| RequestEffect::Pass);
         proxy.open();
         let error = attempt.await.expect("no panic");
         assert_eq!(error.deadlock(), None, "{error}");

@@ -1,4 +1,4 @@
-//! Clients that close after their last hold.
+//! Tests of clients that close after their last hold.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn until_draining(client: &Client) {
 }
 
 #[test]
-fn it_waits_for_what_is_held_and_refuses_everything_else() {
+fn a_drain_waits_for_holds_and_refuses_new_acquires() {
     run(async {
         let server = server().await;
         let (operator, client) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -72,7 +72,7 @@ fn a_writer_that_drains_may_still_downgrade() {
 }
 
 #[test]
-fn it_closes_when_its_time_is_up_and_the_earliest_time_counts() {
+fn a_drain_closes_the_client_at_the_earliest_timeout() {
     run(async {
         let server = server().await;
         for (first, second) in [(Duration::MAX, SHORT), (LONG, SHORT), (SHORT, LONG)] {
@@ -124,7 +124,7 @@ fn the_drain_goes_on_without_its_future() {
 }
 
 #[test]
-fn one_that_holds_nothing_or_never_connected_closes_at_once() {
+fn a_drain_without_holds_closes_immediately() {
     run(async {
         let server = server().await;
         let (connected, idle) = (client(&server.hosts()).await, Client::new(options(&server.hosts())));

@@ -9,7 +9,7 @@ use super::proxy::op;
 use super::{LIMIT, behind_proxy, client, hold, options, run, server};
 
 #[test]
-fn candidates_lead_in_turn_and_who_observes_is_told_of_each() {
+fn candidates_lead_in_turn_and_an_observer_sees_each_leader() {
     run(async {
         let server = server().await;
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -43,7 +43,7 @@ fn candidates_lead_in_turn_and_who_observes_is_told_of_each() {
 }
 
 #[test]
-fn a_candidate_beside_a_contender_on_kazoo_is_told_why_it_cannot_campaign() {
+fn a_candidate_next_to_a_kazoo_contender_gets_an_error_with_the_reason() {
     run(async {
         let server = server().await;
         let (operator, candidate) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -72,7 +72,7 @@ fn a_candidate_beside_a_contender_on_kazoo_is_told_why_it_cannot_campaign() {
 /// If the election looked up the shared client for each campaign, the next campaign would use a new
 /// client.
 #[test]
-fn leading_again_and_again_ends_with_the_shared_client_that_it_began_on() {
+fn repeated_leadership_ends_when_its_shared_client_closes() {
     run(async {
         let server = server().await;
         let options = options(&server.hosts()).label(Some("leads again and again".into())).expect("a label");

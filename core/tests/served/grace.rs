@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zklock::{Client, ErrorKind, Lease, LeaseState, LockOptions, LossReason, Mutex, Owner, Timeout};
 
-use super::proxy::{Fate, Proxy, Request, op};
+use super::proxy::{Proxy, Request, RequestEffect, op};
 use super::{behind_proxy, brief_client, client, hold, mutex, options, run, until_contenders};
 
 /// Session timeout. A term is half of it: three seconds.
@@ -17,9 +17,11 @@ fn graceful(client: &Client, path: &str) -> Mutex {
     Mutex::with_options(client, path, LockOptions::default().grace(GRACE)).expect("a path")
 }
 
-/// Drops heartbeats, so that they get no reply.
+/// Makes the proxy drop heartbeats, so that they get no reply.
 fn hold_heartbeats_back(proxy: &Proxy) {
-    proxy.rule(|request: &Request| if request.op == op::MULTI { Fate::Vanish } else { Fate::Pass });
+    proxy.rule(
+        |request: &Request| if request.op == op::MULTI { RequestEffect::Vanish } else { RequestEffect::Pass },
+    );
 }
 
 async fn until_less_is_left(lease: &Lease, than: Duration) {
@@ -29,7 +31,7 @@ async fn until_less_is_left(lease: &Lease, than: Duration) {
 }
 
 #[test]
-fn the_node_of_a_lease_that_is_lost_before_the_end_of_its_term_goes_with_the_last_level() {
+fn the_node_of_a_lease_lost_to_its_grace_is_deleted_with_the_last_level() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (holder, next) = (brief_client(&proxy.hosts, SESSION).await, client(&server.hosts()).await);
@@ -52,7 +54,7 @@ fn the_node_of_a_lease_that_is_lost_before_the_end_of_its_term_goes_with_the_las
 }
 
 #[test]
-fn the_node_of_a_lost_lease_that_is_not_released_goes_at_the_end_of_the_term() {
+fn the_node_of_an_unreleased_lost_lease_is_deleted_at_the_end_of_the_term() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (holder, next) = (brief_client(&proxy.hosts, SESSION).await, client(&server.hosts()).await);
@@ -76,20 +78,21 @@ fn an_answer_within_the_grace_does_not_bring_the_lease_back() {
         hold_heartbeats_back(&proxy);
         assert_eq!(lease.lost().await, LossReason::TermEnded);
         assert!(other.remaining() > Duration::ZERO);
-        proxy.rule(|_| Fate::Pass);
+        proxy.rule(|_| RequestEffect::Pass);
         while other.remaining() < SESSION / 3 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         assert_eq!(other.state(), LeaseState::Held);
         assert_eq!(lease.state(), LeaseState::Lost(LossReason::TermEnded));
-        // The late reply does not keep the node beyond the term in which the lease was lost.
+        // The late reply does not extend the lifetime of the node beyond the term in which the
+        // lease was lost.
         drop(hold(&next, "/l").await);
         assert_eq!(other.state(), LeaseState::Held);
     });
 }
 
 #[test]
-fn a_lock_is_granted_when_its_grace_and_a_sixth_of_the_time_out_are_left() {
+fn a_lock_is_granted_when_its_grace_and_a_sixth_of_the_timeout_are_left() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (waiter, blocker) = (brief_client(&proxy.hosts, SESSION).await, client(&server.hosts()).await);
@@ -105,11 +108,11 @@ fn a_lock_is_granted_when_its_grace_and_a_sixth_of_the_time_out_are_left() {
         until_less_is_left(&term, SESSION / 3).await;
         taken.release().await.expect("the end of the hold");
         beside.release().await.expect("the end of the hold");
-        // At this time, the rest of the term is enough for a lock without a grace.
+        // At this time, the rest of the term is long enough for a lock without a grace.
         let hasty = hasty.await.expect("no panic").expect("the lock");
         assert!(term.remaining() > SESSION / 6, "the machine is too slow for this test");
         assert!(!waiting.is_finished());
-        proxy.rule(|_| Fate::Pass);
+        proxy.rule(|_| RequestEffect::Pass);
         let lease = waiting.await.expect("no panic").expect("the lock");
         assert!(lease.remaining() > SESSION / 12, "{:?}", lease.remaining());
         drop(hasty);
@@ -117,7 +120,7 @@ fn a_lock_is_granted_when_its_grace_and_a_sixth_of_the_time_out_are_left() {
 }
 
 #[test]
-fn a_grace_of_more_than_a_sixth_of_the_session_time_out_is_refused() {
+fn a_grace_of_more_than_a_sixth_of_the_session_timeout_is_refused() {
     run(async {
         let (server, _proxy) = behind_proxy().await;
         let long = LockOptions::default().grace(GRACE + Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! Locks and their leases on a server: the values that they report.
+//! Tests of the values that locks and their leases report.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use zklock_embedded::Server;
 use super::{client, hold, mutex, options, run, server, until_contenders};
 
 #[test]
-fn a_lease_says_whose_it_is_and_its_token_grows_from_holder_to_holder() {
+fn a_lease_reports_its_owner_and_tokens_grow_from_holder_to_holder() {
     run(async {
         let server = server().await;
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -55,7 +55,7 @@ fn an_owner_re_enters_unless_the_lock_does_without_re_entry() {
 }
 
 #[test]
-fn a_contender_states_its_label_and_a_time_out_who_is_in_the_way() {
+fn a_timeout_error_names_the_label_of_the_blocker() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -70,8 +70,8 @@ fn a_contender_states_its_label_and_a_time_out_who_is_in_the_way() {
         let blocker = error.blockers().first().expect("who is in the way");
         assert_eq!((blocker.node.as_str(), blocker.session_id), (lease.node().as_str(), client.session_id()));
         assert_eq!(blocker.about.as_ref().and_then(|about| about.label.as_deref()), Some("first"));
-        // For another client's node, the error reports the data that was read when its watch was
-        // set.
+        // The error reports the data of the other client's node that the client read when it set
+        // the watch.
         let theirs = super::client(&server.hosts()).await;
         let late = mutex(&theirs, "/l").acquire_within(Duration::from_millis(200)).await;
         assert_eq!(late.expect_err("it is taken").blockers(), error.blockers());
@@ -83,7 +83,7 @@ fn a_contender_states_its_label_and_a_time_out_who_is_in_the_way() {
 }
 
 #[test]
-fn a_hold_lasts_as_long_as_it_may_and_no_longer() {
+fn a_hold_ends_at_its_limit() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -103,7 +103,7 @@ fn a_hold_lasts_as_long_as_it_may_and_no_longer() {
 }
 
 #[test]
-fn who_leaves_the_line_lets_its_owner_s_next_attempt_go_on() {
+fn a_waiter_that_leaves_the_line_unblocks_its_owners_next_attempt() {
     run(async {
         let server = server().await;
         let (holder, waiter) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -135,7 +135,8 @@ fn a_lock_that_was_broken_shortly_before_its_release_was_lost() {
     run(async {
         let server = server().await;
         let (holder, operator) = (client(&server.hosts()).await, client(&server.hosts()).await);
-        // No watch on the node is set yet, so the delete of the release finds out.
+        // The client has no watch on the node yet, so it learns of the deletion only from the reply
+        // to its own delete.
         let lease = hold(&holder, "/l").await;
         operator.break_lock(&lease.node()).await.expect("a node");
         lease.release().await.expect("the end of the hold");
@@ -144,7 +145,7 @@ fn a_lock_that_was_broken_shortly_before_its_release_was_lost() {
 }
 
 #[test]
-fn who_waits_for_a_server_goes_on_when_another_gives_up() {
+fn a_caller_keeps_waiting_for_a_server_when_another_caller_gives_up() {
     run(async {
         let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let hosts = nobody.local_addr().expect("an address").to_string();
@@ -160,7 +161,7 @@ fn who_waits_for_a_server_goes_on_when_another_gives_up() {
 }
 
 #[test]
-fn who_joins_behind_many_of_its_client_has_waited_although_no_listing_shows_them() {
+fn a_waiter_behind_many_of_its_own_client_counts_as_contended_without_a_listing() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -174,8 +175,8 @@ fn who_joins_behind_many_of_its_client_has_waited_although_no_listing_shows_them
         until_contenders(&lock, 21).await;
         let last = join();
         until_contenders(&lock, 22).await;
-        // All waiters ahead leave at the same time. Only then is the last one near enough for a
-        // listing.
+        // All waiters ahead leave at the same time. Only then is the last waiter near enough to
+        // list the queue.
         others.iter().for_each(tokio::task::JoinHandle::abort);
         drop(first);
         let lease = last.await.expect("no panic").expect("the lock");

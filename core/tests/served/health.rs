@@ -9,7 +9,7 @@ use zklock::{
 use super::{brief_client, client, hold, mutex, options, run, server, until_contenders};
 
 #[test]
-fn a_client_that_was_never_used_and_one_that_is_closed_have_nothing_to_tell() {
+fn unused_and_closed_clients_have_empty_reports() {
     run(async {
         let server = server().await;
         let idle = zklock::Client::new(options("127.0.0.1:1"));
@@ -31,7 +31,7 @@ fn a_client_that_was_never_used_and_one_that_is_closed_have_nothing_to_tell() {
 }
 
 #[test]
-fn a_hold_is_told_with_its_levels_its_age_and_the_term() {
+fn health_reports_the_levels_age_and_term_of_a_hold() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -63,7 +63,7 @@ fn a_hold_is_told_with_its_levels_its_age_and_the_term() {
 }
 
 #[test]
-fn a_wait_is_told_with_its_place_and_the_node_before_it() {
+fn a_wait_is_reported_with_its_position_and_the_node_ahead() {
     run(async {
         let server = server().await;
         let (client, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -118,7 +118,7 @@ fn waits_in<'a>(text: &'a str, path: &str) -> impl Iterator<Item = &'a str> {
 }
 
 #[test]
-fn a_wait_for_a_lock_that_the_client_itself_holds_is_told() {
+fn a_wait_for_a_lock_of_the_same_client_is_reported() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -139,7 +139,7 @@ fn a_wait_for_a_lock_that_the_client_itself_holds_is_told() {
 }
 
 #[test]
-fn readers_writers_and_permits_wait_for_what_they_cannot_hold_with() {
+fn health_names_the_conflicting_node_that_each_kind_waits_behind() {
     run(async {
         let server = server().await;
         let (client, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -189,7 +189,7 @@ fn readers_writers_and_permits_wait_for_what_they_cannot_hold_with() {
 }
 
 #[test]
-fn a_server_that_says_nothing_delays_no_answer_and_the_term_is_seen_to_run_out() {
+fn a_silent_server_delays_no_health_report_and_the_remaining_term_shrinks() {
     run(async {
         let server = server().await;
         let client = brief_client(&server.hosts(), Duration::from_secs(4)).await;
@@ -212,10 +212,10 @@ fn a_server_that_says_nothing_delays_no_answer_and_the_term_is_seen_to_run_out()
     });
 }
 
-/// A program's log subscriber can request a dump for any event, so the library's own thread may
-/// request it.
+/// A program's log subscriber can request a dump for any log event, so the library's own thread can
+/// be the one that requests it.
 #[test]
-fn whoever_asks_on_the_librarys_thread_while_it_works_is_told_so() {
+fn health_on_the_librarys_busy_thread_is_not_responsive() {
     struct Asking(zklock::Client, std::sync::mpsc::Sender<bool>);
     impl std::task::Wake for Asking {
         fn wake(self: std::sync::Arc<Self>) {
@@ -242,7 +242,7 @@ fn whoever_asks_on_the_librarys_thread_while_it_works_is_told_so() {
 }
 
 #[test]
-fn holds_and_waits_are_told_by_path_whichever_came_first() {
+fn health_lists_holds_and_waits_in_path_order() {
     run(async {
         let server = server().await;
         let (client, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -265,7 +265,7 @@ fn holds_and_waits_are_told_by_path_whichever_came_first() {
 }
 
 #[test]
-fn a_hold_that_follows_another_on_its_node_is_told_with_its_own_label() {
+fn a_hold_after_a_hand_off_is_reported_with_its_own_label() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;

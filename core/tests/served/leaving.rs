@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use zklock::{ErrorKind, Semaphore, Timeout};
 
-use super::proxy::{Fate, op};
+use super::proxy::{RequestEffect, op};
 use super::{behind_proxy, brief_client, client, hold, mutex, run, server, until_contenders};
 
 #[test]
@@ -23,13 +23,13 @@ fn a_wait_that_is_given_up_leaves_the_queue() {
 }
 
 #[test]
-fn a_wait_that_is_given_up_before_the_answer_to_its_create_leaves_nothing() {
+fn a_wait_that_is_canceled_before_its_create_is_answered_leaves_no_node() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (one, other) = (client(&server.hosts()).await, client(&proxy.hosts).await);
         drop(hold(&other, "/l").await);
         let known = proxy.requests().len();
-        proxy.once(op::CREATE, Fate::LoseReply);
+        proxy.once(op::CREATE, RequestEffect::LoseReply);
         let lock = mutex(&other, "/l");
         let waiting = tokio::spawn(async move { lock.acquire().await });
         while !proxy.requests()[known..].iter().any(|request| request.op == op::CREATE) {
@@ -44,7 +44,7 @@ fn a_wait_that_is_given_up_before_the_answer_to_its_create_leaves_nothing() {
 }
 
 #[test]
-fn a_time_out_is_kept_and_leaves_the_queue() {
+fn an_acquire_times_out_on_time_and_leaves_the_queue() {
     run(async {
         let server = server().await;
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -60,7 +60,7 @@ fn a_time_out_is_kept_and_leaves_the_queue() {
 }
 
 #[test]
-fn a_wait_for_permits_that_is_given_up_frees_the_turn_and_what_it_had() {
+fn a_canceled_wait_for_permits_releases_the_turn_and_its_permits() {
     run(async {
         let server = server().await;
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -91,7 +91,7 @@ fn a_session_that_no_longer_deletes_anything_is_given_up() {
         let other = client(&server.hosts()).await;
         let lease = hold(&one, "/l").await;
         // The client sends no other request after the delete.
-        proxy.once(op::DELETE, Fate::Vanish);
+        proxy.once(op::DELETE, RequestEffect::Vanish);
         lease.release_in_background().expect("the end of the hold");
         drop(hold(&other, "/l").await);
         one.ready().await.expect("a connection");

@@ -1,5 +1,5 @@
-//! Limits of a lock: of a hold, which also end while the holder is not connected, and of the number
-//! of waiters.
+//! Tests of a lock's limits: the maximum hold time, which also ends a hold while the holder is not
+//! connected, and the maximum number of waiters.
 
 use std::time::Duration;
 
@@ -36,14 +36,14 @@ fn a_hold_that_lasts_too_long_while_the_client_is_disconnected_is_lost_then_and_
         assert_eq!(lease.state(), LeaseState::Lost(LossReason::HeldTooLong));
         assert!(!waiting.is_finished(), "its node is still there");
         proxy.come_back();
-        // The holder's session has not ended.
+        // The holder lost its lock although its session has not ended.
         drop(waiting.await.expect("the lock"));
         assert_eq!(holder.session_id(), session);
     });
 }
 
 #[test]
-fn one_waiter_too_many_is_refused_at_once_and_creates_nothing() {
+fn a_contender_beyond_the_waiter_limit_is_refused_without_a_node() {
     run(async {
         let server = server().await;
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -97,7 +97,7 @@ fn waiters_of_both_halves_count_and_holders_of_neither() {
 }
 
 #[test]
-fn a_semaphore_refuses_who_would_wait_behind_too_many() {
+fn a_semaphore_refuses_a_contender_behind_too_many_waiters() {
     run(async {
         let server = server().await;
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);

@@ -15,10 +15,10 @@ use zklock::{
     ReadWriteLock, RequestKind, Semaphore, Timeout,
 };
 
-use super::proxy::{Fate, op};
+use super::proxy::{RequestEffect, op};
 use super::{behind_proxy, brief_client, client, mutex, run, server, until_contenders};
 
-/// Longer than any of these tests takes.
+/// Longer than the duration of any of these tests.
 const LONG: Duration = Duration::from_secs(600);
 
 const BRIEF: Duration = Duration::from_millis(50);
@@ -38,7 +38,7 @@ fn halves(client: &Client, path: &str) -> (Lock, Lock) {
 }
 
 /// Returns a lease if the lock can be acquired without a request. The library's thread is stopped
-/// meanwhile, because it could grant the lock between two polls.
+/// during the call, because it could otherwise grant the lock between two polls.
 fn at_once(lock: &Lock) -> Option<Lease> {
     let (stop, told_to_stop) = oneshot::channel::<()>();
     let ((stands, stood), (go_on, told_to_go_on)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
@@ -58,8 +58,8 @@ fn at_once(lock: &Lock) -> Option<Lease> {
     }
 }
 
-/// Acquires and releases a lock until its node is kept and can be taken without a request. Returns
-/// the fencing token.
+/// Acquires and releases a lock until its node is kept and the lock can be acquired again without a
+/// request. Returns the fencing token.
 async fn kept(lock: &Lock) -> i64 {
     loop {
         drop(lock.acquire().await.expect("the lock"));
@@ -128,7 +128,7 @@ fn a_lock_is_taken_again_without_a_request() {
 }
 
 #[test]
-fn a_lock_that_is_asked_for_at_once_is_taken_again_before_the_watch_is_set() {
+fn a_lock_that_is_requested_immediately_is_reused_before_the_watch_is_set() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -143,7 +143,7 @@ fn a_lock_that_is_asked_for_at_once_is_taken_again_before_the_watch_is_set() {
 }
 
 #[test]
-fn a_contender_that_joins_gets_it_at_once() {
+fn a_contender_that_joins_gets_a_kept_lock_immediately() {
     run(async {
         let server = server().await;
         let (client, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -161,7 +161,7 @@ fn a_contender_that_joins_gets_it_at_once() {
 }
 
 #[test]
-fn a_holder_that_took_it_again_gives_it_up_when_it_releases() {
+fn a_holder_that_reuses_a_node_gives_it_up_at_the_release() {
     run(async {
         let server = server().await;
         let (client, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -174,7 +174,7 @@ fn a_holder_that_took_it_again_gives_it_up_when_it_releases() {
             tokio::spawn(async move { lock.acquire().await })
         };
         until_contenders(&theirs, 2).await;
-        // The watch is answered before this listing.
+        // The watch that was requested before is answered before this listing.
         drop(lock.contenders().await.expect("an answer"));
         lease.release().await.expect("held");
         let theirs = waiting.await.expect("no panic").expect("the lock");
@@ -272,7 +272,7 @@ fn the_time_counts_from_the_first_release() {
         let token = first.fencing_token();
         let began = Instant::now();
         drop(first);
-        // The time is not extended, however often the lock is taken again.
+        // The time is not extended, however often the lock is acquired again.
         while lock.acquire().await.expect("the lock").fencing_token() == token {
             assert!(began.elapsed() < 100 * time);
             tokio::task::yield_now().await;
@@ -300,7 +300,7 @@ fn a_hold_that_is_longer_than_the_time_ends_with_its_node() {
 }
 
 #[test]
-fn a_node_that_is_broken_or_asked_for_while_it_is_kept_goes() {
+fn a_kept_node_is_given_up_when_it_is_broken_or_revoked() {
     run(async {
         let server = server().await;
         let (client, operator) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -316,7 +316,7 @@ fn a_node_that_is_broken_or_asked_for_while_it_is_kept_goes() {
                 operator.break_lock(&node).await.expect("a node");
             }
             until_contenders(&mutex(&operator, "/l"), 0).await;
-            // Its client may not have received the deletion yet.
+            // The client might not have received the deletion yet.
             while kept(&lock).await == token {
                 tokio::task::yield_now().await;
             }
@@ -325,7 +325,7 @@ fn a_node_that_is_broken_or_asked_for_while_it_is_kept_goes() {
     });
 }
 
-/// Otherwise another reader of the process could read while the writer holds.
+/// If the node were kept, another reader of the process could read while the writer still holds.
 #[test]
 fn a_reader_in_the_place_of_a_writer_that_still_writes_is_not_kept() {
     run(async {
@@ -343,8 +343,8 @@ fn a_reader_in_the_place_of_a_writer_that_still_writes_is_not_kept() {
     });
 }
 
-/// Without its node nothing is kept. The client must drop the watch on the children even if nothing
-/// else happens in the directory.
+/// A deleted node is not kept. The client must drop the watch on the children even if nothing else
+/// happens in the directory.
 #[test]
 fn a_node_that_is_broken_while_it_is_kept_leaves_no_watch() {
     run(async {
@@ -357,8 +357,8 @@ fn a_node_that_is_broken_while_it_is_kept_leaves_no_watch() {
         }
         let node = lock.contenders().await.expect("an answer").remove(0).node;
         operator.break_lock(&node).await.expect("a node");
-        // The watch fires, and the listing that follows could set it again. Each of these requests
-        // is answered after the events and requests before it.
+        // If the watch fires, the listing that follows could set it again. Each of these requests
+        // is answered after all earlier events and requests.
         for _ in 0..8 {
             lock.contenders().await.expect("an answer");
         }
@@ -545,7 +545,7 @@ fn keeping_pauses_when_it_costs_more_listings_than_it_saves_acquires() {
             drop(theirs.acquire().await.expect("the lock"));
         }
         assert!(listed(&client) - before <= client.stats().retakes.max(8) + 2);
-        // The pause lasts as long as a node would be kept.
+        // The pause in keeping nodes lasts as long as a node would be kept.
         drop(reads.acquire().await.expect("the lock"));
         until_contenders(&theirs, 0).await;
     });
@@ -606,11 +606,11 @@ fn a_watch_that_is_not_answered_leaves_the_node_to_the_driver() {
         let (one, other) = (client(&proxy.hosts).await, client(&server.hosts()).await);
         drop(mutex(&one, "/l").acquire().await.expect("the lock"));
         let (lock, created) = (keeps(&one, "/l", LONG), creates(&one));
-        // The first listing belongs to the acquire, and the second sets the watch.
+        // The first listing belongs to the acquire, and the second one sets the watch.
         let mut lists = 0;
         proxy.rule(move |request| {
             lists += u32::from(request.op == op::LIST);
-            if lists < 2 { Fate::Pass } else { Fate::Wait }
+            if lists < 2 { RequestEffect::Pass } else { RequestEffect::Wait }
         });
         drop(lock.acquire().await.expect("the lock"));
         assert!(at_once(&lock).is_none());
@@ -618,7 +618,7 @@ fn a_watch_that_is_not_answered_leaves_the_node_to_the_driver() {
         assert!(lease.handoffs() > 0);
         assert_eq!(creates(&one) - created, 1);
         drop(lease);
-        proxy.rule(|_| Fate::Pass);
+        proxy.rule(|_| RequestEffect::Pass);
         proxy.open();
         kept(&lock).await;
         drop(mutex(&other, "/l").acquire().await.expect("the lock"));

@@ -1,6 +1,6 @@
-//! A create that was carried out, but whose reply was lost.
+//! Tests of a create that was executed, but whose reply was lost.
 
-use super::proxy::{Fate, op};
+use super::proxy::{RequestEffect, op};
 use super::{behind_proxy, client, hold, mutex, run};
 
 #[test]
@@ -10,7 +10,7 @@ fn after_a_lost_reply_only_a_listing_behind_a_sync_decides() {
         let client = client(&proxy.hosts).await;
         hold(&client, "/l").await.release().await.expect("the end of the hold");
         let known = proxy.requests().len();
-        proxy.once(op::CREATE, Fate::LoseReply);
+        proxy.once(op::CREATE, RequestEffect::LoseReply);
         let lease = hold(&client, "/l").await;
         let asked: Vec<_> = proxy.requests()[known..].iter().map(|request| request.op).collect();
         let synced = asked.iter().position(|op| *op == op::SYNC).expect("a sync");

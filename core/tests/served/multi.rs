@@ -1,4 +1,4 @@
-//! Several locks as one.
+//! Tests of several locks that are acquired as one.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -24,10 +24,11 @@ fn a_member_that_is_lost_at_the_moment_of_the_last_grant_is_not_returned() {
         while second.contenders().await.expect("an answer").len() < 2 {
             assert!(timeout(Duration::from_millis(10), taking.as_mut()).await.is_err());
         }
-        // A node that is held for long is watched.
+        // After this time, the client watches the node of the first member.
         assert!(timeout(Duration::from_millis(300), taking.as_mut()).await.is_err());
         let member = first.contenders().await.expect("an answer").remove(0).node;
-        // Both the loss and the grant have happened when the attempt checks its leases.
+        // When the attempt checks its leases, both the loss of one and the grant of the other have
+        // happened.
         let broken = gate.transaction().delete(&member, None).delete(&blocker.node(), None).commit().await;
         broken.expect("both are gone");
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -69,8 +70,8 @@ fn members_with_a_limit_shorter_than_the_wait_are_asked_for_less_and_less_often(
         let both = MultiLock::new([(&first).into(), (&second).into()]).expect("two locks");
         let began = Instant::now();
         let mut taking = pin!(both.acquire());
-        // The first attempt, the second one immediately after it, and six attempts after a pause
-        // each.
+        // The first attempt, the second attempt immediately after it, and six more attempts after a
+        // pause each.
         while one.stats().losses < 8 {
             assert!(timeout(Duration::from_millis(5), taking.as_mut()).await.is_err());
         }
@@ -104,7 +105,7 @@ fn a_pause_between_two_attempts_ends_with_the_time_of_the_caller() {
 }
 
 #[test]
-fn a_try_of_several_locks_ends_within_one_connect_time_out() {
+fn a_try_of_several_locks_ends_within_one_connect_timeout() {
     run(async {
         let server = server().await;
         let limit = Duration::from_secs(1);
@@ -126,7 +127,7 @@ fn a_try_of_several_locks_ends_within_one_connect_time_out() {
 }
 
 #[test]
-fn a_try_for_a_permit_ends_within_one_connect_time_out() {
+fn a_try_for_a_permit_ends_within_one_connect_timeout() {
     run(async {
         let server = server().await;
         let limit = Duration::from_secs(1);
@@ -144,7 +145,7 @@ fn a_try_for_a_permit_ends_within_one_connect_time_out() {
 }
 
 #[test]
-fn who_holds_a_later_lock_already_is_refused_the_earlier_one() {
+fn a_multi_lock_refuses_an_owner_that_holds_a_later_member() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;

@@ -1,4 +1,4 @@
-//! A body that runs once per slot.
+//! Tests of a body that runs once per slot.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use zklock::{
     Slot, Timeout, blocking,
 };
 
-use super::proxy::{Fate, Proxy, Request, code, op};
+use super::proxy::{Proxy, Request, RequestEffect, code, op};
 use super::{behind_proxy, client, hold, mutex, options, run, server, until_contenders};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -59,14 +59,14 @@ fn writes_record(request: &Request) -> bool {
 }
 
 /// Applies this effect to the next request that writes the record.
-fn to_next_record(proxy: &Proxy, fate: Fate) {
+fn to_next_record(proxy: &Proxy, effect: RequestEffect) {
     let mut done = false;
     proxy.rule(move |request| {
         if done || !writes_record(request) {
-            return Fate::Pass;
+            return RequestEffect::Pass;
         }
         done = true;
-        fate
+        effect
     });
 }
 
@@ -90,7 +90,7 @@ fn a_slot_that_is_recorded_is_skipped() {
         assert_eq!(found.by.expect("a process").pid, std::process::id());
         assert_eq!(lock.once("a", unwanted).await.expect("a skip"), None);
         assert!(!lock.locked().await.expect("an answer"), "the lock is released");
-        // Only the last slot is recorded.
+        // Only the last slot is recorded, so the earlier slot runs again.
         assert!(runs(&lock, "b").await.expect("a run") && runs(&lock, "a").await.expect("a run"));
         assert!(
             forget(&client, "/l").await.expect("an answer")
@@ -101,7 +101,7 @@ fn a_slot_that_is_recorded_is_skipped() {
 }
 
 #[test]
-fn a_body_that_fails_records_nothing() {
+fn a_failed_body_is_not_recorded() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -155,11 +155,11 @@ fn a_body_whose_session_ends_is_not_recorded() {
 }
 
 #[test]
-fn a_former_holder_records_nothing() {
+fn a_former_holder_cannot_write_the_record() {
     run(async {
         let server = server().await;
         let (former, holder) = (client(&server.hosts()).await, client(&server.hosts()).await);
-        // This holds with and without an existing record.
+        // The result is the same with and without an existing record.
         for key in ["a", "b"] {
             let turn = begun(&former, key, Record::AfterBody).await;
             holder.break_lock(&turn.lease().node()).await.expect("a delete");
@@ -205,7 +205,7 @@ fn a_record_whose_reply_is_lost_is_written_once() {
         let client = client(&proxy.hosts).await;
         for key in ["a", "b"] {
             let known = proxy.requests().len();
-            to_next_record(&proxy, Fate::LoseReply);
+            to_next_record(&proxy, RequestEffect::LoseReply);
             assert!(runs(&mutex(&client, "/l"), key).await.expect("a run"));
             assert_eq!(slot(&client).await.as_deref(), Some(key));
             let requests = &proxy.requests()[known..];
@@ -224,8 +224,8 @@ fn a_record_that_did_not_reach_the_server_is_written_again() {
         let (_server, proxy) = behind_proxy().await;
         let client = client(&proxy.hosts).await;
         for key in ["a", "b"] {
-            // An error of the whole request does not show whether it was carried out.
-            to_next_record(&proxy, Fate::Refuse(code::UNIMPLEMENTED));
+            // An error for the whole request does not show whether the request was executed.
+            to_next_record(&proxy, RequestEffect::Refuse(code::UNIMPLEMENTED));
             assert!(runs(&mutex(&client, "/l"), key).await.expect("a run"));
             assert_eq!(slot(&client).await.as_deref(), Some(key));
         }
@@ -238,7 +238,9 @@ fn a_record_whose_reply_is_lost_with_the_session_is_found() {
         let (server, proxy) = behind_proxy().await;
         let client = client(&proxy.hosts).await;
         let session = client.session_id();
-        proxy.rule(|request| if writes_record(request) { Fate::LoseReply } else { Fate::Pass });
+        proxy.rule(
+            |request| if writes_record(request) { RequestEffect::LoseReply } else { RequestEffect::Pass },
+        );
         let lock = mutex(&client, "/l");
         let running = tokio::spawn(async move { runs(&lock, "a").await });
         proxy.saw(writes_record).await;
@@ -252,8 +254,8 @@ fn a_record_whose_reply_is_lost_with_the_session_is_found() {
     });
 }
 
-/// A read alone could return the state of a lagging server, and run a body whose slot the previous
-/// holder has recorded.
+/// A read alone could return the old state of a lagging server. The body would then run although
+/// the previous holder has recorded its slot.
 #[test]
 fn the_record_is_read_behind_a_write() {
     run(async {
@@ -397,7 +399,7 @@ fn a_lock_in_the_directory_of_another_lock_has_no_record() {
 }
 
 #[test]
-fn no_lock_is_where_a_record_is() {
+fn a_lock_cannot_be_at_the_path_of_a_record() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -454,7 +456,8 @@ fn once_per_period_refuses_to_go_back() {
             lock.once_per(HOUR, |_| async { Ok::<_, Error>(()) }).await.expect("an answer").is_some()
         };
         for (per, number, expected) in [
-            // Another clock is ahead, so all other clients wait until their clocks reach its time.
+            // Another machine's clock is ahead, so all other clients wait until their clocks reach
+            // its time.
             (3_600_000, now + 5, false),
             (3_600_000, now - 1, true),
             // Another period counts as another slot, and so does another key.
@@ -595,7 +598,7 @@ fn five_clients_run_each_slot_once() {
 /// Replies are lost, requests are refused and sessions end at the worst moments. No slot is
 /// recorded twice, and no body begins for a slot that was already recorded.
 #[test]
-fn slots_are_recorded_once_whatever_breaks() {
+fn slots_are_recorded_once_despite_faults() {
     run(async {
         let server = Arc::new(server().await);
         let mut clients = Vec::new();
@@ -604,14 +607,14 @@ fn slots_are_recorded_once_whatever_breaks() {
             let mut count = number;
             proxy.rule(move |request| {
                 if !request.names("/l") {
-                    return Fate::Pass;
+                    return RequestEffect::Pass;
                 }
                 count += 1;
                 match count % 11 {
-                    0 => Fate::LoseReply,
-                    3 | 6 if writes_record(request) => Fate::LoseReply,
-                    8 if request.op == op::MULTI => Fate::Refuse(code::UNIMPLEMENTED),
-                    _ => Fate::Pass,
+                    0 => RequestEffect::LoseReply,
+                    3 | 6 if writes_record(request) => RequestEffect::LoseReply,
+                    8 if request.op == op::MULTI => RequestEffect::Refuse(code::UNIMPLEMENTED),
+                    _ => RequestEffect::Pass,
                 }
             });
             clients.push((client(&proxy.hosts).await, proxy));
@@ -619,8 +622,8 @@ fn slots_are_recorded_once_whatever_breaks() {
         let mut told = 0;
         for number in 0..12 {
             let recorded = Arc::new(AtomicUsize::new(0));
-            // Only a few, because consecutive sessions of one client that end early follow each
-            // other slowly.
+            // End only a few sessions, because a client pauses between consecutive sessions that
+            // end early.
             let expires = Arc::new(AtomicBool::new(number % 5 == 4));
             let tasks: Vec<_> = clients
                 .iter()

@@ -1,4 +1,4 @@
-//! The owners inside a client, as other clients see them.
+//! Tests of the owners inside a client, as other clients see them.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn told(client: &Client, path: &str) -> Vec<Option<(u64, Option<String>)>>
 }
 
 #[test]
-fn other_contenders_are_told_of_an_owner_by_number_and_name() {
+fn other_contenders_see_an_owner_by_number_and_name() {
     run(async {
         let server = server().await;
         let (client, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -102,8 +102,8 @@ fn each_kind_of_lock_tells_the_owner_that_asked() {
         let several = MultiLock::new(["/m1", "/m2"].map(|path| mutex(&client, path).into())).expect("paths");
         let _several = several.acquire_as(&owner, Timeout::Forever).await.expect("the locks");
         assert_eq!(told(&other, "/m2").await, expected);
-        // Without re-entry each acquire has its own owner, and other clients see the owner that the
-        // caller named.
+        // If a lock is not re-entrant, each acquire has its own owner, but other clients see the
+        // owner that the caller named.
         let once = LockOptions::default().reentrant(false);
         let once = Mutex::with_options(&client, "/once", once).expect("a path");
         let lease = once.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
@@ -128,7 +128,7 @@ fn a_lease_gives_its_owner_with_its_name() {
 }
 
 #[test]
-fn a_client_that_does_not_identify_itself_tells_nothing_of_owners() {
+fn a_client_that_does_not_identify_itself_does_not_report_owners() {
     run(async {
         let server = server().await;
         let secret = Client::connect_with(options(&server.hosts()).identify(false)).await.expect("a server");

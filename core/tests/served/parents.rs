@@ -1,22 +1,22 @@
-//! The parent directories of a lock, on a server without containers.
+//! Tests of the parent directories of a lock, on a server that does not support containers.
 
 use std::time::Duration;
 
-use super::proxy::{Fate, code, op};
+use super::proxy::{RequestEffect, code, op};
 use super::{behind_proxy, brief_client, client, hold, run};
 
 #[test]
-fn where_there_are_no_containers_the_directories_are_persistent() {
+fn directories_are_persistent_without_containers() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let client = client(&proxy.hosts).await;
-        // A transaction that creates a container is refused as a whole.
+        // Such a server refuses a transaction that creates a container as a whole.
         proxy.rule(|request| match request.op {
-            op::CREATE_CONTAINER => Fate::Refuse(code::UNIMPLEMENTED),
+            op::CREATE_CONTAINER => RequestEffect::Refuse(code::UNIMPLEMENTED),
             op::MULTI if request.bytes[8..12] == op::CREATE_CONTAINER.to_be_bytes() => {
-                Fate::Refuse(code::UNIMPLEMENTED)
+                RequestEffect::Refuse(code::UNIMPLEMENTED)
             }
-            _ => Fate::Pass,
+            _ => RequestEffect::Pass,
         });
         let lease = hold(&client, "/a/b/c").await;
         let asked = |wanted: i32| proxy.requests().iter().filter(|request| request.op == wanted).count();
@@ -28,15 +28,15 @@ fn where_there_are_no_containers_the_directories_are_persistent() {
     });
 }
 
-/// A stuck server replies only to pings. A waiter for the directories has no node yet, so the
-/// client sends no other request.
+/// A stuck server replies only to pings. A contender that waits for its directories has no node
+/// yet, so the client sends no other request.
 #[test]
 fn a_session_that_makes_no_directories_is_given_up() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let client = brief_client(&proxy.hosts, Duration::from_secs(2)).await;
         let first = client.session_id();
-        proxy.once(op::MULTI, Fate::Vanish);
+        proxy.once(op::MULTI, RequestEffect::Vanish);
         let lease = hold(&client, "/a/b").await;
         assert_ne!(lease.session_id(), first);
         drop(server);

@@ -1,5 +1,5 @@
-//! A proxy between a client and a server, which disturbs single requests. The server replies to all
-//! other requests, with its own nodes and sessions.
+//! A proxy between a client and a server, which disturbs single requests. It passes all other
+//! requests to the server.
 
 use std::collections::HashMap;
 use std::io;
@@ -54,15 +54,16 @@ impl Request {
     }
 }
 
-/// The proxy's effect on a request.
+/// What the proxy does with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum RequestEffect {
     Pass,
-    /// The request gets this error in order, and does not reach the server.
+    /// The request gets this error at its place in the order of replies, and does not reach the
+    /// server.
     Refuse(i32),
     /// The request reaches the server, but its reply is lost: the connection is closed instead.
     LoseReply,
-    /// The request and all later ones on the connection wait until [`Proxy::open`].
+    /// The request and all later ones on the connection are held back until [`Proxy::open`].
     Wait,
     /// The request gets no reply and does not reach the server. The connection seems to work.
     Vanish,
@@ -77,7 +78,7 @@ pub(crate) struct Replies {
     pub(crate) told: Vec<(usize, String)>,
 }
 
-type Rule = Box<dyn FnMut(&Request) -> Fate + Send>;
+type Rule = Box<dyn FnMut(&Request) -> RequestEffect + Send>;
 
 #[derive(Default)]
 struct Inner {
@@ -86,7 +87,8 @@ struct Inner {
     replies: Replies,
     /// Number of connections so far.
     connections: usize,
-    /// A text of the server, and the text that clients see instead. Both have the same length.
+    /// A text that the server sends, and the text that clients receive instead. Both have the same
+    /// length.
     renamed: Option<(&'static str, &'static str)>,
     /// `true` if no client can connect.
     away: bool,
@@ -133,18 +135,18 @@ impl Proxy {
         Self { hosts, shared, task }
     }
 
-    /// Sets the rule that decides the effect on each request.
-    pub(crate) fn rule(&self, rule: impl FnMut(&Request) -> Fate + Send + 'static) {
+    /// Sets the rule that decides what happens to each request.
+    pub(crate) fn rule(&self, rule: impl FnMut(&Request) -> RequestEffect + Send + 'static) {
         self.shared.lock().rule = Some(Box::new(rule));
     }
 
-    /// Applies this effect to the next request of this kind, and lets all others pass.
-    pub(crate) fn once(&self, op: i32, fate: Fate) {
+    /// Applies this effect to the next request of this kind. All other requests pass.
+    pub(crate) fn once(&self, op: i32, effect: RequestEffect) {
         let mut done = false;
         self.rule(move |request| {
             let now = request.op == op && !done;
             done |= now;
-            if now { fate } else { Fate::Pass }
+            if now { effect } else { RequestEffect::Pass }
         });
     }
 
@@ -153,7 +155,7 @@ impl Proxy {
         self.shared.open.send_replace(true);
     }
 
-    /// Shows clients the text `ours` where the server says `theirs`.
+    /// Replaces the text `theirs` in the server's messages with `ours`.
     pub(crate) fn rename(&self, theirs: &'static str, ours: &'static str) {
         assert_eq!(theirs.len(), ours.len());
         self.shared.lock().renamed = Some((theirs, ours));
@@ -199,18 +201,18 @@ impl Drop for Proxy {
     }
 }
 
-type Fates = Mutex<HashMap<i32, Fate>>;
+type Fates = Mutex<HashMap<i32, RequestEffect>>;
 
 async fn serve(shared: &Shared, client: TcpStream, server: &str) -> io::Result<()> {
     let server = TcpStream::connect(server).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let ((client_in, client_out), (server_in, server_out)) = (client.into_split(), server.into_split());
-    let (fates, mut cuts) = (Fates::default(), shared.cuts.subscribe());
+    let (effects, mut cuts) = (Fates::default(), shared.cuts.subscribe());
     let connection = shared.next_connection();
     tokio::select! {
-        up = carry_up(shared, connection, &fates, client_in, server_out) => up,
-        down = carry_down(shared, connection, &fates, server_in, client_out) => down,
+        up = carry_up(shared, connection, &effects, client_in, server_out) => up,
+        down = carry_down(shared, connection, &effects, server_in, client_out) => down,
         _ = cuts.changed() => Ok(()),
     }
 }
@@ -218,7 +220,7 @@ async fn serve(shared: &Shared, client: TcpStream, server: &str) -> io::Result<(
 async fn carry_up(
     shared: &Shared,
     connection: usize,
-    fates: &Fates,
+    effects: &Fates,
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
 ) -> io::Result<()> {
@@ -226,20 +228,22 @@ async fn carry_up(
     loop {
         let mut bytes = read(&mut from).await?;
         let (xid, op) = (number(&bytes, 0), number(&bytes, 4));
-        let fate = if op == op::PING { Fate::Pass } else { shared.judge(connection, op, &mut bytes) };
-        if fate == Fate::Vanish {
+        let effect =
+            if op == op::PING { RequestEffect::Pass } else { shared.judge(connection, op, &mut bytes) };
+        if effect == RequestEffect::Vanish {
             continue;
         }
-        if fate == Fate::Wait {
+        if effect == RequestEffect::Wait {
             shared.open.subscribe().wait_for(|open| *open).await.map_err(io::Error::other)?;
         }
-        if let Fate::Refuse(_) = fate {
-            // Send a harmless request instead, so that the reply arrives in order.
+        if let RequestEffect::Refuse(_) = effect {
+            // Send a harmless request in its place, so that the error reply keeps its place in the
+            // order.
             bytes.truncate(4);
             bytes.extend(op::EXISTS.to_be_bytes());
             bytes.extend(b"\0\0\0\x01/\0");
         }
-        fates.lock().unwrap_or_else(PoisonError::into_inner).insert(xid, fate);
+        effects.lock().unwrap_or_else(PoisonError::into_inner).insert(xid, effect);
         write(&mut to, &bytes).await?;
     }
 }
@@ -247,7 +251,7 @@ async fn carry_up(
 async fn carry_down(
     shared: &Shared,
     connection: usize,
-    fates: &Fates,
+    effects: &Fates,
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
 ) -> io::Result<()> {
@@ -256,13 +260,13 @@ async fn carry_down(
         let mut bytes = read(&mut from).await?;
         let xid = number(&bytes, 0);
         shared.note_reply(connection, &bytes);
-        let fate = fates.lock().unwrap_or_else(PoisonError::into_inner).remove(&xid);
-        match fate {
-            Some(Fate::Refuse(error)) => {
+        let effect = effects.lock().unwrap_or_else(PoisonError::into_inner).remove(&xid);
+        match effect {
+            Some(RequestEffect::Refuse(error)) => {
                 bytes.truncate(12);
                 bytes.extend(error.to_be_bytes());
             }
-            Some(Fate::LoseReply) => return Ok(()),
+            Some(RequestEffect::LoseReply) => return Ok(()),
             _ => {}
         }
         shared.rename(&mut bytes);
@@ -295,15 +299,15 @@ impl Shared {
         }
     }
 
-    fn judge(&self, connection: usize, op: i32, bytes: &mut [u8]) -> Fate {
+    fn judge(&self, connection: usize, op: i32, bytes: &mut [u8]) -> RequestEffect {
         let mut inner = self.lock();
         let request = Request { op, bytes: bytes.to_vec(), connection };
-        let fate = inner.rule.as_mut().map_or(Fate::Pass, |rule| rule(&request));
+        let effect = inner.rule.as_mut().map_or(RequestEffect::Pass, |rule| rule(&request));
         inner.requests.push(request);
         if let Some((theirs, ours)) = inner.renamed {
             replace(bytes, ours, theirs);
         }
-        fate
+        effect
     }
 }
 

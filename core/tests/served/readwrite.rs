@@ -1,4 +1,4 @@
-//! Readers and writers.
+//! Tests of readers and writers.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use tokio::time::timeout;
 use zklock::{Client, ErrorKind, Lease, Owner, ReadWriteLock, Timeout};
 use zklock_embedded::Server;
 
-use super::proxy::{Fate, Proxy, op};
+use super::proxy::{Proxy, RequestEffect, op};
 use super::{behind_proxy, client, options, run, server, until_contenders};
 
 #[test]
-fn readers_hold_together_a_writer_waits_for_them_and_a_later_reader_for_it() {
+fn a_writer_waits_for_readers_and_a_later_reader_waits_for_the_writer() {
     run(async {
         let server = server().await;
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -68,7 +68,7 @@ fn an_owner_that_asks_for_both_halves_at_once_waits_for_neither() {
 }
 
 #[test]
-fn a_writer_that_goes_down_to_reading_keeps_its_token_and_lets_no_writer_in_between() {
+fn a_downgrade_keeps_the_token_and_admits_no_writer_in_between() {
     run(async {
         let server = server().await;
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -128,7 +128,7 @@ impl Broken {
 }
 
 #[test]
-fn a_try_to_go_down_from_a_broken_lock_is_told_that_another_one_holds_it() {
+fn a_try_to_downgrade_a_broken_lock_is_refused_if_another_client_holds_it() {
     run(async {
         loop {
             let broken = Broken::new(true).await;
@@ -143,7 +143,7 @@ fn a_try_to_go_down_from_a_broken_lock_is_told_that_another_one_holds_it() {
 }
 
 #[test]
-fn a_try_to_go_down_from_a_broken_lock_that_is_free_reads() {
+fn a_try_to_downgrade_a_broken_lock_that_is_free_gets_the_read_lock() {
     run(async {
         loop {
             let broken = Broken::new(false).await;
@@ -157,7 +157,7 @@ fn a_try_to_go_down_from_a_broken_lock_that_is_free_reads() {
 }
 
 #[test]
-fn a_try_to_go_down_that_gets_no_answer_fails_within_the_connect_time_out() {
+fn a_try_to_downgrade_without_a_reply_fails_within_the_connect_timeout() {
     run(async {
         let (_server, proxy) = behind_proxy().await;
         let limit = Duration::from_millis(300);
@@ -165,7 +165,7 @@ fn a_try_to_go_down_that_gets_no_answer_fails_within_the_connect_time_out() {
         let lock = ReadWriteLock::new(Client::new(options), "/l").expect("a path");
         let owner = Owner::new();
         let writing = lock.write_lock.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
-        proxy.once(op::MULTI, Fate::Wait);
+        proxy.once(op::MULTI, RequestEffect::Wait);
         let tried = lock.read_lock.acquire_as(&owner, Timeout::Try).await;
         let refused = tried.expect_err("nobody answers");
         assert_eq!(refused.kind(), ErrorKind::ConnectionFailed, "{refused}");

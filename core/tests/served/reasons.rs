@@ -9,17 +9,17 @@ use zklock::{
     Semaphore, Timeout, TimeoutReason,
 };
 
-use super::proxy::{Fate, Proxy, op};
+use super::proxy::{Proxy, RequestEffect, op};
 use super::{behind_proxy, client, hold, mutex, options, run, server};
 
 const SHORT: Duration = Duration::from_millis(300);
 
-/// Generous timeout: a few replies arrive in time even on a busy machine.
+/// Timeout that is long enough for a few replies, even on a busy machine.
 const AMPLE: Duration = Duration::from_secs(4);
 
 /// Drops all requests including pings, while the connections seem to work.
 fn silence(proxy: &Proxy) {
-    proxy.rule(|_| Fate::Vanish);
+    proxy.rule(|_| RequestEffect::Vanish);
 }
 
 /// Returns the error of an attempt that must fail.
@@ -48,7 +48,7 @@ fn a_held_lock_is_taken_for_a_wait_and_for_a_try() {
             assert_eq!(reason(&mutex(&other, "/m"), timeout).await, Some(TimeoutReason::Taken));
             let ReadWriteLock { read_lock, .. } = ReadWriteLock::new(&other, "/rw").expect("a path");
             assert_eq!(reason(read_lock, timeout).await, Some(TimeoutReason::Taken));
-            // The client that holds the lock knows this without a request.
+            // The client knows this without a request, because it holds the lock itself.
             assert_eq!(reason(&mutex(&one, "/m"), timeout).await, Some(TimeoutReason::Taken));
         }
     });
@@ -166,17 +166,21 @@ fn without_a_session_a_wait_is_unreachable_and_a_try_fails_to_connect() {
 }
 
 #[test]
-fn answers_that_show_nobody_leave_the_reason_unknown() {
+fn replies_without_a_blocker_leave_the_reason_unknown() {
     run(async {
         let (_server, proxy) = behind_proxy().await;
         let client = client(&proxy.hosts).await;
         let other = Arc::new(mutex(&client, "/other"));
         // Requests for this lock get no reply, but others do.
-        proxy.rule(|request| if request.names("/m") { Fate::Wait } else { Fate::Pass });
+        proxy.rule(|request| if request.names("/m") { RequestEffect::Wait } else { RequestEffect::Pass });
         other.acquire().await.expect("the lock").release().await.expect("the end of the hold");
-        proxy.rule(
-            |request| if request.op == op::LIST && request.names("/m") { Fate::Wait } else { Fate::Pass },
-        );
+        proxy.rule(|request| {
+            if request.op == op::LIST && request.names("/m") {
+                RequestEffect::Wait
+            } else {
+                RequestEffect::Pass
+            }
+        });
         let lock: Lock = mutex(&client, "/m").into();
         assert_eq!(reason(&lock, Timeout::For(SHORT)).await, Some(TimeoutReason::Unknown));
     });

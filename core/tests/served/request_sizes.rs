@@ -1,4 +1,4 @@
-//! Requests of exactly the maximum size, and requests that would be larger.
+//! Tests of requests with exactly the maximum size, and of larger ones.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn sizes(requests: &[Request], wanted: i32) -> Vec<usize> {
 }
 
 #[test]
-fn a_transaction_may_be_as_large_as_a_server_takes_it_and_no_larger() {
+fn a_transaction_can_have_exactly_the_maximum_size() {
     run(async {
         let (_server, proxy) = behind_proxy().await;
         let client = client(&format!("{}/root", proxy.hosts)).await;
@@ -46,15 +46,15 @@ fn a_transaction_may_be_as_large_as_a_server_takes_it_and_no_larger() {
 }
 
 #[test]
-fn so_many_contenders_are_read_at_once_as_fit_into_a_request() {
+fn contenders_are_read_in_as_few_requests_as_possible() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (reader, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
         let lock = format!("/{}", "d".repeat(800));
         drop(hold(&operator, &lock).await);
-        // Each node takes 14 bytes and its path. 990 of these fill a request, together with 17
-        // other bytes. The remaining names are so short that one more would fit if each of the 990
-        // were counted as one byte less.
+        // In a request, each node takes 14 bytes and its path, and everything else takes 17 bytes.
+        // 990 nodes and the rest fill the request exactly: if each node were counted as one byte
+        // less, one more name would fit.
         let rest = LARGEST - 17 - 990 * (14 + lock.len() + 1);
         let name = |number: usize| {
             let long = rest / 990 + usize::from(number < rest % 990);

@@ -1,4 +1,4 @@
-//! Holders that are asked to give up a lock.
+//! Tests of holders that are asked to give up a lock.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio::time::timeout;
 use zklock::{ErrorKind, LeaseState, LockOptions, LossReason, Mutex, ReadWriteLock, Semaphore};
 
-use super::proxy::{Fate, op};
+use super::proxy::{RequestEffect, op};
 use super::{behind_proxy, client, hold, mutex, run, server, until_contenders};
 
 #[test]
-fn of_several_holders_of_one_client_only_the_one_that_is_meant_is_asked() {
+fn a_revocation_reaches_only_the_owner_of_the_node() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -30,7 +30,7 @@ fn of_several_holders_of_one_client_only_the_one_that_is_meant_is_asked() {
 }
 
 #[test]
-fn of_several_permits_only_the_one_that_is_meant_is_asked_or_broken() {
+fn a_permit_can_be_revoked_or_broken_without_affecting_others() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -64,7 +64,7 @@ async fn asked(lock: &Mutex) -> zklock::ContenderInfo {
 }
 
 #[test]
-fn a_holder_that_is_asked_to_give_up_goes_on_saying_who_it_is() {
+fn a_holder_that_is_asked_to_give_up_keeps_its_identity_in_its_node() {
     run(async {
         let server = server().await;
         let (client, operator) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -75,8 +75,8 @@ fn a_holder_that_is_asked_to_give_up_goes_on_saying_who_it_is() {
         let watched = mutex(&operator, "/l");
         until_contenders(&watched, 2).await;
         let nodes: Vec<_> = watched.contenders().await.expect("an answer");
-        // Twice, because the second request must also arrive, although the node's data is the
-        // holder's again by then.
+        // Ask twice: the second request must also arrive, although the holder has restored its
+        // node's data in the meantime.
         for _ in 0..2 {
             operator.revoke(&first.node()).await.expect("a node");
             timeout(Duration::from_secs(5), first.revoked()).await.expect("it is asked");
@@ -93,18 +93,18 @@ fn a_holder_that_is_asked_to_give_up_goes_on_saying_who_it_is() {
 }
 
 #[test]
-fn a_node_that_others_write_to_meanwhile_keeps_what_they_wrote() {
+fn a_node_that_another_client_writes_meanwhile_keeps_that_data() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (holder, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
         let (lease, gate) = (hold(&holder, "/l").await, hold(&operator, "/gate").await);
-        proxy.once(op::SET_DATA, Fate::Wait);
+        proxy.once(op::SET_DATA, RequestEffect::Wait);
         operator.revoke(&lease.node()).await.expect("a node");
         timeout(Duration::from_secs(5), lease.revoked()).await.expect("it is asked");
         proxy.saw(|request| request.op == op::SET_DATA).await;
         gate.transaction().set_data(&lease.node(), b"theirs", None).commit().await.expect("an answer");
         proxy.open();
-        // The holder's requests are carried out in order.
+        // The server executes the holder's requests in order.
         drop(hold(&holder, "/m").await);
         let first = mutex(&operator, "/l").contenders().await.expect("an answer").remove(0);
         assert_eq!(first.data, b"theirs");

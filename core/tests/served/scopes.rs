@@ -1,4 +1,4 @@
-//! The end of a scope whose lock is taken away at the last moment.
+//! Tests of a scope that loses its lock just before it ends.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use zklock::{ErrorKind, LossReason};
 
 use super::{client, hold, mutex, run, server};
 
-/// The server ended the session while the lock was held. The client may learn it in the body, or
-/// only from the release, which gets no acknowledgement. The scope must end in the same way.
+/// The server ended the session while the lock was held. The client can learn that during the body,
+/// or only at the release, which gets no acknowledgement. The scope must end with the same error.
 #[test]
-fn a_scope_whose_session_was_ended_says_so_however_early_its_body_ends() {
+fn a_scope_reports_an_ended_session_however_early_its_body_ends() {
     run(async {
         let server = server().await;
         for turn in 0..20 {
-            // A new client for each turn, because consecutive sessions of one client that end early
-            // follow each other slowly.
+            // Use a new client for each turn, because a client pauses between consecutive sessions
+            // that end early.
             let (server, client) = (&server, client(&server.hosts()).await);
             let lock = mutex(&client, "/l");
             let outcome = lock.hold(|lease| async move {
@@ -32,7 +32,7 @@ fn a_scope_whose_session_was_ended_says_so_however_early_its_body_ends() {
 }
 
 #[test]
-fn a_scope_whose_node_was_deleted_says_so_however_early_its_body_ends() {
+fn a_scope_reports_a_deleted_node_however_early_its_body_ends() {
     run(async {
         let server = server().await;
         let (client, operator) = (client(&server.hosts()).await, client(&server.hosts()).await);

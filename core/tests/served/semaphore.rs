@@ -1,11 +1,11 @@
-//! Tries for permits do not wait for permits, whatever happens in the meantime.
+//! A try for permits does not wait for permits.
 
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 use zklock::{Client, ErrorKind, Lease, LockOptions, Permits, Semaphore, Timeout};
 
-use super::proxy::{Fate, Request, op};
+use super::proxy::{Request, RequestEffect, op};
 use super::{behind_proxy, client, hold, mutex, options, run, server};
 
 #[test]
@@ -19,7 +19,7 @@ fn a_try_behind_a_contender_that_keeps_its_turn_ends_after_two_seconds() {
             Semaphore::with_options(client, "/s", permits(), LockOptions::default()).expect("a path")
         };
         let (greedy, modest) = (semaphore(&one), semaphore(&other));
-        // This attempt waits in its turn until there are three permits.
+        // This attempt holds the turn and waits until three permits are free.
         let waiting = tokio::spawn(async move { greedy.acquire_many(3, Timeout::Forever).await });
         while modest.contenders().await.expect("an answer").is_empty() {
             tokio::task::yield_now().await;
@@ -49,7 +49,7 @@ fn a_try_for_permits_that_cannot_be_held_together_ends() {
 }
 
 #[test]
-fn a_try_that_finds_its_permit_taken_meanwhile_ends_at_once() {
+fn a_try_that_finds_its_permit_taken_meanwhile_ends_immediately() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (slow, fast) = (client(&proxy.hosts).await, client(&server.hosts()).await);
@@ -60,7 +60,7 @@ fn a_try_that_finds_its_permit_taken_meanwhile_ends_at_once() {
             semaphore.acquire().await.expect("the permit").release().await.expect("the end of the hold");
         }
         let known = proxy.requests().len();
-        proxy.once(op::CREATE, Fate::Wait);
+        proxy.once(op::CREATE, RequestEffect::Wait);
         let trying = tokio::spawn(async move { slow.try_acquire().await });
         while !proxy.requests()[known..].iter().any(|request| request.op == op::CREATE) {
             tokio::task::yield_now().await;
@@ -69,7 +69,7 @@ fn a_try_that_finds_its_permit_taken_meanwhile_ends_at_once() {
         proxy.open();
         assert!(trying.await.expect("no panic").expect("an answer").is_none());
         // An attempt that waits for a permit has a node in the permits' directory. A try that sees
-        // no free permit creates none.
+        // no free permit creates no such node.
         let waits = |request: &Request| {
             request.op == op::CREATE && request.bytes.windows(10).any(|name| name == b"/s/leases/")
         };
@@ -79,7 +79,7 @@ fn a_try_that_finds_its_permit_taken_meanwhile_ends_at_once() {
 }
 
 #[test]
-fn of_its_permits_a_semaphore_knows_how_many_are_free() {
+fn a_semaphore_reports_the_number_of_free_permits() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -138,7 +138,7 @@ fn a_try_that_finds_a_lock_taken_is_counted_once() {
 }
 
 #[test]
-fn more_permits_than_are_counted_are_not_free_now() {
+fn a_try_for_more_permits_than_exist_is_refused() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -154,7 +154,7 @@ fn more_permits_than_are_counted_are_not_free_now() {
 }
 
 #[test]
-fn who_states_another_number_of_permits_is_refused_and_who_states_the_same_is_not() {
+fn a_contender_with_a_different_number_of_permits_is_refused() {
     run(async {
         let server = server().await;
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -171,7 +171,7 @@ fn who_states_another_number_of_permits_is_refused_and_who_states_the_same_is_no
 }
 
 #[test]
-fn who_waited_for_its_turn_alone_has_waited() {
+fn an_attempt_that_waited_only_for_its_turn_counts_as_contended() {
     run(async {
         let server = server().await;
         let hosts = server.hosts();
@@ -184,8 +184,8 @@ fn who_waited_for_its_turn_alone_has_waited() {
             }
         };
         let permits = first.acquire_many(2, Timeout::Forever).await.expect("both permits");
-        // This attempt waits in its turn with a node for each permit. The other attempt waits
-        // behind it.
+        // This attempt holds the turn and waits with a node for each permit. The other attempt
+        // waits for the turn.
         let greedy = tokio::spawn(async move { second.acquire_many(2, Timeout::Forever).await });
         until(5).await;
         let modest = tokio::spawn(async move { third.acquire().await });
@@ -198,7 +198,7 @@ fn who_waited_for_its_turn_alone_has_waited() {
 }
 
 #[test]
-fn whether_others_state_the_same_number_is_looked_at_once() {
+fn other_contenders_numbers_of_permits_are_read_once() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (one, other) = (client(&server.hosts()).await, client(&proxy.hosts).await);
@@ -231,7 +231,7 @@ fn a_semaphore_with_a_shared_count_that_never_reached_a_server_says_so() {
             assert_eq!(refused.kind(), ErrorKind::ConnectionFailed, "{timeout:?}: {refused}");
             assert!(!refused.servers().is_empty(), "{refused}");
         }
-        // An acquire with a shorter timeout times out before that.
+        // An acquire with a shorter timeout than the connect timeout times out earlier.
         let late = counted(&client).acquire_within(limit / 3).await.expect_err("nobody answers");
         assert_eq!(late.kind(), ErrorKind::LockTimeout, "{late}");
     });

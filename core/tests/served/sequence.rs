@@ -1,11 +1,11 @@
-//! A directory whose sequence counter is at its end.
+//! Tests of a directory whose sequence counter is at its end.
 
 use zklock::ErrorKind;
 
 use super::{behind_proxy, client, hold, mutex, run};
 
 #[test]
-fn where_the_counter_is_at_its_end_nobody_queues_and_nothing_is_left() {
+fn an_exhausted_counter_refuses_contenders_and_leaves_no_node() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (client, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);

@@ -1,4 +1,4 @@
-//! Locks share a client if their client options are equal.
+//! Two locks use the same client if their client options are equal.
 
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
-//! The states of a client and its leases while connections and sessions change.
+//! Tests of the states of a client and its leases while connections and sessions change.
 
 use std::time::Duration;
 
 use zklock::{ClientState, ErrorKind, LeaseState, LossReason};
 
-use super::proxy::{Fate, Request, op};
+use super::proxy::{Request, RequestEffect, op};
 use super::{behind_proxy, client, hold, mutex, run, server, until_contenders};
 
 #[test]
@@ -19,7 +19,7 @@ fn a_client_reports_each_change_and_its_lease_is_suspended_meanwhile() {
         assert_eq!((client.state(), lease.state()), (ClientState::Suspended, LeaseState::Suspended));
         lease.check().expect("its term runs");
         // The client reports `Connected` before the session is proven.
-        proxy.rule(|request| if request.op == op::MULTI { Fate::Wait } else { Fate::Pass });
+        proxy.rule(|request| if request.op == op::MULTI { RequestEffect::Wait } else { RequestEffect::Pass });
         proxy.come_back();
         assert_eq!(states.next().await, Some(ClientState::Connected));
         assert_eq!(lease.state(), LeaseState::Suspended);
@@ -39,7 +39,7 @@ fn the_leases_of_a_closed_client_are_lost_before_the_server_answers() {
         let (_server, proxy) = behind_proxy().await;
         let client = client(&proxy.hosts).await;
         let lease = hold(&client, "/l").await;
-        proxy.rule(|_| Fate::Wait);
+        proxy.rule(|_| RequestEffect::Wait);
         let closing = tokio::spawn(async move { client.close().await });
         assert_eq!(lease.lost().await, LossReason::ClientClosed);
         assert!(!closing.is_finished(), "the server has not answered");
@@ -70,7 +70,7 @@ fn with_the_session_its_leases_are_lost_and_its_waiters_queue_again() {
 }
 
 #[test]
-fn who_waits_behind_its_own_client_is_found_again_when_its_node_is_deleted() {
+fn a_waiter_behind_its_own_client_rejoins_when_its_node_is_deleted() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (one, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
@@ -82,8 +82,8 @@ fn who_waits_behind_its_own_client_is_found_again_when_its_node_is_deleted() {
         let node = seen.contenders().await.expect("an answer").remove(1).node;
         let known = proxy.requests().len();
         operator.break_lock(&node).await.expect("a node");
-        // No watch covers the node. The heartbeat finds the deletion before a check does, which
-        // would begin with a read or a listing.
+        // The client has no watch on the node. The heartbeat must find the deletion before a check
+        // does, which would send a read or a listing first.
         until_contenders(&seen, 2).await;
         assert_ne!(seen.contenders().await.expect("an answer")[1].node, node);
         let found = |request: &&Request| [op::LIST, op::MULTI_READ, op::CREATE].contains(&request.op);
@@ -96,7 +96,7 @@ fn who_waits_behind_its_own_client_is_found_again_when_its_node_is_deleted() {
 }
 
 #[test]
-fn under_a_broken_lock_nothing_is_written() {
+fn a_transaction_under_a_broken_lock_writes_nothing() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (one, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
@@ -104,7 +104,7 @@ fn under_a_broken_lock_nothing_is_written() {
         lease.transaction().create("/x", b"1").commit().await.expect("it is held");
         // The transaction is on its way when the lock is broken.
         let known = proxy.requests().len();
-        proxy.once(op::MULTI, Fate::Wait);
+        proxy.once(op::MULTI, RequestEffect::Wait);
         let writes = lease.transaction().set_data("/x", b"2", None);
         let writing = tokio::spawn(writes.commit());
         while proxy.requests().len() == known {
@@ -119,12 +119,12 @@ fn under_a_broken_lock_nothing_is_written() {
 }
 
 #[test]
-fn who_closes_a_client_waits_until_the_server_knows() {
+fn close_waits_until_the_server_has_ended_the_session() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let client = client(&proxy.hosts).await;
         let lease = hold(&client, "/l").await;
-        proxy.once(op::CLOSE, Fate::Wait);
+        proxy.once(op::CLOSE, RequestEffect::Wait);
         let closing = tokio::spawn(async move { client.close().await });
         proxy.saw(|request| request.op == op::CLOSE).await;
         tokio::time::sleep(Duration::from_millis(100)).await;

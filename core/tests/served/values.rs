@@ -1,4 +1,4 @@
-//! Reads and writes next to locks, with lost replies and concurrent changes.
+//! Tests of reads and writes besides locks, with lost replies and concurrent changes.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use zklock::internal::{list, look};
 use zklock::{Client, ErrorKind};
 
-use super::proxy::{Fate, code, op};
+use super::proxy::{RequestEffect, code, op};
 use super::{behind_proxy, client, hold, run, server};
 
 async fn number(client: &Client) -> Option<Vec<u8>> {
@@ -20,7 +20,7 @@ fn a_question_whose_answer_is_lost_is_asked_again() {
         let (_server, proxy) = behind_proxy().await;
         let client = client(&proxy.hosts).await;
         client.set_shared_count("/n", 7).await.expect("a number");
-        proxy.once(op::GET_DATA, Fate::LoseReply);
+        proxy.once(op::GET_DATA, RequestEffect::LoseReply);
         assert_eq!(number(&client).await, Some(vec![0, 0, 0, 7]));
         let asked = proxy.requests().iter().filter(|request| request.op == op::GET_DATA).count();
         assert_eq!(asked, 2);
@@ -28,16 +28,17 @@ fn a_question_whose_answer_is_lost_is_asked_again() {
 }
 
 #[test]
-fn of_a_number_whose_acknowledgement_is_lost_no_one_says_that_it_is_set() {
+fn setting_a_number_without_an_acknowledgement_is_an_error() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (client, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
         client.set_shared_count("/n", 7).await.expect("a number");
-        proxy.once(op::SET_DATA, Fate::LoseReply);
+        proxy.once(op::SET_DATA, RequestEffect::LoseReply);
         let unknown = client.set_shared_count("/n", 8).await.expect_err("no answer came");
         assert_eq!(unknown.kind(), ErrorKind::ConnectionFailed, "{unknown}");
         assert_eq!(number(&operator).await, Some(vec![0, 0, 0, 8]));
-        // The number was not written twice, because another client may have set it since.
+        // The client did not write the number again, because another client may have set it in the
+        // meantime.
         let writes = proxy.requests().iter().filter(|request| request.op == op::SET_DATA).count();
         assert_eq!(writes, 2, "one to find that there is no node, and one that was lost");
         client.set_shared_count("/n", 9).await.expect("a number");
@@ -46,7 +47,7 @@ fn of_a_number_whose_acknowledgement_is_lost_no_one_says_that_it_is_set() {
 }
 
 #[test]
-fn who_gives_up_on_an_answer_leaves_the_client_as_it_was() {
+fn a_canceled_call_does_not_change_the_client() {
     run(async {
         let (_server, proxy) = behind_proxy().await;
         let client = client(&proxy.hosts).await;
@@ -56,7 +57,7 @@ fn who_gives_up_on_an_answer_leaves_the_client_as_it_was() {
         proxy.rule(move |request| {
             let waits_here = matches!(request.op, op::GET_DATA | op::SET_DATA) && request.names("/n");
             waits += i32::from(waits_here);
-            if waits_here && waits <= 1 { Fate::Wait } else { Fate::Pass }
+            if waits_here && waits <= 1 { RequestEffect::Wait } else { RequestEffect::Pass }
         });
         {
             let mut reading = pin!(client.get("/n"));
@@ -66,8 +67,7 @@ fn who_gives_up_on_an_answer_leaves_the_client_as_it_was() {
             assert!(timeout(soon, writing.as_mut()).await.is_err());
         }
         proxy.open();
-        // The number of the cancelled call may have been set. Later requests are carried out after
-        // it.
+        // The cancelled call may still have set the number. Later requests are executed after it.
         client.set_shared_count("/n", 9).await.expect("a number");
         assert_eq!(number(&client).await, Some(vec![0, 0, 0, 9]));
         lease.check().expect("it is held");
@@ -76,19 +76,19 @@ fn who_gives_up_on_an_answer_leaves_the_client_as_it_was() {
 }
 
 #[test]
-fn a_number_is_set_although_somebody_deletes_and_creates_its_node_meanwhile() {
+fn a_number_is_set_although_its_node_is_deleted_and_recreated_meanwhile() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let (client, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
         operator.set_shared_count("/n", 7).await.expect("a number");
         // The node is missing at the write, and exists again at the create.
-        proxy.once(op::SET_DATA, Fate::Refuse(code::NO_NODE));
+        proxy.once(op::SET_DATA, RequestEffect::Refuse(code::NO_NODE));
         client.set_shared_count("/n", 8).await.expect("a number");
         assert_eq!(number(&operator).await, Some(vec![0, 0, 0, 8]));
-        // In the opposite order, the node is deleted between the read and the write. The write
-        // waits at the proxy in the meantime.
+        // Now the opposite order: the node is deleted between the read and the write, which the
+        // proxy holds back meanwhile.
         let known = proxy.requests().len();
-        proxy.once(op::SET_DATA, Fate::Wait);
+        proxy.once(op::SET_DATA, RequestEffect::Wait);
         let setting = {
             let client = client.clone();
             tokio::spawn(async move { client.set_shared_count("/n", 9).await })

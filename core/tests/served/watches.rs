@@ -1,4 +1,4 @@
-//! Waiters for whose watches there is no room.
+//! Tests of waiters for whose watches there is no room.
 
 use std::time::{Duration, Instant};
 
@@ -7,8 +7,8 @@ use zklock::{Client, Lease, Semaphore};
 
 use super::{client, hold, mutex, run, server, until_contenders};
 
-/// A queue without watches lists every two seconds. The listing after a long silence, for missed
-/// watches, comes after twenty seconds.
+/// A queue without watches lists every two seconds. The listing after a long silence, in case an
+/// event was missed, comes only after twenty seconds.
 const LATEST: Duration = Duration::from_secs(10);
 
 /// Returns a path so long that the watches of a few waiters fill a session's room for watches.
@@ -30,7 +30,7 @@ async fn crowded(holder: &Client, waiter: &Client) -> (Vec<Lease>, Vec<JoinHandl
 }
 
 #[test]
-fn who_waits_without_a_watch_is_granted_the_lock_nevertheless() {
+fn a_waiter_is_granted_the_lock_without_a_watch() {
     run(async {
         let server = server().await;
         let (holder, waiter) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -49,7 +49,7 @@ fn who_waits_without_a_watch_is_granted_the_lock_nevertheless() {
 }
 
 #[test]
-fn who_waits_for_a_permit_without_a_watch_is_granted_it_nevertheless() {
+fn a_waiter_for_a_permit_is_granted_it_without_a_watch() {
     run(async {
         let server = server().await;
         let (holder, waiter) = (client(&server.hosts()).await, client(&server.hosts()).await);

@@ -109,7 +109,7 @@ impl ConnectAttempt {
     }
 }
 
-/// Shows the server.
+/// Formats the attempt as the server's host and port.
 impl fmt::Display for ConnectAttempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.server.0, self.server.1)

@@ -149,7 +149,7 @@ struct ServerEntry {
     failed: Option<Instant>,
     /// Start and progress of the running attempt.
     now: Option<(Instant, ConnectOutcome)>,
-    /// `true` if a later attempt was abandoned too early to replace `last`.
+    /// `true` if a later attempt was abandoned too early for its outcome to replace `last`.
     doubted: bool,
     /// `true` if the server was asked why it closes connections without a reply. `said` is its
     /// reply.

@@ -30,7 +30,7 @@ pub use urgency::Urgency;
 const FIRST: Duration = Duration::from_millis(10);
 /// Duration after which an attempt counts as a success, whatever ended it.
 const LASTING: Duration = Duration::from_secs(2);
-/// Time without a failure after which the pauses start again with the first.
+/// Time without a failure after which the next pause is the shortest again.
 const FORGOTTEN: Duration = Duration::from_secs(10);
 
 /// The pauses of one client, server by server.

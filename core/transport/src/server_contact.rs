@@ -86,7 +86,8 @@ impl ContactRecorder {
     /// Records that the reply to the request sent at `sent` had arrived by `now`.
     pub fn answered(&self, sent: u64, now: u64) {
         let mut connections = self.heard.connections();
-        // Evidence from an earlier connection is useless, so it is ignored.
+        // Evidence from an earlier connection is ignored, because it says nothing about the current
+        // one.
         let is_current = connections.count == self.number;
         if let Some(signs) = connections.current.as_mut().filter(|_| is_current) {
             signs.answered(sent, now);
@@ -163,7 +164,7 @@ mod tests {
             let by = heard.by(moment).unwrap();
             assert!(by + 10 <= moment && by + 110 >= moment, "{by} by {moment}");
         }
-        // Nothing is certain about requests that were forgotten.
+        // Requests older than the remembered ones are no evidence.
         assert_eq!(heard.by(90_000), Some(0));
     }
 

@@ -173,8 +173,8 @@ impl Settings {
         CURRENT.try_with(Self::clone).ok()
     }
 
-    /// Records that a connection uses these settings. Returns `true` if the connection must be
-    /// made.
+    /// Records that a connection uses these settings. Returns `false` if this is a probe, which
+    /// makes no connection.
     pub(crate) fn follow(&self) -> bool {
         self.0.followed.store(true, Ordering::Relaxed);
         !self.0.is_probe

@@ -275,7 +275,7 @@ mod tests {
     use crate::frame_validator::Limits;
     use crate::settings::Settings;
 
-    // On other systems a reset can discard bytes that were not read yet.
+    // Linux only: on other systems, a reset can discard bytes that were not read yet.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn what_a_server_said_before_it_hung_up_is_read_after_writing() {

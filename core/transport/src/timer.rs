@@ -87,7 +87,7 @@ impl Timer {
     }
 }
 
-/// Returns `true` if a timer created at this location is a retry pause of the client crate.
+/// Returns `true` if the code at this location creates the client crate's retry pauses.
 fn is_pause(caller: &Location<'_>) -> bool {
     caller.file().rsplit(['/', '\\']).next() == Some(PAUSES)
 }

@@ -28,10 +28,10 @@ pub(crate) struct Asked {
 }
 
 /// Measures the memory that `deed` allocates on this thread.
-pub(crate) fn measure(deed: impl FnOnce()) -> Asked {
+pub(crate) fn measure(work: impl FnOnce()) -> Asked {
     let before = NOW.get();
     NOW.set(Counts { peak: before.held, ..before });
-    deed();
+    work();
     let after = NOW.get();
     let peak = usize::try_from(after.peak - before.held).unwrap_or(0);
     Asked { peak, count: after.count - before.count }
@@ -43,11 +43,11 @@ fn ask(got: usize, given_back: usize) {
     NOW.set(Counts { held, peak: peak.max(held), count: count + usize::from(got > 0) });
 }
 
-// SAFETY: the system allocator does all the work, and the counters allocate no memory.
+// SAFETY: every method forwards to the system allocator, and the counters allocate no memory.
 unsafe impl GlobalAlloc for Allocations {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ask(layout.size(), 0);
-        // SAFETY: the caller's guarantees are passed on.
+        // SAFETY: the caller upholds the same contract.
         unsafe { System.alloc(layout) }
     }
 

@@ -251,7 +251,7 @@ pub(crate) fn steps(genes: &[Gene]) -> Vec<Step> {
         let session = bound.take().unwrap_or(usize::from(gene[1]) % SESSIONS);
         steps.push(match gene[0] {
             250.. => match gene[2] % 16 {
-                0 | 8 => Step::Lapse { session },
+                0 | 8 => Step::LetExpire { session },
                 1 => Step::FromTheFuture { session },
                 2..6 => Step::Abandon { session },
                 _ => Step::Resume { session, right: gene[3] % 8 != 7, knows_read_only: gene[4] % 2 == 0 },

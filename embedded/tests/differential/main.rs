@@ -99,7 +99,7 @@ fn both_servers_say_the_same() {
     let tally = &pair.borrow().tally;
     report(&format!("seed {seed}, {:.1} s, {}", begun.elapsed().as_secs_f64(), summary(tally)));
     if count >= 300 {
-        floors(tally);
+        check_coverage(tally);
     }
 }
 
@@ -192,7 +192,7 @@ fn summary(tally: &Tally) -> String {
 
 /// Checks that the test covered enough, because two servers that refuse everything also agree. Each
 /// request must have succeeded and failed often enough, and every kind of event must have occurred.
-fn floors(tally: &Tally) {
+fn check_coverage(tally: &Tally) {
     let outcomes =
         |name: &str, error: i32| tally.outcomes.get(&(name.to_owned(), error)).copied().unwrap_or_default();
     for (name, errors) in [

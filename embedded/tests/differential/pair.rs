@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use crate::messages::{Line, Record};
-use crate::replies::{Lens, Said, Shape};
+use crate::replies::{IdTranslator, Said, Shape};
 use crate::side::{Client, LONG, Side};
 use crate::steps::{Op, Path, Place, SESSIONS, Step};
 
 /// Maximum difference between the times in two Stats of one step, in milliseconds.
-const APART: i64 = 10_000;
+const MAX_TIME_DIFFERENCE: i64 = 10_000;
 /// `Unimplemented` and `AuthFailed`: after these errors a server closes the connection.
 const CLOSING: [i32; 2] = [-6, -115];
 const PING: i32 = -2;
@@ -56,7 +56,7 @@ impl Pair {
         let sides = addresses.map(|address| {
             let mut side = Side {
                 address,
-                lens: Lens::default(),
+                translator: IdTranslator::default(),
                 clients: Vec::new(),
                 control: Client::default(),
                 ends: BTreeSet::new(),
@@ -183,13 +183,13 @@ impl Pair {
                 }
                 self.open(*session, LONG, true, 1_000_000)
             }
-            Step::Lapse { session } => self.lapse(*session, place),
+            Step::LetExpire { session } => self.let_expire(*session, place),
         }
     }
 
     /// Resumes the session with the shortest timeout and sends nothing, until both servers have
     /// ended it.
-    fn lapse(&mut self, session: usize, place: &Place) -> Result<(), Difference> {
+    fn let_expire(&mut self, session: usize, place: &Place) -> Result<(), Difference> {
         self.receive(session)?;
         self.ensure_connected(session)?;
         let marker = Op::Create {
@@ -216,7 +216,7 @@ impl Pair {
                 std::thread::sleep(Duration::from_millis(2));
             }
             side.ends.insert(side.control.zxid);
-            ends.push(side.control.zxid - side.lens.zxid);
+            ends.push(side.control.zxid - side.translator.zxid);
         }
         self.tally.lapses += 1;
         equal(&ends).map_err(|what| Difference(format!("the expiry's zxid: {what}")))
@@ -337,7 +337,7 @@ fn compare(real: &[Said], ours: &[Said]) -> Result<(), String> {
                 && real.times.len() == ours.times.len()
                 && real.times.iter().zip(&ours.times).all(|(a, b)| {
                     // Nodes that the server itself created have the time 0.
-                    (*a == 0) == (*b == 0) && (a - b).abs() < APART
+                    (*a == 0) == (*b == 0) && (a - b).abs() < MAX_TIME_DIFFERENCE
                 })
         });
     if same { Ok(()) } else { Err(format!("\n  real\n    {}\n  ours\n    {}", text(real), text(ours))) }

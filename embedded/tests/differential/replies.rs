@@ -7,7 +7,7 @@ use crate::messages::{BadReply, Fields};
 
 /// Translates one server's zxids and session ids.
 #[derive(Default)]
-pub(crate) struct Lens {
+pub(crate) struct IdTranslator {
     /// Zxid of the last transaction before the sequence.
     pub(crate) zxid: i64,
     /// The index of each session id, in the order in which the sessions began.
@@ -48,7 +48,7 @@ impl Said {
     }
 }
 
-impl Lens {
+impl IdTranslator {
     fn zxid(&self, zxid: i64) -> String {
         // No transaction created the root, and an event of `setWatches` has no transaction.
         if zxid <= 0 { format!("{zxid}") } else { format!("{:+}", zxid - self.zxid) }

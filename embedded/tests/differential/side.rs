@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::messages::{BadReply, Fields, Line, Record};
-use crate::replies::{Lens, Said, Shape};
+use crate::replies::{IdTranslator, Said, Shape};
 use crate::steps::SESSIONS;
 
 /// Session timeout of the clients in milliseconds. It is so long that no session expires during the
@@ -23,7 +23,7 @@ pub(crate) struct Client {
 /// One server and its clients.
 pub(crate) struct Side {
     pub(crate) address: String,
-    pub(crate) lens: Lens,
+    pub(crate) translator: IdTranslator,
     pub(crate) clients: Vec<Client>,
     pub(crate) control: Client,
     /// Zxids of the transactions that ended a session. The real server deletes the session's nodes
@@ -41,8 +41,8 @@ impl Side {
             let made = self.control.ask(1, 1, &open.int(31).text("world").text("anyone").int(0));
             assert_eq!(made.error, 0, "{directory}{name} cannot be made: {}", made.text);
         }
-        let before = self.lens.zxid;
-        self.lens = Lens { zxid: self.control.zxid, sessions: BTreeMap::new() };
+        let before = self.translator.zxid;
+        self.translator = IdTranslator { zxid: self.control.zxid, sessions: BTreeMap::new() };
         self.ends.clear();
         if before == 0 { 0 } else { self.control.zxid - before }
     }
@@ -64,19 +64,19 @@ impl Side {
             Ok(all) => all,
             Err(bad) => return format!("MALFORMED: {} in {frame:?}", bad.0),
         };
-        let number = self.lens.sessions.len();
+        let number = self.translator.sessions.len();
         let secret = if password.iter().any(|byte| *byte != 0) { "set" } else { "zero" };
         let length = password.len();
         let left = if id == 0 {
             client.line.take().and_then(|mut line| line.frame())
         } else {
-            self.lens.sessions.entry(id).or_insert(number);
+            self.translator.sessions.entry(id).or_insert(number);
             (client.id, client.password) = (id, password);
             None
         };
         format!(
             "version {version}, time-out {timeout}, {}, password {secret} of {length}, rest {rest:?}, then {left:?}",
-            self.lens.session(id),
+            self.translator.session(id),
         )
     }
 
@@ -85,7 +85,7 @@ impl Side {
         let client = &mut self.clients[session];
         let mut heard: Vec<Said> = Vec::new();
         while let Some(frame) = client.line.as_mut().and_then(Line::frame) {
-            heard.push(self.lens.read(&frame, shape));
+            heard.push(self.translator.read(&frame, shape));
             if heard.last().is_some_and(|said| !said.is_event) {
                 break;
             }
@@ -121,7 +121,7 @@ impl Side {
                 let record = Record::default().text(&path);
                 let record = if number == 4 { record.byte(0) } else { record };
                 let frame = self.control.frame(number, 1, &record);
-                said.push(self.lens.read(&frame, shape));
+                said.push(self.translator.read(&frame, shape));
             }
             paths.extend(self.control.children(&path));
         }

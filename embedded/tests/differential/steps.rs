@@ -18,7 +18,7 @@ pub(crate) enum Step {
     /// Connects with a zxid that does not exist yet.
     FromTheFuture { session: usize },
     /// Lets the session expire.
-    Lapse { session: usize },
+    LetExpire { session: usize },
 }
 
 /// A path below the sequence's directory, or an exact path.

@@ -31,19 +31,19 @@ fn signed(size: usize) -> isize {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(signed(layout.size()));
-        // SAFETY: the caller keeps the allocator's contract.
+        // SAFETY: the caller upholds the allocator's contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         note(signed(layout.size()));
-        // SAFETY: the caller keeps the allocator's contract.
+        // SAFETY: the caller upholds the allocator's contract.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         note(-signed(layout.size()));
-        // SAFETY: the caller keeps the allocator's contract.
+        // SAFETY: the caller upholds the allocator's contract.
         unsafe { System.dealloc(memory, layout) }
     }
 
@@ -51,7 +51,7 @@ unsafe impl GlobalAlloc for Counting {
         // Both blocks exist for a moment, unless the block grows in place.
         note(signed(size));
         note(-signed(layout.size()));
-        // SAFETY: the caller keeps the allocator's contract.
+        // SAFETY: the caller upholds the allocator's contract.
         unsafe { System.realloc(memory, layout, size) }
     }
 }

@@ -34,11 +34,11 @@ const LEAST_FRAME: usize = 64 << 10;
 /// Maximum number of bytes that the server sends together, as in a socket's buffer.
 const PIECE: usize = 64 << 10;
 
-/// Memory factor of a growing buffer: it has up to twice the size of its content, the old and the
-/// new memory exist together for a moment, and the data after a replaced reply is copied meanwhile.
+/// Memory factor of a growing buffer. It has up to twice the size of its content. While it grows,
+/// the old and the new memory exist together, and the data after a replaced reply is copied.
 const DOUBLING: usize = 4;
 
-/// Bytes for each request in flight: its operations, and its entry in a growing queue.
+/// Bytes for each request in flight: the request's operations, and its entry in a growing queue.
 const REQUEST: usize = 512;
 
 const EVENT: i32 = -1;
@@ -50,7 +50,7 @@ const SASL: i32 = 102;
 pub fn check(input: &[u8]) {
     let mut input = Input::new(input);
     let way = input.byte().unwrap_or(0);
-    let mut talk = Talk::new(way & 1 != 0);
+    let mut talk = Conversation::new(way & 1 != 0);
     if way & 2 == 0 {
         talk.ask(&connect(TIMEOUT));
         talk.answer(&greeting(TIMEOUT, 1));
@@ -70,7 +70,7 @@ struct Asked {
 }
 
 /// A connection, with its state outside the validator.
-struct Talk {
+struct Conversation {
     meter: Meter,
     validator: FrameValidator,
     exchanges: Vec<Exchange>,
@@ -79,8 +79,8 @@ struct Talk {
     next_xid: i32,
     in_flight: VecDeque<Asked>,
     requests: usize,
-    /// True if the client has written only whole requests from the table, so that all requests are
-    /// known.
+    /// True if the client has only written whole requests from the table, so that each reply can be
+    /// checked.
     known: bool,
     asked: usize,
     sent: usize,
@@ -89,7 +89,7 @@ struct Talk {
     failed: bool,
 }
 
-impl Talk {
+impl Conversation {
     fn new(reads: bool) -> Self {
         let mut meter = Meter::new();
         let validator = meter.count(|| FrameValidator::new(Limits { max_frame: MAX_FRAME }));
@@ -147,7 +147,7 @@ impl Talk {
             9 => self.answer(&reply(PING, 0, &bytes().raw(input.bytes()))),
             10 => self.login(input.bytes()),
             _ => {
-                // A reply of any announced size, of which the server sends only the beginning.
+                // A reply that announces any size, but the server sends only its beginning.
                 let size = i32::try_from(input.short() * input.short()).unwrap_or(i32::MAX);
                 self.reply(|honest| [&size.to_be_bytes()[..], &honest[4..honest.len().min(24)]].concat());
             }
@@ -203,8 +203,8 @@ impl Talk {
         if self.reads {
             self.read();
         }
-        // The current frame, and the piece that arrived with its end. Without a reader, all checked
-        // data.
+        // The current frame, and the piece that arrived with the frame's end. If nothing is read,
+        // all checked data.
         let kept = if self.reads { MAX_FRAME + LEAST_FRAME + self.largest } else { self.sent };
         let limit = DOUBLING * (kept.min(self.sent) + self.asked) + REQUEST * (self.requests + 8);
         self.meter.assert_at_most(limit, "the frame validator");
@@ -276,7 +276,7 @@ impl Talk {
             *ordered = xid;
         }
         let (_, body) = frame.split_at(20);
-        // The validator replaces a reply that is too large, or one to a login without a token.
+        // The validator replaces a reply that is too large, and a reply without a token to a login.
         let replaced = TooLarge::from_code(error).is_some() && body.is_empty();
         let refused = asked.op == SASL && error != 0 && (body.is_empty() || body == [0xff; 4]);
         let fits = replaced || refused || grammar::accepts(frame, xid, asked.grammar);

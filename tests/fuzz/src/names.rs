@@ -82,7 +82,7 @@ struct Contenders {
 
 impl Contenders {
     fn new(names: Vec<String>, ways: [usize; 4]) -> Self {
-        // A counter in the middle of the other nodes' numbers.
+        // Start the counter in the middle of the other nodes' numbers.
         let counter = ways[0] as u64 * 7;
         Self { queue: Queue::new(), names, ours: Vec::new(), ways, counter, answered: 0, held: Vec::new() }
     }
@@ -120,7 +120,7 @@ impl Contenders {
         self.queue.flush();
     }
 
-    /// Carries out a limited number of the queue's actions.
+    /// Executes a limited number of the queue's actions.
     fn answer(&mut self) {
         self.answered = 0;
         while self.answered < ANSWERS {
@@ -130,7 +130,7 @@ impl Contenders {
                 self.tell(event);
             }
         }
-        // Without replies, the queue has only the actions that it already requested.
+        // Without further replies, the queue has only the actions that it has already requested.
         while self.queue.next_action().is_some() {}
     }
 
@@ -147,7 +147,7 @@ impl Contenders {
             Action::List { ticket, .. } | Action::ListAndWatch { ticket, .. } => {
                 Event::Listed(ticket, Outcome::Done([&self.names[..], &self.ours].concat()))
             }
-            // Nodes of other clients stay.
+            // Nodes of other clients are not removed.
             Action::Probe(ticket, _) => Event::Probed(ticket, Outcome::Done(Vec::new())),
             Action::Verify(ticket, node) => {
                 let is_ours = self.ours.iter().any(|name| name == node.as_str());
@@ -174,13 +174,13 @@ impl Contenders {
         })
     }
 
-    /// Checks that no holder has a conflicting node of another client before it.
+    /// Checks that no holder has a conflicting node of another client ahead of it.
     fn judge(&self, node: &NodeName) {
         if node.as_str().contains("-lease-") {
             return;
         }
         let conflicts = |other: &NodeName| node.kind() != Kind::Read || other.kind() != Kind::Read;
-        // A node whose name has this session's uuid belongs to us and gets deleted.
+        // A node whose name has this session's uuid belongs to our client and will be deleted.
         let is_others = |other: &NodeName| !other.as_str().to_ascii_lowercase().contains("01234567");
         let mut others = self.names.iter().filter_map(|name| NodeName::parse(name));
         let before = others.find(|other| other < node && conflicts(other) && is_others(other));

@@ -6,14 +6,14 @@ use crate::allocations::Meter;
 use crate::queue::NodeName;
 use crate::queue::contender::{Contender, ContenderInfo, NodeSnapshot, stated_permits};
 
-/// Maximum bytes of a JSON value for each byte of text: an empty list in a list has capacity for
-/// four.
+/// Maximum number of bytes that a JSON value takes for each byte of its text: a list of empty lists
+/// reserves room for four elements in each.
 const EXPANSION: usize = 128;
 
 /// Bytes allocated even for the shortest data.
 const LEAST: usize = 4096;
 
-/// Reads the data of a node as listings, timeouts and revocations do.
+/// Reads the data of a node as listings, deadlock reports and requests to give up do.
 pub fn check(input: &[u8]) {
     let mut meter = Meter::new();
     let name = NodeName::parse("_c_0123-lock-0000000007").expect("a node's name");
@@ -26,9 +26,10 @@ pub fn check(input: &[u8]) {
     assert_eq!(seen.permits, value.as_ref().and_then(stated_permits));
     let revoked = meter.count(|| ContenderInfo::revoked_data(input));
     assert_eq!(revoked.is_some(), value.as_ref().is_some_and(Value::is_object));
-    // zklock writes no fractions. Their last digit can change when they are parsed.
+    // Skip data with fractions: zklock writes none, and their last digit can change when they are
+    // parsed.
     if let Some(revoked) = revoked.filter(|_| !value.as_ref().is_some_and(has_fraction)) {
-        // Only that one member differs, and writing it again changes nothing.
+        // Only the member for the request differs, and marking the data again changes nothing.
         let again = ContenderInfo::revoked_data(&revoked);
         assert_eq!(again.as_ref(), Some(&revoked));
         let written: Value = serde_json::from_slice(&revoked).expect("what was written is read");

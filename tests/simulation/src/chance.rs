@@ -1,8 +1,8 @@
-//! Random numbers. Everything in a simulation follows from the seed.
+//! Random numbers. The seed determines all of them, so a seed always has the same history.
 //!
-//! Each part of a simulation draws from its own sequence, which is named by its purpose. Leaving
+//! Each part of a simulation draws from a separate sequence, which is named by its purpose. Leaving
 //! out one fault or contender therefore does not change the others. The code under test draws its
-//! random numbers from libc's `getrandom`, which this binary defines itself.
+//! random numbers from libc's `getrandom`, which this binary replaces.
 
 use std::cell::RefCell;
 use std::ffi::c_uint;
@@ -44,7 +44,7 @@ impl Chance {
         from[self.index(from.len())]
     }
 
-    /// Returns a random number in a range. Small numbers are more likely.
+    /// Returns a random number in a range. Small numbers are more likely than large ones.
     pub fn skewed(&mut self, range: RangeInclusive<u64>) -> u64 {
         let most = self.number(range.clone());
         self.number(*range.start()..=most)
@@ -55,13 +55,13 @@ thread_local! {
     static ENTROPY: RefCell<Option<Chance>> = const { RefCell::new(None) };
 }
 
-/// Makes the operating system's randomness on this thread follow from the seed.
+/// Makes libc's `getrandom` on this thread return numbers that the seed determines.
 pub fn seed(seed: u64) {
     fastrand::seed(seed);
     ENTROPY.set(Some(Chance::of(seed, "entropy", 0)));
 }
 
-/// Gives this thread the operating system's real randomness again.
+/// Makes libc's `getrandom` on this thread return the operating system's random numbers again.
 pub fn unseed() {
     ENTROPY.set(None);
 }
@@ -70,7 +70,8 @@ type GetRandom = unsafe extern "C" fn(*mut libc::c_void, libc::size_t, c_uint) -
 
 /// Replaces libc's function of this name in the whole program.
 ///
-/// # Safety As for libc's function: the caller allows writing `length` bytes at `buffer`.
+/// # Safety
+/// As for libc's function: the caller allows writing `length` bytes at `buffer`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getrandom(
     buffer: *mut libc::c_void,
@@ -92,6 +93,6 @@ pub unsafe extern "C" fn getrandom(
     }
     // SAFETY: libc's function of this name has this type.
     let original: GetRandom = unsafe { transmute(libc_s(c"getrandom")) };
-    // SAFETY: the caller keeps the contract of libc's function.
+    // SAFETY: the caller upholds the contract of libc's function.
     unsafe { original(buffer, length, flags) }
 }

@@ -14,7 +14,7 @@ use crate::setting::Setting;
 /// Connect timeout of every client.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Larger than any number of visits. It separates the names of two kinds of clients.
+/// Distance between the names of two kinds of clients. Larger than any number of visits.
 const APART: usize = 1 << 20;
 
 /// All clients, by number. A new client replaces a closed one under the same number.
@@ -26,7 +26,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Creates as many clients as the setting says. None is connected yet.
+    /// Creates the setting's number of clients. None is connected yet.
     pub fn new(setting: Setting) -> Self {
         let all = (0..setting.clients).map(|number| (number, new(&setting, number))).collect();
         Self { setting, all: Rc::new(RefCell::new(all)) }
@@ -37,12 +37,12 @@ impl Clients {
         self.setting.clients
     }
 
-    /// Returns the client that has this number now.
+    /// Returns the client that currently has this number.
     pub fn get(&self, number: usize) -> Client {
         self.all.borrow()[number].1.clone()
     }
 
-    /// Returns the client that has this number now, with its name.
+    /// Returns the client that currently has this number, and its name.
     pub fn named_now(&self, number: usize) -> (usize, Client) {
         self.all.borrow()[number].clone()
     }
@@ -53,8 +53,8 @@ impl Clients {
         all.iter().find(|(one, _)| *one == name).map(|(_, client)| client.clone())
     }
 
-    /// Gives a number to a new client, as if its process had been restarted. Returns the old
-    /// client.
+    /// Gives a number to a new client, as if the client's process had been restarted. Returns the
+    /// old client.
     pub fn replace(&self, number: usize) -> Client {
         let (name, client) = &mut self.all.borrow_mut()[number];
         *name += network::CLIENTS;
@@ -62,15 +62,15 @@ impl Clients {
     }
 
     /// Creates the visitor's client for a visit and returns it with its name. No contender uses
-    /// this client, and most faults spare it.
+    /// this client, and most faults do not affect it.
     pub fn visitors(&self, visit: usize) -> (usize, Client) {
         let name = self.count() + visit * network::CLIENTS;
         (name, new(&self.setting, name))
     }
 
-    /// Creates a client for the visitor that has no permission to read its own nodes. Returns it
-    /// with its name.
-    pub fn blindfolded(&self, visit: usize) -> (usize, Client) {
+    /// Creates a client for the visitor without permission to read its own nodes. Returns it with
+    /// its name.
+    pub fn unable_to_read(&self, visit: usize) -> (usize, Client) {
         let name = self.count() + (APART + visit) * network::CLIENTS;
         (name, Client::new(options(&self.setting, name).acl(unreadable())))
     }
@@ -111,7 +111,7 @@ fn options(setting: &Setting, name: usize) -> ClientOptions {
         Some(_) => options.auth("digest", frame::PASSWORD).expect("good credentials"),
         None => options,
     };
-    // The nodes name the host and process that made them, so that each can be traced to an attempt.
-    // Host and process do not follow from the seed, but nothing depends on them.
+    // Each node names the host and process that made it, so that it can be traced to an attempt.
+    // The seed does not determine host and process, but nothing depends on them.
     options.connect_timeout(CONNECT_TIMEOUT).expect("a good time-out")
 }

@@ -2,8 +2,8 @@
 //! the next timer.
 //!
 //! All code reads time through libc: the standard library's `Instant` and `SystemTime`, which the
-//! client crate uses, and zklock's own clock. This binary defines `clock_gettime` itself, so all of
-//! them see simulated time.
+//! client crate uses, and zklock's own clock. This binary replaces `clock_gettime`, so all of them
+//! read simulated time.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int};
@@ -31,9 +31,9 @@ enum Source {
 
 thread_local! {
     static SOURCE: Cell<Source> = const { Cell::new(Source::System) };
-    /// Simulated time at which the machine was suspended, if it is.
+    /// Simulated time at which the machine was suspended, or `None` if it runs.
     static SUSPENDED: Cell<Option<Duration>> = const { Cell::new(None) };
-    /// The wall clock of the running task, if it has its own.
+    /// Wall clock of the running task, if the task has a separate one.
     static OWN: Cell<Option<WallClock>> = const { Cell::new(None) };
 }
 
@@ -55,7 +55,7 @@ impl WallClock {
         WALL + self.ahead + elapsed + elapsed * self.faster / 1000
     }
 
-    /// Runs a future that sees this clock.
+    /// Runs a future in which this clock is the wall clock.
     pub async fn seen_by<F: Future>(self, future: F) -> F::Output {
         let mut future = pin!(future);
         poll_fn(|context| {
@@ -71,9 +71,9 @@ impl WallClock {
 /// Suspends the machine that all clients run on, or resumes it. While it is suspended, the clock
 /// that excludes suspended time does not advance.
 ///
-/// Unlike on a real machine, that clock catches up afterwards. Tokio has one clock for clients and
-/// servers. If the client crate's timers followed a different clock, they would fire too early
-/// forever.
+/// On a real machine, that clock then stays behind forever. Here it catches up when the machine
+/// resumes, because tokio has one clock for clients and servers: if the client crate's timers
+/// followed a different clock, all of them would fire too early from then on.
 pub fn suspend(suspended: bool) {
     SUSPENDED.set(elapsed().filter(|_| suspended));
 }
@@ -94,7 +94,8 @@ pub fn resume() {
     SUSPENDED.set(None);
 }
 
-/// Returns the time since the simulation began, in milliseconds. No timer is finer.
+/// Returns the time since the simulation began, in milliseconds. Timers are no more precise than
+/// that.
 pub fn now() -> u64 {
     u64::try_from(elapsed().unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
@@ -123,9 +124,9 @@ fn elapsed() -> Option<Duration> {
     }
 }
 
-/// Returns the wall clock's time. It jumps every second, by up to an hour, because nothing may
-/// depend on it. The exception is slots that are periods: contenders of those have their own wall
-/// clocks.
+/// Returns the wall clock's time. Because no code may depend on the wall clock, it jumps every
+/// second, by up to an hour. Only slots that are periods depend on it: their contenders have
+/// separate wall clocks.
 fn wall(elapsed: Duration) -> Duration {
     if let Some(own) = OWN.get() {
         return own.shows(elapsed);
@@ -135,14 +136,15 @@ fn wall(elapsed: Duration) -> Duration {
 
 /// Replaces libc's function of this name in the whole program.
 ///
-/// # Safety As for libc's function: `time` is null or writable.
+/// # Safety
+/// As for libc's function: `time` is null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> c_int {
     let Some(elapsed) = elapsed() else {
         type ClockGettime = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> c_int;
         // SAFETY: libc's function of this name has this type.
         let original: ClockGettime = unsafe { transmute(libc_s(c"clock_gettime")) };
-        // SAFETY: the caller keeps the contract of libc's function.
+        // SAFETY: the caller upholds the contract of libc's function.
         return unsafe { original(clock, time) };
     };
     let now = match clock {

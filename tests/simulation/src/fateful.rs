@@ -1,15 +1,16 @@
 //! Requests whose missing reply makes a client wait for a long time.
 
-/// The last request before a connection becomes deaf.
+/// The kind of request that makes a connection *deaf*: from that request on, the server replies
+/// only to pings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fateful {
     /// The delete of a contender's node.
     Delete,
-    /// The first request after a delete. The delete itself is still answered.
+    /// The first request after a delete. The server still replies to the delete itself.
     BehindDelete,
     /// The creation of a directory.
     Directory,
-    /// The record of a slot.
+    /// The write of a slot record.
     Record,
     /// Any request.
     Anything,

@@ -5,24 +5,24 @@ use zklock::simulation::Part;
 use crate::chance::Chance;
 use crate::fateful::Fateful;
 use crate::locks::SLOT_RECORDS;
-use crate::network::Way;
+use crate::network::Direction;
 use crate::setting::Setting;
 
 /// A fault with its start and its duration, in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    pub what: What,
+    pub what: FaultKind,
     pub at: u64,
     pub lasts: u64,
 }
 
 /// The kind of a fault, and its target.
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum FaultKind {
     /// A client's connections are cut.
     Cut { client: usize },
     /// Packets between a client and one server, or all servers, are lost in one direction or both.
-    Silence { client: usize, server: Option<usize>, ways: Vec<Way> },
+    Silence { client: usize, server: Option<usize>, directions: Vec<Direction> },
     /// A client's process is stopped.
     Stop { client: usize },
     /// A server's process ends and is started again.
@@ -42,16 +42,16 @@ pub enum What {
     /// The server replies only to pings on the connections of the client that holds a lock at that
     /// moment.
     Deafen { part: usize },
-    /// For one session timeout, a request of this kind makes its connection deaf. From that request
+    /// For one session timeout, a request of this kind makes its connection deaf: from that request
     /// on, the server replies only to pings.
     DeafenAt { request: Fateful },
-    /// A server suppresses watch events.
+    /// A server drops watch events.
     Mute { server: usize },
     /// A client's connections are cut, and servers that have forgotten its session give it a new
-    /// one. With `stop`, the client is stopped before that and continues afterwards.
+    /// one. With `stop`, the client's process is stopped first and continues afterwards.
     Replace { client: usize, stop: bool },
-    /// Packets of the client that holds a lock at that moment are lost in one direction or both.
-    Corner { part: usize, ways: Vec<Way> },
+    /// Packets from or to the client that holds a lock at that moment are lost.
+    Corner { part: usize, directions: Vec<Direction> },
     /// The machine that all clients run on is suspended.
     Suspend,
     /// A part of a client panics.
@@ -62,29 +62,32 @@ pub enum What {
     Delete { place: usize, part: u64 },
     /// The server removes a lock's directory, if it is empty.
     Reap { place: usize },
-    /// A server carries out a client's next create late.
+    /// A server executes a client's next create late.
     Late { client: usize },
-    /// A server carries out a client's next record of a slot late.
+    /// A server executes a client's next write of a slot record late.
     LateRecord { client: usize },
-    /// The connection on which the next record of a slot arrives is cut.
+    /// The connection on which the next write of a slot record arrives is cut.
     CutAtRecord,
-    /// A stranger joins the queue with a node whose content servers show to no client.
+    /// A foreign contender (a *stranger*) joins the queue with a node whose data no client can
+    /// read.
     Intrude { place: usize },
-    /// An operator deletes the node between two contenders of one client, and the node of the
-    /// second.
+    /// An operator deletes a node between two contenders of one client, and the node of the second
+    /// contender.
     Sweep,
 }
 
 impl Fault {
-    /// Moves the fault to a lock whose slots are recorded.
+    /// Changes the target of the fault to a lock whose slots are recorded.
     pub fn on_slots(mut self) -> Self {
-        if let What::Delete { place, .. } | What::Reap { place } | What::Intrude { place } = &mut self.what {
+        if let FaultKind::Delete { place, .. } | FaultKind::Reap { place } | FaultKind::Intrude { place } =
+            &mut self.what
+        {
             *place %= SLOT_RECORDS.len();
         }
         self
     }
 
-    /// Draws the faults of slot records, for runs with slots.
+    /// Draws the faults that affect writes of slot records, for runs with slots.
     pub fn of_records(seed: u64, setting: &Setting) -> impl Iterator<Item = Self> {
         let mut chance = Chance::of(seed, "records", 0);
         let count = chance.index(5);
@@ -94,9 +97,9 @@ impl Fault {
 
     fn of_record(chance: &mut Chance, setting: &Setting) -> Self {
         let what = match chance.index(4) {
-            0 => What::DeafenAt { request: Fateful::Record },
-            1 | 2 if setting.servers > 1 => What::LateRecord { client: chance.index(setting.clients) },
-            _ => What::CutAtRecord,
+            0 => FaultKind::DeafenAt { request: Fateful::Record },
+            1 | 2 if setting.servers > 1 => FaultKind::LateRecord { client: chance.index(setting.clients) },
+            _ => FaultKind::CutAtRecord,
         };
         let at = chance.number(setting.tick..=setting.duration);
         Self { what, at, lasts: 4 * setting.timeout }
@@ -109,13 +112,13 @@ impl Fault {
 
     fn stranger(seed: u64, setting: &Setting) -> Option<Self> {
         let mut chance = Chance::of(seed, "stranger", 0);
-        let what = What::Intrude { place: chance.index(3) };
+        let what = FaultKind::Intrude { place: chance.index(3) };
         let (at, lasts) =
             (chance.number(setting.tick..=setting.duration), chance.skewed(1..=setting.timeout));
         chance.percent(15).then_some(Self { what, at, lasts })
     }
 
-    /// Draws a fault near the end, when clients stop sending other requests, or one while
+    /// Draws a fault near the end of the run, when clients send few other requests, or while
     /// directories are created.
     fn fateful(seed: u64, setting: &Setting) -> Option<Self> {
         let mut chance = Chance::of(seed, "fateful request", 0);
@@ -129,7 +132,7 @@ impl Fault {
             _ => (Fateful::BehindDelete, late),
         };
         let at = chance.number(from..=setting.duration);
-        Some(Self { what: What::DeafenAt { request }, at, lasts: 5 * setting.timeout })
+        Some(Self { what: FaultKind::DeafenAt { request }, at, lasts: 5 * setting.timeout })
     }
 
     /// Draws the fault with this number of a seed.
@@ -141,57 +144,67 @@ impl Fault {
         let lasts = chance.skewed(1..=2 * setting.timeout);
         let many = setting.servers > 1;
         let what = match chance.index(32) {
-            0 | 1 => What::Cut { client },
+            0 | 1 => FaultKind::Cut { client },
             2..=5 => {
                 let server = chance.percent(50).then_some(server);
-                What::Silence { client, server, ways: ways(&mut chance) }
+                FaultKind::Silence { client, server, directions: directions(&mut chance) }
             }
-            6 | 7 => What::Stop { client },
-            8 | 9 => What::Crash { server },
-            10 | 11 => What::Freeze { server },
-            12 if many => What::Isolate { server },
-            13 if many => What::Depose,
-            14 if many => What::Lag { server, by: chance.skewed(1..=2 * setting.tick) },
-            12..=14 => What::Silence { client, server: None, ways: vec![Way::ToServer, Way::ToClient] },
-            15 | 16 => What::Throttle { server, percent: chance.number(1..=60) },
-            17 => What::Throttle { server, percent: 100 },
-            18 => What::Kill { client },
-            19..=21 => What::Delete { place: chance.index(8), part: chance.number(0..=99) },
-            22 => What::Reap { place: chance.index(8) },
-            23 => What::Forget { server },
-            24 => What::Deafen { part: chance.index(100) },
-            25 => What::Mute { server },
-            26 | 27 => What::Replace { client, stop: chance.percent(60) },
-            28 | 29 => What::Corner { part: chance.index(100), ways: ways(&mut chance) },
-            30 => What::Suspend,
-            _ => What::Break { client, part: if chance.percent(50) { Part::Service } else { Part::Request } },
+            6 | 7 => FaultKind::Stop { client },
+            8 | 9 => FaultKind::Crash { server },
+            10 | 11 => FaultKind::Freeze { server },
+            12 if many => FaultKind::Isolate { server },
+            13 if many => FaultKind::Depose,
+            14 if many => FaultKind::Lag { server, by: chance.skewed(1..=2 * setting.tick) },
+            12..=14 => FaultKind::Silence {
+                client,
+                server: None,
+                directions: vec![Direction::ToServer, Direction::ToClient],
+            },
+            15 | 16 => FaultKind::Throttle { server, percent: chance.number(1..=60) },
+            17 => FaultKind::Throttle { server, percent: 100 },
+            18 => FaultKind::Kill { client },
+            19..=21 => FaultKind::Delete { place: chance.index(8), part: chance.number(0..=99) },
+            22 => FaultKind::Reap { place: chance.index(8) },
+            23 => FaultKind::Forget { server },
+            24 => FaultKind::Deafen { part: chance.index(100) },
+            25 => FaultKind::Mute { server },
+            26 | 27 => FaultKind::Replace { client, stop: chance.percent(60) },
+            28 | 29 => FaultKind::Corner { part: chance.index(100), directions: directions(&mut chance) },
+            30 => FaultKind::Suspend,
+            _ => FaultKind::Break {
+                client,
+                part: if chance.percent(50) { Part::Service } else { Part::Request },
+            },
         };
-        // Choose durations around the time after which sessions and terms end.
+        // The durations are close to the times after which sessions and terms end.
         let lasts = match what {
-            What::Corner { .. } | What::Suspend => {
+            FaultKind::Corner { .. } | FaultKind::Suspend => {
                 chance.number(setting.timeout / 3..=setting.timeout * 8 / 5)
             }
-            What::Deafen { .. } => chance.number(5 * setting.timeout / 2..=4 * setting.timeout),
-            What::Replace { .. } => chance.number(1..=setting.timeout / 3),
+            FaultKind::Deafen { .. } => chance.number(5 * setting.timeout / 2..=4 * setting.timeout),
+            FaultKind::Replace { .. } => chance.number(1..=setting.timeout / 3),
             _ => lasts,
         };
         let (what, lasts) = match chance.index(20) {
-            0 | 1 if many => (What::Late { client }, 4 * setting.timeout),
-            0 | 1 => (What::Sweep, 4 * setting.timeout),
-            2 => (What::Replace { client, stop: false }, chance.number(setting.tick / 4..=setting.tick)),
+            0 | 1 if many => (FaultKind::Late { client }, 4 * setting.timeout),
+            0 | 1 => (FaultKind::Sweep, 4 * setting.timeout),
+            2 => (FaultKind::Replace { client, stop: false }, chance.number(setting.tick / 4..=setting.tick)),
             _ => (what, lasts),
         };
-        // If a leader is silent for longer, the other servers elect a new one.
-        let lasts =
-            if many && matches!(what, What::Freeze { .. }) { lasts.min(3 * setting.tick) } else { lasts };
+        // If a leader does not reply for longer, the other servers elect a new one.
+        let lasts = if many && matches!(what, FaultKind::Freeze { .. }) {
+            lasts.min(3 * setting.tick)
+        } else {
+            lasts
+        };
         Self { what, at, lasts }
     }
 }
 
-fn ways(chance: &mut Chance) -> Vec<Way> {
+fn directions(chance: &mut Chance) -> Vec<Direction> {
     match chance.index(3) {
-        0 => vec![Way::ToServer],
-        1 => vec![Way::ToClient],
-        _ => vec![Way::ToServer, Way::ToClient],
+        0 => vec![Direction::ToServer],
+        1 => vec![Direction::ToClient],
+        _ => vec![Direction::ToServer, Direction::ToClient],
     }
 }

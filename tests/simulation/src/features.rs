@@ -1,9 +1,9 @@
 //! The features that one attempt can combine, and the combinations that a run aims at.
 //!
-//! Two features that work alone can fail together. A run of `--together` therefore makes contenders
-//! aim at one triple of features after another. It counts the pairs and triples that actually
-//! happened to one attempt, which can differ from those it drew. Add a new feature to [`ALL`], and
-//! report it at the place where it happens.
+//! Two features that work alone can fail together. In a run with `--together`, contenders therefore
+//! aim at one triple of features after another. The run counts the pairs and triples that actually
+//! occurred in one attempt, because not every attempt reaches its aims. Add a new feature to
+//! [`ALL`], and report it where it occurs.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -102,15 +102,15 @@ fn excludes(one: Feature, other: Feature) -> bool {
         || only(OtherClient, &[Several])
         // Only `Mutex` has `once`.
         || only(RunsOnce, &[Mutex])
-        // A hand-off needs exclusive holders, and readers hold together.
+        // A hand-off needs exclusive holders, but readers hold together.
         || only(HandsOn, &[Mutex, Write, Several])
         || only(Keeps, &[Mutex, Read, Write, Several])
-        // The limit counts nodes, and waiters of a cohort have no nodes.
+        // The limit counts nodes, but waiters of a cohort have none.
         || is(HandsOn, LimitsWaiters)
         || is(HandsOn, Upgrades)
         // `Election` has no lock options.
         || is(Leads, LimitsWaiters)
-        // A leader has no limit and no grace period, and cannot be asked to give up.
+        // A leader has no hold limit and no grace period, and cannot be asked to give up.
         || is(Leads, IsLimited)
         || is(Leads, HasGrace)
         || is(Leads, IsAsked)
@@ -121,7 +121,7 @@ fn excludes(one: Feature, other: Feature) -> bool {
         || is(Upgrades, OtherClient)
         || is(EntersAgain, OtherClient)
         || is(Transacts, OtherClient)
-        // These need a lock that is not a mutex.
+        // These need a kind of lock other than a mutex.
         || is(RunsOnce, Downgrades)
         || is(RunsOnce, Upgrades)
         || is(RunsOnce, OtherClient)
@@ -151,8 +151,8 @@ fn combinations(count: usize) -> Vec<Features> {
     found
 }
 
-/// Returns the features that an attempt aims at: the next triple of the run, with a kind of lock
-/// that permits it.
+/// Returns the features that an attempt aims at: the run's next triple, and a kind of lock that
+/// permits it.
 pub fn aims(turn: u64) -> Features {
     let triples = &*TRIPLES;
     let turn = usize::try_from(turn % triples.len() as u64).unwrap_or(0);
@@ -164,7 +164,7 @@ pub fn aims(turn: u64) -> Features {
     aims
 }
 
-/// The combinations that have happened.
+/// The combinations that have occurred.
 #[derive(Clone, Debug, Default)]
 pub struct Covered {
     pairs: BTreeSet<Features>,
@@ -206,7 +206,7 @@ impl Covered {
         missing.into_iter().chain([line]).collect()
     }
 
-    /// Returns a pair that happened although [`excludes`] calls it impossible.
+    /// Returns a pair that occurred although [`excludes`] calls it impossible.
     pub fn impossible(&self) -> Option<&Features> {
         let possible = combinations(2);
         self.pairs.iter().find(|pair| !possible.contains(pair))

@@ -1,4 +1,4 @@
-//! Stops clients, as SIGSTOP or an overloaded machine does: their tasks do not run while time
+//! Stops clients, like SIGSTOP or an overloaded machine: their tasks do not run while time
 //! advances.
 
 use std::cell::{Cell, RefCell};
@@ -11,16 +11,17 @@ use zklock::simulation::{Gate, Part};
 
 use crate::clock;
 
-/// Maximum number of runs of one client's tasks at one instant. Even a client that asks for more
-/// than a thousand permits at the same time needs far fewer.
+/// Maximum number of times that one client's tasks can run at one instant. Even a client that asks
+/// for more than a thousand permits at the same time needs far fewer.
 const MOST_RUNS: u64 = 60_000;
 
 /// The state of a client that has run or was stopped.
 #[derive(Debug, Default)]
 struct Process {
-    /// The part of the client that panics when it runs next.
+    /// The part of the client that must panic when it runs next.
     broken: Option<Part>,
-    /// The tasks that want to run while the client is stopped.
+    /// While the client is stopped, the tasks that must run when it continues. `None` if it is
+    /// running.
     waiting: Option<Vec<Waker>>,
     /// Number of times that the client was stopped or continued.
     times: u64,
@@ -30,7 +31,8 @@ struct Process {
     ran: (u64, u64),
 }
 
-/// The state of all clients, a client that runs without end, and the notification about it.
+/// The state of all clients. The two other fields are the client that runs without end, if there is
+/// one, and the notification about it.
 #[derive(Clone, Debug, Default)]
 pub struct Stopped(Rc<RefCell<BTreeMap<usize, Process>>>, Rc<Cell<Option<usize>>>, Rc<Notify>);
 
@@ -58,8 +60,9 @@ impl Stopped {
         }
     }
 
-    /// Waits for a client that runs without end. Simulated time would never advance while it runs.
-    pub async fn restless(&self) -> usize {
+    /// Waits until a client runs without end, and returns it. Simulated time would never advance
+    /// while it runs.
+    pub async fn runaway_client(&self) -> usize {
         loop {
             if let Some(client) = self.1.get() {
                 return client;

@@ -1,4 +1,4 @@
-//! Writes files of histories for judges outside the simulation: see tests/porcupine/README.md.
+//! Writes files of histories for checkers outside the simulation: see tests/porcupine/README.md.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};

@@ -2,8 +2,8 @@
 
 use crate::clock;
 
-/// FNV-1a hash. It is the same in every build and on every machine; the standard library's hashes
-/// are not.
+/// FNV-1a hash. Unlike the standard library's hashes, it is the same in every build and on every
+/// machine.
 #[derive(Debug)]
 struct Digest(u64);
 
@@ -24,9 +24,9 @@ impl Default for Digest {
 /// The log of a simulation.
 #[derive(Debug, Default)]
 pub struct History {
-    /// The lines, if they are kept.
+    /// The lines of the log, if they are kept.
     pub lines: Option<Vec<String>>,
-    /// The text that the run searches for, and the lines that contain it.
+    /// The text that the run searches for.
     pub sought: Option<String>,
     pub found: Vec<String>,
     digest: Digest,

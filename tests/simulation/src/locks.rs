@@ -11,13 +11,13 @@ pub const COUNT: &str = "/locks/count";
 /// Largest number that is ever written to [`COUNT`].
 pub const MOST: u32 = 4;
 
-/// A semaphore, with the directories of its permits and its turns.
+/// A semaphore, with the directories for its permits and for its mutex.
 #[derive(Debug)]
 pub struct Place {
     pub path: &'static str,
     pub permits: &'static str,
     pub turns: &'static str,
-    /// Number of permits, or `None` if it is in [`COUNT`].
+    /// Number of permits, or `None` if [`COUNT`] contains it.
     pub count: Option<u32>,
 }
 
@@ -27,8 +27,8 @@ pub const SEMAPHORES: [Place; 4] = [
     Place { path: "/locks/f", permits: "/locks/f/leases", turns: "/locks/f/locks", count: None },
     Place { path: "/locks/g", permits: "/locks/g/leases", turns: "/locks/g/locks", count: Some(CROWD) },
 ];
-/// Indexes of special semaphores: one permit, a number that changes, and more permits than one
-/// request of the library covers.
+/// Indexes of special semaphores: one with a single permit, one whose number of permits changes,
+/// and one with more permits than one request of the library can cover.
 pub const SINGLE: usize = 1;
 pub const SHARED: usize = 2;
 pub const CROWDED: usize = 3;

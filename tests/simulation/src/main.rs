@@ -1,21 +1,24 @@
-//! Runs zklock, its client crate and its servers on one thread in simulated time. Everything
-//! follows from one seed: see README.md.
+//! Runs zklock, its client crate and its servers on one thread in simulated time. The seed
+//! determines everything that happens: see README.md.
 //!
 //! The modules, from the bottom up:
 //!
-//! - `clock`, `chance` and `gate` connect to the code under test; `network` provides its sockets.
+//! - `clock`, `chance` and `gate` replace time, randomness and scheduling for the code under test;
+//!   `network` provides its sockets.
 //! - `ensemble` models the servers.
 //! - `setting`, `fault` and `plan` turn a seed into a plan.
-//! - `workload` is what clients do, and `oracle` judges it.
+//! - `workload` contains the actions of clients, and `oracle` checks their results.
 //! - `world` runs everything.
 //! - `shrink` and `report` present the results.
 
 mod chance;
 mod clients;
 mod clock;
+mod connection_trace;
 mod ensemble;
 mod fateful;
 mod fault;
+mod fault_events;
 mod features;
 mod frame;
 mod gate;
@@ -36,8 +39,6 @@ mod schedule;
 mod setting;
 mod shrink;
 mod sweep;
-mod talk;
-mod turns;
 mod witness;
 mod workload;
 mod world;
@@ -60,7 +61,7 @@ simulation [--from M] [--seeds N] [--jobs J] [--digests] [--first] [--as-they-ar
     --as-they-are  shows failing seeds without shrinking them, which is faster
     --grants       fails if fewer than G locks were granted
     --find         treats a history line with this text as a violation
-    --histories    writes all holds to a file, for other judges (tests/porcupine)
+    --histories    writes all holds to a file, for other checkers (tests/porcupine)
 simulation --seed S [--without-faults A,B,…] [--without-contenders A,B,…] [--find TEXT]
            [--histories FILE]
     runs one seed, without the given faults and contenders, and prints its history
@@ -68,7 +69,8 @@ simulation --outages …
     the same with outages only: a client holds a lock or waits for one, and must be connected
     in time
 simulation --together …
-    the same with contenders that combine two or three features on purpose; prints how many combinations happened
+    the same with contenders that combine two or three features on purpose; prints
+    the number of combinations that occurred
 simulation --once …
     the same with contenders that run bodies once per slot
 simulation --scale N
@@ -76,12 +78,12 @@ simulation --scale N
 simulation --progress …
     the same with one measured case in each seed, compared with its bound";
 
-/// There is one outage seed for this many other seeds.
+/// There is one seed with an outage for this many other seeds.
 const OUTAGES: u64 = 10;
 
 /// The command line options.
 #[derive(Debug, Default)]
-struct Wish {
+struct Options {
     seed: Option<u64>,
     without_faults: Vec<usize>,
     without_contenders: Vec<usize>,
@@ -114,59 +116,60 @@ enum Faults {
     Progress,
 }
 
-impl Wish {
+impl Options {
     fn parse(mut args: impl Iterator<Item = String>) -> Option<Self> {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut wish = Self { seeds: 100, jobs, ..Self::default() };
+        let mut options = Self { seeds: 100, jobs, ..Self::default() };
         while let Some(arg) = args.next() {
             if arg == "--digests" {
-                wish.digests = true;
+                options.digests = true;
                 continue;
             }
             if arg == "--as-they-are" {
-                wish.as_they_are = true;
+                options.as_they_are = true;
                 continue;
             }
             if arg == "--outages" {
-                wish.faults = Faults::Outages;
+                options.faults = Faults::Outages;
                 continue;
             }
             if arg == "--together" {
-                wish.faults = Faults::Together;
+                options.faults = Faults::Together;
                 continue;
             }
             if arg == "--once" {
-                wish.faults = Faults::Once;
+                options.faults = Faults::Once;
                 continue;
             }
             if arg == "--progress" {
-                wish.faults = Faults::Progress;
+                options.faults = Faults::Progress;
                 continue;
             }
             if arg == "--first" {
-                wish.first = true;
+                options.first = true;
                 continue;
             }
             let value = args.next()?;
             let numbers = || value.split(',').map(|number| number.parse().ok()).collect::<Option<Vec<_>>>();
             match arg.as_str() {
-                "--seed" => wish.seed = Some(value.parse().ok()?),
-                "--without-faults" => wish.without_faults = numbers()?,
-                "--without-contenders" => wish.without_contenders = numbers()?,
-                "--from" => wish.from = value.parse().ok()?,
-                "--seeds" => wish.seeds = value.parse().ok()?,
-                "--grants" => wish.grants = value.parse().ok()?,
-                // The text must survive quoting by a shell and by make.
+                "--seed" => options.seed = Some(value.parse().ok()?),
+                "--without-faults" => options.without_faults = numbers()?,
+                "--without-contenders" => options.without_contenders = numbers()?,
+                "--from" => options.from = value.parse().ok()?,
+                "--seeds" => options.seeds = value.parse().ok()?,
+                "--grants" => options.grants = value.parse().ok()?,
+                // The text must not need quoting in a shell or in make.
                 "--find" => {
-                    wish.find = Some(Some(value).filter(|text| !text.contains(['"', '\'', '`', '$', '\\']))?);
+                    options.find =
+                        Some(Some(value).filter(|text| !text.contains(['"', '\'', '`', '$', '\\']))?);
                 }
-                "--scale" => wish.scale = Some(value.parse().ok().filter(|clients| *clients > 0)?),
-                "--histories" => wish.histories = Some(value.into()),
-                "--jobs" => wish.jobs = value.parse().ok().filter(|jobs| *jobs > 0)?,
+                "--scale" => options.scale = Some(value.parse().ok().filter(|clients| *clients > 0)?),
+                "--histories" => options.histories = Some(value.into()),
+                "--jobs" => options.jobs = value.parse().ok().filter(|jobs| *jobs > 0)?,
                 _ => return None,
             }
         }
-        Some(wish)
+        Some(options)
     }
 
     fn plan(&self, seed: u64, faults: Faults) -> Plan {
@@ -180,7 +183,7 @@ impl Wish {
         plan.seeking(self.find.clone())
     }
 
-    /// Runs a plan, and writes its history for other judges if the options ask for it.
+    /// Runs a plan. Writes its history for other checkers if the options ask for it.
     fn simulate(&self, plan: &Plan, lines: bool) -> Outcome {
         let outcome = simulate(plan, Records { lines, holds: self.histories.is_some() });
         if let Some(file) = &self.histories {
@@ -198,12 +201,12 @@ impl Wish {
 }
 
 fn main() -> ExitCode {
-    let Some(wish) = Wish::parse(std::env::args().skip(1)) else {
+    let Some(options) = Options::parse(std::env::args().skip(1)) else {
         say(USAGE);
         return ExitCode::from(2);
     };
-    // Hide expected panics: planned ones, and those of the client crate's watches, which panic when
-    // their session is no longer served. The run notices a contender's panic by other means.
+    // Do not print expected panics: planned ones, and those of the client crate's watches, which
+    // panic when their session is given up. If a contender panics, the run reports it separately.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let words = panic.payload_as_str().unwrap_or_default();
@@ -211,29 +214,31 @@ fn main() -> ExitCode {
             hook(panic);
         }
     }));
-    if let Some(clients) = wish.scale {
+    if let Some(clients) = options.scale {
         let (_, wrong) = scale::run(clients);
         for wrong in &wrong {
             say(wrong);
         }
         return if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    if let Some(file) = &wish.histories {
+    if let Some(file) = &options.histories {
         histories::begin(file).expect("a file for histories");
     }
-    let well = match wish.seed {
+    let well = match options.seed {
         Some(seed) => {
-            let plan = wish.plan(seed, wish.faults).without(&wish.without_faults, &wish.without_contenders);
-            replay(&plan, &wish)
+            let plan = options
+                .plan(seed, options.faults)
+                .without(&options.without_faults, &options.without_contenders);
+            replay(&plan, &options)
         }
-        None => run(&wish),
+        None => run(&options),
     };
     if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Runs one plan and prints its history.
-fn replay(plan: &Plan, wish: &Wish) -> bool {
-    let outcome = wish.simulate(plan, true);
+fn replay(plan: &Plan, options: &Options) -> bool {
+    let outcome = options.simulate(plan, true);
     say(&format!("{plan}: {:?}", plan.setting));
     for line in &outcome.lines {
         say(line);
@@ -244,13 +249,13 @@ fn replay(plan: &Plan, wish: &Wish) -> bool {
 }
 
 /// Runs many seeds on several threads.
-fn run(wish: &Wish) -> bool {
-    let plans = wish.plans();
+fn run(options: &Options) -> bool {
+    let plans = options.plans();
     let next = AtomicUsize::new(0);
     let end = AtomicUsize::new(plans.len());
     let report = Mutex::new(Report::new(plans.len() as u64));
     std::thread::scope(|scope| {
-        for _ in 0..wish.jobs {
+        for _ in 0..options.jobs {
             scope.spawn(|| {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
@@ -258,26 +263,26 @@ fn run(wish: &Wish) -> bool {
                         break;
                     }
                     let (seed, faults) = plans[index];
-                    if !one(&wish.plan(seed, faults), wish, &report) && wish.first {
+                    if !one(&options.plan(seed, faults), options, &report) && options.first {
                         end.store(0, Ordering::Relaxed);
                     }
                 }
             });
         }
     });
-    report.lock().expect("no panic while reporting").end(wish.grants)
+    report.lock().expect("no panic while reporting").end(options.grants)
 }
 
 /// Runs one seed. Returns `true` if it has no violation.
-fn one(plan: &Plan, wish: &Wish, report: &Mutex<Report>) -> bool {
-    let outcome = wish.simulate(plan, false);
-    if wish.digests {
+fn one(plan: &Plan, options: &Options, report: &Mutex<Report>) -> bool {
+    let outcome = options.simulate(plan, false);
+    if options.digests {
         say(&format!("{plan}: {:016x}", outcome.digest));
     }
-    // One kind of violation must not hide another, so the run continues and shows the first seed of
-    // each kind.
-    if report.lock().expect("no panic while reporting").is_news(&outcome) {
-        if wish.first || wish.as_they_are {
+    // Continue after a violation and show the first seed of each kind, so that one kind of
+    // violation does not hide another.
+    if report.lock().expect("no panic while reporting").is_new_kind(&outcome) {
+        if options.first || options.as_they_are {
             report::failed(plan, &outcome);
         } else {
             let smallest = shrink::shrink(plan);

@@ -1,8 +1,8 @@
 //! The network between clients and servers: streams in memory, with latency, silence and cuts.
 //!
-//! One connection keeps the order of its packets; different connections do not. A packet that is
-//! sent during silence arrives afterwards, because TCP repeats it. A packet that is sent on a cut
-//! connection is lost.
+//! Packets of one connection keep their order, and packets of different connections do not. A
+//! packet that is sent during a silence arrives after it, because TCP retransmits it. A packet that
+//! is sent on a cut connection is lost.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -34,36 +34,36 @@ pub enum Packet {
     Bytes(Vec<u8>),
     /// The sender has closed the connection.
     Close,
-    /// The connection is broken, or nothing listens on the port.
+    /// The connection is broken, or no process listens on the port.
     Reset,
 }
 
 /// The direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum Direction {
     ToServer,
     ToClient,
 }
 
-/// The behavior of a server toward a client that it does not serve.
+/// How a server refuses a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Nothing listens on the server's port.
+    /// No process listens on the server's port.
     Refuses,
     /// The server accepts connections and closes them as soon as it receives data.
     HangsUp,
 }
 
-/// A packet that arrives.
+/// A packet with its connection and direction, at its arrival.
 #[derive(Debug)]
 pub struct Arrival {
     pub connection: Id,
     pub server: usize,
-    pub way: Way,
+    pub direction: Direction,
     pub packet: Packet,
 }
 
-/// State of a connection, from the client's view.
+/// The state of a connection, as the client knows it.
 #[derive(Debug, PartialEq, Eq)]
 enum Stage {
     Opening,
@@ -83,11 +83,11 @@ struct Connection {
     /// Bytes that have arrived at the client.
     inbox: VecDeque<u8>,
     waker: Option<Waker>,
-    /// Time of the last packet that arrived at the client.
+    /// Time at which the last packet arrived at the client.
     heard: u64,
     /// Arrival time of the last packet in each direction.
     last: [u64; 2],
-    /// The request from which on the server replies only to pings.
+    /// The kind of request after which the server replies only to pings.
     fateful: Option<Fateful>,
 }
 
@@ -102,18 +102,18 @@ pub struct Network {
     connections: BTreeMap<Id, Connection>,
     next: Id,
     /// Time until which no packet arrives, by client, server and direction.
-    silence: BTreeMap<(usize, usize, Way), u64>,
+    silence: BTreeMap<(usize, usize, Direction), u64>,
     /// Time at which each client last opened or closed a connection.
     looked: BTreeMap<usize, u64>,
-    /// Time at which each client last closed a connection, and how long that connection had been
-    /// silent while a packet was in flight.
+    /// Time at which each client last closed a connection, and how long nothing had arrived on it
+    /// although a packet was in flight.
     left: BTreeMap<usize, (u64, u64)>,
-    /// Time at which each client last left a connection because the server had silently given it
-    /// another session.
+    /// Time at which each client last left a connection because the server had given it another
+    /// session without saying so.
     replaced: BTreeMap<usize, u64>,
-    /// The clients that all servers but one refuse, with that server.
+    /// The clients that all servers but one refuse, each with the server that accepts it.
     refused: BTreeMap<usize, usize>,
-    /// The servers that do not serve a client, by client and server. Their reply takes one round
+    /// The ways in which servers refuse clients, by client and server. A refusal takes one round
     /// trip.
     unserved: BTreeMap<(usize, usize), Refusal>,
     /// Packets in flight.
@@ -155,29 +155,29 @@ impl Network {
         self.arrivals.next()
     }
 
-    /// Returns the notification that fires when a packet is sent.
+    /// Returns the notification that a packet was sent.
     pub fn news(&self) -> Rc<Notify> {
         Rc::clone(&self.news)
     }
 
     /// Sends a packet. It arrives after all earlier packets of its connection.
-    pub fn send(&mut self, id: Id, way: Way, packet: Packet) {
+    pub fn send(&mut self, id: Id, direction: Direction, packet: Packet) {
         let mut latency = self.latency();
         let Some((client, server)) = self.ends(id) else { return };
-        let refusal = self.unserved.get(&(client, server)).filter(|_| way == Way::ToServer);
-        let (way, packet) = match (refusal, packet) {
-            (Some(Refusal::Refuses), Packet::Open) => (Way::ToClient, Packet::Reset),
-            (Some(Refusal::HangsUp), Packet::Bytes(_)) => (Way::ToClient, Packet::Close),
-            (_, packet) => (way, packet),
+        let refusal = self.unserved.get(&(client, server)).filter(|_| direction == Direction::ToServer);
+        let (direction, packet) = match (refusal, packet) {
+            (Some(Refusal::Refuses), Packet::Open) => (Direction::ToClient, Packet::Reset),
+            (Some(Refusal::HangsUp), Packet::Bytes(_)) => (Direction::ToClient, Packet::Close),
+            (_, packet) => (direction, packet),
         };
-        if refusal.is_some() && way == Way::ToClient {
+        if refusal.is_some() && direction == Direction::ToClient {
             latency += self.latency();
         }
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let until = self.silence.get(&(client, server, way)).copied().unwrap_or(0);
-        let last = &mut connection.last[way as usize];
+        let until = self.silence.get(&(client, server, direction)).copied().unwrap_or(0);
+        let last = &mut connection.last[direction as usize];
         *last = (*last).max(clock::now().max(until) + latency);
-        self.arrivals.plan(*last, Arrival { connection: id, server, way, packet });
+        self.arrivals.plan(*last, Arrival { connection: id, server, direction, packet });
         self.news.notify_one();
     }
 
@@ -186,7 +186,7 @@ impl Network {
         self.connections.get(&id).map(|connection| (connection.client, connection.server))
     }
 
-    /// Sets how a server refuses a client; with `None` it serves the client.
+    /// Sets how a server refuses a client. With `None`, the server serves the client.
     pub fn set_refusal(&mut self, client: usize, server: usize, refusal: Option<Refusal>) {
         match refusal {
             Some(refusal) => drop(self.unserved.insert((client, server), refusal)),
@@ -194,10 +194,11 @@ impl Network {
         }
     }
 
-    /// Returns `true` if no packets arrive on a connection at present.
+    /// Returns `true` if packets on a connection are currently held back.
     pub fn is_silent(&self, id: Id) -> bool {
         let ends = self.ends(id);
-        let until = ends.and_then(|(client, server)| self.silence.get(&(client, server, Way::ToClient)));
+        let until =
+            ends.and_then(|(client, server)| self.silence.get(&(client, server, Direction::ToClient)));
         until.is_some_and(|until| *until > clock::now())
     }
 
@@ -206,10 +207,10 @@ impl Network {
         self.connections.get(&id).is_some_and(|connection| connection.stage == Stage::Open)
     }
 
-    /// Cuts a connection. The client sees it immediately and the server after the latency. Packets
-    /// that the client has sent still arrive, but no replies.
+    /// Cuts a connection. The client notices it immediately, and the server after the latency.
+    /// Packets that the client has sent still arrive, but no replies.
     pub fn cut(&mut self, id: Id) {
-        self.send(id, Way::ToServer, Packet::Close);
+        self.send(id, Direction::ToServer, Packet::Close);
         self.deliver(id, Packet::Reset);
     }
 
@@ -231,8 +232,8 @@ impl Network {
         self.connections.get(&id).map(|connection| connection.name)
     }
 
-    /// Returns the time at which a client last looked for a server. This is now if it has a
-    /// connection or tries to open one.
+    /// Returns the time at which a client last looked for a server: now, if it has a connection or
+    /// is opening one.
     pub fn looked(&self, name: usize) -> Option<u64> {
         let any = self.connections.values().any(|connection| connection.name == name);
         if any { Some(clock::now()) } else { self.looked.get(&name).copied() }
@@ -251,19 +252,19 @@ impl Network {
         }
     }
 
-    /// Makes the servers reply only to pings on a client's connections, from this request on.
+    /// From this request on, makes the servers reply only to pings on a client's connections.
     pub fn deafen(&mut self, client: usize, request: Fateful) {
         for connection in self.connections.values_mut().filter(|connection| connection.client == client) {
             connection.fateful = Some(request);
         }
     }
 
-    /// Returns the request from which on the server replies only to pings on a connection.
+    /// Returns the kind of request after which the server replies only to pings on a connection.
     pub fn fateful(&self, id: Id) -> Option<Fateful> {
         self.connections.get(&id)?.fateful
     }
 
-    /// Limits all latencies to `longest`.
+    /// Limits all further latencies to `longest`.
     pub fn calm(&mut self, longest: u64) {
         self.longest = longest.min(self.longest);
         self.latency = longest.min(self.latency);
@@ -276,9 +277,9 @@ impl Network {
     }
 
     /// Holds back all packets in these directions until the given time.
-    pub fn silence(&mut self, client: usize, server: usize, ways: &[Way], until: u64) {
-        for way in ways {
-            let end = self.silence.entry((client, server, *way)).or_default();
+    pub fn silence(&mut self, client: usize, server: usize, directions: &[Direction], until: u64) {
+        for direction in directions {
+            let end = self.silence.entry((client, server, *direction)).or_default();
             *end = until.max(*end);
         }
     }
@@ -369,7 +370,7 @@ impl Network {
 
     /// Closes a connection on the client's side.
     fn close(&mut self, id: Id) {
-        self.send(id, Way::ToServer, Packet::Close);
+        self.send(id, Direction::ToServer, Packet::Close);
         let foreign = self.witness.closes(id);
         if let Some(connection) = self.connections.remove(&id) {
             let now = clock::now();
@@ -412,7 +413,8 @@ pub fn set(network: Option<Network>) {
 
 /// Calls a function with this thread's network.
 ///
-/// # Panics Panics if there is none.
+/// # Panics
+/// Panics if this thread has no network.
 pub fn with<R>(use_it: impl FnOnce(&mut Network) -> R) -> R {
     NETWORK.with_borrow_mut(|network| use_it(network.as_mut().expect("a simulation has a network")))
 }
@@ -423,7 +425,7 @@ struct Stream(Id);
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // After a simulation there is no network.
+        // After a simulation there is no network any more.
         NETWORK.with_borrow_mut(|network| network.as_mut().map(|network| network.close(self.0)));
     }
 }
@@ -439,7 +441,7 @@ impl AsyncWrite for Stream {
         Poll::Ready(with(|network| {
             network.writable(self.0)?;
             network.witness.sends(self.0, buf, clock::now());
-            network.send(self.0, Way::ToServer, Packet::Bytes(buf.to_vec()));
+            network.send(self.0, Direction::ToServer, Packet::Bytes(buf.to_vec()));
             Ok(buf.len())
         }))
     }
@@ -453,10 +455,11 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// The network interface for zklock's transport. A host name contains the client and the server.
-pub struct Here;
+/// The network interface for zklock's transport. A host name contains the numbers of the client and
+/// the server.
+pub struct SimulatedNetwork;
 
-/// Returns the host name by which a client calls a server.
+/// Returns the host name under which a client knows a server.
 pub fn host(name: usize, server: usize) -> String {
     format!("c{name}.s{server}")
 }
@@ -466,7 +469,7 @@ fn ends(host: &str) -> Option<(usize, usize)> {
     Some((name.parse().ok()?, server.parse().ok()?))
 }
 
-impl Networks for Here {
+impl Networks for SimulatedNetwork {
     fn connect(&self, host: &str, _port: u16) -> Connecting {
         let ends = ends(host);
         Box::pin(async move {
@@ -474,7 +477,7 @@ impl Networks for Here {
             // From here on, dropping the stream closes the connection.
             let stream = with(|network| {
                 let id = network.open(name, server);
-                network.send(id, Way::ToServer, Packet::Open);
+                network.send(id, Direction::ToServer, Packet::Open);
                 Stream(id)
             });
             std::future::poll_fn(|cx| with(|network| network.opened(stream.0, cx))).await?;
@@ -485,5 +488,5 @@ impl Networks for Here {
 
 /// Returns the transport's handle to this thread's network.
 pub fn here() -> Rc<dyn Networks> {
-    Rc::new(Here)
+    Rc::new(SimulatedNetwork)
 }

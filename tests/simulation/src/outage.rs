@@ -2,7 +2,7 @@
 //! returns after a while. The client must be connected in time, and must keep a lease with enough
 //! of its term left.
 //!
-//! The bounds are in docs/safety.md, section *How soon a client is back*.
+//! docs/safety.md, section *How soon a client is back*, lists the bounds.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,14 +14,15 @@ use zklock::{Client, ClientState, Lease, LeaseState, Mutex};
 use crate::chance::Chance;
 use crate::clients::Clients;
 use crate::clock;
-use crate::network::{self, Refusal, Way};
+use crate::network::{self, Direction, Refusal};
 use crate::oracle::Oracle;
 use crate::setting::Setting;
 
 /// The lock.
 const PATH: &str = "/outage";
 
-/// The clients: the first holds or waits, and the second holds what the first waits for.
+/// The clients: the first holds the lock or waits for it, and the second holds the lock that the
+/// first waits for.
 const CLIENT: usize = 0;
 const OTHER: usize = 1;
 
@@ -33,24 +34,26 @@ const STUCK_AFTER: u64 = 1000;
 
 /// The fault of the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum How {
+enum ServerFault {
     /// All servers refuse connections or close them.
     Away(Refusal),
     /// This many servers are silent, and the others refuse connections.
     Silent(usize),
-    /// The server that the client is connected to becomes silent, and the others keep working.
+    /// The server that the client is connected to does not reply any more, and the other servers
+    /// keep working.
     BlackHole,
 }
 
 /// An outage.
 #[derive(Clone, Copy, Debug)]
 pub struct Outage {
-    how: How,
+    fault: ServerFault,
     /// True if the client waits for a lock that another client holds.
     waits: bool,
     /// Time before the outage, in milliseconds.
     before: u64,
-    /// Share of the possible rest of the term that is left when the server returns, in thousandths.
+    /// Part of the remaining term that is left when the server returns, in thousandths of the
+    /// possible maximum.
     share: u64,
     /// The first server that returns.
     first: usize,
@@ -63,18 +66,18 @@ impl Outage {
         let servers = chance.pick(&[1, 3, 5]);
         let timeout = chance.pick(&[4_000, 10_000, 40_000]);
         let setting = Setting::plain(servers, 2, timeout, chance.pick(&[1, 5, 20]));
-        let how = match chance.number(0..=9) {
-            0..=4 => How::Away(Refusal::Refuses),
-            5 | 6 => How::Away(Refusal::HangsUp),
-            _ if servers == 1 => How::Away(Refusal::Refuses),
-            7 | 8 => How::Silent(chance.index(servers - 1) + 1),
-            _ => How::BlackHole,
+        let fault = match chance.number(0..=9) {
+            0..=4 => ServerFault::Away(Refusal::Refuses),
+            5 | 6 => ServerFault::Away(Refusal::HangsUp),
+            _ if servers == 1 => ServerFault::Away(Refusal::Refuses),
+            7 | 8 => ServerFault::Silent(chance.index(servers - 1) + 1),
+            _ => ServerFault::BlackHole,
         };
         let outage = Self {
-            how,
+            fault,
             waits: chance.percent(20),
             before: chance.number(0..=timeout),
-            // Half of the outages leave just enough of the term.
+            // In half of the outages, just enough of the term is left.
             share: if chance.percent(50) { 0 } else { chance.number(0..=1000) },
             first: chance.index(servers),
         };
@@ -82,16 +85,16 @@ impl Outage {
     }
 
     /// Returns the maximum time from a server's return until the client is connected. For a black
-    /// hole, the time begins with the silence.
+    /// hole, it is measured from the beginning of the silence.
     fn bound(self, setting: &Setting) -> u64 {
         let soon = 1500.min(setting.timeout / 8);
         let round_trip = 2 * setting.latency;
-        let silent = match self.how {
-            How::Away(_) => 0,
-            How::Silent(count) => STUCK_AFTER * count as u64,
-            // Every twentieth of the timeout, the client crate checks whether there was a reply
-            // within two fifths of it.
-            How::BlackHole => setting.timeout * 9 / 20,
+        let silent = match self.fault {
+            ServerFault::Away(_) => 0,
+            ServerFault::Silent(count) => STUCK_AFTER * count as u64,
+            // Every twentieth of the timeout, the client crate checks whether a reply arrived
+            // within the last two fifths of the timeout.
+            ServerFault::BlackHole => setting.timeout * 9 / 20,
         };
         soon + silent + 3 * round_trip + SLACK
     }
@@ -113,7 +116,7 @@ impl Outage {
         let waiting = client.clone();
         let waiter = self.waits.then(|| tokio::task::spawn_local(async move { acquire(&waiting).await }));
         sleep(Duration::from_millis(setting.timeout / 2 + self.before)).await;
-        // From here on, this function judges the client instead of the oracle.
+        // From here on, this function checks the client instead of the oracle.
         oracle.borrow_mut().calm.fault(true);
         "is without a server".clone_into(&mut doing.borrow_mut());
         let note = |what: &str| oracle.borrow_mut().history.note(what);
@@ -143,9 +146,9 @@ impl Outage {
         let bound = self.bound(setting);
         let remaining = milliseconds(lease.remaining());
         let began = clock::now();
-        note(&format!("an outage begins, with {remaining} ms of the term left: {:?}", self.how));
-        let back = match self.how {
-            How::BlackHole => {
+        note(&format!("an outage begins, with {remaining} ms of the term left: {:?}", self.fault));
+        let back = match self.fault {
+            ServerFault::BlackHole => {
                 let connected = network::with(|network| network.of(CLIENT));
                 let Some(server) = connected.first().map(|id| network::server_of(*id)) else {
                     return Some("the client has no connection".to_owned());
@@ -153,8 +156,9 @@ impl Outage {
                 silence(usize::try_from(server).unwrap_or(network::NOWHERE));
                 began
             }
-            How::Away(_) | How::Silent(_) => {
-                let refusal = if let How::Away(refusal) = self.how { refusal } else { Refusal::Refuses };
+            ServerFault::Away(_) | ServerFault::Silent(_) => {
+                let refusal =
+                    if let ServerFault::Away(refusal) = self.fault { refusal } else { Refusal::Refuses };
                 let mut others: Vec<_> = (0..setting.servers).filter(|one| *one != self.first).collect();
                 let mut chance = Chance::of(seed, "outage", 1);
                 network::with(|network| {
@@ -162,7 +166,7 @@ impl Outage {
                         network.set_refusal(CLIENT, server, Some(refusal));
                     }
                 });
-                if let How::Silent(count) = self.how {
+                if let ServerFault::Silent(count) = self.fault {
                     for _ in 0..count {
                         let server = others.swap_remove(chance.index(others.len()));
                         network::with(|network| network.set_refusal(CLIENT, server, None));
@@ -182,8 +186,8 @@ impl Outage {
             }
             sleep(Duration::from_millis(1)).await;
         }
-        if self.how == How::BlackHole {
-            // The client says that it is connected until it notices.
+        if self.fault == ServerFault::BlackHole {
+            // Until it notices the silence, the client reports that it is connected.
             while network::with(|network| network.of(CLIENT)).len() != 1 || is_silent() {
                 if clock::now() > back + setting.timeout {
                     break;
@@ -193,13 +197,13 @@ impl Outage {
         }
         let took = clock::now() - back;
         let left = (began + remaining).saturating_sub(back);
-        let how = self.how;
+        let fault = self.fault;
         note(&format!(
             "connected {took} ms after a server was back, {bound} ms allowed; {left} ms of the term were left"
         ));
         if took > bound {
             return Some(format!(
-                "{how:?}: connected after {took} ms, and not within {bound} ms; {left} ms of the term were left"
+                "{fault:?}: connected after {took} ms, and not within {bound} ms; {left} ms of the term were left"
             ));
         }
         if self.waits {
@@ -208,15 +212,17 @@ impl Outage {
         sleep_until(clock::at(began + remaining + setting.timeout / 2)).await;
         let kept = lease.state() == LeaseState::Held;
         note(if kept { "the lease is kept" } else { "the lease is lost" });
-        // Noticing a black hole can take longer than the rest of the term.
+        // The client can need longer to notice a black hole than the rest of the term.
         (left >= bound && !kept)
-            .then(|| format!("{how:?}: the lease is lost: {left} ms of the term were left"))
+            .then(|| format!("{fault:?}: the lease is lost: {left} ms of the term were left"))
     }
 }
 
 /// Silences a server for the client, in both directions.
 fn silence(server: usize) {
-    network::with(|network| network.silence(CLIENT, server, &[Way::ToServer, Way::ToClient], u64::MAX / 4));
+    network::with(|network| {
+        network.silence(CLIENT, server, &[Direction::ToServer, Direction::ToClient], u64::MAX / 4)
+    });
 }
 
 /// Returns `true` if the client's only connection leads to a silent server or is not open.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::chance::Chance;
-use crate::fault::{Fault, What};
+use crate::fault::{Fault, FaultKind};
 use crate::outage::Outage;
 use crate::progress::Progress;
 use crate::setting::Setting;
@@ -25,9 +25,9 @@ pub struct Plan {
     pub once: bool,
     /// The script that replaces contenders and faults.
     pub script: Option<Script>,
-    /// A text that turns each history line with it into a violation.
+    /// If a history line contains this text, it counts as a violation.
     pub sought: Option<String>,
-    /// Numbers of faults and contenders in the seed, including those left out.
+    /// Number of faults and of contenders that the seed has, including the ones that are left out.
     all: (usize, usize),
 }
 
@@ -67,19 +67,19 @@ impl Plan {
     /// Changes the plan to contenders that combine features on purpose, and to fewer faults.
     pub fn together(mut self) -> Self {
         self.together = true;
-        // A replica knows only the credentials of its own connections.
+        // A replica knows only the credentials of the connections to its own server.
         self.setting.private = (self.setting.servers == 1).then_some(self.setting.clients - 1);
-        // Only the client that created a private directory can use it, so these exist from the
-        // start and are not removed.
+        // Only the client that created a private directory can use it, so the directories exist
+        // from the start and are not removed.
         self.setting.reaps = None;
-        self.faults.retain(|(_, fault)| !matches!(fault.what, What::Reap { .. }));
+        self.faults.retain(|(_, fault)| !matches!(fault.what, FaultKind::Reap { .. }));
         self.faults.truncate(usize::try_from(self.seed % 4).unwrap_or(0));
         self.all.0 = self.faults.len();
         self
     }
 
-    /// Changes the plan to contenders that run bodies once per slot, and adds faults of their
-    /// records.
+    /// Changes the plan to contenders that run bodies once per slot, and adds faults that affect
+    /// slot records.
     pub fn once(mut self) -> Self {
         self.once = true;
         self.contenders.retain(|number| self.visitor != Some(*number));
@@ -118,7 +118,7 @@ impl Plan {
         }
     }
 
-    /// Returns the kind of the seed, and the command line option for it.
+    /// Returns the kind of the plan's seed, and the command line option that selects this kind.
     pub fn family(&self) -> (&'static str, &'static str) {
         match self.script {
             Some(Script::Outage(_)) => ("outage", "--outages "),
@@ -136,7 +136,7 @@ impl Plan {
 
     /// Returns `true` if an empty directory can be removed, so that sequence numbers restart.
     pub fn restarts_numbers(&self) -> bool {
-        let reaps = |fault: &Fault| matches!(fault.what, What::Reap { .. });
+        let reaps = |fault: &Fault| matches!(fault.what, FaultKind::Reap { .. });
         self.setting.reaps.is_some() || self.faults.iter().any(|(_, fault)| reaps(fault))
     }
 

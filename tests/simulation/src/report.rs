@@ -29,7 +29,7 @@ pub struct Report {
     measured: BTreeMap<String, (usize, u64)>,
 }
 
-/// Number of characters that distinguish kinds.
+/// Number of leading characters that distinguish two kinds of violations.
 const KIND: usize = 160;
 
 /// Returns the kind of a violation: its text without the numbers that differ between seeds.
@@ -58,7 +58,7 @@ impl Report {
     }
 
     /// Counts the violations of a seed. Returns `true` if one of them is of a new kind.
-    pub fn is_news(&mut self, outcome: &Outcome) -> bool {
+    pub fn is_new_kind(&mut self, outcome: &Outcome) -> bool {
         let mut news = false;
         for violation in &outcome.violations {
             let count = self.kinds.entry(kind(violation)).or_default();
@@ -87,7 +87,8 @@ impl Report {
         }
     }
 
-    /// Prints the summary. Returns `true` if there is no violation and at least `least` grants.
+    /// Prints the summary. Returns `true` if there is no violation and there were at least `least`
+    /// grants.
     pub fn end(&self, least: u64) -> bool {
         for (promise, (times, most)) in &self.measured {
             say(&format!("{promise}: {times} times, at most {most} % of the bound"));
@@ -123,7 +124,7 @@ pub fn failed(plan: &Plan, outcome: &Outcome) {
     say(&format!("  replay: make sim REPLAY='{plan}'"));
 }
 
-/// Prints a line. Errors are ignored, because a closed output has no reader.
+/// Prints a line. Errors are ignored, because they only mean that no process reads the output.
 pub fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).ok();

@@ -1,7 +1,8 @@
 //! Runs many clients on one server and counts their requests while they are idle, hold, wait, and
-//! reconnect all together.
+//! reconnect at the same time.
 //!
-//! It judges only the counts, kept leases and the time until clients are back: see docs/scale.md.
+//! It checks only the counts, that leases are kept, and the time until clients are connected again:
+//! see docs/scale.md.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,14 +22,14 @@ use crate::ensemble::Ensemble;
 use crate::frame::{self, Kind};
 use crate::gate::Stopped;
 use crate::names::CLIENTS;
-use crate::network::{self, Arrival, Id, Network, Packet, Refusal, Way};
+use crate::network::{self, Arrival, Direction, Id, Network, Packet, Refusal};
 use crate::setting::Setting;
 
-/// The session timeout, and the maximum latency of a packet, in milliseconds.
+/// The session timeout and the maximum latency of a packet, in milliseconds.
 const TIMEOUT: u64 = 10_000;
 const LATENCY: u64 = 5;
 
-/// Number of session timeouts during which requests are counted while nothing happens.
+/// Number of session timeouts for which requests are counted while nothing happens.
 const WINDOW: u64 = 6;
 
 /// Duration of the server's outage, in milliseconds.
@@ -37,14 +38,14 @@ const PAUSE: u64 = 2_000;
 /// Number of clients that wait for the same lock.
 const SHARE: usize = 10;
 
-/// A waiter with at most this many contenders ahead is promised to be back soon.
+/// A waiter with at most this many contenders ahead must be connected again soon.
 const NEAR: usize = 2;
 
 /// Tolerance in milliseconds, because the timer of each step is rounded up.
 const SLACK: u64 = 5;
 
-/// Stack size in bytes. A single server decides within the call of the previous request, so calls
-/// nest deeply.
+/// Stack size in bytes. A single server decides a change within the call for the previous request,
+/// so calls nest deeply.
 const STACK: usize = 256 << 20;
 
 /// Counts the packets that arrive.
@@ -65,10 +66,10 @@ struct Tally {
 
 impl Tally {
     fn arrives(&mut self, arrival: &Arrival) {
-        match (arrival.way, &arrival.packet) {
-            (Way::ToServer, Packet::Open) => self.connections += 1,
-            (Way::ToClient, Packet::Reset) => self.refused += 1,
-            (Way::ToServer, Packet::Bytes(bytes)) => self.bytes(arrival.connection, bytes),
+        match (arrival.direction, &arrival.packet) {
+            (Direction::ToServer, Packet::Open) => self.connections += 1,
+            (Direction::ToClient, Packet::Reset) => self.refused += 1,
+            (Direction::ToServer, Packet::Bytes(bytes)) => self.bytes(arrival.connection, bytes),
             _ => {}
         }
     }
@@ -77,7 +78,7 @@ impl Tally {
         let now = clock::now();
         while !bytes.is_empty() {
             let first = self.begun.insert(id);
-            // A client sends whole frames.
+            // A client sends whole frames, so an incomplete frame is not a request.
             let Some(length) = frame::length(bytes, first).filter(|length| *length <= bytes.len()) else {
                 return;
             };
@@ -102,7 +103,7 @@ struct Phase {
     clients: usize,
     lasted: u64,
     tally: Tally,
-    /// Time until the last client was back.
+    /// Time until the last client was connected again.
     back: Option<u64>,
 }
 
@@ -250,7 +251,7 @@ impl Fleet {
         let began = clock::now();
         let mut queued = Vec::new();
         for place in 0..SHARE {
-            // The clients join in sequence, so that their order is known.
+            // The clients join one after another, so that their order is known.
             let gone = gone.clone();
             queued.extend(self.some(place * locks, locks, move |client, number| {
                 let mut gone = gone.clone();
@@ -303,7 +304,7 @@ impl Fleet {
             sleep(Duration::from_millis(1)).await;
         }
         let back = clock::now() - began;
-        // Wait until watches are set again and queues are read.
+        // Wait until the clients have set their watches again and read their queues.
         sleep(Duration::from_secs(2)).await;
         self.end(name, began, Some(back));
     }
@@ -369,9 +370,9 @@ async fn happen(tally: Rc<RefCell<Tally>>) {
 fn step(ensemble: &mut Ensemble, tally: &RefCell<Tally>, now: u64) -> bool {
     let Some(arrival) = network::with(|network| network.due(now)) else { return ensemble.step(now) };
     tally.borrow_mut().arrives(&arrival);
-    match arrival.way {
-        Way::ToServer => ensemble.arrive(arrival.server, arrival.connection, arrival.packet),
-        Way::ToClient => network::with(|network| network.deliver(arrival.connection, arrival.packet)),
+    match arrival.direction {
+        Direction::ToServer => ensemble.arrive(arrival.server, arrival.connection, arrival.packet),
+        Direction::ToClient => network::with(|network| network.deliver(arrival.connection, arrival.packet)),
     }
     true
 }

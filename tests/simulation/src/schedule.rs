@@ -1,4 +1,4 @@
-//! A schedule of events. Within one millisecond, the finest unit of time, events keep the order in
+//! A schedule of events. Events within the same millisecond, the unit of time, keep the order in
 //! which they were planned.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ impl<T> Schedule<T> {
         Self { planned: BTreeMap::new(), next: 0 }
     }
 
-    /// Plans an event, in milliseconds since the beginning.
+    /// Plans an event for this time, in milliseconds since the simulation began.
     pub fn plan(&mut self, at: u64, what: T) {
         self.planned.insert((at, self.next), what);
         self.next += 1;

@@ -1,4 +1,4 @@
-//! The setting of a simulation: numbers of servers and clients, and all times.
+//! The setting of a simulation: the numbers of servers and clients, and all times.
 
 use crate::chance::Chance;
 
@@ -19,11 +19,12 @@ pub struct Setting {
     pub latency: u64,
     /// Time during which contenders begin attempts and faults happen.
     pub duration: u64,
-    /// Maximum size of watched paths of a client, in bytes, if it is smaller than in production.
+    /// Maximum total size of the paths that a client watches, in bytes. `None` means the size in
+    /// production.
     pub watch_room: Option<usize>,
     /// True if some clients have the chroot `/locks`.
     pub chroots: bool,
-    /// Interval at which the server removes unused lock directories, if it does.
+    /// Interval at which the server removes unused lock directories, or `None` if it never does.
     pub reaps: Option<u64>,
     /// True if servers support container nodes.
     pub containers: bool,
@@ -33,13 +34,13 @@ pub struct Setting {
     pub visited: bool,
     /// True if there is a guest instead of a visitor.
     pub hosts: bool,
-    /// The client whose nodes only clients with the password can use. In such a setting, all
-    /// clients have the password.
+    /// The client whose nodes only clients with the password can use. If there is one, all clients
+    /// have the password.
     pub private: Option<usize>,
 }
 
 impl Setting {
-    /// Creates a plain setting for runs whose faults have their own plan.
+    /// Creates a setting without optional features, for runs whose faults have their own plan.
     pub fn plain(servers: usize, clients: usize, timeout: u64, latency: u64) -> Self {
         Self {
             servers,
@@ -68,7 +69,7 @@ impl Setting {
         // A slow packet takes twenty times as long and must not end a session.
         let latency = chance.pick(&[2, 5, 20, 60]).min(timeout / 50);
         let periods = chance.number(6..=10);
-        // These come from separate sequences, so that the earlier draws stay the same.
+        // Draw these from separate sequences, so that the earlier draws do not change.
         let mut rare = Chance::of(seed, "rare setting", 0);
         let watch_room = rare.percent(20).then(|| rare.index(220));
         let visited = Chance::of(seed, "visitor", 0).percent(15);

@@ -1,23 +1,24 @@
-//! Finds queues for the sweep fault: two contenders of one client wait there, with nodes of other
+//! Finds queues for the sweep fault: queues with two contenders of one client, and nodes of other
 //! clients before and between them.
 
 use crate::ensemble::Ensemble;
 
-/// The nodes of such a queue, in their order.
+/// The nodes of such a queue, in order.
 #[derive(Debug)]
 pub struct Sweep {
     /// The session of the two contenders.
     pub session: i64,
     /// The nodes before the first contender and between the two. The operator deletes them.
     pub others: Vec<String>,
-    /// The node of the second contender. The operator sets its data and then deletes it too.
+    /// The node of the second contender. The operator first changes its data, and then deletes it
+    /// too.
     pub second: String,
 }
 
 /// Finds such a queue in a directory.
 ///
-/// Each contender watches the nearest two nodes before it. There are therefore at most two other
-/// nodes before the first contender, and at most two between them.
+/// Each contender watches the nearest two nodes ahead of it. The queue must therefore have at
+/// most two other nodes before the first contender, and at most two between the contenders.
 pub fn find(ensemble: &mut Ensemble, directory: &str) -> Option<Sweep> {
     let mut nodes = ensemble.children(directory)?;
     nodes.sort_by_key(|node| node.get(node.len().saturating_sub(10)..).map(str::to_owned));

@@ -1,28 +1,27 @@
 //! Observes the network traffic: the requests of each client, the replies to it, and the
-//! conclusions that it can draw from them.
+//! conclusions that the client can draw from them.
 //!
-//! docs/safety.md promises how long a lease reports that it is held: half a session timeout from
-//! the time at which the last acknowledged write was sent. After a pause this time is shorter, and
-//! depends on all requests and replies. The witness sees all these times.
+//! docs/safety.md promises how long a lease reports that it is held: half a session timeout,
+//! counted from the time at which the last acknowledged write was sent. After a pause this time is
+//! shorter, and depends on all requests and replies. The witness sees all these times.
 //!
-//! Names of clients are unique here: a closed client and the client that replaces it have different
-//! names.
+//! Names of clients are unique here: a closed client and its replacement have different names.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::clock;
+use crate::connection_trace::{Asked, ConnectionTrace};
 use crate::frame::{self, Kind};
 use crate::names::Id;
-use crate::talk::{Asked, Talk};
 
-/// A heartbeat that the client knows to have succeeded in this session.
+/// A heartbeat that succeeded in this session, as far as its client knows.
 #[derive(Clone, Copy, Debug)]
-pub struct Sure {
+pub struct ProvenHeartbeat {
     /// Earliest time from which it counts.
     pub from: u64,
-    /// Time since which the client knows it.
+    /// Time at which the client learned that it succeeded.
     pub known: u64,
-    /// The client must not have been stopped since this time. Otherwise the heartbeat can count
+    /// The client must have run without a stop since this time. Otherwise the heartbeat can count
     /// from an earlier time.
     pub runs: u64,
 }
@@ -33,10 +32,10 @@ struct Session {
     /// The client that received the session.
     client: usize,
     timeout: u64,
-    /// Time from which the last write counts that the client knows to have succeeded.
+    /// Time from which the last write counts that succeeded, as far as the client knows.
     proof: Option<u64>,
-    sure: Option<Sure>,
-    /// True if the client has closed the session, or learned that it cannot have it.
+    sure: Option<ProvenHeartbeat>,
+    /// True if the client has closed the session, or has learned that it cannot get it.
     settled: bool,
 }
 
@@ -50,17 +49,17 @@ pub struct Gap {
 
 /// Observations since the last call.
 #[derive(Debug, Default)]
-pub struct Overheard {
+pub struct NetworkObservations {
     pub gaps: Vec<Gap>,
-    /// Clients that received only replies to pings for too long: the client, the start of that
-    /// time, and the node of an unanswered delete, if any.
+    /// Clients that received only replies to pings for too long: the client, the beginning of that
+    /// period, and the node of an unanswered delete, if any.
     pub deaf: Vec<(usize, u64, Option<String>)>,
     /// Clients that asked for a new session.
     pub anew: Vec<usize>,
-    /// Clients that keep using a session although they know that it is another one, with the time
-    /// at which they learned it.
+    /// Clients that keep using a session although they know that it is not the one they asked for,
+    /// with the time at which they learned it.
     pub foreign: Vec<(usize, u64)>,
-    /// Violations that do not depend on leases.
+    /// Violations that do not concern leases.
     pub wrong: Vec<String>,
 }
 
@@ -69,26 +68,26 @@ pub struct Overheard {
 pub struct Witness {
     /// True if the run has slots.
     pub slots: bool,
-    talks: BTreeMap<Id, Talk>,
+    talks: BTreeMap<Id, ConnectionTrace>,
     sessions: BTreeMap<i64, Session>,
     /// The last session of each client.
     last: BTreeMap<usize, i64>,
     /// For each client's last closed connection: whether a write succeeded on it, and when it was
     /// closed.
     served: BTreeMap<usize, (bool, u64)>,
-    /// Nodes that do not exist according to a reply to their client, with the time of that reply.
+    /// Nodes that do not exist according to a reply to their owner, with the time of that reply.
     missing: BTreeMap<String, u64>,
-    /// Number of refusals of a client's request, by its body, with the start of the counting
-    /// period.
+    /// How often each client was refused the same request, by client and request body, and since
+    /// when.
     refused: BTreeMap<(usize, Vec<u8>), (u64, usize)>,
-    /// Creates of contenders' nodes, by client and path, whose reply was lost with the connection
-    /// and that no `sync` has followed.
+    /// Creates whose reply was lost with the connection, by client and path, until a `sync`
+    /// follows.
     lost: BTreeSet<(usize, String)>,
     /// Time of the last check of each guest's node.
     checked: BTreeMap<String, u64>,
     /// The closed clients.
     ended: BTreeSet<usize>,
-    news: Overheard,
+    news: NetworkObservations,
 }
 
 /// Period in which refusals are counted, in milliseconds.
@@ -98,9 +97,9 @@ const REFUSAL_TIME: u64 = 2000;
 pub const MOST_REFUSED: usize = 60;
 
 impl Witness {
-    /// Notes that a client opens a connection.
+    /// Records that a client opens a connection.
     pub fn opens(&mut self, id: Id, client: usize) {
-        let talk = Talk {
+        let trace = ConnectionTrace {
             client,
             rest: [Vec::new(), Vec::new()],
             first: [true; 2],
@@ -120,19 +119,19 @@ impl Witness {
             left: false,
             foreign: None,
         };
-        self.talks.insert(id, talk);
+        self.talks.insert(id, trace);
         self.expect_silence(id);
     }
 
-    /// Notes that a client is closed.
+    /// Records that a client is closed.
     pub fn ends(&mut self, client: usize) {
         self.ended.insert(client);
     }
 
-    /// Checks that no packet comes from a closed client, or on the connection of a session that was
-    /// given up. Even a ping would keep the session alive.
+    /// Checks that this is not a packet from a closed client, or on the connection of a session
+    /// that was given up. Even a ping would keep the session alive.
     fn expect_silence(&mut self, id: Id) {
-        let Some(Talk { client, left, .. }) = self.talks.get(&id) else { return };
+        let Some(ConnectionTrace { client, left, .. }) = self.talks.get(&id) else { return };
         let of = match (self.ended.contains(client), left) {
             (true, _) => "is closed",
             (_, true) => "has given its session up",
@@ -141,21 +140,21 @@ impl Witness {
         self.news.wrong.push(format!("client {client} {of}, and goes on talking to its server"));
     }
 
-    /// Notes the end of a connection. Returns `true` if its client knew that it belongs to another
-    /// session.
+    /// Records the end of a connection. Returns `true` if its client knew that the server had given
+    /// it another session.
     pub fn closes(&mut self, id: Id) -> bool {
-        let Some(talk) = self.talks.remove(&id) else { return false };
-        self.served.insert(talk.client, (talk.proven, clock::now()));
-        let lost = talk.sent.iter().filter_map(|(_, _, body)| frame::contender(body));
-        self.lost.extend(lost.map(|path| (talk.client, path)));
-        talk.foreign.is_some()
+        let Some(trace) = self.talks.remove(&id) else { return false };
+        self.served.insert(trace.client, (trace.proven, clock::now()));
+        let lost = trace.sent.iter().filter_map(|(_, _, body)| frame::contender(body));
+        self.lost.extend(lost.map(|path| (trace.client, path)));
+        trace.foreign.is_some()
     }
 
     /// Observes bytes that a client sends.
     pub fn sends(&mut self, id: Id, bytes: &[u8], now: u64) {
         self.expect_silence(id);
-        let Some(talk) = self.talks.get_mut(&id) else { return };
-        for (frame, first) in talk.frames(0, bytes) {
+        let Some(trace) = self.talks.get_mut(&id) else { return };
+        for (frame, first) in trace.frames(0, bytes) {
             if first {
                 self.handshake(id, &frame, now);
             } else {
@@ -166,40 +165,42 @@ impl Witness {
 
     /// Observes bytes that arrive at a client.
     pub fn hears(&mut self, id: Id, bytes: &[u8], now: u64) {
-        let Some(talk) = self.talks.get_mut(&id) else { return };
-        for (frame, first) in talk.frames(1, bytes) {
+        let Some(trace) = self.talks.get_mut(&id) else { return };
+        for (frame, first) in trace.frames(1, bytes) {
             if first {
                 self.welcome(id, &frame);
             } else {
                 self.reply(id, &frame, now);
-                if let Some(talk) = self.talks.get_mut(&id).filter(|talk| talk.knows_its_session()) {
-                    talk.vouched.get_or_insert(now);
+                if let Some(trace) = self.talks.get_mut(&id).filter(|trace| trace.knows_its_session()) {
+                    trace.vouched.get_or_insert(now);
                 }
             }
         }
     }
 
     fn handshake(&mut self, id: Id, frame: &[u8], now: u64) {
-        let Some(talk) = self.talks.get_mut(&id) else { return };
+        let Some(trace) = self.talks.get_mut(&id) else { return };
         let Kind::Connect { session, .. } = frame::kind(frame, true) else { return };
-        (talk.wanted, talk.greeted) = (session, now);
-        let client = talk.client;
+        (trace.wanted, trace.greeted) = (session, now);
+        let client = trace.client;
         if session != 0 {
-            let mut others = self.talks.iter().filter(|(other, talk)| **other != id && talk.client == client);
-            // The slower server would take over the session.
+            let mut others =
+                self.talks.iter().filter(|(other, trace)| **other != id && trace.client == client);
+            // With two handshakes for one session, the slower server would take over the session.
             if others.any(|(_, other)| other.wanted == session && other.session == 0) {
                 let wrong = format!("client {client} asks two servers at once for {session:#x}");
                 self.news.wrong.push(wrong);
             }
             return;
         }
-        for (_, other) in self.talks.iter_mut().filter(|(other, talk)| **other != id && talk.client == client)
+        for (_, other) in
+            self.talks.iter_mut().filter(|(other, trace)| **other != id && trace.client == client)
         {
             other.left = true;
         }
         self.news.anew.push(client);
         let last = self.last.get(&client).copied().unwrap_or(0);
-        // The client does not have to close a session that it might not have learned of.
+        // A client does not have to close a session that it might not have learned of.
         if self.sessions.get(&last).is_some_and(|last| last.proof.is_some() && !last.settled) {
             let wrong = format!("client {client} wants a new session, but did not close {last:#x}");
             self.news.wrong.push(wrong);
@@ -207,36 +208,37 @@ impl Witness {
     }
 
     fn request(&mut self, id: Id, frame: &[u8], now: u64) {
-        let Some(talk) = self.talks.get_mut(&id) else { return };
+        let Some(trace) = self.talks.get_mut(&id) else { return };
         let kind = frame::kind(frame, false);
         let body = frame.get(8..).unwrap_or_default();
         // A check that a slot's holder sends alone looks like a heartbeat, but the library
-        // concludes nothing from it. In runs with slots neither counts.
+        // concludes nothing from it. In runs with slots, no check of a single node counts as a
+        // heartbeat.
         let is_check = self.slots && frame::checks(frame).len() == 1;
         let body = if is_check { &body[..0] } else { body };
         if frame::reads_record(body) {
-            talk.leaves_check_out(now);
+            trace.ignore_check(now);
         }
-        talk.sent.push_back((frame::number(frame), now, body.to_vec()));
-        if let Some(told) = talk.foreign.filter(|told| now > told + 2 && kind != Kind::Ping) {
-            self.news.foreign.push((talk.client, told));
+        trace.sent.push_back((frame::number(frame), now, body.to_vec()));
+        if let Some(told) = trace.foreign.filter(|told| now > told + 2 && kind != Kind::Ping) {
+            self.news.foreign.push((trace.client, told));
         }
-        // The node can exist although a server that lags behind does not show it.
+        // A lagging server might not show a node that exists.
         if let Some(path) = frame::contender(body)
-            && self.lost.remove(&(talk.client, path.clone()))
+            && self.lost.remove(&(trace.client, path.clone()))
         {
-            let client = talk.client;
+            let client = trace.client;
             self.news
                 .wrong
                 .push(format!("client {client} creates {path} again, and nobody knows whether it is there"));
         }
         if kind == Kind::Write {
-            if let (Some(session), Some(from)) = (self.sessions.get(&talk.session), talk.wrote)
+            if let (Some(session), Some(from)) = (self.sessions.get(&trace.session), trace.wrote)
                 && now - from > session.timeout / 6 + 2
             {
-                self.news.gaps.push(Gap { client: talk.client, from, to: now });
+                self.news.gaps.push(Gap { client: trace.client, from, to: now });
             }
-            talk.wrote = Some(now);
+            trace.wrote = Some(now);
         }
         if matches!(kind, Kind::Write | Kind::Close) {
             let (is_multi, mut checks) = (frame::is_multi(frame), frame::checks(frame));
@@ -245,68 +247,68 @@ impl Witness {
             }
             let own = checks.iter().filter(|node| node.starts_with("/visited"));
             self.checked.extend(own.map(|node| (node.clone(), now)));
-            talk.asked.insert(frame::number(frame), Asked { at: now, kind, is_multi, checks });
+            trace.asked.insert(frame::number(frame), Asked { at: now, kind, is_multi, checks });
         }
     }
 
     fn welcome(&mut self, id: Id, frame: &[u8]) {
-        let Some(talk) = self.talks.get_mut(&id) else { return };
+        let Some(trace) = self.talks.get_mut(&id) else { return };
         let connected = frame::connected(frame);
-        talk.session = connected.map_or(0, |(session, _)| session);
-        // A client that receives another session than it asked for cannot close the first one any
-        // more.
-        if talk.wanted != talk.session {
-            self.sessions.entry(talk.wanted).or_default().settled = true;
+        trace.session = connected.map_or(0, |(session, _)| session);
+        // A client that receives another session than it asked for can no longer close the first
+        // one.
+        if trace.wanted != trace.session {
+            self.sessions.entry(trace.wanted).or_default().settled = true;
         }
         if let Some((session, timeout)) = connected {
             let given = self.sessions.entry(session).or_default();
-            (given.client, given.timeout) = (talk.client, timeout);
-            // The client also does not know how to close a session that it did not ask for.
-            given.settled |= talk.wanted != 0 && talk.wanted != session;
-            self.last.insert(talk.client, session);
+            (given.client, given.timeout) = (trace.client, timeout);
+            // The client cannot close a session that it did not ask for either.
+            given.settled |= trace.wanted != 0 && trace.wanted != session;
+            self.last.insert(trace.client, session);
         }
     }
 
     fn reply(&mut self, id: Id, frame: &[u8], now: u64) {
-        let Some(talk) = self.talks.get_mut(&id) else { return };
+        let Some(trace) = self.talks.get_mut(&id) else { return };
         if frame::number(frame) == frame::PING {
-            talk.wrote.get_or_insert(now);
+            trace.wrote.get_or_insert(now);
         }
         let code = frame::code(frame);
-        let body = talk.is_answered(frame::number(frame), now);
-        talk.owned |= code == 0 && frame::asks_who_owns(&body);
+        let body = trace.is_answered(frame::number(frame), now);
+        trace.owned |= code == 0 && frame::asks_who_owns(&body);
         if code == 0 && frame::is_sync(&body) {
-            self.lost.retain(|(client, _)| *client != talk.client);
+            self.lost.retain(|(client, _)| *client != trace.client);
         }
-        // An unused session can be replaced by any other: it was lost while the client crate looked
-        // for its first connection.
-        let used = self.sessions.get(&talk.wanted).is_some_and(|session| session.proof.is_some());
-        if code == 0 && used && talk.wanted != talk.session && frame::contender(&body).is_some() {
-            talk.foreign.get_or_insert(now);
+        // Any other session can replace an unused one, which was lost while the client crate was
+        // looking for its first connection.
+        let used = self.sessions.get(&trace.wanted).is_some_and(|session| session.proof.is_some());
+        if code == 0 && used && trace.wanted != trace.session && frame::contender(&body).is_some() {
+            trace.foreign.get_or_insert(now);
         }
         if code == frame::THROTTLED {
-            let (since, count) = self.refused.entry((talk.client, body)).or_default();
+            let (since, count) = self.refused.entry((trace.client, body)).or_default();
             if now >= *since + REFUSAL_TIME {
                 (*since, *count) = (now, 0);
             }
             *count += 1;
             if *count == MOST_REFUSED {
-                let wrong = format!("client {} goes on asking although it is turned away", talk.client);
+                let wrong = format!("client {} goes on asking although it is turned away", trace.client);
                 self.news.wrong.push(wrong);
             }
         }
-        let timeout = self.sessions.get(&talk.session).map_or(0, |session| session.timeout);
-        // A client that is closing waits for its last reply, as long as closing can take.
-        let closes = talk.asked.values().any(|asked| asked.kind == Kind::Close);
-        // The client waits for seven fifths of its timeout, from its first request after the last
-        // reply.
-        let deaf = talk.is_deaf_since().filter(|(since, _)| !closes && now > since + timeout * 19 / 10);
-        if let Some((since, body)) = deaf.filter(|_| !talk.accused) {
-            self.news.deaf.push((talk.client, since, frame::deletes(body)));
-            talk.accused = true;
+        let timeout = self.sessions.get(&trace.session).map_or(0, |session| session.timeout);
+        // A closing client waits for its last reply, for as long as a close can take.
+        let closes = trace.asked.values().any(|asked| asked.kind == Kind::Close);
+        // The client waits for seven fifths of its timeout, counted from its first request after
+        // the last reply.
+        let deaf = trace.is_deaf_since().filter(|(since, _)| !closes && now > since + timeout * 19 / 10);
+        if let Some((since, body)) = deaf.filter(|_| !trace.accused) {
+            self.news.deaf.push((trace.client, since, frame::deletes(body)));
+            trace.accused = true;
         }
-        let Some(asked) = talk.asked.remove(&frame::number(frame)) else { return };
-        let session = self.sessions.entry(talk.session).or_default();
+        let Some(asked) = trace.asked.remove(&frame::number(frame)) else { return };
+        let session = self.sessions.entry(trace.session).or_default();
         if asked.kind == Kind::Close {
             session.settled = true;
         }
@@ -317,14 +319,14 @@ impl Witness {
         // A node that exists proves its session. A missing node does not.
         let proven = done || unreadable || missing.is_some_and(|at| at > 0);
         if proven {
-            session.proof = session.proof.max(Some(talk.counts_from(asked.at, session.timeout)));
-            talk.proven = true;
+            session.proof = session.proof.max(Some(trace.counts_from(asked.at, session.timeout)));
+            trace.proven = true;
         }
         if (done || unreadable) && !asked.checks.is_empty() {
-            talk.beats += 1;
-            let (from, heard) = talk.counts_at_least_from(asked.at, session.timeout);
-            if talk.vouched.is_some() && session.sure.is_none_or(|sure| sure.from < from) {
-                session.sure = Some(Sure { from, known: now, runs: heard.unwrap_or(now) });
+            trace.beats += 1;
+            let (from, heard) = trace.counts_at_least_from(asked.at, session.timeout);
+            if trace.vouched.is_some() && session.sure.is_none_or(|sure| sure.from < from) {
+                session.sure = Some(ProvenHeartbeat { from, known: now, runs: heard.unwrap_or(now) });
             }
         }
         if let Some(node) = missing.and_then(|at| asked.checks.into_iter().nth(at)) {
@@ -332,15 +334,15 @@ impl Witness {
         }
     }
 
-    /// Returns the time until which a lease of this session may report that it is held.
+    /// Returns the latest time until which a lease of this session may report that it is held.
     pub fn certain_until(&self, session: i64) -> u64 {
         let session = self.sessions.get(&session);
         session.and_then(|session| Some(session.proof? + session.timeout / 2)).unwrap_or(0)
     }
 
     /// Returns the time until which a lease of this session is certain at least, unless something
-    /// other than its term ends it, and the heartbeat that proves it.
-    pub fn sure_until(&self, session: i64) -> Option<(u64, Sure)> {
+    /// other than the end of its term ends it. Also returns the heartbeat that proves it.
+    pub fn sure_until(&self, session: i64) -> Option<(u64, ProvenHeartbeat)> {
         let session = self.sessions.get(&session)?;
         session.sure.map(|sure| (sure.from + session.timeout / 2, sure))
     }
@@ -355,19 +357,19 @@ impl Witness {
         self.sessions.get(&session).map_or(0, |session| session.timeout)
     }
 
-    /// Returns the time since which a connection's client knows whose session it is, and that
-    /// session.
+    /// Returns the session that a connection's client knows the connection to serve, and since when
+    /// it knows.
     pub fn vouched(&self, id: Id) -> Option<(u64, i64)> {
-        self.talks.get(&id).and_then(|talk| Some((talk.vouched?, talk.session)))
+        self.talks.get(&id).and_then(|trace| Some((trace.vouched?, trace.session)))
     }
 
     /// Returns `true` if the client knows that a write for this session succeeded on one of its
-    /// connections. A connection that it lost at this instant counts, because that can have
-    /// happened after a grant.
+    /// connections. A connection that it loses at this instant counts, because it can have been
+    /// lost after the grant.
     pub fn is_proven(&self, client: usize, session: i64) -> bool {
-        let mut own = self.talks.values().filter(|talk| talk.client == client && talk.session == session);
+        let mut own = self.talks.values().filter(|trace| trace.client == client && trace.session == session);
         let lost = self.served.get(&client).is_some_and(|(proven, at)| *proven && *at == clock::now());
-        lost || own.any(|talk| talk.proven)
+        lost || own.any(|trace| trace.proven)
     }
 
     /// Returns `true` if a write succeeded on the last connection that a client has closed.
@@ -386,7 +388,7 @@ impl Witness {
     }
 
     /// Returns the observations since the last call.
-    pub fn take_news(&mut self) -> Overheard {
+    pub fn take_observations(&mut self) -> NetworkObservations {
         std::mem::take(&mut self.news)
     }
 }

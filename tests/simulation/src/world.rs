@@ -17,21 +17,21 @@ use crate::features::Covered;
 use crate::gate::Stopped;
 use crate::locks::DIRECTORIES;
 use crate::measured::Measured;
-use crate::network::{self, Id, Network, Packet, Way};
+use crate::network::{self, Direction, Id, Network, Packet};
 use crate::oracle::{Oracle, Recorder};
 use crate::plan::{Plan, Script};
 use crate::progress::Stage;
 use crate::rounds::Rounds;
 use crate::schedule::Schedule;
-use crate::workload::{Contender, GUARDED, VISITED, Visitor, WORN_OUT};
+use crate::workload::{Contender, EXHAUSTED, GUARDED, VISITED, Visitor};
 use crate::{chance, clients::Clients, clock, frame};
 
 /// Stack size in bytes. A single server answers all requests that have arrived from a client in
-/// nested calls, and a client with a thousand contenders sends that many together.
+/// nested calls, and a client with a thousand contenders sends that many requests together.
 const STACK: usize = 256 << 20;
 
-/// Maximum duration after the last fault: this many session timeouts, and at least several times
-/// the interval after which a queue without events lists its nodes again.
+/// Maximum duration after the last fault, in session timeouts. It must be several times the
+/// interval after which a queue without events lists its nodes again.
 const STUCK_AFTER: u32 = 30;
 const LEAST_STUCK_AFTER: Duration = Duration::from_secs(90);
 
@@ -54,18 +54,18 @@ pub struct Outcome {
     pub digest: u64,
     /// The history, if it was requested.
     pub lines: Vec<String>,
-    /// The holds for other judges, if they were requested.
+    /// The holds for other checkers, if they were requested.
     pub holds: String,
 }
 
-/// The records to keep of a simulation.
+/// What to record of a simulation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Records {
     pub lines: bool,
     pub holds: bool,
 }
 
-/// Runs a plan. It uses a new thread, because hash tables draw their keys once per thread.
+/// Runs a plan on a new thread, because hash tables draw their keys once per thread.
 pub fn simulate(plan: &Plan, keep: Records) -> Outcome {
     let plan = plan.clone();
     let simulation = std::thread::Builder::new().stack_size(STACK).spawn(move || run(&plan, keep));
@@ -131,9 +131,9 @@ fn run(plan: &Plan, keep: Records) -> Outcome {
     }
 }
 
-/// The begin or the end of a fault. A fault with two parts has two ends.
+/// The beginning or the end of a fault. A fault with two parts has two ends.
 #[derive(Clone, Debug)]
-pub struct Turn {
+pub struct FaultEvent {
     pub fault: usize,
     pub begins: bool,
     pub last: bool,
@@ -145,7 +145,7 @@ pub struct World {
     pub stopped: Stopped,
     pub clients: Clients,
     pub ensemble: Rc<RefCell<Ensemble>>,
-    pub turns: Schedule<Turn>,
+    pub fault_events: Schedule<FaultEvent>,
     /// Clients that were stopped for a sweep, with the time at which they continue.
     pub going_on: Schedule<usize>,
     rounds: Rounds,
@@ -169,10 +169,10 @@ impl World {
             ensemble.watch_records();
             ensemble.count_nodes();
         }
-        let mut turns = Schedule::new();
+        let mut fault_events = Schedule::new();
         for (place, (_, Fault { at, lasts, .. })) in plan.faults.iter().enumerate() {
-            turns.plan(*at, Turn { fault: place, begins: true, last: false });
-            turns.plan(at + lasts, Turn { fault: place, begins: false, last: false });
+            fault_events.plan(*at, FaultEvent { fault: place, begins: true, last: false });
+            fault_events.plan(at + lasts, FaultEvent { fault: place, begins: false, last: false });
         }
         Self {
             plan: plan.clone(),
@@ -180,7 +180,7 @@ impl World {
             stopped: stopped.clone(),
             clients: Clients::new(setting),
             ensemble: Rc::new(RefCell::new(ensemble)),
-            turns,
+            fault_events,
             going_on: Schedule::new(),
             rounds: Rounds::new(&setting),
             strangers: Vec::new(),
@@ -194,8 +194,8 @@ impl World {
         let (oracle, stopped) = (Rc::clone(&self.oracle), self.stopped.clone());
         tokio::select! {
             biased;
-            client = stopped.restless() => {
-                oracle.borrow_mut().violation(format!("client {client} does not come to rest"));
+            client = stopped.runaway_client() => {
+                oracle.borrow_mut().violation(format!("client {client} runs without end"));
             }
             () = self.last() => {}
         }
@@ -219,11 +219,11 @@ impl World {
                 (0, Box::pin(outage.run(seed, setting, clients, oracle, doing)) as Running)
             } else if let Some(Script::Progress(progress)) = self.plan.script {
                 network::with(|network| network.calm(setting.latency));
-                // The progress case judges itself.
+                // The progress case does its own checks.
                 oracle.borrow_mut().calm.fault(true);
                 let ensemble = Rc::clone(&self.ensemble);
                 let stage = Rc::new(Stage { setting, clients, ensemble, oracle, stopped, doing });
-                // No fault stops this client.
+                // No fault can stop this client.
                 (setting.clients, Box::pin(progress.run(stage)) as Running)
             } else if visitor == Some(number) {
                 let visitor = Visitor::new(number, seed, setting, clients, oracle, stopped, doing);
@@ -254,9 +254,9 @@ impl World {
         };
         sleep_until(clock::at(end)).await;
         // From now on, only the code under test can be the reason that a contender is stuck. With
-        // latencies close to the session timeout, sessions would keep expiring: the client crate
-        // gives up a connection that is silent for 2/5 of the timeout. Half of that is left for the
-        // messages between servers before a reply.
+        // latencies close to the session timeout, sessions would keep expiring, because the client
+        // crate gives up a connection that is silent for 2/5 of the timeout. Leave half of that for
+        // the messages between servers before a reply.
         network::with(|network| network.calm(calm));
         let stuck = timeout(wait_limit, all_done).await.is_err();
         for (number, doing) in &doings {
@@ -283,7 +283,7 @@ impl World {
     async fn happen(&mut self) {
         let news = network::with(|network| network.news());
         loop {
-            self.oracle.borrow_mut().overheard();
+            self.oracle.borrow_mut().judge_observations();
             while self.step(clock::now()) {
                 self.look_for_strangers();
                 self.compare_grants();
@@ -299,13 +299,13 @@ impl World {
                 for record in written {
                     self.oracle.borrow_mut().recorded(&record);
                 }
-                // Run all consequences of this event before the next event.
+                // Process all consequences of this event before the next event.
                 tokio::task::yield_now().await;
             }
             let next = [
                 network::with(|network| network.next()),
                 self.ensemble.borrow().next(),
-                self.turns.next(),
+                self.fault_events.next(),
                 self.going_on.next(),
                 Some(self.rounds.next()),
             ];
@@ -333,8 +333,8 @@ impl World {
     }
 
     fn step(&mut self, now: u64) -> bool {
-        if let Some(turn) = self.turns.due(now) {
-            self.turn(&turn);
+        if let Some(event) = self.fault_events.due(now) {
+            self.run_fault_event(&event);
             return true;
         }
         if let Some(client) = self.going_on.due(now) {
@@ -342,9 +342,9 @@ impl World {
             return true;
         }
         if let Some(arrival) = network::with(|network| network.due(now)) {
-            let network::Arrival { connection, server, way, packet } = arrival;
-            match way {
-                Way::ToServer => {
+            let network::Arrival { connection, server, direction, packet } = arrival;
+            match direction {
+                Direction::ToServer => {
                     let cuts = self.cuts_at_record
                         && matches!(&packet, Packet::Bytes(bytes) if frame::records(bytes));
                     self.ensemble.borrow_mut().arrive(server, connection, packet);
@@ -353,7 +353,7 @@ impl World {
                         network::with(|network| network.cut(connection));
                     }
                 }
-                Way::ToClient => {
+                Direction::ToClient => {
                     self.before(connection, &packet);
                     network::with(|network| network.deliver(connection, packet));
                 }
@@ -364,7 +364,7 @@ impl World {
             || self.rounds.step(now, &self.oracle, &self.ensemble, &self.clients)
     }
 
-    /// Lets the oracle judge a client before a packet arrives at it.
+    /// Lets the oracle check a client before a packet arrives at it.
     fn before(&self, connection: Id, packet: &Packet) {
         let known = network::with(|network| {
             let name = network.name(connection)?;
@@ -379,11 +379,11 @@ impl World {
     }
 }
 
-/// Checks that no node is left in any queue after all contenders have ended.
+/// Checks that no queue has a node left after all contenders have ended.
 async fn nothing_left(oracle: &RefCell<Oracle>, ensemble: &RefCell<Ensemble>, wait_limit: Duration) {
     let left = || {
         let mut ensemble = ensemble.borrow_mut();
-        let all = DIRECTORIES.iter().chain([&WORN_OUT, &GUARDED, &VISITED]);
+        let all = DIRECTORIES.iter().chain([&EXHAUSTED, &GUARDED, &VISITED]);
         let nodes = all.map(|directory| ensemble.children(directory).unwrap_or_default());
         nodes.flatten().collect::<Vec<_>>()
     };

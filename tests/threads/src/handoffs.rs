@@ -1,5 +1,5 @@
-//! A hand-off inside a client: the holder's release against a timeout, a loss, a transaction and a
-//! downgrade.
+//! A hand-off inside a client: the holder's release at the same time as a timeout, a loss, a
+//! transaction or a downgrade.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -113,7 +113,7 @@ impl Scene {
 }
 
 /// A waiter times out while the holder releases: it is removed from the line, or it holds.
-pub fn a_hand_off_against_a_time_out() {
+pub fn a_hand_off_against_a_timeout() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 1);
         let releases = thread::spawn(move || drop(lease));
@@ -134,9 +134,9 @@ pub fn a_hand_off_against_a_time_out() {
     });
 }
 
-/// The first of two waiters leaves while the holder releases: the first or the second receives the
-/// lock, and no waiter is skipped.
-pub fn a_hand_off_against_a_waiter_that_goes() {
+/// The first of two waiters leaves while the holder releases: one of the two receives the lock, and
+/// no remaining waiter is skipped.
+pub fn a_hand_off_against_a_waiter_that_leaves() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 2);
         let holds = Arc::clone(&scene.holds);
@@ -175,12 +175,13 @@ pub fn a_hand_off_against_a_loss() {
     });
 }
 
-/// The first hold's time is over while the second begins: this does not end the second hold.
+/// The first hold's time limit ends while the second hold begins: this does not end the second
+/// hold.
 pub fn a_late_end_of_the_first_hold_spares_the_second() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 1);
         let holds = Arc::clone(&scene.holds);
-        // The driver does this when the alarm of the first hold fires.
+        // The driver does this when the timer of the first hold fires.
         let first = HoldId { node: Scene::node(), handoffs: 0 };
         let ends = thread::spawn(move || holds.lose_unless_handed_on(&first, LossReason::HeldTooLong));
         drop(lease);
@@ -220,9 +221,9 @@ pub fn a_hand_off_against_a_downgrade() {
     });
 }
 
-/// A waiter joins the line while the holder releases: it receives the lock, or the release frees
-/// the lock and the driver finds the waiter in the line.
-pub fn a_hand_off_against_one_that_lines_up() {
+/// A waiter joins the line while the holder releases. Either it receives the lock, or the release
+/// frees the lock and the driver finds the waiter in the line.
+pub fn a_hand_off_against_a_waiter_that_joins() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(Kind::Exclusive, 0);
         let holds = Arc::clone(&scene.holds);

@@ -1,4 +1,4 @@
-//! A hold, its levels and its waiters: loss against release against check.
+//! A hold, its levels and its waiters: loss, release and check at the same time.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -26,10 +26,10 @@ const DAY: Duration = Duration::from_hours(24);
 
 /// Replaces the driver and counts its notices. Its lock is not part of the test.
 #[derive(Default)]
-struct Driver(std::sync::Mutex<Told>);
+struct Driver(std::sync::Mutex<Notices>);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Told {
+struct Notices {
     released: usize,
     expired: usize,
     listening: usize,
@@ -97,7 +97,7 @@ impl Scene {
         }
     }
 
-    fn told(&self) -> Told {
+    fn told(&self) -> Notices {
         *self.driver.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -110,7 +110,7 @@ impl Scene {
     }
 }
 
-/// Returns `true` if a state can be followed by the other one.
+/// Returns `true` if one state can be followed by the other.
 fn may_follow(earlier: LeaseState, later: LeaseState) -> bool {
     earlier == later || earlier.holds()
 }
@@ -150,7 +150,7 @@ pub fn a_lease_is_released_once() {
     });
 }
 
-/// Two threads end two levels of one hold: the later one frees the lock once.
+/// Two threads end two levels of one hold: the later one frees the lock, once.
 pub fn two_threads_release_levels() {
     every_interleaving(|| {
         let (scene, outer) = Scene::new(true);
@@ -163,8 +163,8 @@ pub fn two_threads_release_levels() {
     });
 }
 
-/// An owner enters again while its last level ends: it holds or queues, and never holds a released
-/// lock.
+/// An owner enters again while its last level ends: it holds or queues, and never gets a lease of a
+/// released lock.
 pub fn re_entry_against_the_last_release() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);
@@ -181,7 +181,7 @@ pub fn re_entry_against_the_last_release() {
     });
 }
 
-/// Several threads find by the clock that the time is over: it is counted once, and the driver
+/// Several threads find that a hold's time is over: the end is counted once, and the driver
 /// receives one notice.
 pub fn an_end_by_the_clock_is_found_once() {
     every_interleaving(|| {
@@ -214,7 +214,7 @@ pub fn a_loss_is_final() {
 }
 
 /// A loss wakes the thread that waits for the end of the lease, with the reason.
-pub fn a_loss_wakes_who_waits() {
+pub fn a_loss_wakes_the_waiting_thread() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);
         let holds = Arc::clone(&scene.holds);
@@ -227,7 +227,7 @@ pub fn a_loss_wakes_who_waits() {
 
 /// The release of an inner level wakes the thread that waits for its end, although the hold
 /// continues.
-pub fn a_release_wakes_who_waits_for_a_level() {
+pub fn a_release_wakes_the_thread_that_waits_for_a_level() {
     every_interleaving(|| {
         let (scene, outer) = Scene::new(true);
         let inner = Arc::new(scene.enter().expect("a level more"));
@@ -240,7 +240,7 @@ pub fn a_release_wakes_who_waits_for_a_level() {
 }
 
 /// A request to give up the lock wakes the thread that listens for it.
-pub fn a_request_to_give_up_wakes_who_listens() {
+pub fn a_request_to_give_up_wakes_the_listener() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);
         let holds = Arc::clone(&scene.holds);

@@ -1,4 +1,5 @@
-//! The inboxes of the bindings: filled while they are emptied, and while they are closed.
+//! The inboxes of the bindings: items are added while others are taken, and while the inbox is
+//! closed.
 
 use std::sync::Arc;
 
@@ -17,8 +18,8 @@ mod queue;
 use arrivals::Arrivals;
 use queue::Queue;
 
-/// Two threads add while a third takes until the end: each item is taken once, and the third thread
-/// does not wait forever.
+/// Two threads add items while a third takes items until the end: each item is taken once, and the
+/// third thread does not wait forever.
 pub fn a_queue_is_filled_while_it_is_emptied() {
     every_interleaving(|| {
         let queue = Arc::<Queue<usize>>::default();
@@ -37,8 +38,8 @@ pub fn a_queue_is_filled_while_it_is_emptied() {
     });
 }
 
-/// A queue ends while an item is added and its thread waits: the earlier items are taken, and the
-/// thread ends.
+/// A queue ends while an item is added and its thread waits: the thread takes the earlier items and
+/// then ends.
 pub fn a_queue_ends_while_its_thread_waits() {
     every_interleaving(|| {
         let queue = Arc::<Queue<usize>>::default();
@@ -50,14 +51,14 @@ pub fn a_queue_ends_while_its_thread_waits() {
         queue.push(1);
         assert!(ends.join().expect("no panic"));
         let taken = takes.join().expect("no panic");
-        // An item that was added after the end stays there.
+        // An item that was added after the end is not taken.
         let left = usize::from(queue.take().is_some());
         assert_eq!(taken + left, 1);
     });
 }
 
-/// Two threads add and wake the receiver when the inbox says so: each wake-up takes all items, and
-/// none stays behind.
+/// Two threads add items and wake the receiver if the inbox requires it: each wake-up takes all
+/// items, and no item is left behind.
 pub fn every_arrival_is_taken_by_a_wake_up() {
     every_interleaving(|| {
         let inbox = Arc::<Arrivals<usize>>::default();
@@ -80,8 +81,8 @@ pub fn every_arrival_is_taken_by_a_wake_up() {
     });
 }
 
-/// The receiver is closed while an item arrives: the item is discarded with the others, or it wakes
-/// a receiver that finds it.
+/// The receiver takes all items for the last time while another item arrives: the item is taken
+/// with the others, or its arrival requests another wake-up.
 pub fn an_arrival_against_the_end_of_its_receiver() {
     every_interleaving(|| {
         let inbox = Arc::<Arrivals<usize>>::default();

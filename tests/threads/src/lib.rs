@@ -1,6 +1,6 @@
 //! The parts of core that threads share without a driver, with loom's locks and atomics.
 //!
-//! The modules are included by their paths and compiled unchanged; only `runtime::sync` is
+//! The modules are included by their paths and compiled unchanged, except that `runtime::sync` is
 //! replaced. The tests run their threads in every interleaving and with every value that a load can
 //! return.
 
@@ -40,7 +40,7 @@ pub mod operations;
 pub mod processes;
 pub mod terms;
 
-/// A scene with fewer interleavings proves nothing.
+/// Minimum number of interleavings: a scene with fewer proves nothing.
 const LEAST: usize = 3;
 
 /// Runs a scene in every relevant interleaving of its threads.

@@ -1,5 +1,5 @@
-//! A node that is kept while no owner holds through it: keeping and reusing it against the driver,
-//! a loss and each other.
+//! A node that is kept while no owner holds through it: threads keep and reuse it while the driver
+//! gives it up, it is lost, or another thread takes it.
 
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ fn take(holds: &Arc<HoldTable>) -> Option<Lease> {
     holds.take_again(&claim(&Owner::new()), Naming::Curator, Access::Everybody)
 }
 
-/// The driver gives up all nodes while the holder releases: it gets the node to delete, or a notice
-/// of the release.
+/// The driver gives up all nodes while the holder releases: it receives the node to delete, or a
+/// notice of the release.
 pub fn a_release_against_the_end_of_keeping() {
     every_interleaving(|| {
         let (scene, lease) = held();
@@ -70,8 +70,8 @@ pub fn a_take_against_the_end_of_keeping() {
 }
 
 /// The driver learns of a possible waiter while a thread takes the node: the thread gets it, or the
-/// driver can give it to a waiter.
-pub fn a_take_against_the_news_of_somebody() {
+/// driver can give it up for the waiter.
+pub fn a_take_against_a_possible_waiter() {
     every_interleaving(|| {
         let scene = kept();
         let holds = Arc::clone(&scene.holds);

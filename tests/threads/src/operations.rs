@@ -1,5 +1,5 @@
-//! Operations that bindings start: woken while they start, twice, after their end, while they are
-//! canceled, and by a thread that continues them itself.
+//! Operations that bindings start: they are woken while they start, woken twice, woken after their
+//! end, canceled, and continued by a thread of the binding.
 
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, PoisonError};
@@ -14,7 +14,7 @@ use crate::operation::begin;
 use crate::runtime::LibraryThread;
 use crate::same_thread::carry_on_woken;
 
-/// The event that a future waits for: a one-shot channel with a lock of loom.
+/// The event that a future waits for: a one-shot channel that uses loom's lock.
 #[derive(Default)]
 struct Signal(Mutex<(bool, Vec<Waker>)>);
 
@@ -129,9 +129,9 @@ pub fn woken_twice_it_becomes_one_task() {
     });
 }
 
-/// One thread wakes an operation to continue it itself, and another thread wakes it too: it ends
-/// and delivers once.
-pub fn woken_by_its_own_thread_and_by_another() {
+/// One thread wakes an operation and continues it itself, and another thread also wakes it: the
+/// operation ends and delivers once.
+pub fn woken_by_the_thread_that_continues_it_and_by_another() {
     every_interleaving(|| {
         let library = LibraryThread::start();
         let signal = Arc::<Signal>::default();
@@ -147,8 +147,8 @@ pub fn woken_by_its_own_thread_and_by_another() {
     });
 }
 
-/// A thread cancels an operation that another thread continues: its future is dropped once.
-pub fn cancelled_while_its_own_thread_carries_it_on() {
+/// A thread cancels an operation while another thread continues it: its future is dropped once.
+pub fn cancelled_while_another_thread_continues_it() {
     every_interleaving(|| {
         let library = LibraryThread::start();
         let signal = Arc::<Signal>::default();

@@ -46,7 +46,7 @@ pub fn all_threads_get_one_value() {
     every_interleaving(|| {
         let alive = Arc::new(AtomicUsize::new(0));
         let owner = Arc::new(PerProcess::<Value>::new());
-        // Initialize it here, as a static is before any thread starts.
+        // Initialize it before any thread starts, like a static.
         assert!(owner.get().is_none());
         let others = [(); 2].map(|()| {
             let (owner, alive) = (Arc::clone(&owner), Arc::clone(&alive));

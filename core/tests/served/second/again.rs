@@ -1,4 +1,4 @@
-//! Tests that repeat an operation: the first run must not change the result of the second.
+//! Tests that repeat an operation. The first run must not change the result of the second.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,14 +14,14 @@ use super::{BRIEF, Closing, Connected, Cut, LONG, PATIENT, Silent, World, until}
 use crate::{client, hold, mutex, run, server, until_contenders};
 
 /// Time for which a closing client waits for its server.
-const FAREWELL: Duration = Duration::from_secs(2);
+const CLOSE_WAIT: Duration = Duration::from_secs(2);
 
 fn kind<T>(result: Result<T, Error>) -> Result<(), ErrorKind> {
     result.map(drop).map_err(|error| error.kind())
 }
 
 #[test]
-fn everybody_who_closes_a_client_waits_for_the_same_end() {
+fn all_callers_of_close_wait_for_the_same_close() {
     run(async {
         let world = World::reach(Silent).await;
         let began = Instant::now();
@@ -44,7 +44,7 @@ fn everybody_who_closes_a_client_waits_for_the_same_end() {
             end.await.expect("no panic").expect("the same end");
         }
         first.await.expect("no panic").expect("an end");
-        assert!(began.elapsed() < 2 * FAREWELL + PATIENT / 2, "{:?}", began.elapsed());
+        assert!(began.elapsed() < 2 * CLOSE_WAIT + PATIENT / 2, "{:?}", began.elapsed());
         world.client.close().await.expect("it is closed");
         world.client.drain(LONG).await.expect("it is closed");
     });
@@ -70,10 +70,10 @@ fn the_earliest_of_several_drains_counts_in_any_order() {
 }
 
 #[test]
-fn a_drain_of_a_silent_server_ends_with_its_time() {
+fn a_drain_with_a_silent_server_ends_on_time() {
     run(async {
         let world = World::reach(Silent).await;
-        timeout(BRIEF + FAREWELL + PATIENT, world.client.drain(BRIEF))
+        timeout(BRIEF + CLOSE_WAIT + PATIENT, world.client.drain(BRIEF))
             .await
             .expect("it hangs")
             .expect("an end");
@@ -82,7 +82,7 @@ fn a_drain_of_a_silent_server_ends_with_its_time() {
 }
 
 #[test]
-fn everybody_who_listens_to_the_states_hears_all_of_them_once() {
+fn each_listener_receives_every_state_once() {
     run(async {
         let world = World::reach(Connected).await;
         let (mut one, gone, mut other) =
@@ -167,7 +167,7 @@ fn a_lock_is_acquired_again_and_the_earlier_lease_does_not_touch_the_later_one()
 }
 
 #[test]
-fn a_lock_is_acquired_after_waits_for_it_that_came_to_nothing() {
+fn a_lock_can_be_acquired_after_unsuccessful_waits() {
     run(async {
         let server = server().await;
         let (one, other) = (client(&server.hosts()).await, client(&server.hosts()).await);
@@ -192,7 +192,7 @@ fn a_lock_is_acquired_after_waits_for_it_that_came_to_nothing() {
 }
 
 #[test]
-fn of_two_releases_at_once_one_ends_the_hold() {
+fn only_one_of_two_concurrent_releases_ends_the_hold() {
     run(async {
         let server = server().await;
         let client = client(&server.hosts()).await;
@@ -214,7 +214,7 @@ fn of_two_releases_at_once_one_ends_the_hold() {
 }
 
 #[test]
-fn what_is_released_while_nobody_answers_is_free_when_somebody_does() {
+fn a_lock_released_without_a_reply_is_free_after_reconnection() {
     run(async {
         let world = World::reach(Cut).await;
         let lease = world.lease.as_ref().expect("a lease");
@@ -232,16 +232,16 @@ fn what_is_released_while_nobody_answers_is_free_when_somebody_does() {
 }
 
 #[test]
-fn who_asks_between_two_sessions_is_granted_the_lock_in_the_next_one() {
+fn an_acquire_between_two_sessions_succeeds_in_the_next_session() {
     run(async {
-        let world = World::reach(super::Between).await;
+        let world = World::reach(super::NoSession).await;
         let lost = world.lease.as_ref().expect("a lease");
         let lock = mutex(&world.client, "/held");
         let [waiting, other] = [(); 2].map(|()| {
             let lock = lock.clone();
             tokio::spawn(async move { lock.acquire().await })
         });
-        // Another attempt gives up in the meantime. It leaves no node in the next session.
+        // Another attempt gives up in the meantime. It must not create a node in the next session.
         other.abort();
         assert_eq!(kind(lock.acquire_within(BRIEF).await), Err(ErrorKind::LockTimeout));
         assert!(!waiting.is_finished());
@@ -335,7 +335,7 @@ fn a_transaction_that_failed_leaves_the_next_one_alone() {
             assert!(world.client.get("/x").await.expect("an answer").is_none());
             let path = format!("/x{version}");
             lease.transaction().create(&path, b"1").commit().await.expect("it is held");
-            // The node exists now, so its create fails.
+            // The node exists by now, so its create fails.
             assert_eq!(
                 kind(lease.transaction().create(&path, b"1").commit().await),
                 Err(ErrorKind::TransactionFailed)
@@ -461,10 +461,10 @@ fn a_contender_is_revoked_and_broken_again_and_again() {
 }
 
 #[test]
-fn a_client_that_is_closing_says_so_at_once() {
+fn a_closing_client_immediately_refuses_operations() {
     run(async {
         let world = World::reach(Closing).await;
-        // The client waits for its server while it closes, but no other call may wait for that.
+        // A closing client waits for its server, but no other call may wait for that.
         let asking = async {
             for _ in 0..2 {
                 assert_eq!(kind(world.client.ready().await), Err(ErrorKind::ClientClosed));
@@ -480,7 +480,7 @@ fn a_client_that_is_closing_says_so_at_once() {
                 assert_eq!(kind(election.observe().next().await), Err(ErrorKind::ClientClosed));
             }
         };
-        timeout(FAREWELL / 2, asking).await.expect("they wait for the server");
+        timeout(CLOSE_WAIT / 2, asking).await.expect("they wait for the server");
         assert!(!world.server.tree().await.is_empty());
     });
 }

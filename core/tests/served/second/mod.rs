@@ -1,5 +1,5 @@
 //! Runs every operation in every state of a client twice. The tests check the results of both runs,
-//! and that each completes within the client's timeouts.
+//! and that each run completes within the client's timeouts.
 
 mod again;
 mod operations;
@@ -23,9 +23,9 @@ const BRIEF: Duration = Duration::from_millis(400);
 /// Timeout of calls that get a reply, generous enough for a busy machine.
 const PATIENT: Duration = Duration::from_secs(20);
 
-/// Time by which an operation may exceed its own timeout: the rest of a term, which is half the
-/// session timeout, or the reply to a close, which takes at most two seconds. It is doubled for a
-/// busy machine.
+/// Time by which an operation may exceed its own timeout: the rest of a term, which is at most half
+/// the session timeout, or the wait for the reply to a close, which is at most two seconds. The
+/// larger of the two is doubled for a busy machine.
 const BEYOND: Duration = Duration::from_secs(8);
 
 /// Time for which a draining client waits for its hold. It is longer than any test.
@@ -38,20 +38,20 @@ enum Situation {
     New,
     /// The client was created and has sent nothing. No server replies.
     Unreachable,
-    /// No server replied at first, but a server replies now.
+    /// No server replied at first, but now a server replies.
     Refused,
     /// The client is connected and holds a lock.
     Connected,
     /// The connection was cut and established again.
-    Back,
+    Reconnected,
     /// The lock that it holds was broken.
     Broken,
     /// The session ended, and the client has begun another one.
-    Anew,
+    NewSession,
     /// The connection is cut, and the client cannot connect again.
     Cut,
     /// The client knows that its session ended, and gets no other one.
-    Between,
+    NoSession,
     /// The server does not reply any more.
     Silent,
     /// The client drains, and waits for the lock that it holds.
@@ -63,7 +63,8 @@ enum Situation {
 }
 
 use Situation::{
-    Anew, Back, Between, Broken, Closed, Closing, Connected, Cut, Draining, New, Refused, Silent, Unreachable,
+    Broken, Closed, Closing, Connected, Cut, Draining, New, NewSession, NoSession, Reconnected, Refused,
+    Silent, Unreachable,
 };
 
 const SITUATIONS: [Situation; 13] = [
@@ -71,11 +72,11 @@ const SITUATIONS: [Situation; 13] = [
     Unreachable,
     Refused,
     Connected,
-    Back,
+    Reconnected,
     Broken,
-    Anew,
+    NewSession,
     Cut,
-    Between,
+    NoSession,
     Silent,
     Draining,
     Closing,
@@ -85,16 +86,16 @@ const SITUATIONS: [Situation; 13] = [
 impl Situation {
     /// Returns `true` if a server replies to the client.
     fn is_answered(self) -> bool {
-        matches!(self, New | Refused | Connected | Back | Broken | Anew | Draining)
+        matches!(self, New | Refused | Connected | Reconnected | Broken | NewSession | Draining)
     }
 
-    /// Returns the client's connect timeout. In the state `Refused`, it must first run out without
-    /// a reply.
+    /// Returns the client's connect timeout. In the state `Refused`, it must first end without a
+    /// reply.
     fn connect_timeout(self) -> Duration {
         match self {
             Refused => 5 * BRIEF,
             _ if self.is_answered() => PATIENT,
-            // Later than the timeout of a wait that sets one.
+            // Longer than the timeout of waits that have one.
             _ => 2 * BRIEF,
         }
     }
@@ -146,7 +147,7 @@ impl World {
         let session = self.client.session_id();
         let lease = self.lease.as_ref().expect("a lease");
         match situation {
-            Back => {
+            Reconnected => {
                 self.proxy.cut(false);
                 self.until(ClientState::Suspended).await;
                 self.proxy.come_back();
@@ -156,7 +157,7 @@ impl World {
                 self.operator().await.break_lock(&lease.node()).await.expect("a node");
                 lease.lost().await;
             }
-            Anew => {
+            NewSession => {
                 assert!(self.server.expire(session).await);
                 until(|| ![0, session].contains(&self.client.session_id())).await;
                 lease.lost().await;
@@ -165,8 +166,9 @@ impl World {
                 self.proxy.cut(false);
                 self.until(ClientState::Suspended).await;
             }
-            Between => {
-                // The client learns of the end from the first reply, and waits for the next one.
+            NoSession => {
+                // The client learns of the end of the session from the first reply, and then waits
+                // for the next reply.
                 self.server.latency(BRIEF / 2).await;
                 assert!(self.server.expire(session).await);
                 self.until(ClientState::Connecting).await;

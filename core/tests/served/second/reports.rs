@@ -4,7 +4,8 @@
 use zklock::{Client, LeaseState, dump};
 
 use super::Situation::{
-    Anew, Back, Between, Broken, Closed, Closing, Connected, Cut, Draining, New, Refused, Silent, Unreachable,
+    Broken, Closed, Closing, Connected, Cut, Draining, New, NewSession, NoSession, Reconnected, Refused,
+    Silent, Unreachable,
 };
 use super::{SITUATIONS, Situation, World, run};
 
@@ -47,21 +48,21 @@ fn expected(situation: Situation) -> &'static str {
             "connected, session same, with server, a term, holds [\"/held held\"]; \
              1 acquired, 0 lost, 1 sessions, 0 back"
         }
-        Back => {
+        Reconnected => {
             "connected, session same, with server, a term, holds [\"/held held\"]; \
              1 acquired, 0 lost, 1 sessions, 1 back"
         }
         Broken => {
             "connected, session same, with server, a term, holds []; 1 acquired, 1 lost, 1 sessions, 0 back"
         }
-        Anew => {
+        NewSession => {
             "connected, session other, with server, no term, holds []; 1 acquired, 1 lost, 2 sessions, 0 back"
         }
         Cut => {
             "suspended, session same, without server, a term, holds [\"/held suspended\"]; \
              1 acquired, 0 lost, 1 sessions, 0 back"
         }
-        Between => {
+        NoSession => {
             "connecting, session same, without server, no term, holds []; 1 acquired, 1 lost, 1 sessions, 0 back"
         }
         // Closing the client does not count as a loss.
@@ -72,7 +73,7 @@ fn expected(situation: Situation) -> &'static str {
 }
 
 #[test]
-fn a_client_says_the_same_of_itself_each_time() {
+fn repeated_reports_of_a_client_are_equal() {
     let judge = |situation: Situation| {
         run(async move {
             let world = World::reach(situation).await;

@@ -33,8 +33,8 @@ pub(crate) enum AttemptEnd {
 pub(super) struct SilentServers {
     /// Number of servers.
     pub(super) servers: usize,
-    /// Number of times that the time limit was doubled since the server last did anything. If all
-    /// servers are slow, the client would abandon all attempts forever without doubling.
+    /// Number of times that the time limit was doubled since the server last did anything. Without
+    /// this doubling, a client whose servers are all slow would abandon every attempt too early.
     doublings: BTreeMap<Server, u32>,
     /// The server whose connection was abandoned because no more data arrived. The other servers
     /// are tried before it.
@@ -55,8 +55,8 @@ impl SilentServers {
         match end {
             AttemptEnd::Told => drop(self.doublings.remove(server)),
             AttemptEnd::FellSilent => self.last_resort = Some(server.clone()),
-            // Do not double: a longer limit does not help if packets are dropped, because the next
-            // attempt also sends a packet.
+            // Do not double: if packets are dropped, a new attempt, which sends a new packet, helps
+            // more than a longer limit.
             AttemptEnd::NotConnected if matches!(urgency, Urgency::Session(_)) => {}
             AttemptEnd::NotConnected | AttemptEnd::NotAnswered => {
                 let doublings = self.doublings.entry(server.clone()).or_default();

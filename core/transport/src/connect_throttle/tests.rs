@@ -193,7 +193,8 @@ async fn a_silent_server_is_given_up_after_a_second_only_if_there_is_another_and
     assert_eq!(pace.limit(&server(2)), Some(second));
     pace.ended(&one, Instant::now(), AttemptEnd::Told);
     assert_eq!(pace.limit(&one), Some(second));
-    // More time does not help if packets are dropped, and other servers might be available again.
+    // Packets are dropped, so a longer limit would not help, and another server might be available
+    // again.
     pace.set_urgency(Urgency::Session(second * 10));
     pace.ended(&one, Instant::now(), AttemptEnd::NotConnected);
     assert_eq!(pace.limit(&one), Some(second));

@@ -36,8 +36,8 @@ impl Urgency {
     /// start of the next.
     ///
     /// For a session, this is an eighth less than the bound that `docs/safety.md` promises. The
-    /// difference leaves time for the round trip of the first heartbeat, and for asking the server
-    /// before that why it closes connections.
+    /// remaining eighth is for two round trips: the first heartbeat and, before it, the request for
+    /// the server's status, which shows why the server closes connections.
     pub(super) fn longest(self) -> Duration {
         match self {
             Self::Idle => IDLE,

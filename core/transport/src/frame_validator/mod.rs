@@ -193,8 +193,8 @@ impl FrameValidator {
         }
         match self.expects {
             Expects::Nothing => {
-                // The error text must not depend on whether the mistake arrives before or after the
-                // client's first bytes, because both happen.
+                // Report the same error whether the mistake arrives before or after the client's
+                // first bytes, because both orders occur.
                 if let Some(prefix) = bytes.first_chunk() {
                     greeting::size(*prefix)?;
                 }
@@ -335,8 +335,8 @@ impl FrameValidator {
 
     fn answered(&mut self, xid: i32) {
         let sent = self.in_flight.answered(xid);
-        // The reply to a handshake is the better evidence, so it is reported first. The next reply
-        // then serves as evidence instead of this one.
+        // The reply to a handshake is stronger evidence than this reply, so keep it until it is
+        // reported.
         if let Some(sent) = sent.filter(|_| !matches!(self.heard, Some(Sign::Greeting { .. }))) {
             self.heard = Some(Sign::Request { sent });
         }

@@ -17,7 +17,7 @@ pub(super) fn data(reader: &mut Reader<'_>) -> Result<(), Malformed> {
 }
 
 /// Reads an absolute path. The check is necessary because the client crate removes the first
-/// character unseen.
+/// character without looking at it.
 pub(super) fn path<'a>(reader: &mut Reader<'a>) -> Result<&'a str, Malformed> {
     let path = reader.text()?;
     if path.starts_with('/') {

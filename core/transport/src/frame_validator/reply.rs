@@ -18,7 +18,7 @@ pub(super) fn check(kind: &ReplyShape, body: &[u8], most_names: usize) -> Result
         }
         ReplyShape::Done | ReplyShape::Auth => {}
         ReplyShape::AddWatch => {
-            // Servers with this request send an error code of 0 as the body.
+            // Servers that know this request send an error code of 0 as the body.
             if !reader.is_empty() {
                 reader.int()?;
             }

@@ -1,11 +1,12 @@
-//! Exchanges messages between servers until a change is decided, and applies decisions to replicas.
+//! Exchanges messages between servers until a change is decided, and applies decided changes to
+//! replicas.
 
 use std::collections::BTreeSet;
 
 use zklock_embedded::Output;
 
 use super::server::{Change, Entry, Server, Waiting};
-use super::{Ensemble, Proposal, Step, Word, time};
+use super::{Ensemble, Proposal, ServerMessage, Step, time};
 use crate::clock;
 use crate::frame::{self, Kind};
 use crate::network::{self, Id};
@@ -15,54 +16,53 @@ impl Ensemble {
         self.count() / 2 + 1
     }
 
-    pub(super) fn say(&mut self, from: usize, to: usize, word: Word) {
+    pub(super) fn say(&mut self, from: usize, to: usize, message: ServerMessage) {
         if from == to {
-            return self.hear(from, to, self.epoch, word);
+            return self.hear(from, to, self.epoch, message);
         }
         let latency = network::with(network::Network::latency);
         let latency = latency + self.servers[from].lag + self.servers[to].lag;
         let last = self.last.entry((from, to)).or_default();
         *last = (*last).max(clock::now() + latency);
-        self.steps.plan(*last, Step::Say { from, to, epoch: self.epoch, word });
+        self.steps.plan(*last, Step::Say { from, to, epoch: self.epoch, message });
     }
 
-    pub(super) fn hear(&mut self, from: usize, to: usize, epoch: u64, word: Word) {
+    pub(super) fn hear(&mut self, from: usize, to: usize, epoch: u64, message: ServerMessage) {
         let reachable = |server: &Server| server.up && (from == to || !server.cut);
         if epoch != self.epoch || !reachable(&self.servers[from]) || !reachable(&self.servers[to]) {
             return;
         }
         if self.servers[to].frozen {
-            return self.unheard.entry(to).or_default().push((from, epoch, word));
+            return self.unheard.entry(to).or_default().push((from, epoch, message));
         }
-        match word {
-            Word::Forward(change) if self.leader == Some(to) => self.propose(change),
-            Word::Propose(number) => self.say(to, from, Word::Have(number)),
-            Word::Have(number) => {
+        match message {
+            ServerMessage::Forward(change) if self.leader == Some(to) => self.propose(change),
+            ServerMessage::Propose(number) => self.say(to, from, ServerMessage::Have(number)),
+            ServerMessage::Have(number) => {
                 let place = number.checked_sub(self.decided.len());
                 if let Some(proposal) = place.and_then(|place| self.proposed.get_mut(place)) {
                     proposal.by.insert(from);
                     self.decide();
                 }
             }
-            Word::Decided(count) => self.apply(to, count),
-            Word::Ping => {
+            ServerMessage::Decided(count) => self.apply(to, count),
+            ServerMessage::Ping => {
                 let heard = std::mem::take(&mut self.servers[to].heard);
-                self.say(to, from, Word::Pong(heard));
+                self.say(to, from, ServerMessage::Pong(heard));
             }
-            Word::Pong(heard) => {
+            ServerMessage::Pong(heard) => {
                 for session in heard {
                     self.sessions.touch(session, clock::now());
                 }
             }
-            Word::Sync(id) => {
-                // A server that was cut off while it led still believes that it leads, and answers
-                // too.
+            ServerMessage::Sync(id) => {
+                // A leader that was cut off still believes that it leads, and also replies.
                 let leads = self.leader == Some(to);
                 let all = self.decided.len() + self.proposed.len();
                 let far = if leads { all } else { self.servers[to].applied };
-                self.say(to, from, Word::Synced(id, far));
+                self.say(to, from, ServerMessage::Synced(id, far));
             }
-            Word::Synced(id, far) => {
+            ServerMessage::Synced(id, far) => {
                 let one = &mut self.servers[to];
                 let front = one.fronts.get_mut(&id);
                 if let Some(front) = front.filter(|front| front.waiting == Some(Waiting::Synced)) {
@@ -71,7 +71,7 @@ impl Ensemble {
                 }
                 self.serve(to, id);
             }
-            Word::Forward(..) => {}
+            ServerMessage::Forward(..) => {}
         }
     }
 
@@ -83,13 +83,13 @@ impl Ensemble {
         self.proposed.push_back(Proposal { entry, by: BTreeSet::from([leader]) });
         for server in 0..self.count() {
             if server != leader {
-                self.say(leader, server, Word::Propose(number));
+                self.say(leader, server, ServerMessage::Propose(number));
             }
         }
         self.decide();
     }
 
-    /// Decides the proposals that a majority has, in their order.
+    /// Decides, in order, the proposals that a majority has received.
     pub(super) fn decide(&mut self) {
         let before = self.decided.len();
         while self.proposed.front().is_some_and(|first| first.by.len() >= self.majority()) {
@@ -101,13 +101,13 @@ impl Ensemble {
             self.apply(leader, decided);
             for server in 0..self.count() {
                 if server != leader {
-                    self.say(leader, server, Word::Decided(decided));
+                    self.say(leader, server, ServerMessage::Decided(decided));
                 }
             }
         }
     }
 
-    /// Applies decisions on a server, up to this number.
+    /// Applies decided changes on a server, up to this number.
     pub(super) fn apply(&mut self, server: usize, count: usize) {
         let mut freed = Vec::new();
         while self.servers[server].applied < count.min(self.decided.len()) {
@@ -126,8 +126,8 @@ impl Ensemble {
                 self.sessions.end(*session);
             }
             let outputs = one.apply(entry);
-            self.look_at_records(server);
-            self.count_again(server);
+            self.record_changes(server);
+            self.record_counts(server);
             let one = &mut self.servers[server];
             if let Some((id, kind)) = by {
                 let answer = outputs.iter().find_map(|output| match output {
@@ -166,7 +166,7 @@ impl Ensemble {
         }
     }
 
-    /// Ends the session of a client that has closed it.
+    /// Ends a session whose client has closed it.
     pub(super) fn close(&mut self, id: Id) {
         let front = self.servers.iter().find_map(|server| server.fronts.get(&id));
         if let Some(session) = front.map(|front| front.session) {

@@ -1,5 +1,5 @@
 //! Records every change of the number of nodes in a queue, in the order in which servers apply
-//! decisions.
+//! decided changes.
 
 use super::{Ensemble, frame, time};
 use crate::locks::COUNTED;
@@ -7,7 +7,7 @@ use crate::locks::COUNTED;
 /// The changes of the numbers so far.
 #[derive(Debug, Default)]
 pub(super) struct Census {
-    /// Number of decisions examined so far.
+    /// Number of decided changes examined so far.
     applied: usize,
     counts: [usize; COUNTED.len()],
     changes: Vec<(&'static str, usize)>,
@@ -25,8 +25,8 @@ impl Ensemble {
         self.census.as_mut().map(|census| std::mem::take(&mut census.changes)).unwrap_or_default()
     }
 
-    /// Compares the numbers of nodes after a server has applied one more decision.
-    pub(super) fn count_again(&mut self, server: usize) {
+    /// Compares the numbers of nodes after a server has applied one more decided change.
+    pub(super) fn record_counts(&mut self, server: usize) {
         let one = &mut self.servers[server];
         let Some(census) = self.census.as_mut().filter(|census| census.applied < one.applied) else {
             return;

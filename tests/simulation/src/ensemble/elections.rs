@@ -1,7 +1,7 @@
-//! Elections of a leader, and how the other servers lose and find it.
+//! Elections of a leader: how the other servers lose their leader and find the next one.
 
 use super::server::{Role, Server};
-use super::{Ensemble, Proposal, Step, Word};
+use super::{Ensemble, Proposal, ServerMessage, Step};
 use crate::clock;
 use crate::network::Packet;
 
@@ -17,7 +17,8 @@ impl Ensemble {
             let (at, epoch) = (self.soon(1), self.epoch);
             return self.steps.plan(at, Step::Elect { epoch });
         }
-        // A change that was proposed but not decided reaches the new leader, or does not.
+        // The new leader knows a proposed but undecided change only if one of the candidates has
+        // received it.
         let known = |proposal: &Proposal| candidates.iter().any(|one| proposal.by.contains(one));
         let known = self.proposed.iter().take_while(|proposal| known(proposal)).count();
         let kept = self.chance.index(known + 1);
@@ -65,7 +66,7 @@ impl Ensemble {
         (one.role, one.epoch) = (Role::Follows, self.epoch);
         self.apply(server, self.decided.len());
         for place in 0..self.proposed.len() {
-            self.say(leader, server, Word::Propose(self.decided.len() + place));
+            self.say(leader, server, ServerMessage::Propose(self.decided.len() + place));
         }
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! Every server has a replica of the state machine. A server sends each change to the leader, which
 //! proposes it to all servers. The change is decided once a majority has it. Each replica applies
-//! the decisions in their order, sooner or later. A server answers all other requests from its
-//! replica. With one server, a decision is immediate.
+//! the decided changes in order, sooner or later. A server answers all other requests from its
+//! replica. With one server, a change is decided immediately.
 //!
 //! The model follows ZooKeeper in these points:
 //!
 //! - Followers report the sessions of active clients only when the leader pings them, every half
 //!   tick.
-//! - A server that is cut off answers reads until it notices.
+//! - A server that is cut off answers reads until it notices that it is cut off.
 //! - A leader that is cut off also answers `sync`.
 //! - Servers close their connections when their leader changes.
 //! - A new leader gives every session its full timeout.
@@ -17,9 +17,9 @@
 mod agreement;
 mod census;
 mod elections;
-mod mishaps;
 mod records;
 mod server;
+mod server_faults;
 mod service;
 mod sessions;
 mod trap;
@@ -39,7 +39,7 @@ use crate::locks::{DIRECTORIES, RECORDS, SEMAPHORES};
 use crate::network::{Id, Packet};
 use crate::schedule::Schedule;
 use crate::setting::Setting;
-use crate::workload::{GUARDED, LAST_NUMBER, WORN_OUT};
+use crate::workload::{EXHAUSTED, GUARDED, LAST_NUMBER};
 use crate::{clock, frame};
 
 /// Wall clock of the servers at the start, in milliseconds.
@@ -50,18 +50,19 @@ const SYNC_LIMIT: u64 = 5;
 
 /// A message between two servers.
 #[derive(Debug)]
-enum Word {
-    /// A client's request that changes something.
+enum ServerMessage {
+    /// A client's request for a change.
     Forward(Change),
-    /// The leader proposes the decision with this number; a follower confirms that it has it.
+    /// The leader proposes the change with this number, or a follower confirms that it has received
+    /// it.
     Propose(usize),
     Have(usize),
-    /// This many changes are decided.
+    /// The first changes up to this number are decided.
     Decided(usize),
-    /// The leader asks for the sessions with active clients; a follower reports them.
+    /// The leader asks for the sessions of active clients, or a follower reports them.
     Ping,
     Pong(BTreeSet<i64>),
-    /// A server asks how many changes the leader knows; the leader replies.
+    /// A server asks how many changes the leader knows, or the leader replies.
     Sync(Id),
     Synced(Id, usize),
 }
@@ -73,15 +74,15 @@ enum Step {
         from: usize,
         to: usize,
         epoch: u64,
-        word: Word,
+        message: ServerMessage,
     },
     /// Half a tick has passed.
     HalfTick,
-    /// An election is due, if the epoch is still this one.
+    /// An election is due, unless the epoch has changed in the meantime.
     Elect {
         epoch: u64,
     },
-    /// A server that was cut off notices it, if it still is.
+    /// A server notices that it is cut off, unless it has been joined again.
     Notice {
         server: usize,
         cuts: u64,
@@ -90,11 +91,11 @@ enum Step {
     Follow {
         server: usize,
     },
-    /// A server that was stopped with a client's request continues.
+    /// A server that was stopped together with a client's request continues.
     TrapEnds,
 }
 
-/// The kind of request that a server carries out late.
+/// The kind of request that a server executes late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
     /// The creation of a node.
@@ -103,12 +104,13 @@ pub enum Awaited {
     Record,
 }
 
-/// Progress of the late-request fault: see trap.rs.
+/// Progress of the fault that makes a server execute a request late: see `trap.rs`.
 #[derive(Clone, Copy, Debug)]
 enum Trap {
-    /// The client's next request of this kind springs the trap.
+    /// The fault waits for the client's next request of this kind.
     Set { client: usize, timeout: u64, awaited: Awaited },
-    /// The server is stopped with the request. It continues at `until`, at the latest.
+    /// The server was stopped before it executed the request. It continues at `until`, at the
+    /// latest.
     Sprung { client: usize, timeout: u64, server: usize, until: u64 },
     /// The client has tried to reconnect to the stopped server.
     Tried { client: usize, server: usize },
@@ -117,7 +119,7 @@ enum Trap {
 #[derive(Debug)]
 struct Proposal {
     entry: Entry,
-    /// The servers that have the proposal.
+    /// The servers that have received the proposal.
     by: BTreeSet<usize>,
 }
 
@@ -140,16 +142,16 @@ pub struct Ensemble {
     /// Packets that have reached a stopped server.
     backlog: BTreeMap<usize, Vec<(Id, Packet)>>,
     /// Messages of other servers that have reached a stopped server.
-    unheard: BTreeMap<usize, Vec<(usize, u64, Word)>>,
-    /// Number of times that a server was cut off or joined again.
+    unheard: BTreeMap<usize, Vec<(usize, u64, ServerMessage)>>,
+    /// Number of times that a server was cut off or joined.
     cuts: u64,
-    /// Number of decisions whose effect on sessions was processed.
+    /// Number of decided changes whose effect on sessions was processed.
     settled: usize,
     expired: Vec<i64>,
     trap: Option<Trap>,
-    /// The records of slots, if this run judges them.
+    /// The records of slots, if this run checks them.
     records: Option<Records>,
-    /// The numbers of nodes, if this run judges them.
+    /// The numbers of nodes, if this run checks them.
     census: Option<Census>,
     /// The request that makes its connection deaf, and the end of this fault.
     fateful: Option<(Fateful, u64)>,
@@ -199,8 +201,8 @@ impl Ensemble {
             .decided
             .extend(operators(&frame::handshake()).map(|what| Entry { what: Change::Operator(what), time }));
         if setting.visited {
-            let made = operators(&frame::create(WORN_OUT, frame::PERSISTENT)).map(Change::Operator);
-            let worn = made.into_iter().chain([Change::Counter(WORN_OUT, LAST_NUMBER)]);
+            let made = operators(&frame::create(EXHAUSTED, frame::PERSISTENT)).map(Change::Operator);
+            let worn = made.into_iter().chain([Change::Counter(EXHAUSTED, LAST_NUMBER)]);
             let guarded = operators(&frame::create(GUARDED, frame::PERSISTENT)).map(Change::Operator);
             ensemble.decided.extend(worn.chain(guarded).map(|what| Entry { what, time }));
         }
@@ -237,7 +239,7 @@ impl Ensemble {
     pub fn step(&mut self, now: u64) -> bool {
         let Some(step) = self.steps.due(now) else { return false };
         match step {
-            Step::Say { from, to, epoch, word } => self.hear(from, to, epoch, word),
+            Step::Say { from, to, epoch, message } => self.hear(from, to, epoch, message),
             Step::HalfTick => self.half_tick(now),
             Step::Elect { epoch } if epoch == self.epoch => self.elect(),
             Step::Elect { .. } => {}
@@ -265,7 +267,7 @@ impl Ensemble {
         }
         for server in 0..self.count() {
             if server != leader {
-                self.say(leader, server, Word::Ping);
+                self.say(leader, server, ServerMessage::Ping);
             }
         }
     }

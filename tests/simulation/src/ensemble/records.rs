@@ -1,19 +1,19 @@
-//! Notes every change of a slot record, in the order in which servers apply decisions.
+//! Records every change of a slot record, in the order in which servers apply decided changes.
 
 use super::{Ensemble, frame, time};
 use crate::locks::{SLOT_RECORDS, Written};
 
-/// The changes of the records so far.
+/// The changes of slot records so far.
 #[derive(Debug, Default)]
 pub(super) struct Records {
-    /// Number of decisions examined so far.
+    /// Number of decided changes examined so far.
     applied: usize,
     versions: [Option<i32>; SLOT_RECORDS.len()],
     written: Vec<Written>,
 }
 
 impl Ensemble {
-    /// Starts noting each change of a record.
+    /// Starts recording each change of a slot record.
     pub fn watch_records(&mut self) {
         self.records = Some(Records::default());
     }
@@ -23,8 +23,8 @@ impl Ensemble {
         self.records.as_mut().map(|records| std::mem::take(&mut records.written)).unwrap_or_default()
     }
 
-    /// Compares the records after a server has applied one more decision.
-    pub(super) fn look_at_records(&mut self, server: usize) {
+    /// Compares the slot records after a server has applied one more decided change.
+    pub(super) fn record_changes(&mut self, server: usize) {
         let one = &mut self.servers[server];
         let Some(records) = self.records.as_mut().filter(|records| records.applied < one.applied) else {
             return;

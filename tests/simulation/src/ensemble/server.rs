@@ -25,14 +25,14 @@ pub struct Request {
     pub frame: Vec<u8>,
 }
 
-/// A decision of the ensemble. All replicas apply decisions in the same order.
+/// A decided change. All replicas apply decided changes in the same order.
 #[derive(Debug)]
 pub struct Entry {
     pub what: Change,
     pub time: Time,
 }
 
-/// A change that a decision makes.
+/// A change that the ensemble can decide.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// A request on a client's connection.
@@ -45,18 +45,18 @@ pub enum Change {
     Counter(&'static str, i32),
 }
 
-/// Reason why a connection's next request waits.
+/// The reason why a connection's next request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// This server has not applied the connection's last request yet.
+    /// This server has not applied the change that the connection's last request made.
     Written,
-    /// The leader has not said how many decisions there are.
+    /// The leader has not yet replied how many decided changes there are.
     Synced,
-    /// This server has not applied this many decisions yet.
+    /// This server has not applied this many changes yet.
     Applied(usize),
 }
 
-/// A client's connection, on the server's side.
+/// The server's end of a client's connection.
 #[derive(Debug)]
 pub struct Front {
     decoder: Decoder,
@@ -65,10 +65,10 @@ pub struct Front {
     pub waiting: Option<Waiting>,
     /// Session of the connection, or 0 before there is one.
     pub session: i64,
-    /// True if the server replies only to pings on this connection.
+    /// True if the server replies only to pings on this connection: it is *deaf*.
     pub deaf: bool,
-    /// True if the server replies only to pings from the next request on.
-    pub last_words: bool,
+    /// True if the next request makes the connection deaf.
+    pub deaf_next: bool,
     first: bool,
 }
 
@@ -82,13 +82,13 @@ impl Front {
             waiting: None,
             session: 0,
             deaf: false,
-            last_words: false,
+            deaf_next: false,
             first: true,
         }
     }
 
     /// Takes received bytes. Returns `false` if they do not follow the protocol. With `forgetful`,
-    /// a handshake that names a session counts as one for a new session.
+    /// a request to resume a session counts as a request for a new one.
     pub fn receive(&mut self, bytes: &[u8], forgetful: bool) -> bool {
         self.received.extend_from_slice(bytes);
         while let Some(length) = frame::length(&self.received, self.first) {
@@ -110,12 +110,13 @@ impl Front {
     }
 }
 
-/// The role that a server believes it has.
+/// The role that a server believes it has. A leader that was cut off keeps its role until it
+/// notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Leads,
     Follows,
-    /// It led when it was cut off, and has not noticed yet.
+    /// It led when it was cut off, and has not noticed it yet.
     StillLeads,
     /// It serves no client, because it has crashed or has no leader.
     Out,
@@ -129,12 +130,12 @@ pub enum Role {
 )]
 pub struct Server {
     machine: Machine,
-    /// Number of decisions applied.
+    /// Number of decided changes that it has applied.
     pub applied: usize,
     pub role: Role,
     /// The last epoch in which the server followed a leader or led.
     pub epoch: u64,
-    /// True if the server's process exists.
+    /// True if the server's process is running or stopped, but has not ended.
     pub up: bool,
     /// True if the process is stopped.
     pub frozen: bool,
@@ -142,16 +143,16 @@ pub struct Server {
     pub cut: bool,
     /// Extra latency of messages to other servers, in milliseconds.
     pub lag: u64,
-    /// True if the server treats restored sessions as new ones.
+    /// True if the server resumes no sessions: it gives the client a new session instead.
     pub forgetful: bool,
-    /// True if the server suppresses watch events.
+    /// True if the server drops watch events.
     pub mute: bool,
     /// Percentage of requests that the server refuses.
     pub throttles: u64,
     /// Sessions with active clients since the last report to the leader.
     pub heard: BTreeSet<i64>,
     pub fronts: BTreeMap<Id, Front>,
-    /// Connections with a request that waits for decisions this server has not applied yet.
+    /// Connections with a request that waits until this server has applied more changes.
     pub behind: BTreeSet<Id>,
     /// The session of each connection that ever had one.
     sessions: BTreeMap<Id, i64>,
@@ -196,7 +197,7 @@ impl Server {
                     });
                     self.sessions.extend(session.map(|(session, _)| (*id, session)));
                 }
-                // No client waits for this reply.
+                // No client waits for this reply, because the session is on another connection.
                 outputs.retain(|output| !matches!(output, Output::Send(to, _) if Some(to.0) == by));
                 self.applied += 1;
                 return outputs;
@@ -216,7 +217,7 @@ impl Server {
         self.machine.take_outputs()
     }
 
-    /// Returns the connection that a write must count for instead of `id`, if any.
+    /// Returns the connection that a write on `id` counts for, if it is not `id` itself.
     ///
     /// A server refuses a write on a connection that its session has left. If the session has
     /// returned to the same server, the write counts as one on the session's current connection.
@@ -263,8 +264,8 @@ fn sent(outputs: Vec<Output>) -> Vec<u8> {
     bytes.flatten().collect()
 }
 
-/// Decodes a request of the operator. The operator has a connection already, unless the frame is
-/// the handshake.
+/// Decodes a request of the operator. The operator's connection already exists, so only the frame
+/// of the handshake is decoded as a handshake.
 pub fn operators(frame: &[u8]) -> Option<Inbound> {
     let mut decoder = Decoder::new(0xf_ffff);
     let handshake = frame::handshake();

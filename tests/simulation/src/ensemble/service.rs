@@ -1,14 +1,14 @@
-//! Processes client requests at a server: some it answers itself, and others it forwards to the
-//! leader.
+//! Processes clients' requests at a server: answers reads from the replica, and forwards changes to
+//! the leader.
 
 use zklock_embedded::Output;
 
 use super::server::{Change, Front, Role, Waiting};
-use super::{Ensemble, Word, time};
+use super::{Ensemble, ServerMessage, time};
 use crate::clock;
 use crate::fateful::Fateful;
 use crate::frame::{self, Kind};
-use crate::network::{self, Id, Packet, Way};
+use crate::network::{self, Direction, Id, Packet};
 
 impl Ensemble {
     /// Delivers a packet to a server.
@@ -17,18 +17,18 @@ impl Ensemble {
         let one = &mut self.servers[server];
         if one.up && one.frozen {
             if matches!(packet, Packet::Open) {
-                // The operating system of the stopped server accepts the connection.
-                network::with(|network| network.send(id, Way::ToClient, Packet::Open));
+                // The operating system of a stopped server still accepts connections.
+                network::with(|network| network.send(id, Direction::ToClient, Packet::Open));
             }
             return self.backlog.entry(server).or_default().push((id, packet));
         }
         match packet {
             Packet::Open if !one.up => {
-                network::with(|network| network.send(id, Way::ToClient, Packet::Reset));
+                network::with(|network| network.send(id, Direction::ToClient, Packet::Reset));
             }
             Packet::Open => {
                 one.fronts.insert(id, Front::new());
-                network::with(|network| network.send(id, Way::ToClient, Packet::Open));
+                network::with(|network| network.send(id, Direction::ToClient, Packet::Open));
                 if one.role == Role::Out {
                     self.hang_up(server, id, Packet::Close);
                 }
@@ -76,26 +76,26 @@ impl Ensemble {
             if turned_away {
                 front.requests.pop_front();
                 let reply = Packet::Bytes(frame::refusal(&request.frame, frame::THROTTLED));
-                network::with(|network| network.send(id, Way::ToClient, reply));
+                network::with(|network| network.send(id, Direction::ToClient, reply));
                 continue;
             }
             if frame::asks_stranger(&request.frame) {
                 front.requests.pop_front();
                 let reply = Packet::Bytes(frame::refusal(&request.frame, frame::NO_AUTH));
-                network::with(|network| network.send(id, Way::ToClient, reply));
+                network::with(|network| network.send(id, Direction::ToClient, reply));
                 continue;
             }
             if !self.containers && frame::creates_container(&request.frame) {
                 front.requests.pop_front();
                 let reply = Packet::Bytes(frame::refusal(&request.frame, frame::UNIMPLEMENTED));
-                network::with(|network| network.send(id, Way::ToClient, reply));
+                network::with(|network| network.send(id, Direction::ToClient, reply));
                 continue;
             }
             let fateful = self.fateful.filter(|(_, until)| clock::now() <= *until);
             let kind = fateful.map(|(kind, _)| kind).or_else(|| network::with(|network| network.fateful(id)));
             let kind = kind.filter(|kind| frame::is_fateful(&request.frame, *kind));
-            front.deaf |= front.last_words || kind.is_some_and(|kind| kind != Fateful::BehindDelete);
-            front.last_words |= kind.is_some();
+            front.deaf |= front.deaf_next || kind.is_some_and(|kind| kind != Fateful::BehindDelete);
+            front.deaf_next |= kind.is_some();
             if front.deaf && !matches!(request.kind, Kind::Ping) {
                 front.requests.pop_front();
                 continue;
@@ -103,14 +103,14 @@ impl Ensemble {
             match request.kind {
                 Kind::Sync => {
                     front.waiting = Some(Waiting::Synced);
-                    self.ask_leader(server, Word::Sync(id));
+                    self.ask_leader(server, ServerMessage::Sync(id));
                 }
                 Kind::Word | Kind::Ping | Kind::Read => {
                     front.requests.pop_front();
                     let outputs = self.servers[server].answer(id, &request, time());
                     self.answer(server, outputs, &request.frame);
                 }
-                // The client has seen transactions that this server does not know yet.
+                // The client has seen transactions that this server has not applied yet.
                 Kind::Connect { last_zxid, .. } if last_zxid > self.servers[server].zxid(time()) => {
                     return self.hang_up(server, id, Packet::Close);
                 }
@@ -120,7 +120,7 @@ impl Ensemble {
                         front.waiting = Some(Waiting::Written);
                     }
                     let change = Change::Request(id, request.message, request.kind);
-                    self.ask_leader(server, Word::Forward(change));
+                    self.ask_leader(server, ServerMessage::Forward(change));
                 }
             }
         }
@@ -128,14 +128,14 @@ impl Ensemble {
 
     /// Sends a message to the server that this one believes to be the leader. Without a leader
     /// there is no reply.
-    pub(super) fn ask_leader(&mut self, server: usize, word: Word) {
+    pub(super) fn ask_leader(&mut self, server: usize, message: ServerMessage) {
         let leader = match self.servers[server].role {
             Role::Leads | Role::StillLeads => Some(server),
             Role::Follows => self.leader,
             Role::Out => None,
         };
         if let Some(leader) = leader {
-            self.say(server, leader, word);
+            self.say(server, leader, message);
         }
     }
 
@@ -143,7 +143,7 @@ impl Ensemble {
         self.answer(server, outputs, &[]);
     }
 
-    /// Sends the output that a request or an event has produced.
+    /// Sends the messages that a request or an event has produced.
     fn answer(&mut self, server: usize, outputs: Vec<Output>, request: &[u8]) {
         for output in outputs {
             match output {
@@ -152,7 +152,7 @@ impl Ensemble {
                 Output::Send(id, message) if self.servers[server].fronts.contains_key(&id.0) => {
                     network::with(|network| {
                         let reply = frame::without_stranger(request, message.frame());
-                        network.send(id.0, Way::ToClient, Packet::Bytes(reply));
+                        network.send(id.0, Direction::ToClient, Packet::Bytes(reply));
                     });
                 }
                 Output::Send(..) => {}
@@ -163,7 +163,7 @@ impl Ensemble {
 
     pub(super) fn hang_up(&mut self, server: usize, id: Id, how: Packet) {
         if self.servers[server].fronts.remove(&id).is_some() {
-            network::with(|network| network.send(id, Way::ToClient, how));
+            network::with(|network| network.send(id, Direction::ToClient, how));
         }
     }
 }

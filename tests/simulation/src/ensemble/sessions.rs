@@ -1,4 +1,5 @@
-//! The leader's session table: the deadline of each session unless its client sends something.
+//! The leader's session table: the time at which each session expires unless its client sends
+//! something.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +7,8 @@ use std::collections::BTreeMap;
 struct Session {
     timeout: u64,
     deadline: u64,
-    /// The session's end is proposed. A ping no longer saves the session. Only a new leader that
-    /// does not know the proposal can.
+    /// True if the end of the session is proposed. A ping no longer saves the session. Only the
+    /// election of a leader that does not know the proposal can.
     ending: bool,
 }
 
@@ -28,7 +29,7 @@ impl Sessions {
         ((now + timeout) / self.tick + 1) * self.tick
     }
 
-    /// Starts a session, or its timeout again.
+    /// Starts a session. For an existing session, starts its timeout again.
     pub fn begin(&mut self, session: i64, timeout: u64, now: u64) {
         let deadline = self.deadline(timeout, now);
         self.living.insert(session, Session { timeout, deadline, ending: false });

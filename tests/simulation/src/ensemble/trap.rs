@@ -1,9 +1,9 @@
-//! A fault: a server carries out a request late, long after its client has moved to another server.
+//! A fault: a server executes a request late, long after its client has moved to another server.
 //!
-//! The fault waits for the client's next create, or its next record of a slot, that reaches a
+//! The fault waits for the client's next create, or its next write of a slot record, that reaches a
 //! follower. Then:
 //!
-//! 1. The follower is stopped with the request, and the connection breaks.
+//! 1. The follower is stopped before it executes the request, and the connection breaks.
 //! 2. All other servers refuse the client for a while, so it reconnects to the stopped server. That
 //!    server's operating system accepts the connection and buffers its data.
 //! 3. The client moves to another server.
@@ -15,15 +15,15 @@ use crate::clock;
 use crate::network::{self, Id, Packet};
 
 impl Ensemble {
-    /// Makes the client's next request of this kind late. The session timeout tells how long the
-    /// client waits for a reply.
+    /// Makes a server execute the client's next request of this kind late. The session timeout
+    /// determines how long the client waits for a reply.
     pub fn trap(&mut self, client: usize, timeout: u64, awaited: Awaited) {
         if self.trap.is_none() && self.count() > 1 {
             self.trap = Some(Trap::Set { client, timeout, awaited });
         }
     }
 
-    /// Ends the fault, at whatever stage it is.
+    /// Ends the fault in any state.
     pub fn end_trap(&mut self) {
         let Some(Trap::Sprung { client, server, .. } | Trap::Tried { client, server }) = self.trap.take()
         else {
@@ -47,7 +47,7 @@ impl Ensemble {
                         Awaited::Record => frame::records(bytes),
                     } =>
             {
-                // If the server stopped for longer, its leader would drop it.
+                // Its leader would drop a server that is stopped for longer.
                 let until = now + SYNC_LIMIT * self.tick - 1;
                 self.trap = Some(Trap::Sprung { client, timeout, server, until });
                 self.steps.plan(until, Step::TrapEnds);
@@ -62,8 +62,8 @@ impl Ensemble {
             {
                 self.trap = Some(Trap::Tried { client, server });
                 network::with(|network| network.refuse(client, None));
-                // The client waits for two fifths of its timeout, moves to another server, and
-                // needs a moment to connect there.
+                // The client waits for two fifths of its timeout. Then it moves to another server,
+                // and needs a moment to connect there.
                 let gone = now + timeout * 2 / 5;
                 let then = self.chance.number(gone..=until.max(gone + 1));
                 self.steps.plan(then.min(until), Step::TrapEnds);

@@ -4,7 +4,7 @@ use super::server::Server;
 use super::{Ensemble, frame, time};
 
 impl Ensemble {
-    /// Sends a query to the server that has applied the most decisions and returns its reply.
+    /// Sends a query to the server that has applied the most changes, and returns its reply.
     fn told(&mut self, question: &[u8]) -> Vec<u8> {
         let newest = self.servers.iter_mut().max_by_key(|server| server.applied);
         newest.map(|newest: &mut Server| newest.tell(question, time())).unwrap_or_default()
@@ -26,8 +26,8 @@ impl Ensemble {
         labelled.collect()
     }
 
-    /// Removes an unused directory: one that is empty but has had children. Servers remove
-    /// container nodes in the same way.
+    /// Removes an unused directory: an empty one that has had children. Servers remove container
+    /// nodes in the same way.
     pub fn reap(&mut self, path: &str) {
         let empty = self.children(path).is_some_and(|children| children.is_empty());
         if empty && frame::changes_of_children(&self.told(&frame::data(path))) > 0 {

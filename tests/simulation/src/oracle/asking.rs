@@ -4,8 +4,8 @@ use super::judge::{Mode, Oracle};
 use crate::clock;
 
 impl Oracle {
-    /// Notes that a contender is about to ask the owner of a node to give up, or with `certainly`,
-    /// that it has asked.
+    /// Records that a contender is about to ask the owner of a node to give up, or with
+    /// `certainly`, that it has asked.
     pub fn asks_owner(&mut self, node: &str, certainly: bool) {
         let since = self.requests.asked.entry(node.to_owned()).or_default();
         if certainly {
@@ -13,7 +13,7 @@ impl Oracle {
         }
     }
 
-    /// Notes that an operator is about to delete a node, or with `certainly`, that the node is
+    /// Records that an operator is about to delete a node, or with `certainly`, that the node is
     /// gone.
     pub fn broken(&mut self, node: &str, certainly: bool) {
         self.attempts.excuse();
@@ -23,7 +23,7 @@ impl Oracle {
         }
     }
 
-    /// Returns the nodes of all certain holds, with the time of each grant.
+    /// Returns the node and the grant time of each hold that is certain.
     pub fn certain_nodes(&self) -> Vec<(String, u64)> {
         let certain = self.holds.iter().filter(|hold| self.is_certain(hold));
         certain.map(|hold| (hold.node.clone(), hold.since)).collect()

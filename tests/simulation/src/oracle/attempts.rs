@@ -9,24 +9,26 @@ use crate::clock;
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Attempt {
-    /// The queue that it joins, if attempts that join later must not overtake it.
+    /// The queue that it joins, if attempts that join this queue later must not overtake it.
     pub(super) queue: Option<&'static str>,
     /// Another queue that it joins later: a multi-lock acquires its members one after another.
     pub(super) later: Option<&'static str>,
     pub(super) tries: bool,
-    /// True if it can hold together with others of its kind. These may be granted in any order.
+    /// True if it can hold together with other attempts of its kind. These can be granted in any
+    /// order.
     pub(super) reads: bool,
     /// True if even a try can wait for other contenders.
     pub(super) takes_turns: bool,
-    /// True if its client can hand it the lock: in any order, and through a node that another
-    /// attempt created.
+    /// True if another attempt of its client can hand it the lock. It is then granted in any order,
+    /// and through a node that the other attempt created.
     pub(super) in_cohort: bool,
-    /// Time for which its node can be kept while no other client waits, in milliseconds. Other attempts
-    /// of its client can reuse it.
+    /// Time in milliseconds for which its node can be kept while no other client waits. Other
+    /// attempts of its client can reuse the node meanwhile.
     pub(super) keeps: u64,
-    /// True if it writes and has also asked to read, which joins the queue a second time.
+    /// True if it holds the write lock and has also asked for the read lock, which joins the queue
+    /// a second time.
     pub(super) reads_on: bool,
-    /// True if it might have lost its place.
+    /// True if it might have lost its place in the queue.
     pub(super) excused: bool,
     pub(super) began: u64,
     pub(super) granted: Option<u64>,
@@ -72,7 +74,8 @@ impl Attempt {
         Self { keeps, ..self }
     }
 
-    /// Excuses an attempt that can be granted before it knows: no order is judged for it.
+    /// Excuses an attempt that can be granted before the contender knows it: its order is not
+    /// checked.
     pub fn served_unseen(self) -> Self {
         Self { excused: true, ..self }
     }
@@ -84,7 +87,7 @@ pub struct Attempts(pub(super) BTreeMap<String, Attempt>);
 
 impl Attempts {
     /// Returns the time until which another attempt might have been in a queue, or `u64::MAX` if
-    /// one might be there now.
+    /// another attempt might be in it now.
     pub(super) fn last_beside(&self, label: &str, queue: &str) -> Option<u64> {
         let is_there = |attempt: &Attempt| [attempt.queue, attempt.later].contains(&Some(queue));
         let others = self.0.iter().filter(|(other, attempt)| *other != label && is_there(attempt));
@@ -92,7 +95,7 @@ impl Attempts {
         others.map(|(_, attempt)| waited_until(attempt)).max()
     }
 
-    /// Counts the other attempts of the same clients that contend for a lock and might have had no
+    /// Returns the number of other attempts for a lock by the same clients that might have had no
     /// node at some time since then.
     pub(super) fn of_its_clients(&self, label: &str, path: &str, since: u64) -> usize {
         let Some(clients) = self.0.get(label).map(|attempt| &attempt.clients) else { return 0 };
@@ -109,10 +112,10 @@ impl Attempts {
 
     /// Returns the time until which an attempt might need its node in a queue.
     ///
-    /// This is the end of the attempt, or that of the last attempt of its client that can receive
-    /// the lock or reuse the node, plus the time for which the node is kept. `waits` is the time
-    /// since another client waits for the node, and the time since every client knows that. An
-    /// attempt that begins later does not reuse the node, and the client does not keep it.
+    /// That is the end of the attempt, or of its client's last attempt that can receive the lock or
+    /// reuse the node, plus the time for which the node is kept. `waits` contains two times: since
+    /// the first, another client waits for the node, and since the second, every client knows it.
+    /// Later attempts do not reuse the node, and the client does not keep it.
     pub(super) fn needs_node_until(
         &self,
         attempt: &Attempt,
@@ -129,7 +132,7 @@ impl Attempts {
                 && other.clients.iter().any(|client| attempt.clients.contains(client))
                 && end(other) >= attempt.began
         });
-        // The time begins when one of them ends, and does not start again.
+        // The time begins when the first of them ends, and is not extended later.
         let mut kept = end(attempt).saturating_add(attempt.keeps);
         let mut held = end(attempt);
         for other in beside {
@@ -154,14 +157,14 @@ impl Attempts {
         waiting.map(|(label, _)| label.clone()).collect()
     }
 
-    /// Returns `true` if an attempt still waits in its original place.
+    /// Returns `true` if an attempt still waits in its original place in the queue.
     pub(super) fn is_waiting(&self, label: &str) -> bool {
         let waits =
             |attempt: &Attempt| !attempt.excused && attempt.granted.is_none() && attempt.ended.is_none();
         self.0.get(label).is_some_and(waits)
     }
 
-    /// Excuses every waiting attempt, because it might have lost its place.
+    /// Excuses every waiting attempt, because all of them might have lost their places.
     pub fn excuse(&mut self) {
         for attempt in self.0.values_mut().filter(|attempt| attempt.granted.is_none()) {
             attempt.excused = true;

@@ -1,8 +1,8 @@
 //! Compares the state that clients and leases report with what the witness has observed on the
 //! network.
 //!
-//! The comparison takes place before each packet arrives at a client, because then the client has
-//! had time to process all earlier packets.
+//! The comparison takes place just before a packet arrives at a client, because by then the client
+//! has had time to process all earlier packets.
 
 use zklock::{Client, ClientState, LeaseState};
 
@@ -12,12 +12,11 @@ use crate::clock;
 use crate::network::{self, CLIENTS, Id};
 use crate::witness::Gap;
 
-/// Tolerance for durations, in milliseconds. Some of the compared times are rounded to whole
-/// milliseconds.
+/// Tolerance in milliseconds, because some of the compared times are rounded to whole milliseconds.
 const SLACK: u64 = 2;
 
-/// A client that looks for a server tries one at least this often, in milliseconds.
-const LOOKS: u64 = 20_000;
+/// Maximum interval in milliseconds at which a client without a connection tries a server.
+const MAX_SEARCH_INTERVAL: u64 = 20_000;
 
 impl Oracle {
     fn accuse(&mut self, hold: usize, what: &str) {
@@ -73,23 +72,23 @@ impl Oracle {
         });
     }
 
-    /// Judges a client before its only connection opens. The client has known for a while that it
-    /// has no other.
+    /// Checks a client just before its only connection opens. The client has known for a while that
+    /// it has no connection.
     pub fn before_connection(&mut self, name: usize, client: &Client) {
-        // The client might have been stopped until it began to connect and no attempt waited any
-        // more.
+        // The client might have been stopped until just before it began to connect, and no attempt
+        // needed a connection any more.
         let since = clock::now().saturating_sub(SLACK + self.calm.soon());
         if client.state() == ClientState::Idle && self.has_run_since(name, since) {
-            self.violation(format!("client {name} says that it is idle, and looks for a server"));
+            self.violation(format!("client {name} reports that it is idle, but looks for a server"));
         }
-        // The client crate says that it is connected once a server has welcomed it. If that
-        // connection fails, it still says so until it has reached the next server.
+        // The client crate reports that it is connected from a server's welcome on. If that
+        // connection fails, the crate still reports it until it has reached the next server.
         let served = network::with(|network| network.witness.was_served(name));
         if !served || !self.has_run_since(name, clock::now().saturating_sub(SLACK)) {
             return;
         }
         if client.state() == ClientState::Connected {
-            self.violation(format!("client {name} says that it is connected, and is not"));
+            self.violation(format!("client {name} reports that it is connected, but is not"));
         }
         self.accuse_all(|_, hold| {
             let held = of(hold) == Some(name) && hold.lease.state() == LeaseState::Held;
@@ -97,8 +96,8 @@ impl Oracle {
         });
     }
 
-    /// Judges all clients. While it is calm, a client that has had a session is connected, and a
-    /// client that says it is connecting does so.
+    /// Checks all clients. While it is calm, a client that has had a session must be connected, and
+    /// a client that reports that it is connecting must try servers.
     pub fn judge_clients(&mut self, clients: &Clients) {
         let now = clock::now();
         for number in 0..clients.count() {
@@ -107,14 +106,15 @@ impl Oracle {
             let away = !matches!(state, ClientState::Connected | ClientState::Closed);
             let (left, replaced) = network::with(|network| (network.left(name), network.replaced(name)));
             let excused = left.is_some_and(|left| self.calm.may_be_away(left))
-                || replaced.is_some_and(|at| self.calm.may_begin_anew(at));
-            if begun && away && !excused && self.calm.reigns_since(now) {
-                self.violation(format!("client {name} says that it is {state}, and nothing is in its way"));
+                || replaced.is_some_and(|at| self.calm.may_lack_session(at));
+            if begun && away && !excused && self.calm.lasts_since(now) {
+                self.violation(format!("client {name} reports that it is {state} although it can connect"));
             }
             let looked = network::with(|network| network.looked(name));
-            let idle = looked.is_none_or(|looked| looked + LOOKS < now && self.has_run_since(name, looked));
+            let idle = looked
+                .is_none_or(|looked| looked + MAX_SEARCH_INTERVAL < now && self.has_run_since(name, looked));
             if !begun && idle && state == ClientState::Connecting {
-                self.violation(format!("client {name} says that it is connecting, and does nothing for it"));
+                self.violation(format!("client {name} reports that it is connecting, but tries no server"));
             }
         }
     }
@@ -125,9 +125,9 @@ impl Oracle {
         Some(of(held.get(part * held.len() / 100)?)? % CLIENTS)
     }
 
-    /// Judges what the witness has observed since the last call.
-    pub fn overheard(&mut self) {
-        let news = network::with(|network| network.witness.take_news());
+    /// Checks what the witness has observed since the last call.
+    pub fn judge_observations(&mut self) {
+        let news = network::with(|network| network.witness.take_observations());
         for wrong in news.wrong {
             self.violation(wrong);
         }
@@ -139,20 +139,18 @@ impl Oracle {
             });
         }
         for (client, since, deleted) in news.deaf {
-            // A contender that breaks a lock gets a connection error without a reply, and no waiter
+            // A contender that breaks a lock returns an error if it gets no reply, and no waiter
             // depends on that reply.
             let breaks = deleted.is_some_and(|node| self.requests.is_broken(&node));
             if !breaks && self.has_run_since(client, since) {
                 self.violation(format!(
-                    "client {client} keeps a session in which nothing is answered but pings"
+                    "client {client} keeps a session in which the server replies only to pings"
                 ));
             }
         }
         for (client, since) in news.foreign {
             if self.has_run_since(client, since) {
-                self.violation(format!(
-                    "client {client} goes on in a session that is not the one it asked for"
-                ));
+                self.violation(format!("client {client} keeps using a session that it did not ask for"));
             }
         }
         for client in news.anew {
@@ -163,8 +161,8 @@ impl Oracle {
         }
     }
 
-    /// Returns the time until which a hold is certain at least, if its client has had time to know
-    /// that.
+    /// Returns the time until which a hold is certain at least, if its client has had time to learn
+    /// it.
     fn sure_until(&self, hold: &Hold) -> Option<u64> {
         let session = hold.lease.session_id();
         let (until, sure) = network::with(|network| network.witness.sure_until(session))?;
@@ -172,8 +170,8 @@ impl Oracle {
         known.then_some(until)
     }
 
-    /// Stores the time until which each current hold is certain. What the session proves later does
-    /// not count for a lease that is lost.
+    /// Stores the time until which each current hold is certain. A later proof of the session does
+    /// not extend a lease that is lost.
     fn note_certainty(&mut self, client: usize) {
         let held = |hold: &Hold| of(hold) == Some(client) && !hold.lease.remaining().is_zero();
         let sure = |hold: &Hold| if held(hold) { self.sure_until(hold) } else { None };
@@ -183,8 +181,8 @@ impl Oracle {
         }
     }
 
-    /// Returns how much of the term is left for the hold through a node, as far as it was certain
-    /// when it was last held.
+    /// Returns the rest of the term of the hold through a node, as far as it was certain when the
+    /// lease was last seen held.
     pub fn term_left(&self, node: &str) -> Option<u64> {
         let sure = self.holds.iter().find(|hold| hold.node == node)?.sure?;
         sure.checked_sub(clock::now()).filter(|left| *left > SLACK)
@@ -198,15 +196,15 @@ impl Oracle {
 
     /// Returns `true` if the client with this name has run without a stop since that time.
     ///
-    /// The tasks of a client can be stopped together with the client of the previous number. A
-    /// contender uses both clients, and the first contender that uses a client starts its tasks.
+    /// Stopping a client can also stop tasks of the client with the next number: a contender uses
+    /// both clients, and the first contender that uses a client starts its tasks.
     fn has_run_since(&self, name: usize, then: u64) -> bool {
         let number = name % CLIENTS;
         let before = (number + self.clients - 1) % self.clients;
         [number, before].into_iter().all(|client| self.stopped.has_run_since(client, then))
     }
 
-    /// Judges leases that were granted at this instant. Their contender knows immediately.
+    /// Checks leases that were granted at this instant. Their contender already knows it.
     pub fn judge_grants(&mut self, granted: &[Granted]) {
         let now = clock::now();
         if let [Granted { contender, place, node, .. }] = granted

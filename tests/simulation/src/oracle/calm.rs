@@ -1,27 +1,28 @@
-//! Tells when no fault has any effect. Only then can a judge distinguish what must happen soon from
-//! what merely can.
+//! Determines when it is *calm*: no fault has any effect. Only then can the oracle require that
+//! something happens soon.
 
 use crate::clock;
 use crate::setting::Setting;
 
-/// Longest likely total of the pauses in one wait, in milliseconds. A client that recreates a
-/// directory that is removed again and again pauses, from the second time on.
+/// Longest likely total of the pauses in one wait, in milliseconds. If a directory is removed
+/// repeatedly, a client pauses before it recreates it, from the second time on.
 const LONGEST_REST: u64 = 1000;
 
-/// The time since no fault has had an effect.
+/// The current faults, and the time since which none has had an effect.
 #[derive(Clone, Copy, Debug)]
 pub struct Calm {
     /// Number of active faults.
     active: usize,
-    /// Time since which all effects of the last fault are over.
+    /// Time at which all effects of the last fault were over.
     since: u64,
-    /// Time for which clients can feel a fault that is over, because they reconnect gradually.
+    /// Time for which a fault still affects clients after its end, because they reconnect
+    /// gradually.
     settling: u64,
     /// Maximum duration of a few round trips.
     soon: u64,
-    /// Maximum time that entering a queue takes.
+    /// Maximum duration of joining a queue.
     entry: u64,
-    /// Time for which a connection can be silent before its client leaves it.
+    /// Time without data after which a client leaves a connection.
     wait_limit: u64,
     /// True if latencies are so low that no client leaves a connection because of them, and watches
     /// report every relevant change.
@@ -30,7 +31,7 @@ pub struct Calm {
 
 impl Calm {
     pub fn new(setting: &Setting) -> Self {
-        // With several servers, a request that changes something passes between them three times.
+        // With several servers, a request for a change passes between them three times.
         let hops = if setting.servers == 1 { 2 } else { 5 };
         let soon = 50 * hops * setting.latency + 30;
         Self {
@@ -55,19 +56,19 @@ impl Calm {
     }
 
     /// Returns `true` if no fault has had an effect since that time.
-    pub fn reigns_since(&self, time: u64) -> bool {
+    pub fn lasts_since(&self, time: u64) -> bool {
         self.steady && self.active == 0 && self.since <= time
     }
 
-    /// Returns `true` if a client that left a silent connection can still be away. Several slow
-    /// packets in a row can hit one request.
+    /// Returns `true` if a client that left a silent connection can still be without a connection.
+    /// Several slow packets in a row can delay one request.
     pub fn may_be_away(&self, (left, silent): (u64, u64)) -> bool {
         silent >= self.wait_limit && clock::now() <= left + self.soon
     }
 
     /// Returns `true` if a client that gave up its session at that time can still be without one.
-    /// It closes the old session and begins another.
-    pub fn may_begin_anew(&self, gave_up: u64) -> bool {
+    /// It closes the old session before it begins another.
+    pub fn may_lack_session(&self, gave_up: u64) -> bool {
         clock::now() <= gave_up + 2 * self.soon
     }
 
@@ -76,7 +77,7 @@ impl Calm {
         self.soon
     }
 
-    /// Returns the maximum time that entering a queue takes while it is calm.
+    /// Returns the maximum duration of joining a queue while it is calm.
     pub fn entry(&self) -> u64 {
         self.entry
     }

@@ -1,8 +1,8 @@
-//! Judges what leases report, at the instants at which a wrong answer is possible.
+//! Checks what leases report, at each instant at which a wrong report is possible.
 //!
-//! A lease stays held until something ends it. Two incompatible leases can therefore begin to be
-//! held at the same time only when one is granted, so each grant is compared with all leases that
-//! are held then. When a server expires a session, no lease of that session may say that it is
+//! A lease stays held until something ends it. Two incompatible leases can therefore become held at
+//! the same time only when one of them is granted, so each grant is compared with all leases that
+//! are held then. When a server expires a session, no lease of that session may report that it is
 //! held, even if no other client waits for the lock.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,14 +55,14 @@ pub(super) struct Hold {
     limit: Option<Duration>,
     /// Time before the end of its term at which the lease is lost.
     pub(super) grace: Duration,
-    /// True if a violation was reported for it.
+    /// True if a violation of this hold was already reported.
     pub(super) accused: bool,
     /// The loss reason that it reported first.
     lost: Option<LossReason>,
-    /// Time until which it was certain when it was last seen held, unless something other than its
-    /// term ends it.
+    /// Time until which it was certain when it was last seen held, if nothing but the end of its
+    /// term ends it earlier.
     pub(super) sure: Option<u64>,
-    /// Its number in the recorder, if it was recorded.
+    /// Its number in the recorder, if the recorder contains it.
     record: Option<usize>,
 }
 
@@ -72,8 +72,8 @@ impl Hold {
         self.limit.is_some() || !self.grace.is_zero()
     }
 
-    /// Returns a contradiction to the lease's earlier state, if any. A lost lease stays lost, for
-    /// the reason that it reported first.
+    /// Returns a contradiction to the lease's earlier state, if any. A lost lease must stay lost,
+    /// and keep the reason that it reported first.
     fn contradiction(&mut self) -> Option<String> {
         let (before, now) = (self.lost, self.lease.state());
         if let LeaseState::Lost(reason) = now {
@@ -99,22 +99,22 @@ pub struct Granted {
     pub grace: Duration,
 }
 
-/// The last fencing tokens of a lock.
+/// The highest fencing tokens of a lock so far.
 #[derive(Debug, Default)]
 struct Tokens {
     exclusive: Token,
     any: Token,
 }
 
-/// A fencing token with the number of earlier holds on the same node. The pair grows from holder to
-/// holder.
+/// A fencing token and the number of earlier holds on the same node. Each holder's pair must be
+/// larger than the previous holder's.
 type Token = (i64, u32);
 
-/// The state of all judges, with the history.
+/// The state of all checks, with the history.
 #[derive(Debug)]
 pub struct Oracle {
     pub history: History,
-    /// Present only if other judges will read the history.
+    /// Records holds, if other checkers will read the history.
     pub recorder: Option<Recorder>,
     pub violations: Vec<String>,
     /// The measurements of a progress case.
@@ -127,17 +127,17 @@ pub struct Oracle {
     pub(super) unchecked: Vec<Unchecked>,
     pub(super) holds: Vec<Hold>,
     tokens: BTreeMap<&'static str, Tokens>,
-    /// Sessions that operators ended. Their holders are not required to know.
+    /// Sessions that operators ended. Their holders do not have to know it.
     killed: BTreeSet<i64>,
-    /// Sessions whose client a contender has closed.
+    /// Sessions that contenders have closed by closing their client.
     closed: BTreeSet<i64>,
     pub(super) attempts: Attempts,
-    /// Time at which each node was first found in a queue.
+    /// Time at which each node was first seen in a queue.
     pub(super) seen: BTreeMap<String, u64>,
     pub requests: Requests,
     pub calm: Calm,
     pub prompt: Prompt,
-    /// Successive holds on one node.
+    /// Consecutive holds on one node.
     pub(super) rows: Rows,
     pub scopes: Scopes,
     pub slots: Slots,
@@ -148,16 +148,17 @@ pub struct Oracle {
     pub(super) stopped: Stopped,
     /// True once the shared number of permits was set.
     pub number_known: bool,
-    /// The nodes of strangers, by directory. They have a place in the queue like any other node.
+    /// The nodes of strangers (foreign contenders), by directory. They have a place in the queue
+    /// like any other node.
     strangers: BTreeMap<&'static str, String>,
-    /// Nodes of waiters that disappeared while another client's node was right before them. By rule
-    /// 6, such a waiter is not granted the lock without listing the queue.
+    /// Nodes of waiters that disappeared while another client's node was directly ahead. By rule 6,
+    /// such a waiter must list the queue before it is granted the lock.
     gone: BTreeSet<String>,
 }
 
-/// Returns `true` if a lease says in any way that it is held.
+/// Returns `true` if any method of a lease reports that it is held.
 pub(super) fn says_held(lease: &Lease) -> bool {
-    // Read all three, in this order, because reading can end a lease whose time is over.
+    // Call all three, in this order, because a call can end a lease whose time is over.
     let remains = !lease.remaining().is_zero();
     let passes = lease.check().is_ok();
     let held = matches!(lease.state(), LeaseState::Held | LeaseState::Suspended);
@@ -170,7 +171,7 @@ fn number(node: &str) -> &str {
 }
 
 impl Oracle {
-    /// Creates an oracle that has judged nothing.
+    /// Creates an oracle that has checked nothing.
     pub fn new(setting: &Setting, stopped: Stopped) -> Self {
         Self {
             history: History::default(),
@@ -209,8 +210,8 @@ impl Oracle {
         self.violations.push(what);
     }
 
-    /// Reports a violation of exclusion, token order or the end of a hold. Other judges must find
-    /// these too.
+    /// Reports a violation of exclusion, of token order or of the end of a hold. Other checkers
+    /// must find these too.
     fn breach(&mut self, what: String) {
         if let Some(recorder) = &mut self.recorder {
             recorder.breach(&what);
@@ -226,7 +227,7 @@ impl Oracle {
         self.recorder = Some(recorder);
     }
 
-    /// Judges a grant.
+    /// Checks a grant.
     pub fn granted(&mut self, granted: &Granted) {
         self.grants += 1;
         let Granted { contender, place, mode, lease, node, limit, grace } = granted;
@@ -239,7 +240,7 @@ impl Oracle {
         self.unchecked.push(Unchecked::new(node, *mode));
         self.rows.begins(node, lease.handoffs());
         if self.gone.contains(node) {
-            self.violation(format!("{node} is granted, and was gone before"));
+            self.violation(format!("{node} is granted although it was gone before"));
         }
         let mut hold = Hold {
             contender: *contender,
@@ -255,7 +256,7 @@ impl Oracle {
             sure: None,
             record: None,
         };
-        // The lease can already be lost if its client was stopped meanwhile.
+        // If its client was stopped, the lease can already be lost.
         if self.is_certain(&hold) {
             self.record_certain(|other| other.place == hold.place);
             hold.record = self.recorder.as_mut().and_then(|recorder| recorder.granted(granted));
@@ -313,18 +314,18 @@ impl Oracle {
         }
     }
 
-    /// Notes that a stranger joins the queue of a directory.
+    /// Records that a stranger joins the queue of a directory.
     pub fn stranger_queues(&mut self, directory: &'static str, node: &str) {
         self.strangers.insert(directory, format!("{directory}/{node}"));
     }
 
-    /// Notes that the stranger is about to leave.
+    /// Records that the stranger is about to leave.
     pub fn stranger_leaves(&mut self, directory: &str) {
         self.strangers.remove(directory);
     }
 
-    /// Checks that tokens grow from holder to holder, and with them the order in which the nodes
-    /// were created.
+    /// Checks that tokens grow from holder to holder, and that the holders' nodes were created in
+    /// the same order.
     fn follow(&mut self, contender: usize, place: &'static str, mode: Mode, token: Token) {
         let downgrade = self.holds.iter().any(|hold| {
             hold.contender == contender && hold.place == place && hold.lease.fencing_token() == token.0
@@ -341,7 +342,7 @@ impl Oracle {
         }
     }
 
-    /// Ends a hold: its contender is about to release it, or has learned of its loss.
+    /// Records the end of a hold: its contender is about to release it, or has learned of its loss.
     pub fn ends(&mut self, lease: &Arc<Lease>, how: &str) {
         if let Some(place) = self.holds.iter().position(|hold| Arc::ptr_eq(&hold.lease, lease)) {
             self.record_certain(|hold| Arc::ptr_eq(&hold.lease, lease));
@@ -356,7 +357,7 @@ impl Oracle {
         }
     }
 
-    /// Judges the expiry of a session by the servers.
+    /// Checks that no lease is held when servers expire its session.
     pub fn expired(&mut self, session: i64) {
         self.history.note(&format!("session {session:#x} is over"));
         let of_session = |hold: &&Hold| hold.lease.session_id() == session && self.is_certain(hold);
@@ -371,13 +372,13 @@ impl Oracle {
         }
     }
 
-    /// Notes that a waiter's node disappeared while the node right before it belonged to another
+    /// Records that a waiter's node disappeared while the node directly ahead belonged to another
     /// client.
     pub fn gone(&mut self, node: String) {
         self.gone.insert(node);
     }
 
-    /// Notes that a contender closes the client of a session.
+    /// Records that a contender closes the client of a session.
     pub fn closed(&mut self, session: i64) {
         self.closed.insert(session);
     }
@@ -388,7 +389,7 @@ impl Oracle {
         self.closed.contains(&session)
     }
 
-    /// Notes that an operator ends a session.
+    /// Records that an operator ends a session.
     pub fn killed(&mut self, session: i64) {
         self.killed.insert(session);
     }
@@ -400,13 +401,12 @@ impl Oracle {
         held.map(|hold| Arc::clone(&hold.lease)).collect()
     }
 
-    /// Returns `true` if no hold through this node is left.
+    /// Returns `true` if there is no further hold through this node.
     pub fn is_last(&self, node: &str) -> bool {
         !self.holds.iter().any(|hold| hold.node == node)
     }
 
-    /// Checks that no lease is held for longer than its limit, by the clock, even if its client is
-    /// stopped.
+    /// Checks that no lease is held for longer than its limit, even if its client is stopped.
     pub fn judge_limits(&mut self) {
         let is_over = |hold: &Hold, limit: Duration| {
             let over = u128::from(clock::now() - hold.since) > limit.as_millis() + SLACK;
@@ -423,7 +423,8 @@ impl Oracle {
         }
     }
 
-    /// Returns `true` if a lease says that it is held and the library promises that this is true.
+    /// Returns `true` if a lease reports that it is held and the library guarantees that this is
+    /// true.
     pub(super) fn is_certain(&self, hold: &Hold) -> bool {
         let taken = self.requests.is_broken(&hold.node) || self.killed.contains(&hold.lease.session_id());
         !taken && says_held(&hold.lease)

@@ -1,4 +1,4 @@
-//! The judges of a simulation: of leases, of the order and promptness of grants, and of leftover
+//! The checks of a simulation: of leases, of the order and promptness of grants, and of leftover
 //! nodes.
 
 mod asking;
@@ -6,6 +6,7 @@ mod attempts;
 mod bystander;
 mod calm;
 mod judge;
+mod order;
 mod prompt;
 mod recorder;
 mod reference;
@@ -13,13 +14,12 @@ mod requests;
 mod rows;
 mod scopes;
 mod slots;
-mod turns;
 mod waiters;
 
 pub use self::attempts::Attempt as Asked;
 pub use self::judge::{Granted, Mode, Oracle};
 pub use self::recorder::Recorder;
-pub use self::rows::{Beginning, Parting};
+pub use self::rows::{Beginning, ReleaseKind};
 pub use self::scopes::Scope;
 pub use self::slots::Slots;
 pub use self::waiters::Joined;

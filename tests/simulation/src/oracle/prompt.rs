@@ -1,8 +1,8 @@
-//! Judges whether a waiter gets a free lock soon, as long as no fault has an effect.
+//! Checks that a waiter gets a free lock soon while no fault has an effect.
 //!
 //! A waiter is granted a lock only after a node has disappeared, or after a release within the same
-//! client. The nodes of all locks are listed in regular rounds. A grant is therefore judged in the
-//! next round, by the time at which a node was last found to be gone.
+//! client. The simulation lists the nodes of all locks at regular intervals (rounds). A grant is
+//! therefore checked in the next round, against the time at which a node was last seen to be gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,15 +10,15 @@ use crate::clock;
 use crate::setting::Setting;
 
 /// Maximum wait for a free lock, in milliseconds. It is well below the interval after which a queue
-/// lists its nodes again in any case.
+/// without events lists its nodes again.
 const PROMPT: u64 = 10_000;
 
-/// A grant that is judged in the next round.
+/// A grant that is checked in the next round.
 #[derive(Debug)]
 struct Served {
     place: &'static str,
     node: String,
-    /// Time since which it has waited undisturbed.
+    /// Time since which its contender has waited without a disturbance.
     asked: u64,
     at: u64,
 }
@@ -26,16 +26,17 @@ struct Served {
 /// Contenders that wait, grants to judge, and the times at which nodes disappeared.
 #[derive(Debug, Default)]
 pub struct Prompt {
-    /// True if latencies are too low to end sessions and no server has suppressed watch events. No
-    /// other message would replace a suppressed event.
+    /// True if latencies are too low to end sessions and no server has dropped watch events.
+    /// Nothing else would notify a waiter whose event was dropped.
     quiet: bool,
-    /// Time since which the effects of the last fault are over, and how long such effects last.
+    /// Time at which the effects of the last fault were over, and duration of such effects.
     since: u64,
     settling: u64,
-    /// Time since which each contender has waited for the only lock that it wants.
+    /// Time since which each contender has waited. Only contenders that want a single lock are
+    /// included.
     asked: BTreeMap<usize, u64>,
-    /// The nodes of the last round, and the time at which one was last found to be gone, by
-    /// directory.
+    /// For each directory, the nodes of the last round and the time at which a node was last seen
+    /// to be gone.
     nodes: BTreeMap<String, BTreeSet<String>>,
     gone: BTreeMap<String, u64>,
     /// The grants since the last round.
@@ -48,17 +49,17 @@ impl Prompt {
         Self { quiet, settling: 2 * setting.timeout + 2000, ..Self::default() }
     }
 
-    /// Notes that a fault begins or ends.
+    /// Records that a fault begins or ends.
     pub fn disturbed(&mut self) {
         self.since = clock::now() + self.settling;
     }
 
-    /// Notes that a server suppresses watch events.
+    /// Records that a server drops watch events.
     pub fn muted(&mut self) {
         self.quiet = false;
     }
 
-    /// Notes that a contender asks for one lock, or for several in sequence.
+    /// Records that a contender asks for one lock, or for several in sequence.
     pub fn asks(&mut self, contender: usize, one: bool) {
         self.asked.remove(&contender);
         if one {
@@ -66,7 +67,7 @@ impl Prompt {
         }
     }
 
-    /// Notes that a contender has received what it asked for.
+    /// Records that a contender was granted a lock.
     pub(super) fn is_served(&mut self, contender: usize, place: &'static str, node: &str) {
         let at = clock::now();
         if let Some(asked) = self.asked.get(&contender).filter(|_| self.quiet && self.since <= at) {
@@ -75,7 +76,7 @@ impl Prompt {
         }
     }
 
-    /// Notes a release in a directory. The next waiter of the same client is granted the lock
+    /// Records a release in a directory. The next waiter of the same client is granted the lock
     /// immediately, before the node is gone.
     pub(super) fn is_left(&mut self, directory: &str) {
         self.gone.insert(directory.to_owned(), clock::now());

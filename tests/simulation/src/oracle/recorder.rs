@@ -1,9 +1,11 @@
-//! Records certain holds for judges outside the simulation. tests/porcupine/README.md describes the
+//! Records certain holds for checkers outside the simulation. tests/porcupine/README.md describes
+//! the
 //! format.
 //!
-//! A hold is certain from its grant to the last time at which its lease said so. The lease is
-//! checked at other grants in the same place, at the end of its session, and when its contender
-//! releases it. Stamps are unique nanoseconds, so events within one millisecond keep their order.
+//! A hold is certain from its grant to the last time at which its lease reported that it was held.
+//! The lease is read at other grants in the same place, at the end of its session, and when its
+//! contender releases it. Stamps are unique nanoseconds, so events within one millisecond keep
+//! their order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -45,7 +47,7 @@ impl Recorder {
         self.last
     }
 
-    /// Notes that a contender asks for a lock.
+    /// Records that a contender asks for a lock.
     pub fn asks(&mut self, contender: usize) {
         let now = self.stamp();
         self.asked.insert(contender, now);
@@ -54,8 +56,8 @@ impl Recorder {
     /// Records a certain grant. Returns the number of the hold, which is the same for each level of
     /// a re-entry.
     ///
-    /// Returns `None` for a lock that was handed on: the other judges know one hold for each node
-    /// and judge the first.
+    /// Returns `None` for a lock that was handed on, because the other checkers expect one hold for
+    /// each node. They check only the first.
     pub fn granted(&mut self, granted: &Granted) -> Option<usize> {
         let Granted { contender, place, mode, lease, node, .. } = granted;
         if lease.handoffs() > 0 {
@@ -71,7 +73,7 @@ impl Recorder {
             self.holds[known].seen = now;
             return Some(known);
         }
-        // If a writer also reads, the question belongs to its first hold only.
+        // If a writer also reads, its recorded request belongs to its first hold only.
         let asked = self.asked.get(contender).copied();
         let goes_on = self.holds.iter().any(|hold| of_contender(hold) && asked < Some(hold.granted));
         self.holds.push(RecordedHold {
@@ -89,7 +91,7 @@ impl Recorder {
         Some(self.holds.len() - 1)
     }
 
-    /// Notes that these holds are certain now.
+    /// Records that these holds are certain now.
     pub fn certain(&mut self, holds: impl IntoIterator<Item = usize>) {
         let now = self.stamp();
         for hold in holds {
@@ -97,7 +99,7 @@ impl Recorder {
         }
     }
 
-    /// Notes that these holds cannot be certain from now on.
+    /// Records that these holds cannot be certain from now on.
     pub fn over(&mut self, holds: impl IntoIterator<Item = usize>) {
         let now = self.stamp();
         for hold in holds {
@@ -105,13 +107,13 @@ impl Recorder {
         }
     }
 
-    /// Notes a violation that the simulation's own judge has found in the recorded holds.
+    /// Records a violation that the simulation itself has found in the recorded holds.
     pub fn breach(&mut self, what: &str) {
         self.breaches.push(what.to_owned());
     }
 
-    /// Returns the history under this name, or an empty text if there was no hold. `restarts`:
-    /// sequence numbers can restart.
+    /// Returns the history under this name, or an empty text if there was no hold. With `restarts`,
+    /// sequence numbers can start at zero again.
     pub fn history(&self, name: &str, restarts: bool) -> String {
         let mut lines = String::new();
         if self.holds.is_empty() {
@@ -120,7 +122,8 @@ impl Recorder {
         let places: BTreeSet<_> = self.holds.iter().map(|hold| hold.place).filter(|_| restarts).collect();
         let places: Vec<_> = places.into_iter().collect();
         let breaches = &self.breaches;
-        // Rust and JSON quote these names and texts in the same way.
+        // Rust and JSON quote these names and texts in the same way, so Rust's format is valid
+        // JSON.
         writeln!(lines, r#"{{"history":{name:?},"restarts":{places:?},"breaches":{breaches:?}}}"#).ok();
         for hold in &self.holds {
             hold.write(&mut lines);

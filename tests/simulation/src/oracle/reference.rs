@@ -3,7 +3,7 @@
 //!
 //! A writer can hold when there is no older node, a reader when there is no older writer, and a
 //! permit when there are fewer older nodes than permits. The model knows no watches, replies or
-//! sessions. Each grant is compared with the servers' nodes at that instant.
+//! sessions. Each grant is compared with the nodes on the servers at that instant.
 
 use super::judge::{Mode, Oracle};
 
@@ -21,15 +21,15 @@ impl Unchecked {
         Self { directory: directory.to_owned(), name: name.to_owned(), mode }
     }
 
-    /// Returns the nodes that block the grant, among those in the directory. Returns none if its
-    /// own node is gone.
+    /// Returns the nodes in the directory that block the grant. Returns no nodes if the grant's own
+    /// node is gone.
     fn in_the_way<'a>(&self, names: &'a [String]) -> Vec<&'a str> {
         let own = number(&self.name);
         if !names.contains(&self.name) {
             return Vec::new();
         }
-        // A writer's reader has the same sequence number as the writer. A client decides alone
-        // about its own nodes: it can have released one that the servers still have.
+        // A writer's reader has the same sequence number as the writer. Nodes of the same client
+        // are ignored: the client can have released a node that the servers still have.
         let others = names.iter().map(String::as_str).filter(|name| client(name) != client(&self.name));
         let older = others.filter(|name| number(name).is_some() && number(name) < own);
         match self.mode {
@@ -70,7 +70,7 @@ impl Oracle {
         if !in_the_way.is_empty() {
             let Unchecked { directory, name, .. } = grant;
             self.violation(format!(
-                "{directory}/{name} is granted, and the queue has {in_the_way:?} before it"
+                "{directory}/{name} is granted although {in_the_way:?} are ahead in the queue"
             ));
         }
     }

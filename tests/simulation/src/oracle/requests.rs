@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// The nodes whose owners were asked to give up, and those that were deleted. Each has the time
-/// since which this is certain, if it is.
+/// The nodes whose owners were asked to give up, and the nodes that were deleted. Each has the time
+/// since which that is certain, or `None` if it is not certain.
 #[derive(Debug, Default)]
 pub struct Requests {
     pub(super) asked: BTreeMap<String, Option<u64>>,
@@ -11,7 +11,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Notes that a contender is about to delete a node.
+    /// Records that a contender is about to delete a node.
     pub fn is_to_be_broken(&mut self, node: &str) {
         self.broken.entry(node.to_owned()).or_default();
     }

@@ -1,17 +1,17 @@
-//! Judges successive holds on one node: hand-offs by the holder (option `cohort`), and nodes that
+//! Checks consecutive holds on one node: hand-offs by the holder (option `cohort`), and nodes that
 //! were kept and reused (option `linger`).
 //!
-//! A release shows immediately which of these it is. Only a hand-off is counted as one, and a
-//! release that deletes the node waits for a reply. Each row of hand-offs is therefore known,
-//! whatever faults happen. Its length is judged for kept nodes too: a hold that reuses a node
-//! begins a new row.
+//! A release immediately shows which of these it is. Only a hand-off is counted as a hand-off, and
+//! only a release that deletes the node waits for a reply. Each *row* of consecutive hand-offs is
+//! therefore known, even during faults. Its length is limited for kept nodes too: a hold that
+//! reuses a node begins a new row.
 //!
-//! It takes time until a client knows that another client waits for a node that it keeps or reuses.
-//! The waiter needs a node, and the watch of the keeping client must report it. If the keeping
-//! client was granted the lock just before, it learns of all waiters from the listing that comes
-//! with that watch; one of its own waiters can reuse the node before that. Later, while it is calm,
-//! keeping and reusing are both wrong: a waiter then waits for one row of hand-offs, and not for a
-//! second one.
+//! A client needs time to learn that another client waits for a node that it keeps or reuses. The
+//! waiter needs a node, and the watch of the keeping client must report that node. If the keeping
+//! client was granted the lock just before, it learns of all waiters only from the listing that
+//! sets that watch, and one of its own waiters can reuse the node before that. After that time,
+//! while it is calm, keeping or reusing the node is a violation: a waiter waits for at most one row
+//! of hand-offs.
 
 use std::collections::BTreeMap;
 
@@ -20,10 +20,10 @@ use crate::clock;
 
 /// The way in which a hold has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parting {
+pub enum ReleaseKind {
     /// The next waiter of the client received the lock.
     HandedOn,
-    /// Nothing was sent and no waiter received the lock: the node is kept.
+    /// Nothing was sent and no waiter received the lock, so the node is kept.
     Kept,
     /// The node is being deleted.
     Deleted,
@@ -34,8 +34,8 @@ pub enum Parting {
 /// The way in which a hold has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
-    /// On its own node, or unknown.
-    Anew,
+    /// On a new node, or unknown.
+    NewNode,
     /// By a hand-off of the previous holder.
     HandedOn,
     /// On a kept node.
@@ -47,12 +47,12 @@ pub enum Beginning {
 struct RowHold {
     /// Number of earlier holds on the node.
     handoffs: u32,
-    /// The same number of the first hold in its row.
+    /// The value of `handoffs` for the first hold in its row.
     first: u32,
     /// Maximum number of holds in its row.
     most: u32,
     /// Time and kind of its end.
-    left: Option<(u64, Parting)>,
+    left: Option<(u64, ReleaseKind)>,
 }
 
 /// The last two holds on a node.
@@ -62,7 +62,7 @@ struct NodeRow {
     before: Option<RowHold>,
     /// Time of the first grant on the node.
     since: u64,
-    /// Time until which the node can be kept, once it was kept for the first time.
+    /// Time until which the node can be kept, set when it is kept for the first time.
     kept_until: Option<u64>,
 }
 
@@ -71,7 +71,7 @@ struct NodeRow {
 pub struct Rows(BTreeMap<String, NodeRow>);
 
 impl Rows {
-    /// Notes a hold on a node with this many hand-offs, or another level of the current hold.
+    /// Records a hold on a node with this many hand-offs, or another level of the current hold.
     pub(super) fn begins(&mut self, node: &str, handoffs: u32) {
         let now = clock::now();
         let last = RowHold { handoffs, first: handoffs, most: u32::MAX, left: None };
@@ -83,8 +83,8 @@ impl Rows {
         if row.last.handoffs == handoffs {
             return;
         }
-        // Between them there can have been a hold that no contender received, after which the node
-        // was kept.
+        // In between there can have been a hold that no contender received. Its node was kept
+        // afterwards.
         if row.last.handoffs + 1 != handoffs {
             row.kept_until.get_or_insert(u64::MAX);
         }
@@ -98,67 +98,68 @@ impl Rows {
 }
 
 impl Oracle {
-    /// Judges the end of the last hold on a node. `linger` is how long its lock keeps nodes.
-    pub fn parts(
+    /// Checks the end of the last hold on a node. `linger` is the time for which its lock keeps
+    /// nodes.
+    pub fn released(
         &mut self,
         label: &str,
         (node, place, mode): (&str, &'static str, Mode),
-        parting: Parting,
+        release_kind: ReleaseKind,
         linger: u64,
     ) {
         let now = clock::now();
         let Some(row) = self.rows.0.get_mut(node) else { return };
-        row.last.left = Some((now, parting));
-        if linger > 0 && matches!(parting, Parting::Kept | Parting::Unseen) {
+        row.last.left = Some((now, release_kind));
+        if linger > 0 && matches!(release_kind, ReleaseKind::Kept | ReleaseKind::Unseen) {
             row.kept_until.get_or_insert(now + linger);
         }
         let until = row.kept_until.unwrap_or(u64::MAX);
-        if parting != Parting::Kept {
+        if release_kind != ReleaseKind::Kept {
             return;
         }
         if linger == 0 {
-            return self.violation(format!("{node} is released, and nothing is sent"));
+            return self.violation(format!("{node} is released without a request"));
         }
         if until <= now {
-            self.violation(format!("{node} is kept, although its time was over at {until} ms"));
+            self.violation(format!("{node} is kept although its time ended at {until} ms"));
         }
         if let Some(waiter) = self.seen_waiting(label, (node, place, mode), now) {
-            self.violation(format!("{node} is kept, although {waiter} waits"));
+            self.violation(format!("{node} is kept although {waiter} waits"));
         }
     }
 
-    /// Judges a grant on a node, for an attempt that asked at this time and permits `cohort` holds
-    /// in a row. The row must not be too long, and a kept node must not be reused while a waiter is
-    /// known.
+    /// Checks a grant on a node, for an attempt that asked at this time and permits `cohort` holds
+    /// in a row. The row must not be longer, and a kept node must not be reused while the client
+    /// knows a waiter.
     pub fn judge_row(&mut self, label: &str, one: &Granted, asked: u64, cohort: u32) -> Beginning {
         let Granted { place, mode, node, lease, .. } = one;
-        let Some(row) = self.rows.0.get_mut(node) else { return Beginning::Anew };
+        let Some(row) = self.rows.0.get_mut(node) else { return Beginning::NewNode };
         let (last, most) = (&mut row.last, cohort.max(1));
         // Between two holds that do not follow each other directly, there was one that no contender
         // received.
         let before = row.before.filter(|before| before.handoffs + 1 == lease.handoffs());
         let left = before.and_then(|before| Some((before, before.left?)));
         let beginning = match left {
-            Some((before, (_, Parting::HandedOn))) => {
+            Some((before, (_, ReleaseKind::HandedOn))) => {
                 (last.first, last.most) = (before.first, before.most.min(most));
                 Beginning::HandedOn
             }
             Some(_) => Beginning::TakenAgain,
-            None => Beginning::Anew,
+            None => Beginning::NewNode,
         };
         if beginning != Beginning::HandedOn {
             last.most = most;
         }
         let (length, most) = (last.handoffs - last.first + 1, last.most);
         if length > most {
-            self.violation(format!("{node} is held {length} times in a row, of {most}"));
+            self.violation(format!("{node} is held {length} times in a row, more than {most}"));
         }
-        if let (Beginning::TakenAgain, Some((_, (left, parting)))) = (beginning, left) {
-            if parting == Parting::Deleted {
-                self.violation(format!("{node} is taken again, although it was to be deleted"));
+        if let (Beginning::TakenAgain, Some((_, (left, release_kind)))) = (beginning, left) {
+            if release_kind == ReleaseKind::Deleted {
+                self.violation(format!("{node} is reused although it must be deleted"));
             }
             if let Some(waiter) = self.seen_waiting(label, (node, place, *mode), left.max(asked)) {
-                self.violation(format!("{node} is taken again, although {waiter} waits"));
+                self.violation(format!("{node} is reused although {waiter} waits"));
             }
         }
         beginning
@@ -182,7 +183,7 @@ impl Oracle {
         let waiting = self.attempts.long_waiting(place, then, known);
         waiting.into_iter().find(|waiter| {
             let other = &self.attempts.0[waiter];
-            waiter != label && !(mode == Mode::Shared && other.reads) && self.calm.reigns_since(other.began)
+            waiter != label && !(mode == Mode::Shared && other.reads) && self.calm.lasts_since(other.began)
         })
     }
 }

@@ -1,8 +1,8 @@
-//! Judges scopes of one lock object that all contenders share, as tasks of one program do: each
-//! exit must end its own scope.
+//! Checks scopes of one lock object that all contenders share, like tasks of one program: each exit
+//! must end the scope that it belongs to.
 //!
 //! Contenders enter and leave scopes in the different ways that a language offers, through the
-//! levels on which the bindings are built. Addresses of frames are reused, as in an interpreter.
+//! layers on which the bindings are built. Addresses of frames are reused, as in an interpreter.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use zklock::internal::{Acquired, AcquiredStack, Exit, Exited, Frame, OwnerId, Re
 
 use crate::chance::Chance;
 
-/// Numbers of code objects: code that enters and leaves a scope, and code that only enters or only
-/// leaves one, as a stack of scopes does.
+/// Numbers of code objects: one enters and leaves a scope, and the others only enter or only leave
+/// one, like a stack of scopes.
 const STATEMENT: usize = 1;
 const ENTER: usize = 2;
 const EXIT: usize = 3;
 
 /// The way in which a scope is entered and left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum ScopeKind {
     /// By a statement in a function.
     Statement,
     /// By a statement in a generator. Any owner can run the generator when the scope is left.
@@ -39,19 +39,19 @@ enum Way {
 pub struct Scope {
     number: u64,
     owner: OwnerId,
-    way: Way,
+    way: ScopeKind,
     site: Site,
 }
 
 impl Scope {
-    /// Returns `true` if the owner leaves the scope by an explicit call. The call can mean any such
-    /// scope of that owner.
+    /// Returns `true` if the owner leaves the scope by an explicit call. If the owner is in several
+    /// such scopes, the call can end any of them.
     pub fn is_of_calls(&self) -> bool {
-        self.way == Way::Calls
+        self.way == ScopeKind::Calls
     }
 }
 
-/// A placeholder for the scope's lease, because the contender releases its lease itself.
+/// A placeholder for the scope's lease, because the contender itself releases its lease.
 struct Body;
 
 impl Acquired for Body {
@@ -95,23 +95,29 @@ impl Default for Scopes {
 impl Scopes {
     /// Enters a scope in a random way.
     pub fn enter(&mut self, owner: OwnerId, chance: &mut Chance) -> Scope {
-        let way = chance.pick(&[Way::Statement, Way::Generator, Way::Calls, Way::Abandoned, Way::Once]);
+        let way = chance.pick(&[
+            ScopeKind::Statement,
+            ScopeKind::Generator,
+            ScopeKind::Calls,
+            ScopeKind::Abandoned,
+            ScopeKind::Once,
+        ]);
         self.entered += 1;
         let number = self.entered;
-        let owner = if way == Way::Abandoned { OwnerId::new() } else { owner };
-        let code = if matches!(way, Way::Statement | Way::Generator) { STATEMENT } else { ENTER };
+        let owner = if way == ScopeKind::Abandoned { OwnerId::new() } else { owner };
+        let code = if matches!(way, ScopeKind::Statement | ScopeKind::Generator) { STATEMENT } else { ENTER };
         let site = Site {
             frame: Frame { address: self.free(), code },
-            moves: way == Way::Generator,
-            through: if way == Way::Once { number } else { 0 },
+            moves: way == ScopeKind::Generator,
+            through: if way == ScopeKind::Once { number } else { 0 },
         };
         if code == STATEMENT {
             self.frames.insert(site.frame.address);
         }
-        if way == Way::Statement {
+        if way == ScopeKind::Statement {
             self.running.push((owner, site.frame));
         }
-        if way == Way::Abandoned {
+        if way == ScopeKind::Abandoned {
             self.abandoned.insert(number);
         }
         self.levels.push(owner, Arc::new(Body), (), Some((site, number)));
@@ -124,16 +130,16 @@ impl Scopes {
         let called = Site { frame: Frame { address: self.free(), code: EXIT }, ..site };
         let other = OwnerId::new();
         let exit = match way {
-            Way::Statement => Exit { owner, site, only: false },
-            Way::Generator => Exit { owner: chance.pick(&[owner, other]), site, only: false },
-            Way::Calls => Exit { owner, site: called, only: false },
-            Way::Abandoned => Exit { owner: other, site: called, only: false },
-            Way::Once => Exit { owner: other, site: called, only: true },
+            ScopeKind::Statement => Exit { owner, site, only: false },
+            ScopeKind::Generator => Exit { owner: chance.pick(&[owner, other]), site, only: false },
+            ScopeKind::Calls => Exit { owner, site: called, only: false },
+            ScopeKind::Abandoned => Exit { owner: other, site: called, only: false },
+            ScopeKind::Once => Exit { owner: other, site: called, only: true },
         };
         let alone = self.abandoned.len() == 1;
         let mut left = self.exit(&exit);
-        if way == Way::Abandoned && !alone && left == Exited::Others {
-            // With several abandoned scopes it is ambiguous which one this exit means.
+        if way == ScopeKind::Abandoned && !alone && left == Exited::Others {
+            // With several abandoned scopes, it is ambiguous which one this exit ends.
             left = self.exit(&Exit { owner, ..exit });
         }
         if site.frame.code == STATEMENT {
@@ -144,10 +150,10 @@ impl Scopes {
         (left != Exited::Scope((), number)).then(|| format!("scope {number} ({way:?}) is left: {left:?}"))
     }
 
-    /// Calls an exit from an owner that has entered nothing. Returns a description of the scope
-    /// that this ended, if any.
+    /// Calls an exit for an owner that has entered no scope. Returns a description of the scope
+    /// that ended, if any.
     pub fn stray(&mut self, chance: &mut Chance) -> Option<String> {
-        // This exit could mean the only scope of an owner that has ended.
+        // If only one scope of an ended owner is left, the exit can end that scope.
         if self.abandoned.len() == 1 {
             return None;
         }

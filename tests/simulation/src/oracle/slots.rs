@@ -1,4 +1,4 @@
-//! Judges bodies that run once per slot: compares the servers' records with the bodies that run.
+//! Checks bodies that run once per slot: compares the servers' records with the bodies that ran.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,14 @@ pub struct Slots {
     /// Number of slots that were recorded.
     pub recorded: u64,
     places: [Place; SLOT_RECORDS.len()],
-    /// The slots that must be recorded at the end, each with its mutex.
+    /// The slots that must be recorded at the end of the run, each with its mutex.
     tried: BTreeSet<(usize, u64)>,
 }
 
 /// The slots of one mutex.
 #[derive(Debug, Default)]
 struct Place {
-    /// The last recorded slot, and its holder's token.
+    /// The last recorded slot, and the token of its holder.
     last: Option<(u64, i64)>,
     /// The token of each slot's holder.
     tokens: BTreeMap<u64, i64>,
@@ -48,20 +48,20 @@ impl Slots {
         Some(*slot).filter(|slot| after.is_none_or(|after| *slot > after))
     }
 
-    /// Notes a slot that must be recorded at the end.
+    /// Records that a slot must be recorded at the end of the run.
     pub fn is_tried(&mut self, place: usize, slot: u64) {
         self.tried.insert((place, slot));
     }
 }
 
 impl Oracle {
-    /// Judges a new record: it must be for a later slot than the last one, by the same holder or a
+    /// Checks a new record. It must be for a later slot than the last one, by the same holder or a
     /// later one.
     pub fn recorded(&mut self, Written { place, version, data }: &Written) {
         let (path, text) = (MUTEXES[*place], String::from_utf8_lossy(data).into_owned());
         let slot = field(&text, "slot").and_then(|slot| u64::try_from(slot).ok());
         let (Some(slot), Some(token)) = (slot, field(&text, "token")) else {
-            return self.violation(format!("{path} has a record that is none: {text}"));
+            return self.violation(format!("{path} has an invalid record: {text}"));
         };
         self.history.note(&format!("slot {slot} of {path} is recorded, token {token}, version {version}"));
         self.slots.recorded += 1;
@@ -79,7 +79,7 @@ impl Oracle {
         }
     }
 
-    /// Judges the start of a slot's body. `before` is the last slot that was recorded before the
+    /// Checks the start of a slot's body. `before` is the last slot that was recorded before the
     /// contender asked for the lock.
     pub fn body_begins(&mut self, contender: usize, place: usize, slot: u64, before: Option<u64>) {
         let path = MUTEXES[place];
@@ -125,13 +125,13 @@ impl Oracle {
         let recorded = self.slots.token(place, slot);
         if recorded.is_some() && recorded == token {
             self.violation(format!(
-                "contender {contender}: slot {slot} is recorded, although its body has failed"
+                "contender {contender}: slot {slot} is recorded although its body failed"
             ));
         }
     }
 
-    /// Checks, after all contenders have ended, that each slot that was tried while it was calm is
-    /// recorded.
+    /// Checks, after all contenders have ended, that each slot for which [`Self::is_tried`] was
+    /// called is recorded.
     pub fn judge_tried_slots(&mut self) {
         for (place, slot) in std::mem::take(&mut self.slots.tried) {
             if self.slots.token(place, slot).is_none() {

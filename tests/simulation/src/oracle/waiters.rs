@@ -1,5 +1,5 @@
-//! Judges attempts that limit the number of waiters: such an attempt is refused exactly when that
-//! many wait.
+//! Checks attempts that limit the number of waiters: such an attempt must be refused exactly if
+//! that many contenders wait.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::locks::{MUTEXES, Place, READ_WRITE};
 pub struct Counts(BTreeMap<&'static str, Vec<(u64, usize)>>);
 
 impl Counts {
-    /// Notes the current number of nodes in a directory.
+    /// Records the current number of nodes in a directory.
     pub fn note(&mut self, directory: &'static str, count: usize) {
         self.0.entry(directory).or_default().push((crate::clock::now(), count));
     }
@@ -19,7 +19,7 @@ impl Counts {
     /// Returns the maximum number of nodes in a directory since that time.
     fn most_since(&self, directory: &str, since: u64) -> usize {
         let changes = self.0.get(directory).map(Vec::as_slice).unwrap_or_default();
-        // The number at that time counts, and every later one.
+        // The number at that time counts, and so does every later one.
         let before = changes.partition_point(|(at, _)| *at < since).saturating_sub(1);
         changes[before..].iter().map(|(_, count)| *count).max().unwrap_or(0)
     }
@@ -44,8 +44,8 @@ impl Joined {
     }
 }
 
-/// A queue in which an attempt must be refused: one contender holds the lock alone, and the limit
-/// of waiters is reached.
+/// A queue in which an attempt must be refused, because one contender holds the lock alone and the
+/// limit of waiters is reached.
 #[derive(Debug)]
 pub struct FullQueue {
     path: &'static str,
@@ -56,14 +56,15 @@ pub struct FullQueue {
 }
 
 impl Oracle {
-    /// Judges an attempt that was refused because too many contenders wait. `since` is the earliest
-    /// time that the server's view can be from.
+    /// Checks an attempt that was refused because too many contenders wait. `since` is the earliest
+    /// time that the server's listing can show.
     pub fn judge_full(&mut self, label: &str, limit: u32, since: u64) {
         let Some(attempt) = self.attempts.0.get(label) else { return };
         if !attempt.joined.iter().any(|joined| self.may_be_full(label, *joined, limit, since)) {
             let joined: Vec<_> = attempt.joined.iter().map(|joined| joined.path()).collect();
             self.violation(format!(
-                "{label} is refused, since {limit} wait for one of {joined:?}, and fewer did since {since} ms"
+                "{label} is refused because {limit} contenders wait for one of {joined:?}, but fewer have \
+                 waited since {since} ms"
             ));
         }
     }
@@ -95,17 +96,17 @@ impl Oracle {
         (full.waiters.len() >= limit as usize).then_some(full)
     }
 
-    /// Checks that an attempt with this limit was refused by now, if the queue has not changed.
+    /// Checks that an attempt with this limit was already refused, if the queue has not changed.
     pub fn judge_admitted(&mut self, label: &str, limit: u32, full: &FullQueue) {
         let Some(attempt) = self.attempts.0.get(label) else { return };
         let waits = attempt.granted.is_none() && attempt.ended.is_none();
         let began = full.waiters.iter().filter_map(|one| self.attempts.0.get(one)).map(|one| one.began);
         let began = began.min().unwrap_or(attempt.began).min(attempt.began);
         let all = full.waiters.iter().all(|one| self.attempts.is_waiting(one));
-        if waits && all && self.node_is_certain(&full.holder) && self.calm.reigns_since(began) {
+        if waits && all && self.node_is_certain(&full.holder) && self.calm.lasts_since(began) {
             let FullQueue { path, waiters, .. } = full;
             self.violation(format!(
-                "{label} permits {limit} waiters, and queues at {path} behind {waiters:?}"
+                "{label} permits {limit} waiters, but queues at {path} behind {waiters:?}"
             ));
         }
     }

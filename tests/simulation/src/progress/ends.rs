@@ -1,5 +1,5 @@
-//! Progress cases in which a call must return in time, with or without replies from servers, and
-//! the node that it leaves must be deleted.
+//! Progress cases in which a call must return in time, with or without replies from servers. If the
+//! call leaves a node, the client must delete it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,20 +11,20 @@ use tokio::time::timeout;
 use zklock::{Election, Lease, Lock, Mutex, Timeout, simulation};
 
 use super::locks::{KINDS, Kind, Request};
-use super::stage::{BLOCKER, Ending, PATIENCE, SLACK, Stage, WAITER, pause};
+use super::stage::{BLOCKER, CaseResult, PATIENCE, SLACK, Stage, WAITER, pause};
 use crate::clients::CONNECT_TIMEOUT;
 use crate::clock;
 
 /// The call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
-    /// A wait that times out or is canceled, with the node that it leaves.
+    /// A wait that times out or is canceled. Its node must be deleted.
     TimesOut,
     Cancelled,
     Released,
     Closed,
     Drained,
-    /// A try of a lock that is taken or free.
+    /// A try for a lock that is taken or free.
     Taken,
     Free,
     /// Queries and requests about locks that the client does not hold.
@@ -89,7 +89,7 @@ impl Case {
         Self { call, servers: ALL[rest % ALL.len()], kind: KINDS[rest / ALL.len() % KINDS.len()] }
     }
 
-    pub async fn run(self, stage: &Rc<Stage>) -> Ending {
+    pub async fn run(self, stage: &Rc<Stage>) -> CaseResult {
         let taken = self.call != Call::Free;
         let blocking = Request::new(self.kind, true, BLOCKER);
         let mut held = Vec::new();
@@ -98,7 +98,7 @@ impl Case {
                 .await
                 .map_err(|error| error.to_string())?;
         }
-        // The client has a session and a hold that it must keep proving.
+        // The client has a session, and a hold that it must keep proving.
         let own = self.own(stage).await?;
         let waits = matches!(self.call, Call::TimesOut | Call::Cancelled);
         let mut wait = if waits { Some(self.wait(stage).await?) } else { None };
@@ -202,13 +202,13 @@ impl Case {
                 Call::Ready => drop(client.ready().await),
                 Call::TimesOut | Call::Cancelled => {}
             }
-            // The lease is held until here.
+            // Keep the lease held until here.
             own.release_in_background().unwrap_or_default();
         })
     }
 
-    /// Returns the maximum duration of the call: its own waiting time plus the replies that it
-    /// needs.
+    /// Returns the maximum duration of the call: the time that it waits by itself, plus the replies
+    /// that it needs.
     fn bound(self, stage: &Stage, remaining: u64) -> u64 {
         let connect = u64::try_from(CONNECT_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
         let answers = self.servers == Servers::Answer;
@@ -222,7 +222,8 @@ impl Case {
             Call::Drained => WAIT + CLOSE_LIMIT,
             Call::Ready if answers => 0,
             Call::Taken | Call::Free if answers => self.tried(stage),
-            // A listing, its nodes, and a second read of the nodes that changed meanwhile.
+            // A listing, a read of the listed nodes, and another read of the nodes that changed in
+            // the meantime.
             Call::Lists | Call::Looks | Call::Reads | Call::Leader if answers => 3 * read,
             Call::Asks | Call::Breaks | Call::Counts if answers => 2 * write + read,
             _ => connect,
@@ -233,8 +234,8 @@ impl Case {
     fn tried(self, stage: &Stage) -> u64 {
         let (read, write) = (stage.read(), stage.write());
         match (self.kind, self.call) {
-            // First the turn, then the permit; or one lock after another. What was taken is given
-            // back.
+            // For permits, first the semaphore's mutex and then the permit. For several locks, one
+            // lock after another. Then the acquired ones are released.
             (Kind::Permit | Kind::Several, Call::Taken) => 2 * write + 2 * read,
             (Kind::Permit | Kind::Several, _) => 2 * (3 * write + 2 * read),
             (_, Call::Taken) => read,
@@ -244,18 +245,19 @@ impl Case {
         }
     }
 
-    /// Checks that the node of a wait or a hold is deleted: immediately if a server replies, or
-    /// after the reconnection.
-    async fn expect_gone(self, stage: &Stage, node: &str, since: u64) -> Ending {
+    /// Checks that the node of a wait or a hold is deleted: immediately if a server replies,
+    /// otherwise after the client has reconnected.
+    async fn expect_gone(self, stage: &Stage, node: &str, since: u64) -> CaseResult {
         let gone =
             Stage::until("the node is left", 3 * stage.setting.timeout, || !stage.exists(node)).await?;
         let bound = match self.servers {
             Servers::Answer => stage.write(),
-            // A client that was closed during the outage no longer exists, so its session expires.
+            // A client that was closed during the outage does not reconnect, so its session
+            // expires.
             _ if matches!(self.call, Call::Closed | Call::Drained) => {
                 stage.setting.timeout + 2 * stage.setting.tick
             }
-            // The client holds no other lock and does not wait for one.
+            // The client holds no other lock and waits for none, so it reconnects less urgently.
             _ => stage.reconnected_at_leisure() + stage.write(),
         };
         let promise = format!("nothing left, {:?}, servers {:?}", self.call, self.servers);
@@ -264,7 +266,7 @@ impl Case {
     }
 }
 
-/// A wait, the time at which it must end, and its node.
+/// A wait with its node and the time at which it must end.
 struct Wait {
     waiting: JoinHandle<u64>,
     until: u64,

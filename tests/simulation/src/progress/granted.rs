@@ -1,5 +1,5 @@
-//! Progress cases in which a waiter must be granted a lock soon after its blocker is gone. They
-//! vary how the blocker goes and what happened to the waiter before.
+//! Progress cases in which a waiter must be granted a lock soon after its blocker is gone. The
+//! cases vary how the blocker stops blocking, and what happened to the waiter before.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use tokio::time::timeout;
 use zklock::{Error, Lease, Timeout, simulation};
 
 use super::locks::{KINDS, Kind, Request};
-use super::stage::{BLOCKER, Ending, OTHER, PATIENCE, SLACK, Stage, WAITER, pause};
+use super::stage::{BLOCKER, CaseResult, OTHER, PATIENCE, SLACK, Stage, WAITER, pause};
 use crate::chance::Chance;
 use crate::clock;
 
 /// The way in which a blocker stops blocking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Going {
+enum BlockerExit {
     Released,
     ReleasedInBackground,
     Dropped,
     HeldTooLong,
-    /// Another process's client breaks the lock.
+    /// Another client breaks the lock.
     Broken,
     ClientClosed,
     ClientDrained,
@@ -27,54 +27,59 @@ enum Going {
     SessionEnded,
     /// The blocker's process is stopped until its session has expired.
     SessionExpired,
-    /// A writer that waits before the reader times out.
+    /// A writer that waits ahead of the reader times out.
     WaiterTimesOut,
-    /// The same with a wait that is canceled.
+    /// A writer that waits ahead of the reader is canceled.
     WaiterCancelled,
     /// A writer downgrades to reading.
     Downgraded,
 }
 
-const GOINGS: [Going; 12] = [
-    Going::Released,
-    Going::ReleasedInBackground,
-    Going::Dropped,
-    Going::HeldTooLong,
-    Going::Broken,
-    Going::ClientClosed,
-    Going::ClientDrained,
-    Going::SessionEnded,
-    Going::SessionExpired,
-    Going::WaiterTimesOut,
-    Going::WaiterCancelled,
-    Going::Downgraded,
+const BLOCKER_EXITS: [BlockerExit; 12] = [
+    BlockerExit::Released,
+    BlockerExit::ReleasedInBackground,
+    BlockerExit::Dropped,
+    BlockerExit::HeldTooLong,
+    BlockerExit::Broken,
+    BlockerExit::ClientClosed,
+    BlockerExit::ClientDrained,
+    BlockerExit::SessionEnded,
+    BlockerExit::SessionExpired,
+    BlockerExit::WaiterTimesOut,
+    BlockerExit::WaiterCancelled,
+    BlockerExit::Downgraded,
 ];
 
-/// The waiter's history.
+/// The waiter's history before its blocker stops blocking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Before {
+enum WaiterHistory {
     Nothing,
-    /// It has waited so long that it rarely polls.
+    /// It has waited so long that it rarely polls the queue.
     LongWait,
     /// It has reconnected.
     Reconnected,
-    /// It reconnects while the blocker goes.
+    /// It reconnects while the blocker stops blocking.
     Reconnecting,
 }
 
-const HISTORIES: [Before; 4] = [Before::Nothing, Before::LongWait, Before::Reconnected, Before::Reconnecting];
+const HISTORIES: [WaiterHistory; 4] = [
+    WaiterHistory::Nothing,
+    WaiterHistory::LongWait,
+    WaiterHistory::Reconnected,
+    WaiterHistory::Reconnecting,
+];
 
-/// Duration of a long wait, in milliseconds. A waiter far from the head of the queue lists it once
-/// a minute.
+/// Duration of a long wait, in milliseconds. A waiter far from the head of the queue lists the
+/// queue once a minute.
 const LONG: u64 = 150_000;
 
 /// A case.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     kind: Kind,
-    going: Going,
-    before: Before,
-    /// True if one client has both contenders.
+    going: BlockerExit,
+    before: WaiterHistory,
+    /// True if blocker and waiter use the same client.
     shared: bool,
 }
 
@@ -83,36 +88,41 @@ type Waiting = JoinHandle<(Result<Vec<Lease>, Error>, u64)>;
 impl Case {
     pub fn of(turn: u64, chance: &mut Chance) -> Self {
         let turn = usize::try_from(turn).unwrap_or(0);
-        let going = GOINGS[turn % GOINGS.len()];
+        let going = BLOCKER_EXITS[turn % BLOCKER_EXITS.len()];
         let kind = match going {
-            Going::WaiterTimesOut | Going::WaiterCancelled | Going::Downgraded => Kind::ReadBehindWrite,
+            BlockerExit::WaiterTimesOut | BlockerExit::WaiterCancelled | BlockerExit::Downgraded => {
+                Kind::ReadBehindWrite
+            }
             // A leader has no hold limit.
-            Going::HeldTooLong => KINDS[turn / GOINGS.len() % KINDS.len()].limited(),
-            _ => KINDS[turn / GOINGS.len() % KINDS.len()],
+            BlockerExit::HeldTooLong => KINDS[turn / BLOCKER_EXITS.len() % KINDS.len()].limited(),
+            _ => KINDS[turn / BLOCKER_EXITS.len() % KINDS.len()],
         };
         let before = chance.pick(&HISTORIES);
         let of_client = matches!(
             going,
-            Going::ClientClosed | Going::ClientDrained | Going::SessionEnded | Going::SessionExpired
+            BlockerExit::ClientClosed
+                | BlockerExit::ClientDrained
+                | BlockerExit::SessionEnded
+                | BlockerExit::SessionExpired
         );
-        let shared = !of_client && before != Before::Reconnecting && chance.percent(30);
+        let shared = !of_client && before != WaiterHistory::Reconnecting && chance.percent(30);
         Self { kind, going, before, shared }
     }
 
     pub fn duration(self) -> u64 {
-        if self.before == Before::LongWait { LONG } else { 0 }
+        if self.before == WaiterHistory::LongWait { LONG } else { 0 }
     }
 
-    pub async fn run(self, stage: &std::rc::Rc<Stage>) -> Ending {
+    pub async fn run(self, stage: &std::rc::Rc<Stage>) -> CaseResult {
         let waiter = if self.shared { BLOCKER } else { WAITER };
         let mut blocking = Request::new(self.kind, true, BLOCKER);
         let hold = stage.setting.timeout * 3 / 2 + self.duration();
-        if self.going == Going::HeldTooLong {
+        if self.going == BlockerExit::HeldTooLong {
             blocking.limit = Some(Duration::from_millis(hold + stage.setting.timeout));
         }
-        let front = matches!(self.going, Going::WaiterTimesOut | Going::WaiterCancelled);
+        let front = matches!(self.going, BlockerExit::WaiterTimesOut | BlockerExit::WaiterCancelled);
         if front {
-            // The blocker is a writer that waits for this reader.
+            // The blocker is a writer that itself waits for this reader.
             let reading = Request::new(Kind::WriteBehindRead, true, OTHER);
             let read_hold = simulation::of_client(OTHER, reading.take(stage)).await;
             let read_hold = read_hold.map_err(|error| error.to_string())?;
@@ -126,7 +136,7 @@ impl Case {
             let waiting = self.wait(stage, waiter);
             self.queued(stage, 3).await?;
             self.prepare(stage, waiter, hold).await;
-            if self.going == Going::WaiterCancelled {
+            if self.going == BlockerExit::WaiterCancelled {
                 writer.abort();
             }
             let end = self.expect(stage, &nodes, waiting).await;
@@ -165,57 +175,60 @@ impl Case {
         format!("{directory}/{}", youngest.map_or("", String::as_str))
     }
 
-    /// Runs the waiter's history.
+    /// Makes the waiter go through its history.
     async fn prepare(self, stage: &Stage, waiter: usize, hold: u64) {
-        if self.before == Before::Reconnected {
+        if self.before == WaiterHistory::Reconnected {
             pause(stage.setting.timeout / 3).await;
             stage.cut(waiter);
         }
         pause(hold).await;
-        if self.before == Before::Reconnecting {
+        if self.before == WaiterHistory::Reconnecting {
             stage.cut(waiter);
         }
     }
 
-    /// Makes the blocker go. The returned leases must be kept until the waiter has the lock.
+    /// Makes the blocker stop blocking. The returned leases must be kept until the waiter has the
+    /// lock.
     async fn go(self, stage: &Stage, request: Request, leases: Vec<Lease>) -> Result<Vec<Lease>, String> {
         stage.note(&format!("the blocker goes: {:?}", self.going));
         let client = stage.client(BLOCKER);
         match self.going {
-            Going::Released => {
+            BlockerExit::Released => {
                 for lease in &leases {
                     drop(Stage::spawn(BLOCKER, lease.release()));
                 }
             }
-            Going::ReleasedInBackground => {
+            BlockerExit::ReleasedInBackground => {
                 for lease in &leases {
                     lease.release_in_background().map_err(|error| error.to_string())?;
                 }
             }
-            Going::Dropped => return Ok(Vec::new()),
-            Going::Broken => {
+            BlockerExit::Dropped => return Ok(Vec::new()),
+            BlockerExit::Broken => {
                 for lease in &leases {
                     stage.client(OTHER).break_lock(&lease.node()).await.map_err(|error| error.to_string())?;
                 }
             }
-            Going::ClientClosed => drop(Stage::spawn(BLOCKER, client.close())),
-            Going::ClientDrained => drop(Stage::spawn(BLOCKER, client.drain(Duration::from_millis(500)))),
-            Going::SessionEnded => stage.ensemble.borrow_mut().expire(client.session_id()),
-            Going::SessionExpired => stage.stopped.stop(BLOCKER),
-            Going::Downgraded => {
+            BlockerExit::ClientClosed => drop(Stage::spawn(BLOCKER, client.close())),
+            BlockerExit::ClientDrained => {
+                drop(Stage::spawn(BLOCKER, client.drain(Duration::from_millis(500))))
+            }
+            BlockerExit::SessionEnded => stage.ensemble.borrow_mut().expire(client.session_id()),
+            BlockerExit::SessionExpired => stage.stopped.stop(BLOCKER),
+            BlockerExit::Downgraded => {
                 let reading = request.downgrade(stage).await.map_err(|error| error.to_string())?;
                 for lease in &leases {
                     lease.release_in_background().map_err(|error| error.to_string())?;
                 }
                 return Ok(reading);
             }
-            Going::HeldTooLong | Going::WaiterTimesOut | Going::WaiterCancelled => {}
+            BlockerExit::HeldTooLong | BlockerExit::WaiterTimesOut | BlockerExit::WaiterCancelled => {}
         }
         Ok(leases)
     }
 
     /// Checks that the waiter is granted the lock soon after these nodes are gone.
-    async fn expect(self, stage: &Stage, nodes: &[String], waiting: Waiting) -> Ending {
+    async fn expect(self, stage: &Stage, nodes: &[String], waiting: Waiting) -> CaseResult {
         let longest = 3 * stage.setting.timeout;
         let gone = Stage::until("the blocker goes", longest, || !nodes.iter().any(|node| stage.exists(node)));
         let gone = gone.await?;
@@ -228,11 +241,12 @@ impl Case {
     }
 
     fn bound(self, stage: &Stage) -> u64 {
-        // The waiter is notified and reads which nodes are before it.
+        // The waiter receives an event and reads which nodes are ahead of it.
         let usual = stage.told() + stage.read();
         let anew = match self.before {
-            // Its view of the queue is uncertain, so it sends a sync and a listing.
-            Before::Reconnecting => stage.reconnected() + stage.write() + stage.read(),
+            // After a reconnection the waiter does not trust its view of the queue, so it sends a
+            // sync and a listing.
+            WaiterHistory::Reconnecting => stage.reconnected() + stage.write() + stage.read(),
             _ => 0,
         };
         usual + anew + SLACK

@@ -12,7 +12,8 @@ use zklock::{
 use super::stage::Stage;
 
 const LOCK: &str = "/progress";
-/// Acquired before [`LOCK`], because members are acquired in the order of their paths.
+/// The path of another lock, acquired before [`LOCK`] because members of a multi-lock are acquired
+/// in the order of their paths.
 const FIRST: &str = "/a-first";
 
 /// The requested lock and its blocker.
@@ -125,7 +126,7 @@ impl Kind {
     /// Returns the directory of the lock's queue.
     pub fn directory(self) -> &'static str {
         match self {
-            // A waiter that has its turn queues in the directory of permits.
+            // The waiter holds the semaphore's mutex and waits in the directory of permits.
             Self::Permit => "/progress/leases",
             _ => LOCK,
         }

@@ -1,4 +1,4 @@
-//! Progress cases in which every listener must learn of a loss soon after its cause.
+//! Progress cases in which every listener must be notified of a loss soon after its cause.
 
 use std::cell::RefCell;
 use std::future::pending;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use zklock::{ErrorKind, Lease, LeaseState, LossReason, Mutex, simulation};
 
 use super::locks::{KINDS, Kind, Request};
-use super::stage::{BLOCKER, Ending, OTHER, SLACK, Stage, pause};
+use super::stage::{BLOCKER, CaseResult, OTHER, SLACK, Stage, pause};
 use crate::chance::Chance;
 use crate::clock;
 
@@ -45,7 +45,7 @@ const CAUSES: [Cause; 8] = [
 /// Another lock, which is held in a scope.
 const SCOPED: &str = "/progress-scoped";
 
-/// A hold that lasts longer than this has a watch on its own node, in milliseconds.
+/// In milliseconds. The client watches the node of a hold that lasts longer than this.
 const LONG_HOLD: u64 = 200;
 
 /// A case.
@@ -57,8 +57,8 @@ pub struct Case {
     later: u64,
 }
 
-/// The listeners that were notified, with the time.
-type Told = Rc<RefCell<Vec<(&'static str, u64)>>>;
+/// The listeners that were notified, and when.
+type Notified = Rc<RefCell<Vec<(&'static str, u64)>>>;
 
 impl Case {
     pub fn of(turn: u64, chance: &mut Chance) -> Self {
@@ -69,11 +69,11 @@ impl Case {
         Self { cause, kind, later: chance.number(0..=2000) }
     }
 
-    pub async fn run(self, stage: &Rc<Stage>) -> Ending {
+    pub async fn run(self, stage: &Rc<Stage>) -> CaseResult {
         let most = 2 * stage.setting.timeout + self.later;
         let limit = (self.cause == Cause::HeldTooLong).then(|| Duration::from_millis(most));
         let request = Request { limit, ..Request::new(self.kind, false, BLOCKER) };
-        let told = Told::default();
+        let told = Notified::default();
         self.enter_scope(stage, limit, &told).await?;
         let leases = simulation::of_client(BLOCKER, request.take(stage)).await;
         let leases: Vec<Rc<Lease>> =
@@ -88,7 +88,7 @@ impl Case {
         }
         let nodes: Vec<_> = leases.iter().map(|lease| lease.node()).collect();
         let cause = self.happen(stage, &nodes, began + most).await?;
-        // The scope counts as notified when it ends.
+        // The scope counts as a listener that is notified when the scope ends.
         let listeners = 1 + 2 * leases.len();
         let all = || told.borrow().len() >= listeners;
         Stage::until("everybody is told", 3 * stage.setting.timeout, all).await?;
@@ -105,7 +105,7 @@ impl Case {
     }
 
     /// Holds another lock in a scope that ends with its loss.
-    async fn enter_scope(self, stage: &Stage, limit: Option<Duration>, told: &Told) -> Ending {
+    async fn enter_scope(self, stage: &Stage, limit: Option<Duration>, told: &Notified) -> CaseResult {
         let options = zklock::LockOptions::default();
         let options = limit.map_or(options.clone(), |limit| options.max_hold(limit));
         let lock = Mutex::with_options(stage.client(BLOCKER), SCOPED, options);
@@ -126,7 +126,7 @@ impl Case {
         Stage::until("the scope is entered", stage.setting.timeout, || *entered.borrow()).await.map(drop)
     }
 
-    fn listen(lease: &Rc<Lease>, told: &Told) {
+    fn listen(lease: &Rc<Lease>, told: &Notified) {
         let (lost, ended) = (lease.lost(), lease.ended());
         let (first, second) = (Rc::clone(told), Rc::clone(told));
         drop(Stage::spawn(BLOCKER, async move {
@@ -141,7 +141,7 @@ impl Case {
         }));
     }
 
-    /// Causes the loss and returns the time from which on the client can know it.
+    /// Causes the loss. Returns the time from which the client can know it.
     async fn happen(self, stage: &Stage, nodes: &[String], limit: u64) -> Result<u64, String> {
         let client = stage.client(BLOCKER);
         stage.note(&format!("a lease is to be lost: {:?}", self.cause));
@@ -177,10 +177,10 @@ impl Case {
         match self.cause {
             // No term is longer than half of the timeout.
             Cause::Silence | Cause::Refused => timeout / 2,
-            // A watch fires, and the client reads the node.
+            // The watch fires, and the client reads the node.
             Cause::Broken => stage.told() + stage.read(),
-            // The client sets the watch when the hold has become long, or a heartbeat notices the
-            // loss before.
+            // The client sets the watch when the hold has become long, unless a heartbeat notices
+            // the loss earlier.
             Cause::BrokenYoung => LONG_HOLD + stage.told() + 2 * stage.read() + stage.write(),
             // Its server closes the connection, and the next server rejects the session.
             Cause::SessionEnded => stage.told() + 3 * stage.read(),

@@ -1,9 +1,9 @@
-//! Cases that measure how soon something happens. Each promise of progress has a bound, and is
-//! measured without any other disturbance.
+//! Cases that measure how soon something happens. docs/safety.md, section *How soon*, promises a
+//! time bound for each case. Nothing else disturbs the measurement.
 //!
 //! A seed runs one case: a waiter whose blocker goes, a lease that is lost, or a call that must
 //! return. Consecutive seeds use different cases, so every sufficiently long run covers all of
-//! them. Details within a case are random. docs/safety.md, section *How soon*, lists the bounds.
+//! them. Details within a case are random.
 
 mod ends;
 mod granted;
@@ -25,7 +25,7 @@ pub enum Progress {
     Granted(granted::Case),
     /// All listeners must learn of a loss.
     Lost(losses::Case),
-    /// A call must return, and its leftover node must be deleted.
+    /// A call must return, and the node that it leaves must be deleted.
     Ends(ends::Case),
 }
 
@@ -36,7 +36,7 @@ impl Progress {
         let timeout = chance.pick(&[4_000, 10_000]);
         let servers = chance.pick(&[1, 3]);
         let setting = Setting::plain(servers, stage::CLIENTS, timeout, chance.pick(&[1, 5, 20]));
-        // All groups have the same number of seeds, and each runs through its own cases.
+        // Seeds alternate between the three groups, and within a group between its cases.
         let (group, turn) = (seed % 3, seed / 3);
         let progress = match group {
             0 => Self::Granted(granted::Case::of(turn, &mut chance)),

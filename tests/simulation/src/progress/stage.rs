@@ -1,4 +1,5 @@
-//! The environment of a progress case: clients, servers, bounds of single steps, and the judge.
+//! The environment of a progress case: clients, servers, the bounds of single steps, and the check
+//! of the measured time.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -14,7 +15,7 @@ use crate::clock;
 use crate::ensemble::Ensemble;
 use crate::gate::Stopped;
 use crate::measured::Measured;
-use crate::network::{self, Refusal, Way};
+use crate::network::{self, Direction, Refusal};
 use crate::oracle::Oracle;
 use crate::setting::Setting;
 
@@ -27,11 +28,11 @@ pub const OTHER: usize = 2;
 /// Tolerance in milliseconds, because the timer of each step is rounded up.
 pub const SLACK: u64 = 5;
 
-/// After this time a case is stuck.
+/// Time after which a case counts as stuck.
 pub const PATIENCE: Duration = Duration::from_mins(2);
 
-/// The result of a case: a complaint, or nothing.
-pub type Ending = Result<(), String>;
+/// The result of a case: `Err` describes a violation.
+pub type CaseResult = Result<(), String>;
 
 /// Everything that a case needs.
 pub struct Stage {
@@ -67,7 +68,7 @@ impl Stage {
         let mut oracle = self.oracle.borrow_mut();
         oracle.grants += 1;
         if took > bound {
-            oracle.violation(format!("{promise}: took {took} ms, and not {bound} ms at most"));
+            oracle.violation(format!("{promise}: took {took} ms, more than {bound} ms"));
         }
         oracle.measured.push(Measured { promise: promise.to_owned(), took, bound });
     }
@@ -105,7 +106,8 @@ impl Stage {
         1500.min(self.setting.timeout / 8) + 3 * self.read()
     }
 
-    /// The same for a client that neither holds a lock nor waits near the head of a queue.
+    /// Like [`Self::reconnected`], for a client that neither holds a lock nor waits near the head
+    /// of a queue.
     pub fn reconnected_at_leisure(&self) -> u64 {
         1000.max(self.reconnected()) + 3 * self.read()
     }
@@ -120,7 +122,7 @@ impl Stage {
         self.names(directory).iter().any(|one| one == name)
     }
 
-    /// Checks a condition every millisecond and returns the time at which it is true. Fails after
+    /// Checks a condition every millisecond. Returns the time at which it is true, or fails after
     /// `longest` milliseconds.
     pub async fn until(what: &str, longest: u64, holds: impl Fn() -> bool) -> Result<u64, String> {
         let began = clock::now();
@@ -138,7 +140,7 @@ impl Stage {
         self.note(&format!("nothing reaches client {client}, nor comes from it"));
         network::with(|network| {
             for server in 0..self.setting.servers {
-                network.silence(client, server, &[Way::ToServer, Way::ToClient], u64::MAX / 4);
+                network.silence(client, server, &[Direction::ToServer, Direction::ToClient], u64::MAX / 4);
             }
         });
     }

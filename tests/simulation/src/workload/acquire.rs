@@ -1,4 +1,4 @@
-//! The requests of a contender for a lock, and checks of the result and its time.
+//! The requests of a contender for a lock, and checks of the result and its duration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::features::Feature;
 use crate::locks::{CROWDED, ELECTION, MOST, MUTEXES, Place, READ_WRITE, SEMAPHORES, SHARED};
 use crate::oracle::{Asked, Granted, Mode};
 
-/// Maximum time that a semaphore's try waits for its turn, in milliseconds.
+/// Maximum time that a semaphore's try waits for the semaphore's mutex, in milliseconds.
 const TRY_LIMIT: u64 = 2000;
 
 impl Contender {
@@ -29,7 +29,7 @@ impl Contender {
         let (clients, joined) = self.joins(attempt);
         self.oracle.borrow_mut().asks(label, asked.through(clients, joined));
         let asked_at = self.now().at;
-        // With a number of permits that changes, that number alone can have blocked the attempt.
+        // If the number of permits changes, the number alone can have blocked the attempt.
         let one = !matches!(want, Want::Several(_) | Want::Permits(SHARED, _));
         self.oracle.borrow_mut().prompt.asks(self.number, one);
         let began = self.now();
@@ -57,14 +57,15 @@ impl Contender {
         }
         drop(oracle);
         if let Some(alone) = alone {
-            self.violation(&format!("{want:?} {style:?} waited for {alone} ms, and nobody else did"));
+            self.violation(&format!("{want:?} {style:?} waited for {alone} ms without another waiter"));
         }
         match acquired {
             Ok(granted) => {
                 attempt.admits();
                 self.tell(&granted);
                 self.expect_all(&granted, attempt, asked_at);
-                // With several clients, only the last member was granted at this instant.
+                // If the attempt used several clients, only the last member was granted at this
+                // instant.
                 if !matches!(want, Want::Several(members) if members.iter().any(|(_, other)| *other)) {
                     self.oracle.borrow_mut().judge_grants(&granted);
                 }
@@ -77,7 +78,7 @@ impl Contender {
         }
     }
 
-    /// Judges a failed attempt.
+    /// Checks a failed attempt.
     pub(super) fn is_refused(&self, attempt: &Attempt, began: Moment, error: &Error) {
         let Attempt { want, style, .. } = attempt;
         self.failed(attempt, want, *style, error);
@@ -87,8 +88,8 @@ impl Contender {
         if waiters::is_full(error) {
             self.judge_full(attempt, began);
         }
-        // An attempt for one lock keeps waiting without a connection. Before its first session, it
-        // waits for the connect timeout.
+        // An attempt for a single lock keeps waiting without a connection. Before the client's
+        // first session, it waits only for the connect timeout.
         let one = !(matches!(want, Want::Several(_) | Want::Permits(..)) || style.is_try());
         let early = began.took() + 100 < milliseconds(CONNECT_TIMEOUT);
         if one && early && error.kind() == ErrorKind::ConnectionFailed {
@@ -96,13 +97,13 @@ impl Contender {
         }
     }
 
-    /// Returns the maximum duration of a try: the connect timeout in any case. While it is calm, a
-    /// try waits only for a semaphore's turn.
+    /// Returns the maximum duration of a try. The connect timeout is always included. While it is
+    /// calm, a try waits only for a semaphore's mutex.
     pub(super) fn longest_try(&self, want: &Want, began: Moment) -> u64 {
         let oracle = self.oracle.borrow();
         let crowd = matches!(want, Want::Permits(CROWDED, _));
         let most = milliseconds(CONNECT_TIMEOUT);
-        if !oracle.calm.reigns_since(began.at) || crowd {
+        if !oracle.calm.lasts_since(began.at) || crowd {
             return most;
         }
         let turn = matches!(want, Want::Permits(..) | Want::Several(_));
@@ -129,7 +130,7 @@ impl Contender {
             let beginning = self.oracle.borrow_mut().judge_row(label, one, since, *cohort);
             attempt.begins_on_a_node(beginning);
         }
-        // Where nodes are kept, they are also reused, and each reuse begins a new row.
+        // If nodes are kept, they are also reused, and each reuse begins a new row.
         let too_often = |one: &Granted| one.lease.handoffs() >= (*cohort).max(1);
         if !self.may_keep() && granted.iter().any(too_often) {
             self.violation(&format!("{want:?} is handed on more than {cohort} times"));
@@ -146,8 +147,8 @@ impl Contender {
         let expected = match error.kind() {
             ErrorKind::LockTimeout if waiters::is_full(error) => attempt.waiters.is_some() && !style.is_try(),
             ErrorKind::LockTimeout => matches!(style, WaitStyle::Within(_) | WaitStyle::Try),
-            // A try needs a reply, and other attempts need a first session. Another contender can
-            // close the client at any time.
+            // A try needs a reply, and any other attempt needs a first session. Another contender
+            // can close the client at any time.
             ErrorKind::ConnectionFailed | ErrorKind::ClientClosed => true,
             _ => false,
         };
@@ -232,7 +233,7 @@ impl Contender {
             });
         }
         let leases = MultiLock::new(locks)?.acquire_as(&attempt.owner, wait_limit).await?;
-        // A multi-lock has one order, in whatever order its members are named.
+        // A multi-lock has one order, regardless of the order in which its members are named.
         let mut sorted = members.to_vec();
         sorted.sort_by_key(|(member, _)| member.path());
         let granted = sorted.into_iter().zip(leases).map(|((member, other), lease)| {
@@ -283,12 +284,13 @@ fn queue(Attempt { want, limit, .. }: &Attempt) -> Option<&'static str> {
         Want::Mutex(which) => Some(MUTEXES[*which]),
         Want::Read | Want::Write | Want::Downgrade => Some(READ_WRITE),
         Want::Lead => Some(ELECTION),
-        // This many permits disturb other contenders.
+        // This many permits would disturb other contenders.
         Want::Permits(CROWDED, _) => None,
         Want::Permits(which, _) => Some(SEMAPHORES[*which].path),
-        // It can lose a member while it waits for the others, and then joins that queue again.
+        // The attempt can lose a member while it waits for the others, and then joins that queue
+        // again.
         Want::Several(_) if limit.is_some() => None,
-        // Even a try can wait for its turn there.
+        // Even a try can wait for the semaphore's mutex.
         Want::Several(members) if members.iter().any(|(member, _)| *member == Member::Permit) => None,
         Want::Several(members) => {
             match members.iter().map(|(member, _)| *member).min_by_key(|one| one.path()) {
@@ -299,7 +301,8 @@ fn queue(Attempt { want, limit, .. }: &Attempt) -> Option<&'static str> {
     }
 }
 
-/// Returns the semaphore of a multi-lock, where it waits for its turn before it asks for a permit.
+/// Returns the semaphore of a multi-lock. The attempt acquires its mutex before it asks for a
+/// permit.
 fn turn(want: &Want) -> Option<&'static str> {
     let Want::Several(members) = want else { return None };
     let permit = members.iter().map(|(member, _)| *member).find(|member| *member == Member::Permit)?;

@@ -7,8 +7,7 @@ use super::{Attempt, Contender};
 use crate::features::{self, Feature, Features};
 use crate::oracle::{Beginning, Granted};
 
-/// Maximum numbers of attempts of a contender, and of contenders of a seed, that have different
-/// aims.
+/// Number of attempts of a contender, and of contenders of a seed, whose aims are all different.
 const ATTEMPTS: u64 = 16;
 const CONTENDERS: u64 = 16;
 
@@ -49,13 +48,13 @@ impl Contender {
         let longest = 2 * self.setting.timeout;
         let limit =
             limit.or(has(Feature::IsLimited).then_some(Duration::from_millis(self.setting.timeout / 2)));
-        // The attempt requests a member again when its time is over, while it waits for the other
-        // members. With a short limit it would do so very often and overload the servers.
+        // While the attempt waits for other members, it requests a member again whenever its hold
+        // time is over. With a short limit it would do so very often and overload the servers.
         let least = Duration::from_millis(self.setting.timeout / 2);
         let several = matches!(want, Want::Several(_));
         let limit =
             limit.filter(|_| want != Want::Lead).map(|limit| if several { limit.max(least) } else { limit });
-        // The members that are held can expire each time before the rest is granted.
+        // The acquired members can expire each time before the rest is granted.
         let in_vain = limit.is_some() && several;
         let style = if has(Feature::Tries) {
             WaitStyle::Try
@@ -83,7 +82,7 @@ impl Contender {
         attempt.aims(Feature::RunsOnce) && !attempt.aims(Feature::Keeps) && self.chance.percent(75)
     }
 
-    /// Notes the features that follow from the request.
+    /// Records the features that follow from the request.
     pub(super) fn meets_what_it_asks_for(&self, attempt: &Attempt) {
         attempt.meets(match attempt.want {
             Want::Mutex(_) => Feature::Mutex,
@@ -114,8 +113,9 @@ impl Contender {
         }
     }
 
-    /// If the attempt aims at it, other contenders ask for the lock or break it during the hold.
-    pub(super) async fn is_bothered(&mut self, granted: &[Granted], attempt: &Attempt) {
+    /// If the attempt aims at it, makes other contenders ask for the lock or break it during the
+    /// hold.
+    pub(super) async fn is_disturbed(&mut self, granted: &[Granted], attempt: &Attempt) {
         let node = granted[0].node.clone();
         if attempt.aims(Feature::IsAsked) {
             self.ask_for(&node).await;
@@ -132,8 +132,8 @@ impl Contender {
         }
     }
 
-    /// Notes whether other contenders held in scopes of the same object.
-    pub(super) fn is_met_by_others(&self, attempt: &Attempt) {
+    /// Records whether other contenders held in scopes of the same object.
+    pub(super) fn notes_shared_scope(&self, attempt: &Attempt) {
         let mut oracle = self.oracle.borrow_mut();
         if oracle.sharing > 1 {
             attempt.meets(Feature::SharesObject);
@@ -143,11 +143,11 @@ impl Contender {
 }
 
 impl Attempt {
-    /// Notes that the node has served another attempt of its client before: by a hand-off or a
+    /// Records whether the node has served another attempt of its client before, by a hand-off or a
     /// reuse.
     pub(super) fn begins_on_a_node(&self, beginning: Beginning) {
         match beginning {
-            Beginning::Anew => {}
+            Beginning::NewNode => {}
             Beginning::HandedOn => self.meets(Feature::HandsOn),
             Beginning::TakenAgain => self.meets(Feature::Keeps),
         }

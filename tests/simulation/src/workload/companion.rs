@@ -1,5 +1,5 @@
-//! Companions: a second contender of the same client that holds the lock before or after an
-//! attempt, so that one node serves both.
+//! Companions: a second contender of the same client holds the lock before or after an attempt, so
+//! that both use one node.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::oracle::Granted;
 /// Companions have numbers above those of contenders and visitors.
 const COMPANIONS: usize = 100;
 
-/// The help of a companion for the aims of an attempt.
+/// The action of a companion that helps an attempt reach its aims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Help {
     /// It holds first and keeps the node.
@@ -47,7 +47,7 @@ impl Contender {
         let (mut companion, before) = self.companion(attempt);
         let Some(granted) = companion.join(&before).await else { return self.acquire(attempt).await };
         if help == Help::Keeps {
-            // It leaves immediately, or when its client knows the other waiters.
+            // Stop immediately, or when the client knows the other waiters.
             if companion.chance.percent(50) {
                 companion.leave(granted, &before).await;
             } else {

@@ -10,7 +10,7 @@ use crate::clock;
 use crate::locks::ELECTION;
 
 impl Contender {
-    /// Campaigns until it leads or gives up.
+    /// Campaigns until the contender leads or gives up.
     pub(super) async fn campaign(&self, attempt: &Attempt, wait_limit: Timeout) -> Result<Lease, Error> {
         let path = self.clients.below(self.of, ELECTION);
         let election = Election::with_id(attempt.client(false), path, attempt.label.clone())?;
@@ -18,10 +18,10 @@ impl Contender {
             self.violation("leads before it is a candidate");
         }
         let leadership = election.campaign_with(wait_limit).await?;
-        // Read in this order, because the answer changes spontaneously only from true to false.
+        // Read in this order, because the answer can only change from true to false by itself.
         let (leads, held) = (election.is_leader(), leadership.check().is_ok());
         if held && !leads {
-            self.violation("leads, and does not know it");
+            self.violation("leads, but reports that it does not");
         }
         Ok(leadership.into())
     }
@@ -50,12 +50,12 @@ impl Contender {
                     let id = leader.as_ref().map_or("nobody", |leader| &leader.id);
                     self.oracle.borrow_mut().history.note(&format!("contender {} sees {id}", self.number));
                     if last.as_ref() == Some(&leader) {
-                        self.violation(&format!("is told twice that {id} leads"));
+                        self.violation(&format!("receives the leader {id} twice"));
                     }
                     last = Some(leader);
                 }
                 Ok(Err(error)) => return self.expect_observable(began, &error),
-                // An observer without a result so far can receive one soon.
+                // An observer that has received no leader yet can receive one soon.
                 Err(_) => {
                     if let Some(last) = &last {
                         self.is_told(began, last.as_ref());
@@ -66,7 +66,7 @@ impl Contender {
     }
 
     fn expect_observable(&self, began: Moment, error: &Error) {
-        let calm = self.oracle.borrow().calm.reigns_since(began.at);
+        let calm = self.oracle.borrow().calm.lasts_since(began.at);
         let expected = match error.kind() {
             ErrorKind::ClientClosed => true,
             ErrorKind::ConnectionFailed => !calm,
@@ -78,10 +78,10 @@ impl Contender {
     }
 
     /// Checks that a contender that has led for a long time is the leader that the observer knows,
-    /// and that this leader has not ended long ago.
+    /// and that an observed leader did not end its leadership long ago.
     fn is_told(&self, began: Moment, leader: Option<&Candidate>) {
         let oracle = self.oracle.borrow();
-        if !oracle.calm.reigns_since(began.at) {
+        if !oracle.calm.lasts_since(began.at) {
             return;
         }
         let long_ago = clock::now().saturating_sub(4 * oracle.calm.soon());
@@ -94,10 +94,10 @@ impl Contender {
         let through = leader.is_some_and(|leader| oracle.was_through(&leader.id, long_ago));
         drop(oracle);
         if let Some((other, since)) = other {
-            self.violation(&format!("is told that {node:?} leads, but {other} does since {since} ms"));
+            self.violation(&format!("observes that {node:?} leads, but {other} has led since {since} ms"));
         }
         if through {
-            self.violation(&format!("is told that {node:?} leads, which was through long ago"));
+            self.violation(&format!("observes that {node:?} leads, but its leadership ended long ago"));
         }
     }
 }

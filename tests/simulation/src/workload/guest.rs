@@ -1,5 +1,5 @@
-//! A guest: a visitor with its own locks and, where needed, a second client. It creates
-//! coincidences that random contenders rarely reach.
+//! A guest: a visitor with its own locks and, where needed, a second client. It creates situations
+//! that random contenders rarely reach.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -18,13 +18,13 @@ const SINGLE: &str = "/visited-permit";
 const MANY: &str = "/visited-permits";
 const ELECTION: &str = "/visited-election";
 
-/// A number of permits that one heartbeat cannot check, and how long they are held, in
+/// A number of permits that one heartbeat cannot check, and the duration of their hold in
 /// milliseconds.
 const CROWD: u32 = 150;
 const LONG: u64 = 70_000;
 
-/// Each held node is checked within this time, in milliseconds. For a new hold it can take a little
-/// longer.
+/// Interval in milliseconds within which heartbeats must check each held node. The first check of a
+/// new hold can be a little later.
 const TURN: u64 = 60_000;
 
 impl Visitor {
@@ -47,7 +47,7 @@ impl Visitor {
                     2 | 3 => self.try_at_once(one, other).await,
                     4 => self.hand_over(one, other).await,
                     5 if bears_crowds => self.hold_many(one).await,
-                    _ => self.be_unheard(one).await,
+                    _ => self.lose_replies(one).await,
                 }
             }
             for (name, client) in clients {
@@ -82,9 +82,9 @@ impl Visitor {
         }
         let free = clock::now() < released + held && lease.loss_reason().is_none();
         let refused = matches!(lock.try_acquire().await, Ok(None));
-        // A server that lags behind can still show the node.
+        // A lagging server can still show the node.
         if free && refused && self.setting.servers == 1 && self.is_calm_since(began) {
-            self.violation("a try is refused, although the lock is free");
+            self.violation("a try is refused although the lock is free");
         }
     }
 
@@ -104,12 +104,12 @@ impl Visitor {
         let Ok(granted) = granted else { return };
         let late = timeout(Duration::from_millis(2 * self.soon()), rest).await.is_err();
         if late && granted.is_held() && self.is_calm_since(began) {
-            self.violation("a try waits for a permit that another one holds");
+            self.violation("a try waits for a permit that another contender holds");
         }
     }
 
-    /// An observer of an election must learn of the next leader, even if there is no moment without
-    /// a leader.
+    /// Checks that an observer of an election learns of the next leader, even if there is no moment
+    /// without a leader.
     async fn hand_over(&self, one: &Client, other: &Client) {
         self.now_does("hands the leadership over");
         let began = clock::now();
@@ -131,14 +131,14 @@ impl Visitor {
                 Ok(Ok(leader)) if leader.as_ref().is_some_and(|leader| leader.id == "second") => break,
                 Ok(Ok(_)) => {}
                 Err(_) if next.check().is_ok() && self.is_calm_since(began) => {
-                    return self.violation("another one leads, and who observes is not told");
+                    return self.violation("an observer does not learn that another candidate leads");
                 }
                 Ok(Err(_)) | Err(_) => break,
             }
         }
     }
 
-    /// Holds more nodes than one heartbeat checks. Each must be checked in its turn.
+    /// Holds more nodes than one heartbeat can check. Heartbeats must check each of them in turn.
     async fn hold_many(&self, client: &Client) {
         self.now_does("holds many permits");
         let Ok(leases) = self.permits(client).await else { return };
@@ -152,7 +152,7 @@ impl Visitor {
         if let Some(lease) = forgotten
             && self.is_calm_since(began)
         {
-            self.violation(&format!("no heartbeat has checked {} for long", lease.node()));
+            self.violation(&format!("no heartbeat has checked {} for too long", lease.node()));
         }
     }
 
@@ -161,9 +161,8 @@ impl Visitor {
         semaphore(client, MANY, CROWD)?.acquire_many(CROWD, wait_limit).await
     }
 
-    /// Makes the server reply only to pings, from a moment on at which the client sends few
-    /// requests.
-    async fn be_unheard(&mut self, client: &Client) {
+    /// Makes the server reply only to pings while the client sends few requests.
+    async fn lose_replies(&mut self, client: &Client) {
         let which = self.chance.index(3);
         self.now_does(&format!("is unheard, {which}"));
         let long = Duration::from_millis(3 * self.setting.timeout);
@@ -175,14 +174,14 @@ impl Visitor {
                 deafen(Fateful::Anything);
                 client.close().await.ok();
             }
-            // The requests after the last reply remain unanswered.
+            // The server replies to none of the requests after this.
             1 => {
                 let (one, other) = (self.acquire(client, VISITED).await, self.acquire(client, OTHER).await);
                 let (Ok(one), Ok(other)) = (one, other) else { return };
                 deafen(Fateful::BehindDelete);
                 drop((one, other));
             }
-            // The client sends nothing but a query.
+            // The client sends nothing except a query.
             _ => {
                 deafen(Fateful::Anything);
                 let Ok(lock) = Self::lock(client, VISITED) else { return };

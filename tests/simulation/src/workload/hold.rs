@@ -15,16 +15,17 @@ use crate::features::Feature;
 use crate::locks::{CROWDED, SEMAPHORES};
 use crate::oracle::{Granted, Mode};
 
-/// A hold that lasts longer than this learns immediately when its node is deleted, in milliseconds.
+/// In milliseconds. If a hold lasts longer than this, its contender learns immediately when its
+/// node is deleted.
 const LONG_HOLD: u64 = 200;
 
 impl Contender {
     /// Holds the lock for a while and ends the hold in one of several ways.
     pub(super) async fn hold(&mut self, mut granted: Vec<Granted>, attempt: &Attempt) {
-        // Most holds are short, and some are long enough for heartbeats to matter.
+        // Most holds are short. Some are long enough for heartbeats to matter.
         let most = if self.chance.percent(70) { self.setting.timeout / 5 } else { self.setting.timeout };
         let time = self.chance.skewed(0..=most);
-        // Some are longer than a session without heartbeats, so that the loss of a session can be
+        // Some last longer than a session without heartbeats, so that the loss of a session can be
         // noticed.
         let time = if self.chance.percent(4) { 3 * self.setting.timeout } else { time };
         let since = self.now();
@@ -45,7 +46,7 @@ impl Contender {
         if attempt.want == Want::Read && (self.chance.percent(20) || attempt.aims(Feature::Upgrades)) {
             self.upgrade(attempt).await;
         }
-        // A level that was released before must not report a later loss.
+        // A level that was released earlier must not report a later loss.
         let inner = (granted.len() > 1 && matches!(attempt.want, Want::Mutex(_) | Want::Read | Want::Write))
             .then(|| granted.remove(0));
         let ended = inner.as_ref().map(|inner| inner.lease.ended());
@@ -54,10 +55,10 @@ impl Contender {
             self.release(vec![inner], Some(attempt)).await;
             let now = granted[0].lease.check().map_err(|error| error.kind());
             if certain && !matches!(now, Ok(()) | Err(ErrorKind::LockLost)) {
-                self.violation(&format!("{:?} is no longer held after one of two releases", attempt.want));
+                self.violation(&format!("{:?} is not held any more after one of two releases", attempt.want));
             }
         }
-        self.is_bothered(&granted, attempt).await;
+        self.is_disturbed(&granted, attempt).await;
         // Sometimes it holds for longer than its limit.
         let limit = attempt.limit.filter(|_| self.chance.percent(50));
         let time = limit.map_or(time, |limit| time.max(milliseconds(limit) + 50));
@@ -85,7 +86,7 @@ impl Contender {
         self.release(granted, Some(attempt)).await;
     }
 
-    /// Enters the lock again. This must succeed immediately.
+    /// Enters the lock again, which must succeed immediately.
     pub(super) async fn enter_again(&mut self, granted: &mut Vec<Granted>, attempt: &Attempt) {
         let first = granted[0].clone();
         let lock = match attempt.want {
@@ -115,7 +116,7 @@ impl Contender {
         }
     }
 
-    /// Asks to write while it reads. This must be refused immediately.
+    /// Asks for the write lock while it holds the read lock, which must be refused immediately.
     async fn upgrade(&mut self, attempt: &Attempt) {
         let Ok(lock) = self.half(attempt, true, false) else { return };
         let (began, wait_limit) = (self.now(), Duration::from_millis(self.setting.timeout));
@@ -132,13 +133,16 @@ impl Contender {
             Err(error) if error.kind() == ErrorKind::ClientClosed => {}
             other => {
                 let took = began.took();
-                self.violation(&format!("a reader that asks to write gets {other:?} after {took} ms"));
+                self.violation(&format!(
+                    "a reader that requests the write lock gets {other:?} after {took} ms"
+                ));
             }
         }
     }
 
-    /// Acquires the read lock while it writes: it waits, tries, or times out. Sometimes another
-    /// client breaks its write lock at that moment, so that its own client might not know yet.
+    /// Acquires the read lock while it holds the write lock: it waits, tries, or times out.
+    /// Sometimes another client breaks its write lock at that moment, and its client might not know
+    /// it yet.
     async fn downgrade(&mut self, writing: &Granted, attempt: &Attempt) -> Option<Vec<Granted>> {
         let time = self.downgrades.skewed(0..=self.setting.timeout);
         let style = match self.downgrades.index(4) {
@@ -199,7 +203,7 @@ impl Contender {
             }
             Err(error) => {
                 self.failed(attempt, &Want::Downgrade, style, &error);
-                // No other contender can block a writer that reads too.
+                // No other contender can block a writer that also reads.
                 let taken = (style.is_try() || is_full(&error)) && error.kind() == ErrorKind::LockTimeout;
                 if taken && self.oracle.borrow().node_is_certain(&writing.node) {
                     self.violation(&format!("a writer that tries to read is refused: {error}"));
@@ -209,7 +213,7 @@ impl Contender {
         }
     }
 
-    /// Holds for this long, or until a loss or a request to give up. Returns `true` if something is
+    /// Holds for this long, or until a loss or a request to give up. Returns `true` if a lease was
     /// lost.
     pub(super) async fn stay(
         &mut self,
@@ -261,22 +265,22 @@ impl Contender {
     fn is_asked(&self, Granted { node, .. }: &Granted) {
         self.oracle.borrow_mut().history.note(&format!("contender {} is asked for {node}", self.number));
         if !self.oracle.borrow().requests.is_asked(node) {
-            self.violation(&format!("{node} is asked for, by nobody"));
+            self.violation(&format!("the owner of {node} is asked to give up, but no contender has asked"));
         }
     }
 
-    /// Checks that the reported loss reason is the true one, as far as that can be known.
+    /// Checks that the reported loss reason is true, as far as that can be known.
     pub(super) fn expect_reason(&self, one: &Granted, attempt: &Attempt, reason: LossReason) {
         let closed = attempt.through.iter().any(|client| client.state() == ClientState::Closed);
         let oracle = self.oracle.borrow();
-        let calm = oracle.calm.reigns_since(clock::now());
+        let calm = oracle.calm.lasts_since(clock::now());
         let expected = match reason {
             LossReason::ClientClosed => closed,
             LossReason::HeldTooLong => attempt.limit.is_some(),
             LossReason::NodeDeleted => !calm || oracle.requests.is_broken(&one.node),
             LossReason::SessionExpired => !calm,
-            // This happens even in calm: several messages between servers can be slow one after
-            // another.
+            // This can happen even while it is calm, because several slow messages between servers
+            // can follow each other.
             LossReason::TermEnded => {
                 oracle.term_left(&one.node).is_none_or(|left| left <= milliseconds(attempt.grace))
             }
@@ -284,14 +288,14 @@ impl Contender {
         };
         drop(oracle);
         if !expected {
-            self.violation(&format!("{} is said to be lost: {reason}", one.node));
+            self.violation(&format!("{} is reported as lost: {reason}", one.node));
         }
     }
 
     /// Checks that a hold with a limit ends when its time is over.
     pub(super) fn expect_end_in_time(&self, attempt: &Attempt, since: Moment, from: u64, reason: LossReason) {
         let limit = attempt.limit.filter(|_| reason == LossReason::HeldTooLong).map(milliseconds);
-        // A contender that did something else meanwhile notices the end later.
+        // If the contender was doing something else, it notices the end later.
         let limit = limit.map(|limit| limit.max(from - since.at));
         if limit.is_some_and(|limit| self.is_late(since, limit)) {
             self.violation(&format!("{:?} has ended after {} ms of {limit:?}", attempt.want, since.took()));
@@ -306,16 +310,16 @@ impl Contender {
         }
         let state = one.lease.state();
         if state != LeaseState::Lost(reason) {
-            self.violation(&format!("{} was lost: {reason}, and is {state:?}", one.node));
+            self.violation(&format!("{} was lost: {reason}, but is {state:?}", one.node));
         }
     }
 
-    /// Checks that a contender knows of a request to give up, or of the deletion of its node, after
-    /// a while. Its connection must work and, for requests, it must listen.
+    /// Checks that a contender learns soon of a request to give up, or of the deletion of its node.
+    /// This applies only if its connection works and, for requests, if it listens.
     fn expect_news(&self, one: &Granted, since: Moment, from: u64, listens: bool, heard: bool) {
         let oracle = self.oracle.borrow();
         let (now, soon, held) = (clock::now(), oracle.calm.soon(), one.lease.check().is_ok());
-        let is_late = |at: u64| at + soon < now && oracle.calm.reigns_since(at);
+        let is_late = |at: u64| at + soon < now && oracle.calm.lasts_since(at);
         let gone = oracle.requests.gone_since(&one.node).map(|at| at.max(since.at + LONG_HOLD));
         let asked = oracle.requests.asked_since(&one.node).map(|at| at.max(from));
         let deaf = listens
@@ -327,10 +331,10 @@ impl Contender {
         let unaware = held && gone.is_some_and(is_late);
         drop(oracle);
         if deaf {
-            self.violation(&format!("{} does not hear that it is asked for", one.node));
+            self.violation(&format!("the owner of {} does not receive the request to give up", one.node));
         }
         if unaware {
-            self.violation(&format!("{} is held, although its node was deleted long ago", one.node));
+            self.violation(&format!("{} is held although its node was deleted long ago", one.node));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The actions of contenders. Each acquires locks of different kinds in different ways, one after another,
-//! and reports to the oracle.
+//! The actions of contenders. Each contender acquires locks of different kinds in different ways,
+//! one after another, and reports to the oracle.
 
 mod acquire;
 mod aims;
@@ -25,7 +25,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use zklock::{Client, Owner};
 
-pub use self::visitor::{GUARDED, LAST_NUMBER, VISITED, Visitor, WORN_OUT};
+pub use self::visitor::{EXHAUSTED, GUARDED, LAST_NUMBER, VISITED, Visitor};
 use self::want::{WaitStyle, Want, limit};
 use crate::chance::Chance;
 use crate::clients::Clients;
@@ -48,19 +48,19 @@ pub struct Contender {
     of: usize,
     other: usize,
     chance: Chance,
-    /// Draws how it downgrades, from a separate sequence.
+    /// Draws the kind of downgrade, from a separate sequence.
     downgrades: Chance,
-    /// Draws its scopes, which must not change its requests to servers.
+    /// Draws the scopes, which must not change the contender's requests to servers.
     scopes: Chance,
-    /// Draws whether its client can hand locks on, from a separate sequence.
+    /// Draws whether the contender's client can hand locks on, from a separate sequence.
     cohorts: Chance,
-    /// Whether nodes can be kept in this run, and the sequence for that.
+    /// Whether nodes can be kept in this run, and the sequence from which that is drawn.
     keeps: bool,
     lingers: Chance,
     setting: Setting,
     oracle: Rc<RefCell<Oracle>>,
     stopped: Stopped,
-    /// Its current activity, for a report of a contender that never ends.
+    /// Its current activity, for the report if it never ends.
     doing: Rc<RefCell<String>>,
     attempts: u64,
     /// True if it combines features on purpose.
@@ -85,10 +85,10 @@ struct Attempt {
     cohort: u32,
     /// Time for which its node is kept.
     linger: Duration,
-    /// The features that it aims at, and those that have happened.
+    /// The features that it aims at. `met` contains the features that have occurred.
     aims: Features,
     met: RefCell<Features>,
-    /// Its client and the other one. Both can be closed meanwhile.
+    /// Its client and the other client. Both can be closed meanwhile.
     through: [Client; 2],
 }
 
@@ -97,7 +97,7 @@ impl Attempt {
         self.aims.contains(&feature)
     }
 
-    /// Notes that a feature has happened to the attempt.
+    /// Records that the attempt has had a feature.
     fn meets(&self, feature: Feature) {
         self.met.borrow_mut().insert(feature);
     }
@@ -107,7 +107,8 @@ impl Attempt {
     }
 }
 
-/// A time of a client. It shows whether the client was stopped since.
+/// A point in time of a client, with which a later check can find out whether the client was
+/// stopped since.
 #[derive(Clone, Copy)]
 struct Moment {
     at: u64,
@@ -135,8 +136,8 @@ impl Contender {
         let downgrades = Chance::of(seed, "downgrade", number);
         let scopes = Chance::of(seed, "scopes", number);
         let cohorts = Chance::of(seed, "cohorts", number);
-        // Only in half of the runs. In the others, even holds that no contender receives count as
-        // hand-offs.
+        // Nodes are kept in half of the runs only, because then even holds that no contender
+        // receives count as hand-offs.
         let keeps = Chance::of(seed, "keeps", 0).percent(50);
         let lingers = Chance::of(seed, "lingers", number);
         let attempts = 0;
@@ -168,7 +169,7 @@ impl Contender {
 
     /// Contends until the end of the simulation's duration.
     pub async fn run(mut self) {
-        // All contenders begin together, while the node does not exist yet.
+        // All contenders begin together, before the node exists.
         self.set_number().await;
         loop {
             self.pause().await;
@@ -226,7 +227,7 @@ impl Contender {
         self.meets_what_it_asks_for(&attempt);
         let crowd = matches!(attempt.want, Want::Permits(CROWDED, _));
         if crowd {
-            // This disturbs other contenders.
+            // A crowd of permits disturbs other contenders.
             self.oracle.borrow_mut().calm.fault(true);
         }
         if self.runs_once(&attempt) {
@@ -236,7 +237,7 @@ impl Contender {
             let scopes = self.enter_scopes(attempt.owner.id());
             self.oracle.borrow_mut().sharing += 1;
             self.hold_before_others(granted, &attempt).await;
-            self.is_met_by_others(&attempt);
+            self.notes_shared_scope(&attempt);
             self.leave_scopes(scopes);
         }
         let mut oracle = self.oracle.borrow_mut();
@@ -289,8 +290,8 @@ impl Contender {
         Moment { at: clock::now(), stops: self.stops() }
     }
 
-    /// Returns its clients and those with the previous numbers. The tasks of a client can be
-    /// stopped together with the previous one: contenders use both, and the first contender that
+    /// Returns its clients and those with the previous numbers. Stopping a client can also stop
+    /// tasks of the client with the next number: contenders use both, and the first contender that
     /// uses a client starts its tasks.
     fn used(&self) -> [usize; 4] {
         let count = self.clients.count();

@@ -34,7 +34,7 @@ struct WantedSlot {
 }
 
 impl WantedSlot {
-    /// Returns `true` if the slot is over. A long wait can end after other contenders have recorded
+    /// Returns `true` if the slot is over. After a long wait, other contenders can have recorded
     /// later slots, because a key is compared only with the last recorded one.
     fn is_late(&self) -> bool {
         clock::now() / self.length != self.slot
@@ -43,7 +43,7 @@ impl WantedSlot {
 
 /// The progress of a body.
 #[derive(Default)]
-struct Course {
+struct BodyProgress {
     granted: Option<Granted>,
     since: Option<Moment>,
     scopes: Option<Vec<Scope>>,
@@ -75,23 +75,23 @@ impl Contender {
             Ok(lock) => lock,
             Err(error) => return self.failed(attempt, &attempt.want, attempt.style, &error),
         };
-        let (began, course) = (self.now(), RefCell::new(Course::default()));
+        let (began, course) = (self.now(), RefCell::new(BodyProgress::default()));
         let outcome = self.run_slot_of(&lock, attempt, wanted, &course).await;
-        let Course { granted, since, scopes, succeeded } = course.into_inner();
+        let BodyProgress { granted, since, scopes, succeeded } = course.into_inner();
         if let Some(scopes) = scopes {
-            self.is_met_by_others(attempt);
+            self.notes_shared_scope(attempt);
             self.leave_scopes(scopes);
         }
         let lost =
             matches!(&outcome, Some(Err(Failure::Error(error))) if error.kind() == ErrorKind::LockLost);
         if let (Some(granted), Some(since)) = (&granted, since) {
             if lost && self.oracle.borrow().node_is_certain(&granted.node) {
-                self.violation(&format!("a slot is said to have lost {}, which is held", granted.node));
+                self.violation(&format!("a slot reports the loss of {}, which is still held", granted.node));
             }
             if let Some(reason) = granted.lease.loss_reason().filter(|_| lost) {
                 self.expect_reason(granted, attempt, reason);
-                // After the body, the call waits for the record, because it must know whether the
-                // record was written.
+                // After the body, the call waits for the reply to the record, because it must know
+                // whether the record was written.
                 if !succeeded {
                     self.expect_end_in_time(attempt, since, since.at, reason);
                 }
@@ -121,7 +121,7 @@ impl Contender {
         }
     }
 
-    /// Judges a refusal. The timeout covers the wait for the lock.
+    /// Checks a refusal. The timeout covers the wait for the lock only.
     fn is_refused_in_time(&self, attempt: &Attempt, began: Moment, error: &Error) {
         let most = match attempt.style {
             WaitStyle::Within(time) => Some(time),
@@ -141,7 +141,7 @@ impl Contender {
         lock: &Mutex,
         attempt: &Attempt,
         wanted: WantedSlot,
-        course: &RefCell<Course>,
+        course: &RefCell<BodyProgress>,
     ) -> Option<Result<Option<()>, Failure>> {
         let key = Slot::key(wanted.slot.to_string()).expect("a good key");
         let oracle = Rc::clone(&self.oracle);
@@ -155,18 +155,18 @@ impl Contender {
         }
     }
 
-    /// The body: it does what a contender does during a hold, except for the release.
+    /// The body of a slot: does what a contender does during a hold, except for the release.
     async fn body(
         &mut self,
         lease: Arc<Lease>,
         attempt: &Attempt,
         wanted: WantedSlot,
-        course: &RefCell<Course>,
+        course: &RefCell<BodyProgress>,
     ) -> Result<(), Failure> {
         let granted = self.granted_in_body(lease, attempt, wanted.place);
         let since = self.now();
         let scopes = self.enter_scopes(attempt.owner.id());
-        *course.borrow_mut() = Course {
+        *course.borrow_mut() = BodyProgress {
             granted: Some(granted.clone()),
             since: Some(since),
             scopes: Some(scopes),
@@ -186,7 +186,7 @@ impl Contender {
             self.enter_again(&mut all, attempt).await;
             self.release(all.split_off(1), Some(attempt)).await;
         }
-        self.is_bothered(&all, attempt).await;
+        self.is_disturbed(&all, attempt).await;
         let time = self.chance.skewed(0..=self.setting.timeout / 5);
         self.stay(&all, attempt, since, time).await;
         if late || wanted.fails {
@@ -210,8 +210,8 @@ impl Contender {
         }
     }
 
-    /// Judges the start of a body. With `late`, other contenders can have recorded later slots
-    /// meanwhile.
+    /// Checks the start of a body. With `late`, other contenders can have recorded later slots in
+    /// the meantime.
     fn begins(&self, granted: &Granted, attempt: &Attempt, wanted: WantedSlot, late: bool) {
         let WantedSlot { place, slot, before, record, .. } = wanted;
         self.tell(std::slice::from_ref(granted));

@@ -1,5 +1,5 @@
-//! Actions of contenders other than acquiring: they ask holders to give up, break locks, set the
-//! number of permits, write under a lock, and list contenders.
+//! Actions of contenders other than acquiring: asking holders to give up, breaking locks, setting
+//! the number of permits, writing under a lock, and listing contenders.
 
 use zklock::{Error, ErrorKind, NodeData};
 
@@ -64,7 +64,7 @@ impl Contender {
         known
     }
 
-    /// Checks that a request finds the node of a lock that is held before and after it.
+    /// Checks that a request finds the node of a lock that is held before and after the request.
     fn expect_found(&self, what: &str, node: &str, outcome: Result<(), Error>) {
         let Err(error) = outcome else { return };
         let expected = match error.kind() {
@@ -91,7 +91,7 @@ impl Contender {
             Err((ErrorKind::ConnectionFailed, error)) => {
                 // It can be unknown whether the number was set only if the connection was lost.
                 let calm =
-                    self.oracle.borrow().calm.reigns_since(began.at) || clock::now() < self.setting.tick;
+                    self.oracle.borrow().calm.lasts_since(began.at) || clock::now() < self.setting.tick;
                 let lost = network::with(|network| network.has_opened_since(name, began.at));
                 if calm && !lost && began.took() + 100 < milliseconds(CONNECT_TIMEOUT) {
                     self.violation(&format!("setting the number of permits: {error}"));
@@ -101,7 +101,7 @@ impl Contender {
         }
     }
 
-    /// Writes under the lock that the contender holds, or under one that was just broken.
+    /// Writes under a lock that the contender holds, or under one that was just broken.
     pub(super) async fn transact(&mut self, granted: &[Granted], attempt: &Attempt) {
         let [granted] = granted else { return };
         let Some(which) = MUTEXES.iter().position(|path| *path == granted.place) else { return };
@@ -180,10 +180,10 @@ impl Contender {
         let listed: Vec<_> =
             listed.iter().map(|contender| self.clients.full(self.of, &contender.node)).collect();
         let oracle = self.oracle.borrow();
-        // A server that lags behind does not know the node yet.
+        // A lagging server does not know the node yet.
         let known = |since: u64| {
             self.setting.servers == 1
-                || since + oracle.calm.soon() < began.at && oracle.calm.reigns_since(since)
+                || since + oracle.calm.soon() < began.at && oracle.calm.lasts_since(since)
         };
         let missing = before.iter().find(|(node, since)| {
             node.starts_with(&format!("{place}/"))

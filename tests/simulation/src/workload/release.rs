@@ -11,18 +11,18 @@ use super::want::Want;
 use super::{Attempt, Contender, milliseconds};
 use crate::clock;
 use crate::features::Feature;
-use crate::oracle::{Granted, Mode, Parting};
+use crate::oracle::{Granted, Mode, ReleaseKind};
 
 /// The pending reply to a release.
 type Answer = Pin<Box<dyn Future<Output = zklock::Result<()>>>>;
 
 impl Contender {
-    /// Returns `true` if a node was certainly gone before that time and the client could learn of
-    /// it.
+    /// Returns `true` if a node was certainly gone before that time and the client could have
+    /// learned it.
     fn was_broken(&self, node: &str, session: i64, then: u64) -> bool {
         let oracle = self.oracle.borrow();
         let gone = oracle.requests.gone_since(node).is_some_and(|gone| gone < then);
-        gone && oracle.calm.reigns_since(then) && !oracle.is_closed(session)
+        gone && oracle.calm.lasts_since(then) && !oracle.is_closed(session)
     }
 
     /// Releases all leases in sequence, each in a random way. `attempt` is the attempt that
@@ -40,13 +40,13 @@ impl Contender {
         let began = self.now();
         let held = lease.check().is_ok() && self.oracle.borrow().is_last(&node);
         let within = self.chance.skewed(0..=2 * self.setting.timeout);
-        // The call decides about the node before it returns.
+        // The call decides what happens to the node before it returns.
         let before = self.handoffs();
         let (most, mut answer): (u64, Option<Answer>) = match self.chance.index(6) {
             0 => {
                 drop(lease);
                 if held {
-                    self.parts(attempt, (&node, place, mode), self.parting(before, None));
+                    self.reports_release(attempt, (&node, place, mode), self.release_kind(before, None));
                 }
                 return;
             }
@@ -64,25 +64,27 @@ impl Contender {
             }
             _ => None,
         };
-        let parting = self.parting(before, sent);
+        let release_kind = self.release_kind(before, sent);
         if held {
-            self.parts(attempt, (&node, place, mode), parting);
+            self.reports_release(attempt, (&node, place, mode), release_kind);
         }
         if let Some(answer) = answer.filter(|_| sent != Some(false)) {
             answer.await.ok();
         }
-        // Only a release that was sent has a reply, which reports that the node was gone. Other
-        // releases hand the lock on or keep the node, and were judged above.
+        // Only a release that was sent has a reply, which reports whether the node was already
+        // gone. A release that hands the lock on or keeps the node is checked above.
         let acknowledged = sent == Some(true) && most == limit && began.took() < limit;
         if held
             && acknowledged
             && lease.loss_reason().is_none()
             && self.was_broken(&node, lease.session_id(), began.at)
         {
-            self.violation(&format!("{node} is released, and not said to be lost, although it was gone"));
+            self.violation(&format!(
+                "the release of {node} does not report a loss although the node was gone"
+            ));
         }
         if self.is_late(began, most) {
-            self.violation(&format!("a release took {} ms of {most}", began.took()));
+            self.violation(&format!("a release took {} ms, more than {most}", began.took()));
         }
         let again = lease.release_in_background().map_err(|error| error.kind());
         if again != Err(ErrorKind::NotHeld) {
@@ -100,24 +102,29 @@ impl Contender {
 
     /// Returns the kind of a release. `before` is the number of hand-offs before it, and `sent`
     /// tells whether it sent a request, if that is known.
-    fn parting(&self, before: u64, sent: Option<bool>) -> Parting {
+    fn release_kind(&self, before: u64, sent: Option<bool>) -> ReleaseKind {
         match sent {
-            _ if self.handoffs() > before => Parting::HandedOn,
-            Some(true) => Parting::Deleted,
-            Some(false) => Parting::Kept,
-            None => Parting::Unseen,
+            _ if self.handoffs() > before => ReleaseKind::HandedOn,
+            Some(true) => ReleaseKind::Deleted,
+            Some(false) => ReleaseKind::Kept,
+            None => ReleaseKind::Unseen,
         }
     }
 
     /// Reports to the oracle how the last hold on a node was released.
-    fn parts(&self, attempt: Option<&Attempt>, hold: (&str, &'static str, Mode), parting: Parting) {
+    fn reports_release(
+        &self,
+        attempt: Option<&Attempt>,
+        hold: (&str, &'static str, Mode),
+        release_kind: ReleaseKind,
+    ) {
         let keeps = attempt.filter(|attempt| !matches!(attempt.want, Want::Permits(..) | Want::Lead));
         let linger =
             keeps.filter(|_| !matches!(hold.2, Mode::Permit(_))).map_or(0, |one| milliseconds(one.linger));
-        if let Some(attempt) = attempt.filter(|_| parting == Parting::HandedOn) {
+        if let Some(attempt) = attempt.filter(|_| release_kind == ReleaseKind::HandedOn) {
             attempt.meets(Feature::HandsOn);
         }
         let label = attempt.map_or("", |attempt| &attempt.label);
-        self.oracle.borrow_mut().parts(label, hold, parting, linger);
+        self.oracle.borrow_mut().released(label, hold, release_kind, linger);
     }
 }

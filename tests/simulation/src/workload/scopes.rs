@@ -1,4 +1,4 @@
-//! The scopes in which a contender holds.
+//! The scopes in which a contender holds locks.
 
 use zklock::internal::OwnerId;
 
@@ -19,8 +19,8 @@ impl Contender {
         entered
     }
 
-    /// Leaves the scopes in random order. Scopes of explicit calls are left newest first, because
-    /// one owner must do so.
+    /// Leaves the scopes in random order. Scopes with explicit calls are left newest first, because
+    /// an owner must leave them in that order.
     pub(super) fn leave_scopes(&mut self, mut entered: Vec<Scope>) {
         let (scopes, mut oracle) = (&mut self.scopes, self.oracle.borrow_mut());
         while !entered.is_empty() {

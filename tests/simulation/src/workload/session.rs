@@ -16,7 +16,7 @@ impl Contender {
         let (client, began) = (self.client(), self.now());
         let ready = client.ready().await.map_err(|error| error.kind());
         let state = client.state();
-        let calm = self.oracle.borrow().calm.reigns_since(began.at);
+        let calm = self.oracle.borrow().calm.lasts_since(began.at);
         if self.is_late(began, milliseconds(CONNECT_TIMEOUT)) {
             self.violation(&format!("waited for a session for {} ms: {ready:?}", began.took()));
         }
@@ -25,7 +25,7 @@ impl Contender {
             Err(ErrorKind::ConnectionFailed) => !calm,
             Err(kind) => kind == ErrorKind::ClientClosed && state == ClientState::Closed,
         };
-        // A client that was closed meanwhile reports that.
+        // If the client was closed meanwhile, it reports that.
         if !(expected || calm && state == ClientState::Closed) {
             self.violation(&format!("waited for a session: {ready:?}, and the client is {state}"));
         }
@@ -38,13 +38,13 @@ impl Contender {
         let client = self.clients.replace(self.of);
         self.oracle.borrow_mut().closed(client.session_id());
         let held = self.oracle.borrow().held_by(client.session_id());
-        let calm = self.oracle.borrow().calm.reigns_since(self.now().at);
+        let calm = self.oracle.borrow().calm.lasts_since(self.now().at);
         let mut states = client.states();
         client.close().await.ok();
         network::with(|network| network.witness.ends(name));
         self.expect_end(&mut states).await;
         if client.state() != ClientState::Closed {
-            self.violation(&format!("its client is closed, and says that it is {}", client.state()));
+            self.violation(&format!("its client is closed, but reports that it is {}", client.state()));
         }
         for lease in held {
             let (node, state) = (lease.node(), lease.state());
@@ -58,7 +58,7 @@ impl Contender {
         }
     }
 
-    /// Checks that the client reports no state after it is closed.
+    /// Checks that the client reports no further state after it is closed.
     async fn expect_end(&self, states: &mut States) {
         let mut last = None;
         loop {
@@ -66,7 +66,8 @@ impl Contender {
                 Ok(Some(state)) => last = Some(state),
                 Ok(None) if last == Some(ClientState::Closed) => break,
                 end => {
-                    return self.violation(&format!("its client is closed, tells {last:?} and then {end:?}"));
+                    return self
+                        .violation(&format!("its client is closed, but reports {last:?} and then {end:?}"));
                 }
             }
         }

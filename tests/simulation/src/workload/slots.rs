@@ -71,9 +71,9 @@ impl Numbering {
         }
     }
 
-    /// Returns the number of the slot that ran, as recorded under this token. For a period, this is
-    /// the period of the grant, which can be later than `number`. `before` is the last slot that
-    /// was recorded before.
+    /// Returns the number of the slot that ran and was recorded under this token. For a period,
+    /// this is the period at the time of the grant, which can be later than `number`. `before` is
+    /// the last slot that was recorded before.
     fn recorded(
         self,
         number: u64,
@@ -84,7 +84,7 @@ impl Numbering {
         let recorded = match token {
             _ if self.periods.is_none() => None,
             Some(token) => slots.last_of(place, token, before),
-            // A period is skipped if it or a later one is recorded.
+            // A period is skipped if it, or a later one, is recorded.
             None => slots.last(place).filter(|last| *last >= number),
         };
         recorded.unwrap_or(number)
@@ -92,7 +92,7 @@ impl Numbering {
 }
 
 /// The parameters with which a slot is run.
-struct Manner {
+struct SlotParameters {
     /// Token of the lease under which the slot was chosen, if there is one.
     held: Option<i64>,
     wait: Timeout,
@@ -114,8 +114,8 @@ enum Outcome {
 }
 
 impl Contender {
-    /// Runs bodies once per slot until the simulation's duration is over. Afterwards it runs one
-    /// more slot in calm, until a slot is recorded.
+    /// Runs bodies once per slot until the simulation's duration is over. Then, while it is calm,
+    /// runs one more slot until a slot is recorded.
     pub async fn run_slots(mut self, end: u64) {
         let numberings = self.numberings();
         loop {
@@ -132,7 +132,8 @@ impl Contender {
                 _ => self.attempt_slots(numberings).await,
             }
         }
-        // A connection can have been deaf since an earlier fault, and be noticed only now.
+        // A connection can have been deaf since an earlier fault, and the client can notice it only
+        // now.
         self.oracle.borrow_mut().calm.fault(true);
         self.now_does("waits for calm");
         sleep_until(clock::at(end + 2 * self.setting.timeout + 2000)).await;
@@ -236,10 +237,11 @@ impl Contender {
     async fn attempt_slot(&mut self, slotted: &mut Slotted, numbering: Numbering, held: Option<i64>) {
         let rest = Timeout::For(Duration::from_millis(numbering.rest()));
         let most = if self.chance.percent(80) { numbering.length / 2 } else { 2 * self.setting.timeout };
-        // A slot that is recorded first must be the current one when the lock is acquired.
+        // A slot that is recorded before its body must be the current one when the lock is
+        // acquired.
         let record =
             if held.is_some() && self.chance.percent(30) { Record::Start } else { Record::AfterBody };
-        let manner = Manner {
+        let parameters = SlotParameters {
             held,
             wait: if record == Record::Start || self.chance.percent(20) { Timeout::Try } else { rest },
             record,
@@ -247,12 +249,17 @@ impl Contender {
             fails: self.chance.percent(20),
             gives_up: self.chance.percent(15).then(|| self.chance.skewed(0..=self.setting.timeout)),
         };
-        self.run_slot(slotted, numbering, manner).await;
+        self.run_slot(slotted, numbering, parameters).await;
     }
 
     /// Runs the current slot and compares the outcome with the servers' record.
-    async fn run_slot(&mut self, slotted: &mut Slotted, numbering: Numbering, manner: Manner) -> Outcome {
-        let Manner { held, wait, record, time, fails, gives_up } = manner;
+    async fn run_slot(
+        &mut self,
+        slotted: &mut Slotted,
+        numbering: Numbering,
+        parameters: SlotParameters,
+    ) -> Outcome {
+        let SlotParameters { held, wait, record, time, fails, gives_up } = parameters;
         let (place, slot) = (slotted.place, numbering.now());
         let before = self.oracle.borrow().slots.last(place);
         self.now_does(&format!("wants slot {slot} of {}, {wait:?}, {record:?}", MUTEXES[place]));
@@ -274,15 +281,15 @@ impl Contender {
                 limit: None,
                 grace: Duration::ZERO,
             };
-            // A long wait can end after other contenders have recorded later slots, because a key
-            // is compared only with the last recorded one. The library numbers a period at the
-            // grant and compares it with the last recorded one.
+            // After a long wait, other contenders can have recorded later slots, because a key is
+            // compared only with the last recorded one. The library numbers a period at the time of
+            // the grant and compares it with the last recorded one.
             let periods = numbering.periods.is_some();
             let is_late = !periods && held != Some(token) && numbering.now() != slot;
             {
                 let mut oracle = oracle.borrow_mut();
                 oracle.granted(&granted);
-                // A slot that is recorded first is compared with the record before it.
+                // A slot that is recorded before its body is compared with the record before it.
                 let known = match record {
                     Record::AfterBody if periods => oracle.slots.last(place),
                     _ => before.filter(|_| !periods && !is_late),
@@ -347,7 +354,7 @@ impl Contender {
         }
     }
 
-    /// Runs a last slot, which must be recorded because it is calm.
+    /// Runs a last slot, which must be recorded because no fault has an effect any more.
     async fn run_last_slot(&mut self, numberings: [Numbering; MUTEXES.len()]) {
         for _ in 0..LAST_TRIES {
             let (label, mut slotted) = self.slotted();
@@ -356,7 +363,7 @@ impl Contender {
             if let Some(outer) = self.enter(&slotted, Timeout::Forever).await {
                 let numbering = numberings[slotted.place];
                 let slot = numbering.now();
-                let manner = Manner {
+                let parameters = SlotParameters {
                     held: Some(outer.lease.fencing_token()),
                     wait: Timeout::Forever,
                     record: Record::AfterBody,
@@ -364,7 +371,7 @@ impl Contender {
                     fails: false,
                     gives_up: None,
                 };
-                outcome = self.run_slot(&mut slotted, numbering, manner).await;
+                outcome = self.run_slot(&mut slotted, numbering, parameters).await;
                 let keys = numbering.periods.is_none();
                 if keys && matches!(outcome, Outcome::Ran | Outcome::Skipped) {
                     self.oracle.borrow_mut().slots.is_tried(slotted.place, slot);

@@ -1,5 +1,5 @@
-//! A visitor: it has its own clients, so that it alone decides whether any caller waits for a
-//! session.
+//! A visitor: a contender with separate clients, so that it alone decides whether any caller waits
+//! for a session.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,8 +16,8 @@ use crate::oracle::Oracle;
 use crate::setting::Setting;
 use crate::{clock, network};
 
-/// A lock whose directory has no sequence numbers left.
-pub const WORN_OUT: &str = "/worn";
+/// A lock whose directory has hardly any sequence numbers left.
+pub const EXHAUSTED: &str = "/worn";
 /// Sequence number of the next node there.
 pub const LAST_NUMBER: i32 = i32::MAX - 2;
 
@@ -27,7 +27,7 @@ pub const VISITED: &str = "/visited";
 /// A lock that only the visitor uses, with nodes that it cannot read. Every client can list them.
 pub const GUARDED: &str = "/guarded";
 
-/// A hold that lasts longer than this has a watch on its node, in milliseconds.
+/// In milliseconds. The client watches the node of a hold that lasts longer than this.
 const LONG_HOLD: u64 = 200;
 
 /// Creates clients, one after another.
@@ -73,7 +73,7 @@ impl Visitor {
                 self.wait_in_vain(name, &client).await;
             }
             if self.chance.percent(30) {
-                self.ask_for_worn_out(&client).await;
+                self.ask_for_exhausted(&client).await;
             }
             let lost = if self.chance.percent(80) { self.hold_alone(&client).await } else { None };
             client.close().await.ok();
@@ -88,11 +88,11 @@ impl Visitor {
         self.now_does("is done");
     }
 
-    /// Holds for longer than a session without heartbeats would last. Its heartbeats are refused
-    /// the permission to read the nodes.
+    /// Holds for longer than a session lasts without heartbeats. Its heartbeats get errors, because
+    /// it may not read the nodes.
     async fn hold_what_it_may_not_read(&self, times: usize) {
         self.now_does("takes a lock by a node that it may not read");
-        let (name, client) = self.clients.blindfolded(times);
+        let (name, client) = self.clients.unable_to_read(times);
         if let Ok(lease) = self.acquire(&client, GUARDED).await {
             let began = clock::now();
             sleep(Duration::from_millis(2 * self.setting.timeout)).await;
@@ -105,7 +105,7 @@ impl Visitor {
         network::with(|network| network.witness.ends(name));
     }
 
-    /// Waits for a session while no server is available, and afterwards does not wait.
+    /// Waits for a session while no server is available, and then stops waiting.
     async fn wait_in_vain(&mut self, name: usize, client: &Client) {
         self.now_does("waits in vain for a session");
         network::with(|network| network.refuse(self.of(), Some(network::NOWHERE)));
@@ -113,35 +113,40 @@ impl Visitor {
         let ready = client.ready().await.map_err(|error| error.kind());
         let (failed, state) = (clock::now(), client.state());
         if ready != Err(ErrorKind::ConnectionFailed) {
-            self.violation(&format!("waited for a session where there is none: {ready:?}"));
+            self.violation(&format!("waited for a session without a server: {ready:?}"));
         }
         let ran = stops == self.stopped.time(self.of()) && !self.stopped.is_stopped(self.of());
         if ran && failed > began + milliseconds(CONNECT_TIMEOUT) + SLACK {
             self.violation(&format!("waited for a session for {} ms", failed - began));
         }
         if state != ClientState::Idle {
-            self.violation(&format!("nobody waits for its client's first session, and it is {state}"));
+            self.violation(&format!(
+                "no caller waits for its client's first session, but the client is {state}"
+            ));
         }
         let pause = self.chance.number(1..=milliseconds(CONNECT_TIMEOUT));
         sleep(Duration::from_millis(pause)).await;
         let looked = network::with(|network| network.looked(name));
         if looked.is_some_and(|looked| looked > failed + SLACK) {
             self.violation(
-                "nobody waits for its client's first session, and it goes on looking for a server",
+                "no caller waits for its client's first session, but the client still looks for a server",
             );
         }
         network::with(|network| network.refuse(self.of(), None));
     }
 
-    /// Asks for a lock that cannot be granted any more. If sequence numbers restarted, new nodes
-    /// would overtake older ones.
-    async fn ask_for_worn_out(&self, client: &Client) {
+    /// Asks for a lock whose sequence numbers are used up, so it cannot be granted any more. If
+    /// sequence numbers restarted, new nodes would overtake older ones.
+    async fn ask_for_exhausted(&self, client: &Client) {
         self.now_does("asks for a lock whose directory is worn out");
-        match self.acquire(client, WORN_OUT).await.map_err(|error| (error.kind(), error)) {
+        match self.acquire(client, EXHAUSTED).await.map_err(|error| (error.kind(), error)) {
             Err((ErrorKind::SequenceExhausted | ErrorKind::LockTimeout | ErrorKind::ConnectionFailed, _)) => {
             }
-            Err((_, error)) => self.violation(&format!("a worn-out directory: {error}")),
-            Ok(lease) => self.violation(&format!("{} is granted in a worn-out directory", lease.node())),
+            Err((_, error)) => self.violation(&format!("a directory without sequence numbers left: {error}")),
+            Ok(lease) => self.violation(&format!(
+                "{} is granted in a directory without sequence numbers left",
+                lease.node()
+            )),
         }
     }
 
@@ -154,7 +159,7 @@ impl Visitor {
         Self::lock(client, path)?.acquire_as(&Owner::new(), wait_limit).await
     }
 
-    /// Holds an uncontended lock and runs one of several cases. Returns the lease with its state if
+    /// Holds an uncontended lock and runs one of several cases. Returns the lease, and its state if
     /// it was lost.
     async fn hold_alone(&mut self, client: &Client) -> Option<(Lease, LeaseState)> {
         self.now_does("takes a lock of its own");
@@ -162,7 +167,7 @@ impl Visitor {
             Ok(lease) => lease,
             Err((ErrorKind::LockTimeout | ErrorKind::ConnectionFailed, _)) => return None,
             Err((_, error)) => {
-                self.violation(&format!("a lock of its own: {error}"));
+                self.violation(&format!("acquiring a lock that only this contender uses: {error}"));
                 return None;
             }
         };
@@ -170,7 +175,7 @@ impl Visitor {
             0 => self.be_asked(client, &lease).await,
             1 => self.release_what_is_gone(client, &lease).await,
             2 => self.lose_node(client, &lease).await,
-            _ => self.lose_touch(&lease).await,
+            _ => self.lose_servers(&lease).await,
         }
         let state = lease.state();
         matches!(state, LeaseState::Lost(_)).then_some((lease, state))
@@ -178,12 +183,12 @@ impl Visitor {
 
     /// Returns `true` if no fault has had an effect since that time.
     pub(super) fn is_calm_since(&self, then: u64) -> bool {
-        self.oracle.borrow().calm.reigns_since(then)
+        self.oracle.borrow().calm.lasts_since(then)
     }
 
-    /// Checks that a listening owner receives a request to give up immediately, even right after
-    /// the grant. The server sends a watch event before it replies on the same connection, and then
-    /// the client reads the node.
+    /// Checks that an owner that listens receives a request to give up immediately, even right
+    /// after the grant. On one connection, the server sends a watch event before the next reply,
+    /// and then the client reads the node.
     async fn be_asked(&self, client: &Client, lease: &Lease) {
         let (began, asked) = (clock::now(), lease.revoked());
         // By then the client has sent the request to watch the node.
@@ -192,7 +197,7 @@ impl Visitor {
         let round_trip = Duration::from_millis(2 * 20 * self.setting.latency + 2);
         let heard = timeout(round_trip, asked).await.is_ok();
         if done && !heard && lease.check().is_ok() && self.is_calm_since(began) {
-            self.violation("its owner listens, and is not told that it is asked for");
+            self.violation("its owner listens, but does not receive the request to give up");
         }
     }
 
@@ -201,7 +206,7 @@ impl Visitor {
         client.break_lock(node).await.is_ok()
     }
 
-    /// Checks that a release reports that its node was gone.
+    /// Checks that a release reports that its node was already gone.
     async fn release_what_is_gone(&self, client: &Client, lease: &Lease) {
         let (began, node) = (clock::now(), lease.node());
         let gone = self.break_lock(client, &node).await && lease.check().is_ok();
@@ -209,11 +214,11 @@ impl Visitor {
         lease.release().await.ok();
         let done = clock::now() < released + left;
         if gone && done && lease.loss_reason().is_none() && self.is_calm_since(began) {
-            self.violation("a lock is released, and not said to be lost, although its node was gone");
+            self.violation("the release of a lock does not report a loss although its node was gone");
         }
     }
 
-    /// Checks that a long hold learns immediately that its node is gone.
+    /// Checks that the holder of a long hold learns immediately that its node is gone.
     async fn lose_node(&mut self, client: &Client, lease: &Lease) {
         let pause = self.chance.number(LONG_HOLD + SLACK..=LONG_HOLD + self.setting.timeout);
         sleep(Duration::from_millis(pause)).await;
@@ -221,13 +226,13 @@ impl Visitor {
         let gone = self.break_lock(client, &lease.node()).await;
         sleep(Duration::from_millis(1)).await;
         if gone && lease.check().is_ok() && self.is_calm_since(began.saturating_sub(pause)) {
-            self.violation("a lock is held, although its node is gone for certain");
+            self.violation("a lock is held although its node is certainly gone");
         }
     }
 
     /// Checks that a lease whose term ends while no server is available stays lost when the servers
     /// are back.
-    async fn lose_touch(&mut self, lease: &Lease) {
+    async fn lose_servers(&mut self, lease: &Lease) {
         network::with(|network| {
             network.refuse(self.of(), Some(network::NOWHERE));
             network.cut_all(self.of());

@@ -1,4 +1,4 @@
-//! The queues that an attempt joins, and the judge of attempts that limit the number of waiters.
+//! The queues that an attempt joins, and the checks of attempts that limit the number of waiters.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -41,7 +41,7 @@ pub(super) fn is_full(error: &Error) -> bool {
 }
 
 impl Attempt {
-    /// Notes that the limit of waiters was applied: the attempt was admitted or refused.
+    /// Records that the limit of waiters was applied: the attempt was admitted or refused.
     pub(super) fn admits(&self) {
         if self.waiters.is_some() {
             self.meets(Feature::LimitsWaiters);
@@ -71,7 +71,7 @@ impl Contender {
         (clients, joined)
     }
 
-    /// Judges an attempt that was refused because of its limit of waiters. The refusal must be
+    /// Checks an attempt that was refused because of its limit of waiters. The refusal must be
     /// prompt, and that many contenders must have been waiting.
     pub(super) fn judge_full(&self, attempt: &Attempt, began: Moment) {
         let mut oracle = self.oracle.borrow_mut();
@@ -81,7 +81,7 @@ impl Contender {
         // An attempt for several locks can have waited for the first one.
         let most = oracle.calm.entry() + SLACK;
         let several = matches!(attempt.want, Want::Several(_));
-        if !several && began.took() > most && oracle.calm.reigns_since(began.at) {
+        if !several && began.took() > most && oracle.calm.lasts_since(began.at) {
             oracle.violation(format!(
                 "contender {}: {:?} is refused because of its waiters after {} ms",
                 self.number,
@@ -89,12 +89,12 @@ impl Contender {
                 began.took()
             ));
         }
-        // A single server knows everything. With several servers, the one that replies can lag
-        // behind.
+        // A single server always has the current state. With several servers, the server that
+        // replies can lag behind.
         let since =
             if self.setting.servers == 1 { began.at } else { began.at.saturating_sub(oracle.calm.soon()) };
         if let Some(limit) = attempt.waiters
-            && (self.setting.servers == 1 || oracle.calm.reigns_since(since))
+            && (self.setting.servers == 1 || oracle.calm.lasts_since(since))
         {
             oracle.judge_full(&attempt.label, limit, since);
         }

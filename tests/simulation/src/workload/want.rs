@@ -39,7 +39,7 @@ pub enum Want {
     Lead,
     /// A semaphore, and a number of its permits.
     Permits(usize, u32),
-    /// These members, in this order. `true` means through the other client.
+    /// These members, in this order. `true` means that the other client acquires it.
     Several(Vec<(Member, bool)>),
 }
 
@@ -52,12 +52,12 @@ impl Want {
         }
     }
 
-    /// Draws a lock. The semaphore with a number of permits that contenders set is available once
+    /// Draws a lock. The semaphore whose number of permits contenders set is included only once
     /// that number is known.
     pub fn any(chance: &mut Chance, setting: &Setting, number_known: bool) -> Self {
         // With several servers, the writes of one connection wait for each other in the model, so
-        // that many would take too long. Some of so many packets are slow, and heartbeats wait
-        // behind them.
+        // many of them would take too long. In addition, some of so many packets are slow, and
+        // heartbeats wait behind them.
         let bears_crowds = setting.servers == 1 && 100 * setting.latency <= setting.timeout / 2;
         if bears_crowds && chance.index(200) == 0 {
             return Self::Permits(CROWDED, chance.number(130..=u64::from(CROWD)).try_into().unwrap_or(CROWD));
@@ -99,7 +99,7 @@ pub enum WaitStyle {
     Wait,
     Within(u64),
     Try,
-    /// Drops the future after this time.
+    /// Drop the future after this time.
     GiveUp(u64),
 }
 
@@ -107,8 +107,8 @@ impl WaitStyle {
     /// Draws a way to wait. `limited` means that the hold time is limited.
     pub fn any(chance: &mut Chance, setting: &Setting, want: &Want, limited: bool) -> Self {
         let time = chance.skewed(1..=2 * setting.timeout);
-        // The attempt might ask for more permits than there will ever be, or its first members can
-        // expire each time before the rest is granted.
+        // The attempt might never succeed: it can ask for more permits than there will ever be, or
+        // its first members can expire each time before the rest is granted.
         let in_vain = match want {
             Want::Permits(SHARED, 2..) => true,
             Want::Permits(_, 2..) | Want::Several(_) => limited,
@@ -123,7 +123,7 @@ impl WaitStyle {
         }
     }
 
-    /// Returns the timeout for the library. A contender that gives up passes none.
+    /// Returns the timeout for the library. It is infinite for a contender that drops the future.
     pub fn wait_limit(self) -> Timeout {
         match self {
             Self::Wait | Self::GiveUp(_) => Timeout::Forever,

@@ -13,13 +13,13 @@ pub(crate) use loom::thread_local;
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::Ordering;
 
-/// A pointer for statics. Loom's pointers cannot be statics, so it is created on first use.
+/// A pointer for statics. Because loom's pointers cannot be statics, it is created on first use.
 pub(crate) struct AtomicPtr<T> {
     shared: std::sync::OnceLock<loom::sync::atomic::AtomicPtr<T>>,
     first: *mut T,
 }
 
-// SAFETY: as for the standard library's type. Only a thread that owns all of it uses the copy.
+// SAFETY: as for the standard library's type. After creation, `first` is used only through `&mut`.
 unsafe impl<T> Send for AtomicPtr<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for AtomicPtr<T> {}
@@ -83,7 +83,8 @@ impl<T> OnceLock<T> {
             let setting = self.setting.lock().unwrap_or_else(PoisonError::into_inner);
             if self.get().is_none() {
                 let made = make();
-                // SAFETY: it is written under the lock, and no thread reads it before it is set.
+                // SAFETY: the value is written under the lock, and no thread reads it before it is
+                // set.
                 self.value.with_mut(|value| unsafe { *value = Some(made) });
                 self.there.store(true, Ordering::Release);
             }

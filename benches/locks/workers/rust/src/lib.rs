@@ -98,7 +98,8 @@ impl Gate {
 
 /// Reports that the worker is ready, and follows the driver's commands until `stop`.
 ///
-/// # Panics Panics if the driver is gone.
+/// # Panics
+/// Panics if the driver is gone.
 #[expect(clippy::print_stdout, reason = "the lines to the driver")]
 pub fn serve(gate: &Arc<Gate>, version: &str) {
     println!("{}", serde_json::json!({ "ready": version }));

@@ -75,7 +75,8 @@ fn the_last_byte_of_a_frame_is_read_only_when_all_of_it_is_there() {
         guard.received(&[*byte]);
         read += drain(&mut guard).0.len();
         assert!(read <= at || at + 1 == reply.len());
-        // So a reader can distinguish a slow server from a dead one.
+        // The reader receives the bytes of a frame as they arrive, so it can distinguish a slow
+        // server from a dead one.
         assert!(read >= at || at < 20);
     }
     assert_eq!(read, reply.len());

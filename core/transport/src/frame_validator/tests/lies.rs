@@ -42,7 +42,7 @@ fn whatever_is_changed_in_a_reply_it_is_valid_or_ends_the_connection() {
                 lie[at] = byte;
                 all.push(lie);
             }
-            // With a correct length field, one byte is missing or added.
+            // Change the length of the frame by one byte, with a length field that matches.
             if at >= 20 {
                 all.push([&truth[..at], &truth[at + 1..]].concat());
                 all.push([&truth[..at], &[0], &truth[at..]].concat());
@@ -144,9 +144,8 @@ fn what_is_no_zookeeper_server_is_called_what_it_may_be() {
     ] {
         let why = greeted(says);
         assert!(why.contains(hint), "{why}");
-        // Some servers speak first, before or after the client has sent its request. Both errors
-        // must be equal, because the log reports the rounds of attempts only once as long as their
-        // errors are the same.
+        // Some servers send data before the client's request, some after it. Both errors must be
+        // equal, because the client logs repeated failures once as long as their error is the same.
         assert_eq!(unasked(says), why);
     }
 }

@@ -1,5 +1,6 @@
 //! Runs many clients in one process, for `make bench-scale`. The driver (`benches/scale`) writes
-//! one command per line to the standard input and receives a line of JSON when it is done.
+//! one command per line to the standard input, and receives a line of JSON when the command is
+//! done.
 
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ struct Fleet {
     task: Task,
     clients: Vec<Client>,
     leases: Vec<Lease>,
-    /// Contenders that wait, or hold until they are allowed to release.
+    /// Contenders that wait, or that hold until they are allowed to release.
     queued: JoinSet<Result<()>>,
     go: Arc<watch::Sender<bool>>,
 }
@@ -51,8 +52,8 @@ impl Fleet {
             let path = format!("{}/own/{}", self.task.text("path"), self.task.number("first") + place);
             holding.spawn(async move {
                 let mut leases = Vec::new();
-                // One lock at a time: with more in parallel, requests would queue for so long that
-                // leases are lost.
+                // Acquire one lock at a time: with more in parallel, requests would wait for so
+                // long that leases are lost.
                 for lock in held..each {
                     leases.push(Mutex::new(&client, format!("{path}-{lock}"))?.acquire().await?);
                 }
@@ -66,8 +67,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Lets each client join one of this many queues. A contender with the lock releases when that
-    /// is allowed.
+    /// Lets each client join one of this many queues. A contender that holds a lock keeps it until
+    /// `drain`.
     fn queue(&mut self, locks: usize) -> Result<()> {
         self.go.send_replace(false);
         for (place, client) in self.clients.iter().enumerate() {
@@ -83,7 +84,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Allows all queued contenders to release, until none is left.
+    /// Allows all contenders to release, and waits until none is left.
     async fn drain(&mut self) -> Result<()> {
         self.go.send_replace(true);
         while let Some(done) = self.queued.join_next().await {
@@ -92,7 +93,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Returns how many holds of this process were lost, and how many sessions were replaced.
+    /// Returns the number of holds of this process that were lost, and of sessions that were
+    /// replaced.
     fn losses(&self) -> Value {
         let stats: Vec<_> = self.clients.iter().map(Client::stats).collect();
         let sum = |field: fn(&zklock::Stats) -> u64| stats.iter().map(field).sum::<u64>();

@@ -68,7 +68,7 @@ fn main() {
         return relay::run(&task, &gate);
     }
     let _scope = enter(&OnRuntime);
-    // The runtime must live as long as the threads.
+    // Keep the runtime alive as long as the threads.
     let runtime = Builder::new_multi_thread()
         .enable_all()
         .on_thread_start(|| std::mem::forget(enter(&OnRuntime)))
@@ -76,7 +76,7 @@ fn main() {
         .expect("a runtime");
     let clients = runtime.block_on(start(&task, design, &gate)).expect("a server");
     serve(&gate, VERSION);
-    // A session ends with its last handle, and tasks hold these.
+    // A session ends with its last handle, and tasks hold handles. Stop them without waiting.
     runtime.shutdown_background();
     drop(clients);
 }
@@ -124,7 +124,7 @@ async fn bare(task: &Task, gate: &Arc<Gate>) -> Result<Client> {
     let (asks, gate) = (client.clone(), gate.clone());
     tokio::spawn(async move {
         loop {
-            // The gate is between two requests, as for a lock, so that whole pairs are counted.
+            // Check the gate between two requests, as a lock does, so that whole pairs are counted.
             asks.check_stat("/zookeeper").await?;
             gate.pass().await;
             asks.check_stat("/zookeeper").await?;

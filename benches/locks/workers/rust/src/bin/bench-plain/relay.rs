@@ -1,5 +1,5 @@
-//! The plain client on its own thread, as a library for programs in other languages needs it. Each
-//! request of a contender goes to that thread, and the outcome returns.
+//! The plain client on its own thread, as a library for programs in other languages needs it. A
+//! contender sends each request to that thread, and receives the outcome.
 
 use std::sync::Arc;
 use std::{process, thread};
@@ -13,7 +13,7 @@ use zookeeper_client::Client;
 use super::{Design, OnRuntime, Result, VERSION, acquire, make};
 
 /// A request of a contender, with the channel for the reply.
-enum Errand {
+enum RelayedRequest {
     /// Creates a node in this directory and returns its path.
     Acquire(Arc<str>, oneshot::Sender<String>),
     /// Deletes this node.
@@ -40,15 +40,15 @@ pub(super) fn run(task: &Task, gate: &Arc<Gate>) {
     process::exit(0);
 }
 
-async fn contend(path: Arc<str>, errands: mpsc::UnboundedSender<Errand>, gate: Arc<Gate>) {
+async fn contend(path: Arc<str>, errands: mpsc::UnboundedSender<RelayedRequest>, gate: Arc<Gate>) {
     loop {
         let (reply, held) = oneshot::channel();
-        errands.send(Errand::Acquire(Arc::clone(&path), reply)).ok();
+        errands.send(RelayedRequest::Acquire(Arc::clone(&path), reply)).ok();
         // The error comes from closing the client.
         let Ok(held) = held.await else { break };
         gate.pass().await;
         let (reply, released) = oneshot::channel();
-        errands.send(Errand::Release(held, reply)).ok();
+        errands.send(RelayedRequest::Release(held, reply)).ok();
         let Ok(()) = released.await else { break };
         gate.done(1);
     }
@@ -56,7 +56,7 @@ async fn contend(path: Arc<str>, errands: mpsc::UnboundedSender<Errand>, gate: A
 
 async fn carry_out(
     task: &Task,
-    mut errands: mpsc::UnboundedReceiver<Errand>,
+    mut errands: mpsc::UnboundedReceiver<RelayedRequest>,
     ready: oneshot::Sender<()>,
 ) -> Result<()> {
     let client = Client::connect(task.text("hosts")).await?;
@@ -69,11 +69,11 @@ async fn carry_out(
         let client = client.clone();
         tokio::spawn(async move {
             match errand {
-                Errand::Acquire(path, reply) => {
+                RelayedRequest::Acquire(path, reply) => {
                     let held = acquire(Design::Raw, &client, &path, alone).await?;
                     reply.send(held).ok();
                 }
-                Errand::Release(held, reply) => {
+                RelayedRequest::Release(held, reply) => {
                     client.delete(&held, None).await?;
                     reply.send(()).ok();
                 }

@@ -1,4 +1,5 @@
-//! The traffic of one connection as an observer sees it: requests, replies and their times.
+//! The traffic of one connection as an observer of the network sees it: requests, replies and their
+//! times.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,20 +11,21 @@ pub struct Asked {
     pub at: u64,
     pub kind: Kind,
     pub is_multi: bool,
-    /// The nodes whose existence it checks, if it does nothing else.
+    /// The nodes whose existence it checks, if it is a transaction that only checks nodes.
     pub checks: Vec<String>,
 }
 
 /// The traffic of one connection.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-pub struct Talk {
+pub struct ConnectionTrace {
     pub client: usize,
     /// Incomplete frames, to the server and to the client.
     pub rest: [Vec<u8>; 2],
     /// True if the next frame is part of a handshake, to the server and to the client.
     pub first: [bool; 2],
-    /// The session that the client asked for, and the one that it was given; 0 for none.
+    /// The session that the client asked for. `session` is the session that the server gave it. 0
+    /// means none.
     pub wanted: i64,
     pub session: i64,
     pub asked: BTreeMap<i32, Asked>,
@@ -31,38 +33,40 @@ pub struct Talk {
     pub greeted: u64,
     /// All requests without a reply: xid, time and body.
     pub sent: VecDeque<(i32, u64, Vec<u8>)>,
-    /// Times at which answered requests were sent and answered.
+    /// For each request with a reply, the times at which it was sent and answered.
     pub answered: Vec<(u64, u64)>,
-    /// Time of the last reply to anything but a ping.
+    /// Time of the last reply that was not the reply to a ping.
     pub heard: u64,
     /// True if a violation was reported for the connection.
     pub accused: bool,
-    /// Time of the client's last write, or of the reply to its first ping. The client crate sends
-    /// no write before that reply.
+    /// Time at which the client last sent a write, or received the reply to its first ping. The
+    /// client crate sends no write before that reply.
     pub wrote: Option<u64>,
-    /// True if the client knows that a write was carried out.
+    /// True if the client knows that a write was executed.
     pub proven: bool,
-    /// Number of answered heartbeats, whether the query of the session's own nodes was answered,
-    /// and the time at which the client knew both. The first heartbeat does not count, because it
-    /// might have waited for the connection: the client cannot attribute it to this connection.
+    /// Number of answered heartbeats. The next fields tell whether the query for the session's own
+    /// nodes was answered, and when the client knew both. The first heartbeat does not count,
+    /// because it might have waited for the connection, so the client cannot tell on which
+    /// connection it was sent.
     pub beats: usize,
     pub owned: bool,
     pub vouched: Option<u64>,
     /// True if the client wants a new session and must not use this connection any more.
     pub left: bool,
-    /// Time at which the client learned, from a node that it created, that it has another session
-    /// than it asked for.
+    /// Time at which the client learned that it has another session than it asked for, from a node
+    /// that it created.
     pub foreign: Option<u64>,
 }
 
-impl Talk {
-    /// Returns `true` if the client knows whose session this is and has no open query about it.
+impl ConnectionTrace {
+    /// Returns `true` if the client knows which session the connection serves and has no unanswered
+    /// query about it.
     pub fn knows_its_session(&self) -> bool {
         let asks = self.sent.iter().any(|(_, _, body)| frame::asks_who_owns(body));
         self.beats >= 2 && self.owned && !asks
     }
 
-    /// Notes the reply to the first request with this xid. Returns the request's body.
+    /// Records the reply to the first request with this xid. Returns the request's body.
     pub fn is_answered(&mut self, number: i32, now: u64) -> Vec<u8> {
         let place = self.sent.iter().position(|(one, ..)| *one == number);
         let Some((_, sent, body)) = place.and_then(|place| self.sent.remove(place)) else {
@@ -75,9 +79,9 @@ impl Talk {
         body
     }
 
-    /// Returns the latest time from which a write that was sent then can count: see docs/safety.md,
-    /// section *After a pause*. It is rounded up by what a clock with a finer unit than
-    /// milliseconds could allow.
+    /// Returns the latest time from which a write that was sent at `sent` can count: see
+    /// docs/safety.md, section *After a pause*. The result is rounded up, because the client's
+    /// clock is more precise than milliseconds.
     pub fn counts_from(&self, sent: u64, timeout: u64) -> u64 {
         let reported = (sent + 1).saturating_sub(timeout * 3 / 16);
         let heard = self.answered.iter().rev().find(|(_, answered)| *answered <= reported);
@@ -85,21 +89,21 @@ impl Talk {
         sent.min(heard + timeout * 7 / 16 + 1)
     }
 
-    /// Returns the earliest time from which the write counts, and the time since which the client
-    /// must not have been stopped for that. A stopped client notices a reply later than it arrives.
+    /// Returns the earliest time from which the write counts. The second result is the time since
+    /// which the client must have run without a stop for that, because a stopped client notices a
+    /// reply later than it arrives.
     pub fn counts_at_least_from(&self, sent: u64, timeout: u64) -> (u64, Option<u64>) {
         let reported = sent.saturating_sub(timeout * 3 / 16 + 1);
-        // The client can remember only the earlier one of two requests that were sent shortly after
-        // each other.
+        // If two requests were sent within this time, the client can remember only the earlier one.
         let spacing = timeout / 32 + 1;
         let heard = self.answered.iter().rev().find(|(_, answered)| *answered <= reported);
         let from = heard.map_or(self.greeted, |(sent, _)| sent.saturating_sub(spacing).max(self.greeted));
         (sent.min(from + timeout * 7 / 16), heard.map(|(_, answered)| *answered))
     }
 
-    /// Ignores the check that accompanies the read of a slot record. It checks only the holder's
-    /// node, at the same moment. It is not a heartbeat, and the library concludes nothing from it.
-    pub fn leaves_check_out(&mut self, now: u64) {
+    /// Ignores the check that is sent together with the read of a slot record. It checks only the
+    /// holder's node. It is not a heartbeat, and the library concludes nothing from it.
+    pub fn ignore_check(&mut self, now: u64) {
         let same = |(_, asked): &(&i32, &mut Asked)| asked.at == now && asked.checks.len() == 1;
         let Some((number, asked)) = self.asked.iter_mut().rev().find(same) else { return };
         asked.checks.clear();
@@ -109,7 +113,7 @@ impl Talk {
     }
 
     /// Returns the time since which the server replies only to pings, and the body of the oldest
-    /// request for which the session is given up.
+    /// request that justifies giving up the session.
     pub fn is_deaf_since(&self) -> Option<(u64, &[u8])> {
         let mut asked = self.sent.iter().filter(|(number, ..)| *number != frame::PING);
         let (_, at, body) = asked.find(|(_, _, body)| frame::insists(body))?;
@@ -118,12 +122,12 @@ impl Talk {
 
     /// Returns the frames that these bytes complete. The flag marks the first frame of the
     /// connection.
-    pub fn frames(&mut self, way: usize, bytes: &[u8]) -> Vec<(Vec<u8>, bool)> {
-        let rest = &mut self.rest[way];
+    pub fn frames(&mut self, direction: usize, bytes: &[u8]) -> Vec<(Vec<u8>, bool)> {
+        let rest = &mut self.rest[direction];
         rest.extend_from_slice(bytes);
         let mut frames = Vec::new();
         while let Some(length) = frame::length(rest, false).filter(|length| rest.len() >= *length) {
-            let first = std::mem::take(&mut self.first[way]);
+            let first = std::mem::take(&mut self.first[direction]);
             frames.push((rest.drain(..length).collect(), first));
         }
         frames

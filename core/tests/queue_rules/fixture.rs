@@ -6,14 +6,14 @@ pub(crate) const A: JoinId = JoinId(1);
 pub(crate) const B: JoinId = JoinId(2);
 
 /// A queue that returns the requested actions after each batch of events.
-pub(crate) struct Desk(pub(crate) Queue);
+pub(crate) struct QueueFixture(pub(crate) Queue);
 
-impl Desk {
+impl QueueFixture {
     /// Creates a connected queue in a session with this seed.
     pub(crate) fn new(seed: u64) -> Self {
-        let mut desk = Self(Queue::new());
-        desk.tell([Event::SessionBegan(seed), Event::Connected, Event::TermBegan]);
-        desk
+        let mut fixture = Self(Queue::new());
+        fixture.tell([Event::SessionBegan(seed), Event::Connected, Event::TermBegan]);
+        fixture
     }
 
     pub(crate) fn tell(&mut self, events: impl IntoIterator<Item = Event>) -> Vec<Action> {
@@ -42,7 +42,7 @@ impl Desk {
         self.place_as(waits(join), sequence, others)
     }
 
-    /// Like [`Desk::place`], for a contender of any kind.
+    /// Like [`QueueFixture::place`], for a contender of any kind.
     pub(crate) fn place_as(
         &mut self,
         join: Event,
@@ -63,9 +63,9 @@ impl Desk {
         node
     }
 
-    /// Ends the doubt about a late create. Looks alone do not end it, however many find nothing:
-    /// time must pass.
-    pub(crate) fn outlast_doubt(&mut self) {
+    /// Makes the queue certain that no late create will arrive. Listings that do not show it are
+    /// not enough, however many there are: time must pass.
+    pub(crate) fn rule_out_late_creates(&mut self) {
         for _ in 0..100 {
             let look = self.tell([Event::LookAgain]);
             assert_eq!(self.tell([listed(list(&look).0, &[])]), []);
@@ -89,7 +89,7 @@ pub(crate) fn tries(join: JoinId) -> Event {
     Event::Join(join, Naming::Curator, Kind::Exclusive, Intent::Try)
 }
 
-/// Returns the join of a contender that waits only if fewer than `waiters` others wait.
+/// Returns the join of a contender that waits only if fewer than `waiters` other contenders wait.
 pub(crate) fn waits_behind_fewer(join: JoinId, kind: Kind, waiters: u32) -> Event {
     Event::Join(join, Naming::Curator, kind, Intent::WaitIfFewer(waiters))
 }
@@ -222,13 +222,13 @@ pub(crate) fn refusals(actions: &[Action]) -> Vec<(JoinId, Refusal)> {
 }
 
 /// Loses the reply to a join and reconnects. Returns the ticket of the listing after the sync, and
-/// the name prefix.
-pub(crate) fn lost_reply(desk: &mut Desk, join: JoinId) -> (Ticket, String) {
-    let sent = desk.tell([waits(join)]);
-    desk.tell([Event::Disconnected]);
+/// the name prefix of the node.
+pub(crate) fn lost_reply(fixture: &mut QueueFixture, join: JoinId) -> (Ticket, String) {
+    let sent = fixture.tell([waits(join)]);
+    fixture.tell([Event::Disconnected]);
     let lost = [Event::Created(create(&sent).0, Outcome::Lost), Event::Listed(list(&sent).0, Outcome::Lost)];
-    assert_eq!(desk.tell(lost), []);
-    let look = desk.tell([Event::Connected]);
+    assert_eq!(fixture.tell(lost), []);
+    let look = fixture.tell([Event::Connected]);
     assert!(matches!(&look[..], [Action::List { sync: true, .. }]), "{look:?}");
     (list(&look).0, create(&sent).1)
 }

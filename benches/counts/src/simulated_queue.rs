@@ -1,9 +1,9 @@
-//! A queue without I/O, and a simulated directory that carries out its requests immediately.
+//! A queue without I/O, and a simulated directory that executes its requests immediately.
 
 use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue};
 
 /// The queue of one client for one directory.
-pub(crate) struct Desk {
+pub(crate) struct SimulatedQueue {
     queue: Queue,
     nodes: Vec<String>,
     sequence: u64,
@@ -11,22 +11,22 @@ pub(crate) struct Desk {
     held: Vec<NodeName>,
 }
 
-impl Desk {
+impl SimulatedQueue {
     /// Creates a queue with this many contenders, of which the first holds.
     pub(crate) fn new(contenders: usize) -> Self {
         let (queue, nodes, held) = (Queue::default(), Vec::new(), Vec::new());
-        let mut desk = Self { queue, nodes, sequence: 0, joins: 0, held };
+        let mut fixture = Self { queue, nodes, sequence: 0, joins: 0, held };
         for event in [Event::SessionBegan(1), Event::Connected, Event::TermBegan] {
-            desk.tell(event);
+            fixture.tell(event);
         }
         for _ in 0..contenders {
-            desk.join();
+            fixture.join();
         }
-        desk
+        fixture
     }
 
     /// Lets one more contender join, and the holder release.
-    pub(crate) fn come_and_go(&mut self) {
+    pub(crate) fn join_and_release(&mut self) {
         self.join();
         let holder = self.held.pop().expect("a holder");
         self.tell(Event::Release(holder));
@@ -37,7 +37,7 @@ impl Desk {
         self.tell(Event::Join(JoinId(self.joins), Naming::Curator, Kind::Exclusive, Intent::Wait));
     }
 
-    /// Sends the queue an event, and carries out all resulting actions.
+    /// Sends the queue an event, and executes all resulting actions.
     fn tell(&mut self, event: Event) {
         let mut events = vec![event];
         while !events.is_empty() {

@@ -1,4 +1,4 @@
-//! Judges whether each attempt is granted in its turn, and whether it leaves nodes behind.
+//! Checks that each attempt is granted in order, and that it leaves no nodes behind.
 
 use super::attempts::Attempt;
 use super::judge::{Granted, Oracle};
@@ -6,7 +6,7 @@ use crate::clock;
 use crate::frame::STRANGER;
 
 impl Oracle {
-    /// Notes an attempt that asks for a lock and joins its queue.
+    /// Records an attempt that asks for a lock and joins its queue.
     pub fn asks(&mut self, label: &str, attempt: Attempt) {
         let contender = label.split('.').next().and_then(|contender| contender.parse().ok());
         if let (Some(recorder), Some(contender)) = (&mut self.recorder, contender) {
@@ -15,13 +15,13 @@ impl Oracle {
         self.attempts.0.insert(label.to_owned(), attempt);
     }
 
-    /// Judges a grant: no attempt that began long before may still wait.
+    /// Checks a grant: no attempt that began long before may still wait.
     pub fn is_served(&mut self, label: &str, granted: &[Granted]) {
         let Some(served) = self.attempts.0.get_mut(label) else { return };
         served.granted = Some(clock::now());
         let (Some(queue), began, reads) = (served.queue, served.began, served.reads) else { return };
-        // A client reuses a node that it was granted just now before it knows of other waiters:
-        // rule 19.
+        // By rule 19, a client can reuse a node that it was granted just now before it knows of
+        // other waiters.
         let soon = self.calm.soon();
         let again = |one: &Granted| one.lease.handoffs() > 0 && self.rows.is_young(&one.node, soon);
         if served.in_cohort || granted.iter().any(again) {
@@ -37,7 +37,7 @@ impl Oracle {
                 && other.granted.is_none()
                 && other.ended.is_none()
                 && other.began + entry < began
-                && self.calm.reigns_since(other.began)
+                && self.calm.lasts_since(other.began)
         });
         if let Some((other, _)) = overtaken {
             let what = format!("{label} is granted {queue} before {other}, which asked long before");
@@ -45,14 +45,14 @@ impl Oracle {
         }
     }
 
-    /// Notes that a writing attempt also asks to read.
+    /// Records that a writing attempt also asks to read.
     pub fn reads_on(&mut self, label: &str) {
         if let Some(attempt) = self.attempts.0.get_mut(label) {
             attempt.reads_on = true;
         }
     }
 
-    /// Notes the end of an attempt: refused, given up, or released.
+    /// Records the end of an attempt: it was refused, given up, or released.
     pub fn is_through(&mut self, label: &str) {
         if let Some(attempt) = self.attempts.0.get_mut(label) {
             attempt.ended.get_or_insert(clock::now());
@@ -69,19 +69,19 @@ impl Oracle {
     pub fn waited_alone(&self, label: &str) -> Option<u64> {
         let attempt = self.attempts.0.get(label)?;
         let beside = self.attempts.last_beside(label, attempt.queue?).filter(|_| attempt.takes_turns);
-        let alone = self.calm.reigns_since(attempt.began).then(|| beside.unwrap_or(0).max(attempt.began))?;
+        let alone = self.calm.lasts_since(attempt.began).then(|| beside.unwrap_or(0).max(attempt.began))?;
         clock::now().checked_sub(alone)
     }
 
     /// Reports the late grants after all directories were listed: see `Prompt::take_late`.
     pub fn judge_promptness(&mut self) {
         for (node, waited) in self.prompt.take_late() {
-            self.violation(format!("{node} was granted when nobody had gone for {waited} ms"));
+            self.violation(format!("{node} was granted {waited} ms after the last node had gone"));
         }
     }
 
-    /// Judges a lock's directory by its nodes and their labels. `turns` marks the directory of a
-    /// semaphore's turns, which an attempt leaves when it has its permits.
+    /// Checks the nodes in a lock's directory and their labels. With `turns`, it is the directory
+    /// of a semaphore's mutex, which an attempt leaves when it has its permits.
     pub fn look_at(&mut self, directory: &str, nodes: &[(String, Option<String>)], turns: bool) {
         self.prompt.sees(directory, nodes.iter().map(|(node, _)| node.clone()));
         let now = clock::now();
@@ -92,9 +92,9 @@ impl Oracle {
         for (node, label) in nodes {
             let attempt = label.as_ref().and_then(|label| self.attempts.0.get(label));
             let Some(attempt) = attempt else {
-                // A request to give up replaces the label in the node's data.
+                // A request to give up replaces the data of the node, and the label with it.
                 if !node.starts_with(STRANGER) && !self.requests.is_asked(&format!("{directory}/{node}")) {
-                    self.violation(format!("{directory}/{node} is nobody's"));
+                    self.violation(format!("{directory}/{node} belongs to no attempt"));
                 }
                 continue;
             };
@@ -102,19 +102,19 @@ impl Oracle {
             let waits = waits.map(|since| (since, since + self.calm.soon()));
             let ended = self.attempts.needs_node_until(attempt, directory, waits);
             let over = if turns { attempt.granted.or(ended) } else { ended };
-            if let Some(over) = over.filter(|over| over + soon < now && self.calm.reigns_since(*over)) {
+            if let Some(over) = over.filter(|over| over + soon < now && self.calm.lasts_since(*over)) {
                 let what = format!("{directory}/{node} is left of {label:?}, which was through at {over} ms");
                 self.violation(what);
             }
         }
     }
 
-    /// Returns the time since which an attempt of another client waits for this node, so that a
-    /// kept node must be deleted.
+    /// Returns the time since which an attempt of another client waits for this node, so that the
+    /// node must not be kept any longer.
     ///
     /// Writers wait for every node, and readers for a writer's node. If an attempt joins this queue
     /// after other queues, or replaces another attempt, it counts from the time at which its node
-    /// was found here.
+    /// was first seen here.
     fn waits_since(
         &self,
         attempt: &Attempt,
@@ -129,7 +129,7 @@ impl Oracle {
                 return None;
             }
             let at_once = other.queue == Some(directory) && !other.in_cohort;
-            if at_once && self.calm.reigns_since(other.began) {
+            if at_once && self.calm.lasts_since(other.began) {
                 return Some(other.began + self.calm.entry());
             }
             self.seen.get(&format!("{directory}/{waiter}")).copied()
@@ -138,7 +138,7 @@ impl Oracle {
     }
 }
 
-/// Returns `true` if a node is a reader's. Readers hold together.
+/// Returns `true` if a node belongs to a reader. Readers hold together.
 fn is_reader(node: &str) -> bool {
     node.contains("-__READ__") || node.contains("__rlock__")
 }

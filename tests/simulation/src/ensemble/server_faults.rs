@@ -9,7 +9,8 @@ use crate::fateful::Fateful;
 use crate::network::{Id, Packet};
 
 impl Ensemble {
-    /// Ends a server's process. The server keeps the decisions that it has applied, as if on disk.
+    /// Ends a server's process. The server keeps the changes that it has applied, as if they were
+    /// on disk.
     pub fn crash(&mut self, server: usize) {
         if !self.servers[server].up {
             return;
@@ -36,13 +37,13 @@ impl Ensemble {
         }
     }
 
-    /// Stops a server's process, as SIGSTOP does. Its connections stay open.
+    /// Stops a server's process, like SIGSTOP. Its connections stay open.
     pub fn freeze(&mut self, server: usize) {
         self.servers[server].frozen = true;
     }
 
-    /// Continues a stopped server. It processes the packets that arrived meanwhile, in a random
-    /// order of connections.
+    /// Continues a stopped server. It processes the packets that have arrived in the meantime, in a
+    /// random order of connections.
     pub fn thaw(&mut self, server: usize) {
         self.servers[server].frozen = false;
         let mut waiting: BTreeMap<Id, VecDeque<Packet>> = BTreeMap::new();
@@ -57,15 +58,15 @@ impl Ensemble {
                 None => drop(waiting.remove(&id)),
             }
         }
-        for (from, epoch, word) in self.unheard.remove(&server).unwrap_or_default() {
-            self.hear(from, server, epoch, word);
+        for (from, epoch, message) in self.unheard.remove(&server).unwrap_or_default() {
+            self.hear(from, server, epoch, message);
         }
         if self.servers[server].up && self.servers[server].epoch != self.epoch {
             self.leave(server);
         }
     }
 
-    /// Cuts a server off from the other servers. Its clients still reach it.
+    /// Cuts a server off from the other servers. Clients can still reach it.
     pub fn isolate(&mut self, server: usize) {
         self.cuts += 1;
         self.servers[server].cut = true;
@@ -98,7 +99,7 @@ impl Ensemble {
         self.servers[server].lag = by;
     }
 
-    /// Switches whether a server treats every session that a client wants to restore as a new one.
+    /// Sets whether a server treats every request to resume a session as a request for a new one.
     pub fn forget(&mut self, server: usize, forgetful: bool) {
         self.servers[server].forgetful = forgetful;
     }
@@ -110,12 +111,13 @@ impl Ensemble {
         }
     }
 
-    /// Switches whether a server suppresses watch events.
+    /// Sets whether a server drops watch events.
     pub fn mute(&mut self, server: usize, mute: bool) {
         self.servers[server].mute = mute;
     }
 
-    /// Makes a server reply only to pings on this connection from now on.
+    /// Makes a server reply only to pings on this connection from now on (the connection is
+    /// *deaf*).
     pub fn deafen(&mut self, id: Id) {
         for server in &mut self.servers {
             if let Some(front) = server.fronts.get_mut(&id) {
@@ -124,8 +126,8 @@ impl Ensemble {
         }
     }
 
-    /// Until the given time, makes a connection deaf when a request of this kind arrives on it:
-    /// from that request on, the server replies only to pings.
+    /// Until the given time, a request of this kind makes its connection deaf: from that request
+    /// on, the server replies only to pings.
     pub fn deafen_at(&mut self, request: Option<(Fateful, u64)>) {
         self.fateful = request;
     }

@@ -1,10 +1,10 @@
 //! Begins and ends faults.
 
 use crate::ensemble::Awaited;
-use crate::fault::{Fault, What};
+use crate::fault::{Fault, FaultKind};
 use crate::frame::{self, STRANGER};
 use crate::locks::DIRECTORIES;
-use crate::world::{Turn, World};
+use crate::world::{FaultEvent, World};
 use crate::{clock, network, sweep};
 
 /// Interval at which an operator looks for a queue to sweep, in milliseconds.
@@ -12,77 +12,78 @@ const LOOK: u64 = 10;
 
 impl World {
     /// Begins or ends a fault.
-    pub fn turn(&mut self, turn: &Turn) {
-        let (number, Fault { what, at, lasts }) = self.plan.faults[turn.fault].clone();
+    pub fn run_fault_event(&mut self, event: &FaultEvent) {
+        let (number, Fault { what, at, lasts }) = self.plan.faults[event.fault].clone();
         match what {
-            What::Sweep => return self.sweep(turn, at + lasts),
-            What::Intrude { place } => return self.intrude(turn, DIRECTORIES[place], at + lasts),
+            FaultKind::Sweep => return self.sweep(event, at + lasts),
+            FaultKind::Intrude { place } => return self.intrude(event, DIRECTORIES[place], at + lasts),
             _ => {}
         }
-        let verb = if turn.begins { "begins" } else { "ends" };
+        let verb = if event.begins { "begins" } else { "ends" };
         let mut oracle = self.oracle.borrow_mut();
         oracle.history.note(&format!("fault {number} {verb}: {what:?}"));
         oracle.prompt.disturbed();
-        if matches!(what, What::Mute { .. }) {
+        if matches!(what, FaultKind::Mute { .. }) {
             oracle.prompt.muted();
         }
-        // A fault with two parts ends with the second part.
-        let goes_on = matches!(what, What::Replace { .. }) && !turn.begins && !turn.last;
-        if !goes_on && !matches!(what, What::Delete { .. } | What::Reap { .. }) {
-            oracle.calm.fault(turn.begins);
+        // A fault with two parts continues until its second part ends.
+        let goes_on = matches!(what, FaultKind::Replace { .. }) && !event.begins && !event.last;
+        if !goes_on && !matches!(what, FaultKind::Delete { .. } | FaultKind::Reap { .. }) {
+            oracle.calm.fault(event.begins);
         }
         drop(oracle);
         match what {
-            What::Replace { client, stop } => self.replace(turn, client, stop, at + lasts),
+            FaultKind::Replace { client, stop } => self.replace(event, client, stop, at + lasts),
             what => {
-                if turn.begins {
-                    self.befall_connections(&what, at + lasts);
+                if event.begins {
+                    self.apply_connection_fault(&what, at + lasts);
                 }
-                self.befall_processes(&what, turn.begins);
-                self.befall_servers(&what, turn.begins, number);
-                if turn.begins {
-                    self.by_operators(&what);
+                self.apply_process_fault(&what, event.begins);
+                self.apply_server_fault(&what, event.begins, number);
+                if event.begins {
+                    self.apply_operator_action(&what);
                 }
             }
         }
     }
 
-    /// Cuts a client's connections and replaces its session, until some time after the client has
-    /// continued.
-    fn replace(&mut self, turn: &Turn, client: usize, stop: bool, until: u64) {
-        self.ensemble.borrow_mut().forget_all(!turn.last);
-        if turn.begins {
+    /// Cuts a client's connections and replaces its session. The fault ends some time after the
+    /// client has continued.
+    fn replace(&mut self, event: &FaultEvent, client: usize, stop: bool, until: u64) {
+        self.ensemble.borrow_mut().forget_all(!event.last);
+        if event.begins {
             if stop {
                 self.stopped.stop(client);
             }
             network::with(|network| network.cut_all(client));
-        } else if !turn.last {
+        } else if !event.last {
             if stop {
                 self.stopped.go_on(client);
             }
-            self.turns.plan(until + self.plan.setting.timeout / 2, Turn { last: true, ..turn.clone() });
+            self.fault_events
+                .plan(until + self.plan.setting.timeout / 2, FaultEvent { last: true, ..event.clone() });
         }
     }
 
     /// Begins a fault of connections.
-    fn befall_connections(&self, what: &What, until: u64) {
+    fn apply_connection_fault(&self, what: &FaultKind, until: u64) {
         let servers = 0..self.plan.setting.servers;
         match what {
-            What::Cut { client } => network::with(|network| network.cut_all(*client)),
-            What::Silence { client, server, ways } => network::with(|network| {
+            FaultKind::Cut { client } => network::with(|network| network.cut_all(*client)),
+            FaultKind::Silence { client, server, directions } => network::with(|network| {
                 for server in servers.filter(|one| server.is_none_or(|server| server == *one)) {
-                    network.silence(*client, server, ways, until);
+                    network.silence(*client, server, directions, until);
                 }
             }),
-            What::Corner { part, ways } => {
+            FaultKind::Corner { part, directions } => {
                 let holder = self.oracle.borrow().holder(*part);
                 if let Some(client) = holder {
                     network::with(|network| {
-                        servers.for_each(|server| network.silence(client, server, ways, until));
+                        servers.for_each(|server| network.silence(client, server, directions, until));
                     });
                 }
             }
-            What::Deafen { part } => {
+            FaultKind::Deafen { part } => {
                 let holder = self.oracle.borrow().holder(*part);
                 for id in
                     holder.map(|client| network::with(|network| network.of(client))).into_iter().flatten()
@@ -95,30 +96,30 @@ impl World {
     }
 
     /// Begins or ends a fault of clients' processes.
-    fn befall_processes(&self, what: &What, begins: bool) {
+    fn apply_process_fault(&self, what: &FaultKind, begins: bool) {
         let stop = |client| if begins { self.stopped.stop(client) } else { self.stopped.go_on(client) };
         match what {
-            What::Stop { client } => stop(*client),
-            What::Suspend => {
+            FaultKind::Stop { client } => stop(*client),
+            FaultKind::Suspend => {
                 (0..=self.clients.count()).for_each(stop);
                 clock::suspend(begins);
             }
-            What::Break { client, part } => self.stopped.break_down(*client, begins.then_some(*part)),
+            FaultKind::Break { client, part } => self.stopped.break_down(*client, begins.then_some(*part)),
             _ => {}
         }
     }
 
     /// Begins or ends a fault of servers.
-    fn befall_servers(&mut self, what: &What, begins: bool, number: usize) {
+    fn apply_server_fault(&mut self, what: &FaultKind, begins: bool, number: usize) {
         let mut ensemble = self.ensemble.borrow_mut();
         match *what {
-            What::Crash { server } if begins => ensemble.crash(server),
-            What::Crash { server } => ensemble.restart(server),
-            What::Freeze { server } if begins => ensemble.freeze(server),
-            What::Freeze { server } => ensemble.thaw(server),
-            What::Isolate { server } if begins => ensemble.isolate(server),
-            What::Isolate { server } => ensemble.join(server),
-            What::Depose => match ensemble.leader() {
+            FaultKind::Crash { server } if begins => ensemble.crash(server),
+            FaultKind::Crash { server } => ensemble.restart(server),
+            FaultKind::Freeze { server } if begins => ensemble.freeze(server),
+            FaultKind::Freeze { server } => ensemble.thaw(server),
+            FaultKind::Isolate { server } if begins => ensemble.isolate(server),
+            FaultKind::Isolate { server } => ensemble.join(server),
+            FaultKind::Depose => match ensemble.leader() {
                 Some(leader) if begins => {
                     self.deposed.push((number, leader));
                     ensemble.isolate(leader);
@@ -129,19 +130,21 @@ impl World {
                     }
                 }
             },
-            What::Lag { server, by } => ensemble.lag(server, if begins { by } else { 0 }),
-            What::Forget { server } => ensemble.forget(server, begins),
-            What::Throttle { server, percent } => ensemble.throttle(server, if begins { percent } else { 0 }),
-            What::Late { client } if begins => {
+            FaultKind::Lag { server, by } => ensemble.lag(server, if begins { by } else { 0 }),
+            FaultKind::Forget { server } => ensemble.forget(server, begins),
+            FaultKind::Throttle { server, percent } => {
+                ensemble.throttle(server, if begins { percent } else { 0 })
+            }
+            FaultKind::Late { client } if begins => {
                 ensemble.trap(client, self.plan.setting.timeout, Awaited::Create);
             }
-            What::LateRecord { client } if begins => {
+            FaultKind::LateRecord { client } if begins => {
                 ensemble.trap(client, self.plan.setting.timeout, Awaited::Record);
             }
-            What::Late { .. } | What::LateRecord { .. } => ensemble.end_trap(),
-            What::CutAtRecord => self.cuts_at_record = begins,
-            What::Mute { server } => ensemble.mute(server, begins),
-            What::DeafenAt { request } => {
+            FaultKind::Late { .. } | FaultKind::LateRecord { .. } => ensemble.end_trap(),
+            FaultKind::CutAtRecord => self.cuts_at_record = begins,
+            FaultKind::Mute { server } => ensemble.mute(server, begins),
+            FaultKind::DeafenAt { request } => {
                 let until = clock::now() + self.plan.setting.timeout;
                 ensemble.deafen_at(begins.then_some((request, until)));
             }
@@ -150,15 +153,15 @@ impl World {
     }
 
     /// Carries out an operator's action.
-    fn by_operators(&self, what: &What) {
+    fn apply_operator_action(&self, what: &FaultKind) {
         let mut ensemble = self.ensemble.borrow_mut();
         match *what {
-            What::Kill { client } => {
+            FaultKind::Kill { client } => {
                 let session = self.clients.get(client).session_id();
                 self.oracle.borrow_mut().killed(session);
                 ensemble.expire(session);
             }
-            What::Delete { place, part } => {
+            FaultKind::Delete { place, part } => {
                 let directory = DIRECTORIES[place % DIRECTORIES.len()];
                 let mut nodes = ensemble.children(directory).unwrap_or_default();
                 nodes.sort_by_key(|node| node.get(node.len().saturating_sub(10)..).map(str::to_owned));
@@ -169,16 +172,16 @@ impl World {
                     ensemble.delete(&path);
                 }
             }
-            What::Reap { place } => ensemble.reap(DIRECTORIES[place % DIRECTORIES.len()]),
+            FaultKind::Reap { place } => ensemble.reap(DIRECTORIES[place % DIRECTORIES.len()]),
             _ => {}
         }
     }
 
-    /// Lets a stranger join a queue for a while. Servers show only that its node exists, not its
-    /// content.
-    fn intrude(&mut self, turn: &Turn, directory: &'static str, until: u64) {
+    /// Lets a stranger (a foreign contender) join a queue for a while. Servers show only that its
+    /// node exists, not its content.
+    fn intrude(&mut self, event: &FaultEvent, directory: &'static str, until: u64) {
         let mut ensemble = self.ensemble.borrow_mut();
-        if turn.begins {
+        if event.begins {
             self.oracle.borrow_mut().history.note(&format!("a stranger queues in {directory}"));
             self.strangers.push(directory);
             return ensemble.create(&format!("{directory}/{STRANGER}"), frame::SEQUENTIAL);
@@ -190,11 +193,12 @@ impl World {
         } else if clock::now() > until + self.plan.setting.timeout {
             return;
         }
-        // Without a leader, nothing is carried out, so the node might appear later.
-        self.turns.plan(clock::now() + 10 * LOOK, turn.clone());
+        // Without a leader, the ensemble decides no change, so the node might not exist yet. Try
+        // again later.
+        self.fault_events.plan(clock::now() + 10 * LOOK, event.clone());
     }
 
-    /// Reports strangers whose nodes exist to the oracle.
+    /// Reports to the oracle the strangers whose nodes exist now.
     pub fn look_for_strangers(&mut self) {
         let (ensemble, oracle) = (&self.ensemble, &self.oracle);
         self.strangers.retain(|directory| {
@@ -204,17 +208,18 @@ impl World {
         });
     }
 
-    /// Sweeps a queue as soon as there is a suitable one.
+    /// Deletes the nodes of a suitable queue as soon as there is one: see
+    /// [`Sweep`](crate::sweep::Sweep).
     ///
     /// The client of the two contenders is stopped meanwhile, so that it receives all events
-    /// together. The fault needs one server, where an operator's action takes effect before
-    /// anything else happens.
-    fn sweep(&mut self, turn: &Turn, until: u64) {
-        if !turn.begins || clock::now() >= until {
+    /// together. The fault needs a single server, because an operator's action then takes effect
+    /// before anything else happens.
+    fn sweep(&mut self, event: &FaultEvent, until: u64) {
+        if !event.begins || clock::now() >= until {
             return;
         }
         let mut ensemble = self.ensemble.borrow_mut();
-        // Only mutexes. Without a leader, an operator's action is not carried out.
+        // Only mutexes are suitable. Without a leader, an operator's action is not executed.
         let is_led = ensemble.leader().is_some();
         let mut mutexes = DIRECTORIES[..2].iter().filter(|_| is_led);
         let found = mutexes.find_map(|directory| sweep::find(&mut ensemble, directory));
@@ -222,10 +227,10 @@ impl World {
             (0..self.clients.count()).find(|client| self.clients.get(*client).session_id() == sweep.session)
         };
         let Some((client, sweep)) = found.and_then(|sweep| Some((of(&sweep)?, sweep))) else {
-            return self.turns.plan(clock::now() + LOOK, turn.clone());
+            return self.fault_events.plan(clock::now() + LOOK, event.clone());
         };
         let mut oracle = self.oracle.borrow_mut();
-        let number = self.plan.faults[turn.fault].0;
+        let number = self.plan.faults[event.fault].0;
         oracle.history.note(&format!("fault {number} sweeps before {}", sweep.second));
         oracle.prompt.disturbed();
         self.stopped.stop(client);
