@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use zklock::queue::{Action, Company, Event, Intent, Kind, NodeName, Outcome, Queue, Refusal, Ticket};
+use zklock::queue::{Action, Contention, Event, Intent, Kind, NodeName, Outcome, Queue, Refusal, Ticket};
 
 use super::ledger::Ledger;
 
@@ -260,8 +260,8 @@ impl Pipe {
     }
 
     /// Returns the contenders of other clients in the last listing.
-    pub(crate) fn company(&self) -> Option<Company> {
-        self.queue.company()
+    pub(crate) fn contention(&self) -> Option<Contention> {
+        self.queue.contention()
     }
 
     pub(crate) fn doubt(&self) -> Option<Ticket> {

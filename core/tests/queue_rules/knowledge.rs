@@ -1,6 +1,6 @@
 //! The client's knowledge of other contenders, and its lifetime (rules 5 and 10).
 
-use zklock::queue::{Action, Company, Event, Outcome, Refusal};
+use zklock::queue::{Action, Contention, Event, Outcome, Refusal};
 
 use super::desk::{A, Desk, acknowledged, grants, list, listed, other, watch, watched};
 
@@ -67,16 +67,16 @@ fn rule_19_the_children_are_watched_while_nodes_may_be_kept() {
     let ticket = list_and_watch(&desk.tell([]));
     assert_eq!(desk.0.child_watch(), None, "it is not answered");
     desk.tell([listed(ticket, [&node])]);
-    assert_eq!((desk.0.child_watch(), desk.0.company()), (Some(ticket), Some(Company::Nobody)));
+    assert_eq!((desk.0.child_watch(), desk.0.contention()), (Some(ticket), Some(Contention::Uncontended)));
     // Another client's contender joins. The next listing reports it, and this knowledge remains
     // while the watch is set again.
     let again = list_and_watch(&desk.tell([Event::Changed(ticket)]));
     assert_eq!(desk.0.child_watch(), None);
     desk.tell([listed(again, [&node, &other(6)]), Event::Changed(again)]);
-    assert_eq!((desk.0.child_watch(), desk.0.company()), (None, Some(Company::Writers)));
+    assert_eq!((desk.0.child_watch(), desk.0.contention()), (None, Some(Contention::Writers)));
     // Without a connection, the client knows nothing about other contenders.
     desk.tell([Event::Disconnected]);
-    assert_eq!(desk.0.company(), None);
+    assert_eq!(desk.0.contention(), None);
 }
 
 #[test]

@@ -77,8 +77,8 @@ impl Cohort {
 
     /// Adds a representative to the queue if one is needed, and removes one that is not. Returns
     /// `true` if the queue was changed.
-    fn settle(&mut self, queue: &mut Queue) -> bool {
-        let Some(event) = self.representative.settle() else { return false };
+    fn update_queue(&mut self, queue: &mut Queue) -> bool {
+        let Some(event) = self.representative.next_event() else { return false };
         if matches!(event, Event::Join(..)) {
             // The previous representative kept its node for as long as it was needed, so this one
             // starts without a pause.
@@ -91,9 +91,9 @@ impl Cohort {
 
 impl Directory {
     /// Adds or removes the line's representative in the queue, as needed.
-    pub(super) fn settle_representative(&mut self) {
+    pub(super) fn update_representative(&mut self) {
         if let Some(cohort) = self.waiters.cohort_mut() {
-            self.unsettled |= cohort.settle(&mut self.queue);
+            self.unsettled |= cohort.update_queue(&mut self.queue);
         }
     }
 
@@ -147,6 +147,6 @@ impl Directory {
             return self.leave_owners_line((owner, kind), join);
         };
         self.hand_on_grace(&hold.node, claim.grace.time(), left, timers);
-        self.settle_owners_others(&holds, (owner, kind), hold, timers);
+        self.answer_owners_other_waiters(&holds, (owner, kind), hold, timers);
     }
 }

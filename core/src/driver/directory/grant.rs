@@ -52,7 +52,7 @@ impl Directory {
             holds.revoke(node);
             self.restore_data(node.clone(), version, connection);
         }
-        self.settle_owners_others(&holds, (owner, kind), &hold, timers);
+        self.answer_owners_other_waiters(&holds, (owner, kind), &hold, timers);
         // If no caller receives the lease, dropping the lease releases it.
         if let Some(reply) = reply {
             reply.send(Ok(lease)).ok();
@@ -60,7 +60,7 @@ impl Directory {
     }
 
     /// Settles the other waiters of an owner that now holds the lock.
-    pub(super) fn settle_owners_others(
+    pub(super) fn answer_owners_other_waiters(
         &mut self,
         holds: &Arc<HoldTable>,
         (owner, kind): (OwnerId, Kind),
@@ -84,7 +84,7 @@ impl Directory {
                 }
             }
         }
-        self.settle_other_half(holds, (owner, kind), hold, timers);
+        self.answer_other_half(holds, (owner, kind), hold, timers);
     }
 
     /// Answers a waiter that has left the queue, if it is still waiting.
@@ -97,7 +97,7 @@ impl Directory {
     /// Settles the other half of a read/write lock. An owner that requested both halves
     /// concurrently now has one of them, and its request for the other half must not wait for the
     /// half that it has.
-    fn settle_other_half(
+    fn answer_other_half(
         &mut self,
         holds: &HoldTable,
         (owner, kind): (OwnerId, Kind),

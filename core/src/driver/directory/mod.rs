@@ -441,8 +441,8 @@ impl Directory {
         // Repeat, because carrying out an action can send the queue another event. For example, a
         // refusal lets the owner's next waiter enter.
         loop {
-            self.settle_representative();
-            self.settle_keeping(connection, timers);
+            self.update_representative();
+            self.update_keeping(connection, timers);
             self.unsettled = false;
             self.check_waiters_grace(connection);
             self.queue.flush();

@@ -124,7 +124,7 @@ impl Queue {
         };
         let ours = line.range::<NodeName, _>(range).map(|(name, _)| name).filter(|name| waits(name));
         let watched = self.watches.range::<NodeName, _>(range).map(|(name, _)| name);
-        let others = watched.filter(|name| !line.contains_key(name) && !self.doomed.contains_key(name));
+        let others = watched.filter(|name| !line.contains_key(name) && !self.deletes.contains_key(name));
         let mut next: Vec<_> = ours.take(limit).chain(others.take(limit)).cloned().collect();
         next.sort_unstable();
         next.truncate(limit);

@@ -49,7 +49,7 @@ impl Queue {
         self.child_watch = None;
         self.making_parents = None;
         self.doubt = None;
-        self.actions.extend(self.doomed.take_released().map(Action::Released));
+        self.actions.extend(self.deletes.take_released().map(Action::Released));
         for (id, mut join) in self.entries.take_all() {
             join.uuid = None;
             join.reply_lost = false;

@@ -164,11 +164,11 @@ impl Queue {
         };
         if leaving {
             self.entries.remove(id);
-            self.doom(name);
+            self.request_delete(name);
         } else if name.is_at_the_end() {
             self.refuse(id, Refusal::SequenceExhausted);
         } else if self.out_of_place(id, &name) {
-            self.begin_anew(id, &name);
+            self.rejoin(id, &name);
         } else {
             self.stay_in_place(id);
         }
@@ -195,7 +195,7 @@ impl Queue {
             // The node belongs to another session (rule 12). Start again under another name, which
             // cannot be mistaken for this node.
             Outcome::Done(None) if leaving => self.entries.remove(id),
-            Outcome::Done(None) => self.start_again(id),
+            Outcome::Done(None) => self.create_again(id),
             Outcome::NoNode => self.want(ListingMode::Synced),
             Outcome::Lost => {
                 // The last listing counted this node as ours, but this contender has now lost track
@@ -207,7 +207,7 @@ impl Queue {
             Outcome::Refused(refusal) => {
                 self.entries.set_stage(id, EntryStage::Idle);
                 self.refuse(id, refusal);
-                self.doom(name);
+                self.request_delete(name);
             }
         }
         self.want(ListingMode::Plain);

@@ -15,7 +15,7 @@ impl Queue {
             }
         });
         if let Some(name) = queued.flatten() {
-            self.begin_anew(reader, &name);
+            self.rejoin(reader, &name);
         }
     }
 
@@ -152,7 +152,7 @@ impl Queue {
         let readers: Vec<_> = self.entries.downgrading().filter_map(waits).collect();
         for (reader, name, unchecked) in readers {
             if unchecked {
-                self.begin_anew(reader, &name);
+                self.rejoin(reader, &name);
             } else {
                 self.stay_in_place(reader);
             }

@@ -72,9 +72,9 @@ impl Queue {
 
 /// The contenders of other clients in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Company {
+pub enum Contention {
     /// No contender of another client.
-    Nobody,
+    Uncontended,
     /// Readers of other clients only.
     Readers,
     /// At least one writer of another client.
@@ -152,14 +152,14 @@ impl Queue {
     /// Returns the contenders of other clients that the last listing on this connection showed, or
     /// `None` if there was no listing yet.
     #[must_use]
-    pub fn company(&self) -> Option<Company> {
+    pub fn contention(&self) -> Option<Contention> {
         let view = self.view.as_ref().filter(|_| self.connected)?;
         Some(if view.blocks_newcomer(Kind::Read) {
-            Company::Writers
+            Contention::Writers
         } else if view.blocks_newcomer(Kind::Exclusive) {
-            Company::Readers
+            Contention::Readers
         } else {
-            Company::Nobody
+            Contention::Uncontended
         })
     }
 

@@ -126,7 +126,7 @@ impl Queue {
         }
         let Children { others, orphans, found } = self.sort_out(children);
         for orphan in orphans {
-            self.doom(orphan);
+            self.request_delete(orphan);
         }
         if others.iter().any(NodeName::is_at_the_end) {
             self.refuse_all(&Refusal::SequenceExhausted);
@@ -136,7 +136,7 @@ impl Queue {
         self.view = Some(RemoteView::new(others));
         self.old_view = None;
         self.watches.look_at_all();
-        self.answer_lookers(ticket);
+        self.decide_looking_contenders(ticket);
         self.refuse_blocked_tries();
     }
 
@@ -189,7 +189,7 @@ impl Queue {
 
     /// Sorts a node that carries a uuid of this session: it belongs to a contender or is an orphan.
     fn sort_out_own(&self, name: NodeName, join: Option<JoinId>, children: &mut Children) {
-        if self.doomed.contains_key(&name) {
+        if self.deletes.contains_key(&name) {
             return;
         }
         match join.and_then(|id| Some((id, self.entries.get(&id)?))) {

@@ -10,7 +10,7 @@ use crate::queue::remote_view::RemoteView;
 impl Queue {
     /// Handles a listing that was sent with `ticket`: decides for each contender that looks first
     /// whether the lock is free for it.
-    pub(super) fn answer_lookers(&mut self, ticket: Ticket) {
+    pub(super) fn decide_looking_contenders(&mut self, ticket: Ticket) {
         let looking = |join: &Entry| matches!(join.stage, EntryStage::Looking(asked) if asked < ticket);
         let lookers: Vec<_> = self
             .entries
@@ -23,7 +23,7 @@ impl Queue {
             // show that contender.
             let is_taken = self.is_taken(kind) || self.entries.contend_against(kind);
             match intent {
-                Intent::WaitIfFewer(limit) => self.answer_limited(id, limit, is_taken),
+                Intent::WaitIfFewer(limit) => self.decide_limited(id, limit, is_taken),
                 intent if is_taken && intent.only_tries() => self.refuse(id, Refusal::Busy),
                 _ => self.entries.set_stage(id, EntryStage::Idle),
             }
@@ -32,7 +32,7 @@ impl Queue {
 
     /// Lets a contender join if fewer than `limit` contenders wait, and refuses it otherwise. After
     /// it has joined, it is a waiter like any other.
-    fn answer_limited(&mut self, id: JoinId, limit: u32, is_taken: bool) {
+    fn decide_limited(&mut self, id: JoinId, limit: u32, is_taken: bool) {
         let waiting = if is_taken { self.waiting() } else { 0 };
         if is_taken && waiting >= limit as usize {
             return self.refuse(id, Refusal::Full(waiting));

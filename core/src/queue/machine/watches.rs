@@ -73,7 +73,7 @@ impl Queue {
             self.actions.push_back(lost(name.clone()));
             self.displace_readers(name);
         } else {
-            self.start_again(id);
+            self.create_again(id);
         }
     }
 
@@ -102,7 +102,7 @@ impl Queue {
             match (self.watches.get(&name), self.needs_watch(&name)) {
                 // Watches on our own nodes stay until the nodes are gone, because removing a watch
                 // takes a request.
-                (Some(_), false) if !self.line().contains_key(&name) && !self.doomed.contains_key(&name) => {
+                (Some(_), false) if !self.line().contains_key(&name) && !self.deletes.contains_key(&name) => {
                     if let Some(watch) = self.watches.remove(&name) {
                         self.actions.push_back(Action::Unwatch(watch.ticket));
                     }

@@ -8,7 +8,7 @@ mod rank;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
-use self::counts::{Census, Class};
+use self::counts::{Class, ClassCounts};
 use self::order::LocalOrder;
 use super::entry::{Entry, EntryStage};
 use crate::queue::event::{Intent, JoinId, Ticket};
@@ -36,15 +36,15 @@ pub(super) struct Entries {
     /// Contenders that hold the lock and are leaving.
     departing: SmallSet<JoinId>,
     /// Contenders that hold the lock.
-    holding: Census,
+    holding: ClassCounts,
     /// Contenders that are not leaving and no longer look whether the lock is free.
-    staying: Census,
+    staying: ClassCounts,
     /// Contenders that wait for a permit and are not leaving, by the number of permits.
     wanting: SmallSet<(u32, JoinId)>,
     /// Contenders that wait for a permit and were seen in the queue.
     awaiting: SmallSet<JoinId>,
     /// Contenders that are not leaving and have a place in which they wait, or will have one soon.
-    queueing: Census,
+    queueing: ClassCounts,
 }
 
 impl Entries {
