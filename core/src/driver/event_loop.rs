@@ -398,7 +398,7 @@ impl Driver {
         self.heartbeat.check_term(&self.connection, &mut self.directories, &mut self.timers);
         // Carrying out an action can drop a lease. One round is still enough, because the lease's
         // release arrives through the channel.
-        for id in self.directories.take_unsettled() {
+        for id in self.directories.take_to_flush() {
             let vital = self.directories.flush(id, &mut self.connection, &mut self.timers);
             self.heartbeat.note(id, vital);
         }

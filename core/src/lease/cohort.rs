@@ -138,7 +138,7 @@ pub(super) struct HandOff {
 }
 
 impl HandOff {
-    pub(super) fn tell(self) {
+    pub(super) fn deliver(self) {
         self.reply.send(Ok(self.lease)).ok();
     }
 }
@@ -146,7 +146,7 @@ impl HandOff {
 /// Functions for the line of waiters.
 impl HoldTable {
     /// Adds an acquire to the line. All acquires in the line request the same kind of hold.
-    pub(crate) fn line_up(
+    pub(crate) fn enqueue_local(
         &self,
         join: JoinId,
         claim: &AcquireRequest,
@@ -158,7 +158,7 @@ impl HoldTable {
     }
 
     /// Removes an acquire from the line. Returns `None` if it already received the lock.
-    pub(crate) fn leave_line(&self, join: JoinId) -> Option<oneshot::Sender<Result<Lease>>> {
+    pub(crate) fn dequeue_local(&self, join: JoinId) -> Option<oneshot::Sender<Result<Lease>>> {
         let mut all = self.all();
         let line = all.line.as_mut()?;
         Some(line.waiting.remove(&join)?.reply)
@@ -176,7 +176,7 @@ impl HoldTable {
     }
 
     /// Returns the first acquire in the line.
-    pub(crate) fn first_in_line(&self) -> Option<JoinId> {
+    pub(crate) fn first_local(&self) -> Option<JoinId> {
         self.all().line.as_ref()?.waiting.first_key_value().map(|(join, _)| *join)
     }
 }
@@ -188,7 +188,7 @@ impl HoldIndex {
     }
 
     /// Returns `true` if an acquire waits in the line.
-    pub(super) fn has_line(&self) -> bool {
+    pub(super) fn has_local_waiters(&self) -> bool {
         self.line.as_ref().is_some_and(|line| !line.waiting.is_empty())
     }
 }
@@ -226,7 +226,7 @@ impl Hold {
     pub(super) fn may_have_successor(&self, node: &SharedNode, all: &HoldIndex) -> bool {
         let facts = HoldFacts {
             held: self.state() == LeaseState::Held,
-            revoked: self.fate.is_revoked(),
+            revoked: self.state_cell.is_revoked(),
             too_old: node.is_too_old(&self.claim, BootInstant::now()),
             transacting: node.transactions.load(Ordering::Relaxed) > 0,
             downgrading: node.downgrading.load(Ordering::Relaxed),
@@ -258,14 +258,14 @@ impl Hold {
         let (join, LineWaiter { claim, reply }) = first.remove_entry();
         all.note_shared(*fencing_token, &next);
         all.take(node);
-        self.fate.change(|state| state.holds().then_some(LeaseState::Released));
+        self.state_cell.change(|state| state.holds().then_some(LeaseState::Released));
         let claim = AcquireRequest { contended: true, ..claim };
         self.holds.note_grant(&claim, node);
         self.holds.recorder.handoff();
-        let told = Box::new(claim.clone());
+        let sent_claim = Box::new(claim.clone());
         let hold = Arc::new(Hold::new(Arc::clone(&self.holds), claim, self.grant.clone(), Some(next)));
         all.add(&hold);
-        hold.report(|hold| Notice::HandedOn { hold, join, claim: told }).ok();
+        hold.report(|hold| Notice::HandedOn { hold, join, claim: sent_claim }).ok();
         Some(HandOff { lease: Lease::new(hold), reply })
     }
 }

@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::lease::cohort::{LocalLine, SharedNode};
 use crate::lease::linger::Lingering;
 use crate::lease::owner::OwnerId;
-use crate::lease::permit_news::PermitNews;
+use crate::lease::permit_state::PermitState;
 use crate::lease::release::Release;
 use crate::lease::report::HoldReport;
 use crate::lease::request::{AcquireRequest, Grace};
@@ -98,7 +98,7 @@ pub(crate) struct HoldTable {
     pub(crate) recorder: Arc<Recorder>,
     driver: Arc<dyn Report>,
     all: Mutex<HoldIndex>,
-    permit_news: OnceLock<Box<PermitNews>>,
+    permit_state: OnceLock<Box<PermitState>>,
 }
 
 /// Index of the holds by node and by owner. An index is necessary because thousands of readers can
@@ -152,7 +152,7 @@ pub(crate) struct Hold {
     until: Option<BootInstant>,
     /// The state of the hold. Futures that wait for a change share this state, so that they do not
     /// keep the hold itself alive.
-    pub(crate) fate: Arc<HoldState>,
+    pub(crate) state_cell: Arc<HoldState>,
     /// Number of leases that are not released. Used only while [`HoldIndex`] is locked, which
     /// orders the changes.
     levels: AtomicUsize,
@@ -186,7 +186,7 @@ impl HoldTable {
         recorder: Arc<Recorder>,
         driver: Arc<dyn Report>,
     ) -> Self {
-        Self { place, origin, recorder, driver, all: Mutex::default(), permit_news: OnceLock::new() }
+        Self { place, origin, recorder, driver, all: Mutex::default(), permit_state: OnceLock::new() }
     }
 
     pub(crate) fn all(&self) -> MutexGuard<'_, HoldIndex> {
@@ -195,8 +195,8 @@ impl HoldTable {
 
     /// Returns the state that the semaphores in this directory share. It is created on first use,
     /// because most locks are not semaphores.
-    pub(crate) fn permit_news(&self) -> &PermitNews {
-        self.permit_news.get_or_init(Box::default)
+    pub(crate) fn permit_state(&self) -> &PermitState {
+        self.permit_state.get_or_init(Box::default)
     }
 
     /// Returns `true` if a server has replied to any request since `since`.
@@ -226,7 +226,7 @@ impl HoldTable {
             (LeaseState::Suspended, LeaseState::Held)
         };
         if let Some(hold) = self.all().by_node.get(node) {
-            hold.fate.change(|state| (state == from).then_some(to));
+            hold.state_cell.change(|state| (state == from).then_some(to));
         }
     }
 
@@ -234,7 +234,7 @@ impl HoldTable {
     /// has a hold.
     pub(crate) fn revoke(&self, node: &NodeName) -> bool {
         self.all().by_node.get(node).is_some_and(|hold| {
-            hold.fate.revoke();
+            hold.state_cell.revoke();
             true
         })
     }
@@ -358,7 +358,7 @@ impl Hold {
             until: claim.max_hold.map(|time| BootInstant::now().after(time)),
             claim,
             grant,
-            fate: Arc::default(),
+            state_cell: Arc::default(),
             levels: AtomicUsize::new(1),
             pins: AtomicUsize::new(0),
             forgotten: AtomicBool::new(false),
@@ -425,10 +425,10 @@ impl Hold {
     pub(crate) fn state(&self) -> LeaseState {
         match self.seen() {
             LeaseState::Lost(reason) => {
-                if self.fate.state().holds() && self.lose(reason) {
+                if self.state_cell.state().holds() && self.lose(reason) {
                     self.report(|hold| Notice::Expired { hold, reason }).ok();
                 }
-                self.fate.state()
+                self.state_cell.state()
             }
             seen => seen,
         }
@@ -436,7 +436,7 @@ impl Hold {
 
     /// Returns the state according to the clock, without recording or reporting a loss.
     fn seen(&self) -> LeaseState {
-        let state = self.fate.state();
+        let state = self.state_cell.state();
         if !state.holds() {
             state
         } else if !self.is_in_term() {
@@ -473,7 +473,7 @@ impl Hold {
     fn lose(&self, reason: LossReason) -> bool {
         let (path, node) = (Escaped(self.holds.place.path()), Escaped(self.grant.node.as_str()));
         let accident = reason != LossReason::ClientClosed;
-        let lost = self.fate.change(|state| {
+        let lost = self.state_cell.change(|state| {
             // Count the loss before any waiter learns of it.
             if state.holds() && self.began.is_some() && accident {
                 self.holds.recorder.lost(reason);

@@ -125,9 +125,17 @@ impl Connection {
             sender: self.sender.clone(),
         });
         let (since, connected, began) = (BootInstant::now(), false, false);
-        let (renewing, telling) = (None, None);
-        self.stage =
-            SessionStage::Live(Live { session, route, since, term, connected, began, renewing, telling });
+        let (renewing, outage_logger) = (None, None);
+        self.stage = SessionStage::Live(Live {
+            session,
+            route,
+            since,
+            term,
+            connected,
+            began,
+            renewing,
+            outage_logger,
+        });
         self.spawn(async move {
             loop {
                 let news = tokio::select! {
@@ -157,7 +165,7 @@ impl Connection {
             zk::SessionState::SyncConnected => {
                 live.connected = true;
                 self.unanswered.connects();
-                for task in live.renewing.take().into_iter().chain(live.telling.take()) {
+                for task in live.renewing.take().into_iter().chain(live.outage_logger.take()) {
                     task.abort();
                 }
                 self.outages.end();
@@ -177,7 +185,7 @@ impl Connection {
                 self.unanswered.disconnects();
                 let began = live.began;
                 self.keep_renewing();
-                self.keep_telling();
+                self.log_outages();
                 if began { ConnectionEvent::Disconnected } else { ConnectionEvent::None }
             }
             zk::SessionState::AuthFailed => {
@@ -201,12 +209,12 @@ impl Connection {
 
     /// Logs a warning with the reasons when all servers have rejected the client. Stops when there
     /// is a connection.
-    fn keep_telling(&mut self) {
+    fn log_outages(&mut self) {
         let outage = self.outages.clone().watch(self.settings.clone(), self.options.hosts.servers.clone());
-        if matches!(&self.stage, SessionStage::Live(Live { telling: None, .. })) {
+        if matches!(&self.stage, SessionStage::Live(Live { outage_logger: None, .. })) {
             let task = self.spawn(outage);
             if let SessionStage::Live(live) = &mut self.stage {
-                live.telling = Some(task);
+                live.outage_logger = Some(task);
             }
         }
     }
@@ -214,7 +222,7 @@ impl Connection {
     /// Gives up the session and looks for another one.
     pub(in crate::driver) fn lose(&mut self) -> ConnectionEvent {
         let pause = match &self.stage {
-            SessionStage::Live(live) => self.rests.after(BootInstant::now().since(live.since)),
+            SessionStage::Live(live) => self.restart_backoff.after(BootInstant::now().since(live.since)),
             _ => Duration::ZERO,
         };
         let previous = self.end();

@@ -76,7 +76,7 @@ struct Live {
     /// The task that renews the certificates while there is no connection.
     renewing: Option<AbortHandle>,
     /// The task that logs the state of the servers while there is no connection.
-    telling: Option<AbortHandle>,
+    outage_logger: Option<AbortHandle>,
 }
 
 pub(super) struct Connection {
@@ -92,7 +92,7 @@ pub(super) struct Connection {
     /// Requests on the session that have no reply yet.
     unanswered: Unanswered,
     /// The pauses before the search for the next session.
-    rests: RestartBackoff,
+    restart_backoff: RestartBackoff,
     /// The log's record of unusable servers.
     outages: Outages,
     /// How urgently a connection is needed.
@@ -124,7 +124,7 @@ impl Connection {
             sender,
             stage: SessionStage::Idle,
             unanswered: Unanswered::default(),
-            rests: RestartBackoff::default(),
+            restart_backoff: RestartBackoff::default(),
             outages: Outages::default(),
             urgency: Urgency::default(),
             epoch: 0,

@@ -25,7 +25,7 @@ impl Directory {
                 if pause.is_zero() {
                     connection.ask(create);
                 } else {
-                    self.late.insert(ticket);
+                    self.delayed_creates.insert(ticket);
                     connection.question_later(pause, create);
                 }
             }

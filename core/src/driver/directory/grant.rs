@@ -31,7 +31,7 @@ impl Directory {
         timers.cancel(alarms.keys());
         if let Err(error) = connection.check_grace(attempt.claim.grace.time()) {
             self.on_event(Event::Release(node.clone()));
-            self.leave_line(&attempt);
+            self.leave_owner_line_of(&attempt);
             return attempt.answer(Err(error));
         }
         let AcquireAttempt { holds, claim, data, reply, .. } = attempt;
@@ -68,7 +68,7 @@ impl Directory {
         timers: &mut Timers,
     ) {
         // The owner's other waiters re-enter before the first lease can be released.
-        for other in self.waiters.end_line((owner, kind)) {
+        for other in self.waiters.remove_owner_line((owner, kind)) {
             if !self.is_waiting(other) {
                 continue;
             }
@@ -78,7 +78,7 @@ impl Directory {
                 // The term has ended in the meantime, so the owner no longer holds the lock and its
                 // other waiters must queue.
                 Ok(EnterOutcome::Queues(_)) => {
-                    if self.waiters.line_up(other) {
+                    if self.waiters.enter_owner_line(other) {
                         self.enter_queue(other);
                     }
                 }
@@ -106,14 +106,14 @@ impl Directory {
     ) {
         match kind {
             Kind::Read => {
-                for writer in self.waiters.end_line((owner, Kind::Write)) {
+                for writer in self.waiters.remove_owner_line((owner, Kind::Write)) {
                     self.queue.handle(Event::Leave(writer));
-                    self.unsettled = true;
+                    self.needs_flush = true;
                     self.answer(writer, timers, Err(holds.upgrade_refused()));
                 }
             }
             Kind::Write => {
-                let reader = self.waiters.first_in_line((owner, Kind::Read));
+                let reader = self.waiters.first_of_owner((owner, Kind::Read));
                 // From now on the node must not be handed to another owner, because that writer
                 // would hold the lock together with this reader.
                 if let Some(reader) = reader.filter(|_| holds.begin_downgrade(hold)) {
@@ -148,7 +148,7 @@ impl Directory {
             error =
                 error.blocked_by(self.blockers(holds, self.queue.in_the_way_of_newcomer(kind), connection));
         }
-        self.leave_line(&attempt);
+        self.leave_owner_line_of(&attempt);
         attempt.answer(Err(error));
     }
 }

@@ -65,7 +65,7 @@ impl Directory {
         let holds = Arc::downgrade(holds);
         self.keeping = Some(Box::new(Keeping { holds, state, time, fired: false }));
         self.queue.guard(true);
-        self.unsettled = true;
+        self.needs_flush = true;
     }
 
     /// Ends keeping, or updates which callers can reuse a node.
@@ -104,7 +104,7 @@ impl Directory {
     }
 
     /// Ends keeping for a new waiter of this client that cannot use any of the kept nodes.
-    pub(super) fn make_way(&mut self, kind: Kind, timers: &mut Timers) {
+    pub(super) fn end_keeping_for_waiter(&mut self, kind: Kind, timers: &mut Timers) {
         let Some(keeping) = self.keeping.as_ref().filter(|keeping| !keeping.state.suits(kind)) else {
             return;
         };
@@ -128,7 +128,7 @@ impl Directory {
     pub(in crate::driver) fn end_keeping(&mut self, timers: &mut Timers) {
         let Some(keeping) = self.keeping.take() else { return };
         self.queue.guard(false);
-        self.unsettled = true;
+        self.needs_flush = true;
         let kept = match keeping.holds.upgrade() {
             Some(holds) => holds.close_access(),
             // All lock objects are gone, and their hold tables with them.

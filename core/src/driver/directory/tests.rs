@@ -256,13 +256,13 @@ async fn a_contender_on_kazoo_is_told_from_those_that_see_ours() {
         Event::Listed(Ticket::default(), Outcome::Done(names))
     };
     let kazoos = "6cf7b2c1a3d04a5f8f5c1f4e6f2a9b10__lock__0000000002";
-    assert_eq!(directory.may_be_blind(&listed(&[node.as_str()])), None);
-    assert_eq!(directory.may_be_blind(&listed(&[node.as_str(), kazoos])), Some(kazoos));
-    assert_eq!(directory.may_be_blind(&Event::Connected), None);
+    assert_eq!(directory.find_blind_kazoo(&listed(&[node.as_str()])), None);
+    assert_eq!(directory.find_blind_kazoo(&listed(&[node.as_str(), kazoos])), Some(kazoos));
+    assert_eq!(directory.find_blind_kazoo(&Event::Connected), None);
     // A directory without contenders under Curator's names is visible to every kazoo contender.
     let other =
         Directory::new((DirectoryId::default(), "/l".into()), Ticket::default(), &connection(), false, 1);
-    assert_eq!(other.may_be_blind(&listed(&[kazoos])), None);
+    assert_eq!(other.find_blind_kazoo(&listed(&[kazoos])), None);
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -77,7 +77,7 @@ impl AcquireAttempt {
     }
 
     /// Returns `true` if a holder can hand the lock to this attempt.
-    pub(crate) fn is_in_line(&self) -> bool {
+    pub(crate) fn is_in_cohort(&self) -> bool {
         self.reply.is_none()
     }
 

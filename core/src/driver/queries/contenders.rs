@@ -13,7 +13,7 @@ use crate::error::escape::Escaped;
 use crate::metrics::RequestKind;
 use crate::queue::NodeName;
 use crate::queue::contender::{Contender, data_length};
-use crate::runtime::offload::aside;
+use crate::runtime::offload::offload_work;
 use crate::session::watch_budget::WatchBudget;
 
 /// Maximum number of nodes that are read together. More nodes are read in batches, so that
@@ -53,7 +53,7 @@ impl DirectoryClient {
                 let new = |((name, stat, data), at)| Contender::new(at, &name, &stat, data);
                 numbered.map(new).collect::<Vec<_>>()
             };
-            contenders.append(&mut aside(size, parse).await.ok_or(zk::Error::RuntimeInconsistent)?);
+            contenders.append(&mut offload_work(size, parse).await.ok_or(zk::Error::RuntimeInconsistent)?);
         }
         Ok(contenders)
     }
@@ -81,7 +81,7 @@ impl DirectoryClient {
             let names = self.names().await?;
             let found = match names.first() {
                 Some(name) => self.first_named(name, room).await?,
-                None => self.nobody(room).await?,
+                None => self.watch_empty_queue(room).await?,
             };
             // `None` means that the queue has changed since the listing, so list again. The watch
             // is already dropped.
@@ -118,13 +118,13 @@ impl DirectoryClient {
 
     /// Returns a result without a contender, with a watch on the children. Returns `None` if there
     /// is a contender now.
-    async fn nobody(&self, room: Option<&WatchBudget>) -> Result<Option<First>, zk::Error> {
+    async fn watch_empty_queue(&self, room: Option<&WatchBudget>) -> Result<Option<First>, zk::Error> {
         let reserved = room.and_then(|room| room.reserve(self.path.len()));
         let Some(reserved) = reserved else { return Ok(Some(First { contender: None, changed: None })) };
         let changed = match self.client.ask(RequestKind::List).list_and_watch_children(&self.path).await {
             Ok((children, watcher)) => {
                 let counts = |child: &String| NodeName::parse(child).is_some();
-                let some = aside(size(&children), move || children.iter().any(counts)).await;
+                let some = offload_work(size(&children), move || children.iter().any(counts)).await;
                 if some.ok_or(zk::Error::RuntimeInconsistent)? {
                     return Ok(None);
                 }
@@ -160,7 +160,7 @@ impl DirectoryClient {
     pub(in crate::driver) async fn count(&self) -> Result<usize, zk::Error> {
         let children = self.children().await?;
         let counts = |child: &String| NodeName::parse(child).is_some();
-        aside(size(&children), move || children.iter().filter(|child| counts(child)).count())
+        offload_work(size(&children), move || children.iter().filter(|child| counts(child)).count())
             .await
             .ok_or(zk::Error::RuntimeInconsistent)
     }
@@ -174,7 +174,7 @@ impl DirectoryClient {
             names.sort();
             names
         };
-        aside(size, sort).await.ok_or(zk::Error::RuntimeInconsistent)
+        offload_work(size, sort).await.ok_or(zk::Error::RuntimeInconsistent)
     }
 
     pub(in crate::driver) async fn children(&self) -> Result<Vec<String>, zk::Error> {
@@ -255,7 +255,7 @@ mod tests {
         for (count, elsewhere) in [(1, false), (1_000, true)] {
             let names: Vec<_> = (0..count).map(|number| format!("lock-{number:010}")).collect();
             let here = std::thread::current().id();
-            let there = aside(size(&names), || std::thread::current().id()).await;
+            let there = offload_work(size(&names), || std::thread::current().id()).await;
             assert_eq!(there != Some(here), elsewhere, "{count}");
         }
     }

@@ -47,7 +47,7 @@ impl Semaphore {
     /// reply arrives, the message names no holder.
     async fn look_who_has_permits(&self) -> Infallible {
         if let (Ok(resolved), Ok(contenders)) = (self.leases.resolve(), self.leases.contenders().await) {
-            resolved.holds.permit_news().remember(&contenders);
+            resolved.holds.permit_state().remember(&contenders);
         }
         std::future::pending().await
     }
@@ -68,10 +68,10 @@ impl Semaphore {
     pub(super) async fn expect_number(&self, deadline: Deadline) -> Result<()> {
         if matches!(self.permits, Permits::SharedCount(_)) {
             let resolved = self.leases.resolve()?;
-            let news = resolved.holds.permit_news();
-            if !news.number_seen.load(Ordering::Relaxed) {
+            let permit_state = resolved.holds.permit_state();
+            if !permit_state.number_seen.load(Ordering::Relaxed) {
                 self.number(deadline).await?;
-                news.number_seen.store(true, Ordering::Relaxed);
+                permit_state.number_seen.store(true, Ordering::Relaxed);
             }
         }
         Ok(())
@@ -102,7 +102,7 @@ impl Semaphore {
         let contenders = || self.leases.contenders();
         let contenders =
             deadline.ask_until_answered(self.path(), || resolved.client.was_connected(), contenders).await?;
-        resolved.holds.permit_news().remember(&contenders);
+        resolved.holds.permit_state().remember(&contenders);
         for contender in contenders {
             if let Some(theirs) = contender.permits.filter(|theirs| *theirs != permits) {
                 let whom = match &contender.about {

@@ -93,13 +93,13 @@ async fn a_queue_that_hears_nothing_for_twenty_seconds_looks_again() {
     let mut fixture = Fixture::new();
     fixture.queue(2, &["_c_x-lock-0000000001"]);
     assert!(!fixture.actions().is_empty(), "it watches");
-    fixture.directories.take_unsettled();
+    fixture.directories.take_to_flush();
     tokio::time::advance(Duration::from_secs(19)).await;
     fixture.directories.wake_silent();
-    assert!(fixture.directories.take_unsettled().is_empty() && fixture.actions().is_empty());
+    assert!(fixture.directories.take_to_flush().is_empty() && fixture.actions().is_empty());
     tokio::time::advance(Duration::from_secs(1)).await;
     fixture.directories.wake_silent();
-    assert_eq!(fixture.directories.take_unsettled().iter().count(), 1);
+    assert_eq!(fixture.directories.take_to_flush().iter().count(), 1);
     assert!(matches!(fixture.actions()[..], [Action::Probe(..)]), "it looks");
 }
 
@@ -127,7 +127,7 @@ fn idle(fixture: &mut Fixture, others: u64) {
         let Action::Watch(ticket, _) = action else { panic!("{action:?}") };
         fixture.dispatch(Event::Watched(ticket, Outcome::Done(())));
     }
-    fixture.directories.take_unsettled();
+    fixture.directories.take_to_flush();
 }
 
 /// Lets time pass and returns the queue's requests. Every probe is answered: each node exists.
