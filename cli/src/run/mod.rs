@@ -99,11 +99,11 @@ async fn supervised(
         }
     })?;
     let ended = supervision.watch(client, lease, options.on_revoke).await?;
-    let told = supervision.told();
+    let was_signaled = supervision.was_signaled();
     // The child is reaped, so it no longer works under the lock.
-    let (lease, recorded) = held.end(!told && ended.end == End::Exited(0)).await;
+    let (lease, recorded) = held.end(!was_signaled && ended.end == End::Exited(0)).await;
     let lost = lease.loss_reason();
-    if lost.is_none() && !told {
+    if lost.is_none() && !was_signaled {
         recorded?;
         return Ok(status(ended.end));
     }

@@ -104,7 +104,7 @@ impl ConnectAttempt {
             ConnectOutcome::Answered if !self.hung_up && self.heard.elapsed() >= self.silent_for => {
                 AttemptEnd::FellSilent
             }
-            _ => AttemptEnd::Told,
+            _ => AttemptEnd::Replied,
         }
     }
 }

@@ -31,10 +31,10 @@ pub(crate) fn used() -> bool {
 /// Connects to a server with these settings, as soon as the throttle allows it.
 pub(crate) async fn connect(settings: Settings, host: &str, port: u16) -> Result<(Socket, ConnectAttempt)> {
     let mut attempt = ConnectAttempt::begin(settings, host, port).await?;
-    if attempt.settings().diary().wonders_about(attempt.server()) {
+    if attempt.settings().diary().needs_probe(attempt.server()) {
         let limit = attempt.settings().pace().urgency().question();
         let answer = timeout(limit, ask(attempt.settings(), host, port)).await;
-        attempt.settings().diary().said(attempt.server(), answer.ok().and_then(Result::ok).flatten());
+        attempt.settings().diary().record_probe(attempt.server(), answer.ok().and_then(Result::ok).flatten());
     }
     let (settings, deadline) = (attempt.settings().clone(), attempt.deadline());
     let connecting = open(settings, host, port, |outcome| attempt.is_now(outcome));

@@ -68,7 +68,7 @@ pub enum ConnectOutcome {
 
 impl ConnectOutcome {
     /// Returns `true` if the server closed the connection without a reply.
-    fn is_wordless(&self) -> bool {
+    fn closed_without_reply(&self) -> bool {
         matches!(self, Self::Closed)
     }
 
@@ -134,7 +134,7 @@ const TELLING: Duration = Duration::from_secs(1);
 /// servers.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectLog {
-    pages: Mutex<Vec<ServerEntry>>,
+    server_entries: Mutex<Vec<ServerEntry>>,
     /// Notified when an attempt fails.
     failed: Notify,
 }
@@ -153,8 +153,8 @@ struct ServerEntry {
     doubted: bool,
     /// `true` if the server was asked why it closes connections without a reply. `said` is its
     /// reply.
-    asked: bool,
-    said: Option<ConnectOutcome>,
+    probed: bool,
+    probe_outcome: Option<ConnectOutcome>,
 }
 
 impl ServerEntry {
@@ -176,11 +176,11 @@ impl ServerEntry {
 
     /// Returns the outcome, or the server's own explanation of it if there is one.
     fn explained(&self, outcome: &ConnectOutcome) -> ConnectOutcome {
-        let said = self.said.as_ref().filter(|_| outcome.is_wordless());
-        said.unwrap_or(outcome).clone()
+        let probe_outcome = self.probe_outcome.as_ref().filter(|_| outcome.closed_without_reply());
+        probe_outcome.unwrap_or(outcome).clone()
     }
 
-    fn entry(&self, outcome: ConnectOutcome) -> ServerAttempt {
+    fn attempt(&self, outcome: ConnectOutcome) -> ServerAttempt {
         let (host, port) = self.server.clone();
         ServerAttempt { host, port, outcome }
     }
@@ -189,7 +189,7 @@ impl ServerEntry {
 impl ConnectLog {
     /// Records the progress of the attempt that began at `began`.
     pub(crate) fn note(&self, server: &Server, began: Instant, outcome: ConnectOutcome) {
-        self.on_page(server, |page| page.now = Some((began, outcome)));
+        self.with_entry(server, |entry| entry.now = Some((began, outcome)));
     }
 
     /// Records the outcome of the attempt that began at `began`.
@@ -199,21 +199,21 @@ impl ConnectLog {
     /// outcome replaces it.
     pub(crate) fn conclude(&self, server: &Server, began: Instant, outcome: ConnectOutcome) {
         let failed = outcome != ConnectOutcome::Answered;
-        self.on_page(server, |page| {
+        self.with_entry(server, |entry| {
             if failed {
-                page.failed = Some(Instant::now());
+                entry.failed = Some(Instant::now());
             }
-            page.now.take_if(|(newer, _)| *newer <= began);
+            entry.now.take_if(|(newer, _)| *newer <= began);
             let cut_short = outcome.is_unfinished() && began.elapsed() < TELLING;
-            let known = page.last.as_ref().is_some_and(|last| !last.is_unfinished());
-            if cut_short && known && !std::mem::replace(&mut page.doubted, true) {
+            let known = entry.last.as_ref().is_some_and(|last| !last.is_unfinished());
+            if cut_short && known && !std::mem::replace(&mut entry.doubted, true) {
                 return;
             }
-            page.doubted = false;
-            if !outcome.is_wordless() {
-                (page.asked, page.said) = (false, None);
+            entry.doubted = false;
+            if !outcome.closed_without_reply() {
+                (entry.probed, entry.probe_outcome) = (false, None);
             }
-            page.last = Some(outcome);
+            entry.last = Some(outcome);
         });
         if failed {
             self.failed.notify_waiters();
@@ -228,56 +228,56 @@ impl ConnectLog {
     /// Returns the servers at which an attempt has failed since `since`, with the reason of the
     /// last failure.
     pub(crate) fn failures_since(&self, since: Instant) -> Vec<ServerAttempt> {
-        let pages = self.pages();
-        let failed = pages.iter().filter(|page| page.failed.is_some_and(|failed| failed >= since));
-        failed.filter_map(|page| Some(page.entry(page.last_outcome()?))).collect()
+        let server_entries = self.server_entries();
+        let failed = server_entries.iter().filter(|entry| entry.failed.is_some_and(|failed| failed >= since));
+        failed.filter_map(|entry| Some(entry.attempt(entry.last_outcome()?))).collect()
     }
 
     /// Returns `true` if the server closes connections without a reply and was not yet asked for
     /// the reason.
-    pub(crate) fn wonders_about(&self, server: &Server) -> bool {
-        self.on_page(server, |page| {
-            !page.asked && page.last.as_ref().is_some_and(ConnectOutcome::is_wordless)
+    pub(crate) fn needs_probe(&self, server: &Server) -> bool {
+        self.with_entry(server, |entry| {
+            !entry.probed && entry.last.as_ref().is_some_and(ConnectOutcome::closed_without_reply)
         })
     }
 
     /// Records the server's reply to the request for its status, which shows why it closes
     /// connections.
-    pub(crate) fn said(&self, server: &Server, answer: Option<ConnectOutcome>) {
-        self.on_page(server, |page| (page.asked, page.said) = (true, answer));
+    pub(crate) fn record_probe(&self, server: &Server, answer: Option<ConnectOutcome>) {
+        self.with_entry(server, |entry| (entry.probed, entry.probe_outcome) = (true, answer));
     }
 
     pub(crate) fn entries(&self) -> Vec<ServerAttempt> {
-        let (pages, now) = (self.pages(), Instant::now());
-        pages.iter().filter_map(|page| Some(page.entry(page.outcome(now)?))).collect()
+        let (server_entries, now) = (self.server_entries(), Instant::now());
+        server_entries.iter().filter_map(|entry| Some(entry.attempt(entry.outcome(now)?))).collect()
     }
 
     /// Returns the server of the current connection: the server that has replied during a running
     /// attempt.
     pub(crate) fn connected(&self) -> Option<Server> {
-        let is_connected = |page: &&ServerEntry| matches!(&page.now, Some((_, ConnectOutcome::Answered)));
-        self.pages().iter().find(is_connected).map(|page| page.server.clone())
+        let is_connected = |entry: &&ServerEntry| matches!(&entry.now, Some((_, ConnectOutcome::Answered)));
+        self.server_entries().iter().find(is_connected).map(|entry| entry.server.clone())
     }
 
-    fn on_page<T>(&self, server: &Server, change: impl FnOnce(&mut ServerEntry) -> T) -> T {
-        let mut pages = self.pages();
-        let at = pages.iter().position(|page| page.server == *server).unwrap_or_else(|| {
-            pages.push(ServerEntry {
+    fn with_entry<T>(&self, server: &Server, change: impl FnOnce(&mut ServerEntry) -> T) -> T {
+        let mut server_entries = self.server_entries();
+        let at = server_entries.iter().position(|entry| entry.server == *server).unwrap_or_else(|| {
+            server_entries.push(ServerEntry {
                 server: server.clone(),
                 last: None,
                 failed: None,
                 now: None,
                 doubted: false,
-                asked: false,
-                said: None,
+                probed: false,
+                probe_outcome: None,
             });
-            pages.len() - 1
+            server_entries.len() - 1
         });
-        change(&mut pages[at])
+        change(&mut server_entries[at])
     }
 
-    fn pages(&self) -> MutexGuard<'_, Vec<ServerEntry>> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    fn server_entries(&self) -> MutexGuard<'_, Vec<ServerEntry>> {
+        self.server_entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -352,17 +352,17 @@ mod tests {
     #[test]
     fn a_server_is_asked_once_why_it_closes_connections_and_that_counts_until_it_does_something_else() {
         let (diary, now) = (ConnectLog::default(), Instant::now());
-        assert!(!diary.wonders_about(&server()));
+        assert!(!diary.needs_probe(&server()));
         diary.conclude(&server(), now, ConnectOutcome::Closed);
-        assert!(diary.wonders_about(&server()));
-        diary.said(&server(), Some(ConnectOutcome::ReadOnly));
+        assert!(diary.needs_probe(&server()));
+        diary.record_probe(&server(), Some(ConnectOutcome::ReadOnly));
         diary.conclude(&server(), now, ConnectOutcome::Closed);
-        assert!(!diary.wonders_about(&server()));
+        assert!(!diary.needs_probe(&server()));
         assert_eq!(told(&diary), [ConnectOutcome::ReadOnly]);
         diary.conclude(&server(), now, ConnectOutcome::Refused("no".into()));
         diary.conclude(&server(), now, ConnectOutcome::Closed);
         assert_eq!(told(&diary), [ConnectOutcome::Closed]);
-        assert!(diary.wonders_about(&server()));
+        assert!(diary.needs_probe(&server()));
     }
 
     #[tokio::test(start_paused = true)]

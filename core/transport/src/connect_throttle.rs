@@ -49,12 +49,12 @@ struct Past {
     /// Start of the last attempt, at any server.
     last: Option<Instant>,
     /// The servers that have rejected the client since their last successful attempt.
-    rests: BTreeMap<Server, Rest>,
+    pauses: BTreeMap<Server, PauseState>,
     silent_servers: SilentServers,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Rest {
+struct PauseState {
     /// Length of the pause before jitter.
     pause: Duration,
     until: Instant,
@@ -63,8 +63,8 @@ struct Rest {
 impl Past {
     /// Returns the time from which this server can be connected to. `None` means immediately.
     fn turn(&self, server: &Server) -> Option<Instant> {
-        let Rest { pause, until } = *self.rests.get(server)?;
-        let servers = u32::try_from(self.rests.len()).unwrap_or(u32::MAX);
+        let PauseState { pause, until } = *self.pauses.get(server)?;
+        let servers = u32::try_from(self.pauses.len()).unwrap_or(u32::MAX);
         let gap = self.urgency.gap(servers).min(2 * pause.saturating_mul(servers));
         Some(self.last.map_or(until, |last| until.max(last + gap)))
     }
@@ -87,9 +87,9 @@ impl ConnectThrottle {
         past.urgency = urgency;
         if shortens {
             let (now, longest) = (Instant::now(), urgency.longest());
-            for rest in past.rests.values_mut() {
-                rest.pause = rest.pause.min(longest);
-                rest.until = rest.until.min(now + self.jittered(longest));
+            for state in past.pauses.values_mut() {
+                state.pause = state.pause.min(longest);
+                state.until = state.until.min(now + self.jittered(longest));
             }
             drop(past);
             self.hurry.notify_waiters();
@@ -138,7 +138,7 @@ impl ConnectThrottle {
 
     /// Ends all pauses. The next pause is the first again.
     pub(crate) fn hurry(&self) {
-        self.past().rests.clear();
+        self.past().pauses.clear();
         self.hurry.notify_waiters();
     }
 
@@ -149,21 +149,21 @@ impl ConnectThrottle {
         let urgency = past.urgency;
         past.silent_servers.ended(server, end, urgency);
         // An attempt without a reply was not a success, however long it took.
-        let lasted = matches!(end, AttemptEnd::Told | AttemptEnd::FellSilent);
+        let lasted = matches!(end, AttemptEnd::Replied | AttemptEnd::FellSilent);
         if lasted && now.duration_since(began) >= LASTING {
-            past.rests.remove(server);
+            past.pauses.remove(server);
             return;
         }
-        let pause = match past.rests.get(server) {
-            Some(rest) if now.saturating_duration_since(rest.until) < FORGOTTEN => {
-                urgency.longest().min(rest.pause * 2)
+        let pause = match past.pauses.get(server) {
+            Some(state) if now.saturating_duration_since(state.until) < FORGOTTEN => {
+                urgency.longest().min(state.pause * 2)
             }
             _ => FIRST,
         };
         // Measure from start to start, so that the duration of the attempt is not added to the
         // pause.
         let until = began + self.jittered(pause);
-        past.rests.insert(server.clone(), Rest { pause, until });
+        past.pauses.insert(server.clone(), PauseState { pause, until });
     }
 
     /// Adds jitter in proportion to the pause, so that clients that were rejected together do not

@@ -14,7 +14,7 @@ use tokio::time::{Sleep, sleep_until};
 use crate::attempt::ConnectAttempt;
 use crate::connect::{connect, dial, no_answer};
 use crate::connect_log::ConnectOutcome;
-use crate::frame_validator::{FrameValidator, Sign};
+use crate::frame_validator::{ContactEvidence, FrameValidator};
 use crate::server_contact::ContactRecorder;
 use crate::settings::Settings;
 use crate::socket::Socket;
@@ -164,7 +164,7 @@ impl Guarded {
             settings.note_answer();
         }
         match sign {
-            Some(Sign::Greeting { sent, timeout, has_password }) => {
+            Some(ContactEvidence::Greeting { sent, timeout, has_password }) => {
                 if !has_password && settings.is_first_without_password() {
                     tracing::warn!(
                         target: "zklock::transport",
@@ -177,7 +177,7 @@ impl Guarded {
                 self.recorder = Some(settings.heard().greeted(sent, timeout));
                 self.attempt.serves_session(timeout);
             }
-            Some(Sign::Request { sent }) => {
+            Some(ContactEvidence::Request { sent }) => {
                 if let Some(recorder) = &self.recorder {
                     recorder.answered(sent, settings.now());
                 }

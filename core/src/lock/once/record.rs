@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::slot::{CurrentSlot, NumberedPeriod};
+use super::once_slot::{CurrentSlot, NumberedPeriod};
 use crate::client::Client;
 use crate::config::lock_path::{LockPath, RECORD_SUFFIX};
 use crate::driver::mailbox::{NodeAction, Query};

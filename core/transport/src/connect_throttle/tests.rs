@@ -20,7 +20,7 @@ async fn attempts(servers: u16, lasts: Duration, seconds: usize) -> Vec<usize> {
         let Some(count) = counts.get_mut(second) else { break };
         *count += 1;
         tokio::time::sleep(lasts).await;
-        pace.ended(&server, began, AttemptEnd::Told);
+        pace.ended(&server, began, AttemptEnd::Replied);
     }
     counts
 }
@@ -48,19 +48,19 @@ async fn what_lasted_costs_no_pause() {
         start.elapsed()
     };
     for _ in 0..10 {
-        pace.ended(&server, Instant::now(), AttemptEnd::Told);
+        pace.ended(&server, Instant::now(), AttemptEnd::Replied);
     }
     assert!(waited().await >= LONGEST);
     let began = Instant::now();
     tokio::time::sleep(LASTING).await;
-    pace.ended(&server, began, AttemptEnd::Told);
+    pace.ended(&server, began, AttemptEnd::Replied);
     assert_eq!(waited().await, Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
 async fn another_server_does_not_wait() {
     let pace = ConnectThrottle::new(|| 1.0);
-    pace.ended(&("a".to_owned(), 1), Instant::now(), AttemptEnd::Told);
+    pace.ended(&("a".to_owned(), 1), Instant::now(), AttemptEnd::Replied);
     let start = Instant::now();
     pace.turn(&("a".to_owned(), 2)).await;
     assert_eq!(start.elapsed(), Duration::ZERO);
@@ -71,11 +71,11 @@ async fn a_pause_is_forgotten_after_a_while() {
     let pace = ConnectThrottle::new(|| 1.0);
     let server = ("a".to_owned(), 1);
     for _ in 0..10 {
-        pace.ended(&server, Instant::now(), AttemptEnd::Told);
+        pace.ended(&server, Instant::now(), AttemptEnd::Replied);
     }
     tokio::time::sleep(LONGEST + FORGOTTEN + FIRST).await;
     let start = Instant::now();
-    pace.ended(&server, start, AttemptEnd::Told);
+    pace.ended(&server, start, AttemptEnd::Replied);
     pace.turn(&server).await;
     assert!(start.elapsed() <= 2 * FIRST);
 }
@@ -85,7 +85,7 @@ async fn who_gives_up_waiting_has_not_shortened_the_pause() {
     let pace = ConnectThrottle::new(|| 1.0);
     let server = ("a".to_owned(), 1);
     for _ in 0..10 {
-        pace.ended(&server, Instant::now(), AttemptEnd::Told);
+        pace.ended(&server, Instant::now(), AttemptEnd::Replied);
     }
     let start = Instant::now();
     while tokio::time::timeout(LONGEST / 4, pace.turn(&server)).await.is_err() {}
@@ -97,7 +97,7 @@ async fn in_a_hurry_the_pauses_begin_anew() {
     let pace = ConnectThrottle::new(|| 1.0);
     let server = ("a".to_owned(), 1);
     for _ in 0..10 {
-        pace.ended(&server, Instant::now(), AttemptEnd::Told);
+        pace.ended(&server, Instant::now(), AttemptEnd::Replied);
     }
     let start = Instant::now();
     let hurry = async {
@@ -106,7 +106,7 @@ async fn in_a_hurry_the_pauses_begin_anew() {
     };
     tokio::join!(pace.turn(&server), hurry);
     assert_eq!(start.elapsed(), Duration::ZERO);
-    pace.ended(&server, start, AttemptEnd::Told);
+    pace.ended(&server, start, AttemptEnd::Replied);
     pace.turn(&server).await;
     assert!((FIRST / 2..FIRST * 3).contains(&start.elapsed()), "{:?}", start.elapsed());
 }
@@ -126,7 +126,7 @@ async fn pauses(urgency: Urgency, random: fn() -> f64, servers: u16, lasts: Dura
             *counts.entry((began - start).as_secs()).or_default() += 1;
         }
         tokio::time::sleep(lasts).await;
-        pace.ended(&server(port), began, AttemptEnd::Told);
+        pace.ended(&server(port), began, AttemptEnd::Replied);
     }
     (longest, counts.into_values().max().unwrap())
 }
@@ -159,7 +159,7 @@ async fn a_pause_that_is_too_long_for_what_is_at_stake_ends_sooner() {
     let pace = ConnectThrottle::new(|| 1.0);
     pace.set_urgency(Urgency::Idle);
     for _ in 0..12 {
-        pace.ended(&server(1), Instant::now(), AttemptEnd::Told);
+        pace.ended(&server(1), Instant::now(), AttemptEnd::Replied);
     }
     let start = Instant::now();
     let server = server(1);
@@ -191,7 +191,7 @@ async fn a_silent_server_is_given_up_after_a_second_only_if_there_is_another_and
         pace.ended(&one, Instant::now(), AttemptEnd::NotAnswered);
     }
     assert_eq!(pace.limit(&server(2)), Some(second));
-    pace.ended(&one, Instant::now(), AttemptEnd::Told);
+    pace.ended(&one, Instant::now(), AttemptEnd::Replied);
     assert_eq!(pace.limit(&one), Some(second));
     // More time does not help if packets are dropped, and other servers might be available again.
     pace.set_urgency(Urgency::Session(second * 10));
