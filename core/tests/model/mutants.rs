@@ -390,7 +390,7 @@ impl Planted {
             (Mutant::NoRelist, Event::Disconnected)
             | (Mutant::GrantWithoutTerm, Event::TermEnded)
             | (Mutant::UnguardedHold, Event::WatchHold(_))
-            | (Mutant::NoLook, Event::LookAgain) => Some(Vec::new()),
+            | (Mutant::NoLook, Event::Resync) => Some(Vec::new()),
             (Mutant::FarBelieved, Event::Disconnected) if self.far => {
                 self.cut_off = true;
                 Some(Vec::new())
@@ -399,7 +399,7 @@ impl Planted {
             (Mutant::CheckIgnored, Event::Probed(ticket, Outcome::Done(_))) => {
                 Some(vec![Event::Probed(*ticket, Outcome::Done(Vec::new()))])
             }
-            (Mutant::NoCheckAfterReconnection, Event::LookAgain) | (Mutant::DeferralKept, Event::Gone(_))
+            (Mutant::NoCheckAfterReconnection, Event::Resync) | (Mutant::DeferralKept, Event::Gone(_))
                 if self.deferred =>
             {
                 Some(Vec::new())

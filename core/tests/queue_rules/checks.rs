@@ -46,10 +46,10 @@ fn rule_10_a_check_asks_for_the_own_node_and_the_watched_ones_however_many_wait(
         let mut desk = Desk::new(1);
         let (node, set) = desk.queue_up(A, others + 1, &crowd((1..=others).chain(others + 2..=2 * others)));
         for _ in 0..3 {
-            let (ticket, nodes) = probe(&desk.tell([Event::LookAgain]));
+            let (ticket, nodes) = probe(&desk.tell([Event::Resync]));
             assert_eq!(nodes, watched(&set), "{others}");
             assert_eq!(nodes.last(), Some(&node));
-            assert_eq!(desk.tell([Event::LookAgain]), [], "one at a time");
+            assert_eq!(desk.tell([Event::Resync]), [], "one at a time");
             assert_eq!(desk.tell([probed(ticket, &[])]), []);
         }
     }
@@ -60,7 +60,7 @@ fn rule_10_a_check_that_misses_a_node_of_another_client_calls_for_a_listing_and_
     for gone in [other(4), writer(4)] {
         let mut desk = Desk::new(1);
         let (node, _) = desk.queue_up(A, 5, std::slice::from_ref(&gone));
-        let (ticket, _) = probe(&desk.tell([Event::LookAgain]));
+        let (ticket, _) = probe(&desk.tell([Event::Resync]));
         let look = desk.tell([probed(ticket, [&gone])]);
         assert_eq!((grants(&look), lists(&look), look.len()), (vec![], 1, 1));
         assert_eq!(grants(&desk.tell([listed(list(&look).0, [&node])])), [A]);
@@ -71,7 +71,7 @@ fn rule_10_a_check_that_misses_a_node_of_another_client_calls_for_a_listing_and_
 fn rule_10_a_check_that_misses_what_an_event_has_told_meanwhile_says_nothing_new() {
     let mut desk = Desk::new(1);
     let (_, set) = desk.queue_up(A, 5, &crowd([3, 4]));
-    let (ticket, _) = probe(&desk.tell([Event::LookAgain]));
+    let (ticket, _) = probe(&desk.tell([Event::Resync]));
     assert_eq!(desk.tell([Event::Gone(watch(&set, &other(3))), probed(ticket, [&other(3)])]), []);
     assert_eq!(grants(&desk.tell([Event::Gone(watch(&set, &other(4)))])), [A]);
 }
@@ -84,7 +84,7 @@ fn rule_10_a_check_that_misses_the_own_node_joins_again() {
         if reconnected {
             assert_eq!(desk.reconnect(), []);
         }
-        let (ticket, _) = probe(&desk.tell([Event::LookAgain]));
+        let (ticket, _) = probe(&desk.tell([Event::Resync]));
         let again = desk.tell([probed(ticket, [&node])]);
         assert_ne!(create(&again).1, node[..node.len() - 10]);
         assert!(again.contains(&Action::Unwatch(watch(&set, &node))));
@@ -95,14 +95,14 @@ fn rule_10_a_check_that_misses_the_own_node_joins_again() {
 fn rule_10_a_check_whose_answer_is_lost_is_repeated_and_one_that_is_refused_gives_way_to_listings() {
     let mut desk = Desk::new(1);
     let (node, _) = far(&mut desk);
-    let (ticket, _) = probe(&desk.tell([Event::LookAgain]));
+    let (ticket, _) = probe(&desk.tell([Event::Resync]));
     assert_eq!(desk.tell([Event::Probed(ticket, Outcome::Lost)]), []);
-    let (ticket, _) = probe(&desk.tell([Event::LookAgain]));
+    let (ticket, _) = probe(&desk.tell([Event::Resync]));
     let refused = Refusal::Server("it knows no multiRead".to_owned());
     let look = desk.tell([Event::Probed(ticket, Outcome::Refused(refused))]);
     let all: Vec<_> = crowd(1..=4).into_iter().chain([node]).collect();
     assert_eq!(desk.tell([listed(list(&look).0, &all)]), []);
-    list(&desk.tell([Event::LookAgain]));
+    list(&desk.tell([Event::Resync]));
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn rule_10_many_of_one_client_are_checked_in_turn_and_the_first_each_time() {
     }
     let mut checked = std::collections::BTreeSet::new();
     for _ in 0..6 {
-        let (ticket, nodes) = probe(&desk.tell([Event::LookAgain]));
+        let (ticket, nodes) = probe(&desk.tell([Event::Resync]));
         assert!(nodes.len() <= 8, "{nodes:?}");
         assert_eq!(nodes[..3], [other(3), other(4), first.clone()]);
         checked.extend(nodes);
@@ -141,16 +141,16 @@ fn rule_10_a_queue_in_doubt_or_of_permits_lists() {
     let watching = desk.tell([created(create(&sent).0, &node), listed(list(&sent).0, [&other(1), &node])]);
     let Some(Action::ListAndWatch { ticket, .. }) = watching.first() else { panic!("{watching:?}") };
     desk.tell([listed(*ticket, [&other(1), &node])]);
-    list(&desk.tell([Event::LookAgain]));
+    list(&desk.tell([Event::Resync]));
 }
 
 #[test]
 fn rule_10_where_all_of_ours_hold_there_is_nothing_to_look_at() {
     let mut desk = Desk::new(1);
     let node = desk.hold(A, 5);
-    assert_eq!(desk.tell([Event::LookAgain]), []);
+    assert_eq!(desk.tell([Event::Resync]), []);
     let (waiter, _) = desk.place(B, 6, &[node]);
-    assert_eq!(probe(&desk.tell([Event::LookAgain])).1, [waiter], "the holder's is the heartbeat's");
+    assert_eq!(probe(&desk.tell([Event::Resync])).1, [waiter], "the holder's is the heartbeat's");
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn rule_10_a_waiter_that_waits_only_for_the_watch_on_its_own_node_lists_after_a_
     // There is no room for the watch on its own node, so the watch is never acknowledged.
     let (node, set) = desk.place(A, 5, &[other(4)]);
     assert_eq!(desk.tell([Event::Gone(watch(&set, &other(4)))]), []);
-    let look = desk.tell([Event::LookAgain]);
+    let look = desk.tell([Event::Resync]);
     assert_eq!(grants(&desk.tell([listed(list(&look).0, [&node])])), [A]);
 }
 
@@ -175,7 +175,7 @@ fn rule_10_a_far_waiter_lists_nothing_when_it_is_connected_again_and_a_near_one_
             if far {
                 assert_eq!(next, []);
                 assert_eq!(desk.0.ahead_of(A), Some(others as usize), "as far as was known");
-                let (ticket, nodes) = probe(&desk.tell([Event::LookAgain]));
+                let (ticket, nodes) = probe(&desk.tell([Event::Resync]));
                 assert_eq!(nodes, watched(&set));
                 assert_eq!(desk.tell([probed(ticket, &[])]), []);
             } else {
@@ -233,7 +233,7 @@ fn rule_10_the_own_node_s_end_or_a_change_of_it_calls_for_the_listing() {
 #[test]
 fn rule_10_a_check_that_misses_a_watched_node_after_a_reconnection_calls_for_the_listing() {
     let (mut desk, node, _) = deferred();
-    let (ticket, _) = probe(&desk.tell([Event::LookAgain]));
+    let (ticket, _) = probe(&desk.tell([Event::Resync]));
     let look = desk.tell([probed(ticket, [&other(4)])]);
     assert_eq!(grants(&look), []);
     assert_eq!(grants(&desk.tell([listed(list(&look).0, [&node])])), [A]);
@@ -275,10 +275,10 @@ fn rule_10_what_is_not_settled_is_listed_at_once_on_the_new_connection() {
 fn rule_10_a_check_from_an_earlier_connection_says_nothing() {
     let mut desk = Desk::new(1);
     let (node, _) = far(&mut desk);
-    let (ticket, _) = probe(&desk.tell([Event::LookAgain]));
+    let (ticket, _) = probe(&desk.tell([Event::Resync]));
     assert_eq!(desk.reconnect(), []);
     assert_eq!(desk.tell([probed(ticket, [&node])]), []);
-    probe(&desk.tell([Event::LookAgain]));
+    probe(&desk.tell([Event::Resync]));
 }
 
 #[test]

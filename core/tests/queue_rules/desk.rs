@@ -67,7 +67,7 @@ impl Desk {
     /// time must pass.
     pub(crate) fn outlast_doubt(&mut self) {
         for _ in 0..100 {
-            let look = self.tell([Event::LookAgain]);
+            let look = self.tell([Event::Resync]);
             assert_eq!(self.tell([listed(list(&look).0, &[])]), []);
         }
         let doubt = self.0.doubt().expect("it doubts");

@@ -27,7 +27,11 @@ pub(in crate::driver) async fn heartbeat(
     report: impl Fn(SessionEvent),
 ) {
     let report_checked = |missing, last, answered| {
-        report(SessionEvent::Beaten(epoch, connection_number, Checked { missing, last, answered }));
+        report(SessionEvent::HeartbeatAnswered(
+            epoch,
+            connection_number,
+            Checked { missing, last, answered },
+        ));
     };
     let mut writer = client.ask(RequestKind::Heartbeat).new_multi_writer();
     for one in &nodes {

@@ -145,8 +145,11 @@ impl Directory {
         let (holds, kind) = (&attempt.holds, attempt.claim.kind);
         let mut error = refused(holds.place.path(), kind, refusal);
         if busy {
-            error =
-                error.blocked_by(self.blockers(holds, self.queue.in_the_way_of_newcomer(kind), connection));
+            error = error.blocked_by(self.blockers(
+                holds,
+                self.queue.known_blockers_of_newcomer(kind),
+                connection,
+            ));
         }
         self.leave_owner_line_of(&attempt);
         attempt.answer(Err(error));

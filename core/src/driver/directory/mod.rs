@@ -157,14 +157,14 @@ impl Directory {
         if was_delayed {
             // Only a listing sent after the create shows all nodes that are before the new one
             // (rule 3).
-            self.queue.handle(Event::LookAgain);
+            self.queue.handle(Event::Resync);
         }
     }
 
     /// Returns the time at which to report a lost request to the queue, or `None` for immediately.
     /// `connection_number` is the connection on which the request was sent. `connected` is `true`
     /// if that connection is still up.
-    pub(super) fn put_off(
+    pub(super) fn delay_until(
         &mut self,
         event: &Event,
         connection_number: u64,
@@ -178,7 +178,7 @@ impl Directory {
     pub(super) fn resync_if_silent(&mut self) -> bool {
         let event = match self.resync.due(self.queue.doubt(), self.is_vital(), Instant::now()) {
             Due::Nothing => return false,
-            Due::Look => Event::LookAgain,
+            Due::Look => Event::Resync,
             Due::Certain(doubt) => Event::Certain(doubt),
         };
         self.queue.handle(event);
@@ -187,7 +187,7 @@ impl Directory {
 
     /// Polls for a queue whose watches do not fit in the session's watch budget.
     pub(super) fn poll(&mut self, connection: &Connection) {
-        let event = self.watches.poll(connection).map_or(Event::LookAgain, Event::Changed);
+        let event = self.watches.poll(connection).map_or(Event::Resync, Event::Changed);
         self.queue.handle(event);
     }
 
@@ -195,9 +195,9 @@ impl Directory {
         self.queue.last_ticket()
     }
 
-    /// See [`Queue::warn_no_more`].
-    pub(super) fn warn_no_more(&mut self) {
-        self.queue.warn_no_more();
+    /// See [`Queue::disable_warnings`].
+    pub(super) fn disable_warnings(&mut self) {
+        self.queue.disable_warnings();
     }
 
     /// Returns the name of a kazoo contender in a listing, if kazoo might not recognize our nodes.
@@ -214,9 +214,9 @@ impl Directory {
         self.queue.is_checking(*ticket)
     }
 
-    /// See [`Queue::check_no_more`].
-    pub(super) fn check_no_more(&mut self) {
-        self.queue.check_no_more();
+    /// See [`Queue::disable_checks`].
+    pub(super) fn disable_checks(&mut self) {
+        self.queue.disable_checks();
     }
 
     pub(super) fn has_warned(&self) -> bool {

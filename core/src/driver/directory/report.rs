@@ -56,7 +56,7 @@ impl Directory {
         };
         let too_few = self.queue.awaits_permits();
         let error = timed_out(holds.place.path(), reason, too_few, self.queue.ahead_of(contender), servers);
-        let blockers = self.blockers(holds, self.queue.in_the_way(contender), connection);
+        let blockers = self.blockers(holds, self.queue.known_blockers(contender), connection);
         error.blocked_by(blockers.with_deadlock(deadlock))
     }
 

@@ -29,7 +29,7 @@ pub(in crate::driver) const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Time within which the server can still carry out an abandoned create. Rule 8 in docs/protocol.md
 /// explains how it is computed.
-const DOUBT: Duration = Duration::from_secs(300);
+const DOUBT_TIME: Duration = Duration::from_secs(300);
 
 /// The time since the server last sent news of one directory.
 pub(in crate::driver) struct ResyncTimer {
@@ -81,7 +81,7 @@ impl ResyncTimer {
         if self.doubt.map(|(ticket, _)| ticket) != doubt {
             self.doubt = doubt.map(|ticket| (ticket, now));
         }
-        if let Some((ticket, _)) = self.doubt.filter(|(_, since)| now - *since >= DOUBT) {
+        if let Some((ticket, _)) = self.doubt.filter(|(_, since)| now - *since >= DOUBT_TIME) {
             return Due::Certain(ticket);
         }
         // While there is a doubt, news does not postpone the look, because a create that is carried

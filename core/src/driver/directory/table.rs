@@ -152,7 +152,7 @@ impl DirectoryTable {
     }
 
     /// Returns a directory for an event, and marks its queue for the next flush.
-    pub(in crate::driver) fn change(&mut self, id: DirectoryId) -> Option<&mut Directory> {
+    pub(in crate::driver) fn get_to_flush(&mut self, id: DirectoryId) -> Option<&mut Directory> {
         let directory = self.all.get_mut(&id)?;
         self.to_flush.insert(id);
         Some(directory)
@@ -173,10 +173,10 @@ impl DirectoryTable {
         let (id, place) = (self.last_id, (self.last_id, Arc::clone(path)));
         let mut directory = Directory::new(place, self.last_ticket, connection, term, self.seeds.next());
         if self.warned.is_silent(path) {
-            directory.warn_no_more();
+            directory.disable_warnings();
         }
         if self.refuses_checks {
-            directory.check_no_more();
+            directory.disable_checks();
         }
         self.by_path.insert(Arc::clone(path), id);
         self.all.insert(id, Box::new(directory));
@@ -196,9 +196,9 @@ impl DirectoryTable {
         if self.get(id).is_some_and(|directory| directory.is_refused_check(&event)) {
             self.refuses_checks = true;
             let others = self.all.iter_mut().filter(|(other, _)| **other != id);
-            others.for_each(|(_, directory)| directory.check_no_more());
+            others.for_each(|(_, directory)| directory.disable_checks());
         }
-        if let Some(directory) = self.change(id) {
+        if let Some(directory) = self.get_to_flush(id) {
             directory.on_event(event);
         }
     }
@@ -216,7 +216,7 @@ impl DirectoryTable {
         }
     }
 
-    pub(in crate::driver) fn tell_all(&mut self, event: &Event) {
+    pub(in crate::driver) fn send_to_all(&mut self, event: &Event) {
         for (id, directory) in &mut self.all {
             directory.on_event(event.clone());
             self.to_flush.insert(*id);
@@ -246,13 +246,13 @@ impl DirectoryTable {
 
     /// Wakes the directories with a waiter that needed more of the term than was left, because the
     /// term was extended.
-    pub(in crate::driver) fn wake_short(&mut self) {
+    pub(in crate::driver) fn flush_short_of_term(&mut self) {
         let short = std::mem::take(&mut self.short);
         self.to_flush.extend(short);
     }
 
     /// Makes the queues that have received no news for a long time look again.
-    pub(in crate::driver) fn wake_silent(&mut self) {
+    pub(in crate::driver) fn resync_silent(&mut self) {
         for (id, directory) in &mut self.all {
             if directory.resync_if_silent() {
                 self.to_flush.insert(*id);

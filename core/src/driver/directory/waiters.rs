@@ -231,8 +231,8 @@ impl Waiters {
         self.newcomers.retain(|join| {
             let Some(Waiter { attempt, blocked, .. }) = self.all.get_mut(join) else { return false };
             let contender = representative.filter(|_| attempt.is_in_cohort()).unwrap_or(*join);
-            attempt.claim.contended |= queue.stands_behind_another(contender);
-            *blocked |= queue.is_held_up(contender);
+            attempt.claim.contended |= queue.is_behind_another(contender);
+            *blocked |= queue.is_known_to_be_blocked(contender);
             !(attempt.claim.contended && *blocked)
         });
     }
@@ -289,7 +289,7 @@ impl Waiters {
     pub(in crate::driver) fn is_blocked(&self, join: JoinId, queue: &Queue, heard: bool) -> bool {
         let is_blocked = |join| {
             let blocked = self.all.get(&join).is_some_and(|waiter| waiter.blocked);
-            blocked || queue.is_held_up(self.in_queue_as(join))
+            blocked || queue.is_known_to_be_blocked(self.in_queue_as(join))
         };
         let first = || {
             let claim = &self.get(join)?.claim;

@@ -132,7 +132,7 @@ pub(crate) enum Input {
         connection_number: u64,
         event: Event,
     },
-    News(SessionEvent),
+    Session(SessionEvent),
     /// A request to the owner of this node to give up its lock.
     Revoked {
         directory: DirectoryId,
@@ -163,11 +163,11 @@ pub(crate) enum SessionEvent {
     Over(u64),
     /// The task that serves the session has ended. If that was intended, a `State` event gives the
     /// reason.
-    Unserved(u64),
+    SessionTaskEnded(u64),
     /// A task of the session panicked, with this message.
     Panicked(u64, String),
     /// The server answered a heartbeat on the connection with this number.
-    Beaten(u64, u64, Checked),
+    HeartbeatAnswered(u64, u64, Checked),
 }
 
 /// Identifies a lock directory in its driver, from the first waiter until our last node is gone. A

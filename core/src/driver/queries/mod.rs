@@ -28,15 +28,15 @@ use crate::session::reply::is_over;
 use crate::session::watch_budget::Reserved;
 
 /// Maximum number of attempts to set or create a node while other clients create and delete it.
-const PUTS: usize = 3;
+const MAX_PUT_ATTEMPTS: usize = 3;
 
 /// The answer to a query, or `None` if the server did not answer.
 type Answer<T> = Option<Result<T>>;
 
 /// Sends a handle's query.
-pub(super) fn inquire(connection: &mut Connection, options: &ClientOptions, inquiry: Query) {
+pub(super) fn start_query(connection: &mut Connection, options: &ClientOptions, query: Query) {
     let no_answer = unreachable(options, None, connection.servers());
-    match inquiry {
+    match query {
         Query::Contenders { place, reply } => {
             let path = Arc::clone(place.full());
             let question = |directory_client: DirectoryClient| async move {
@@ -151,7 +151,7 @@ fn ask_until_answered<T: Send + 'static, F>(
 {
     if let Some((question, reply)) = prepare(connection, options, path, reply, question) {
         let limit = options.connect_timeout;
-        connection.question(async move {
+        connection.spawn_request(async move {
             let mut question = pin!(question);
             if !send_answer(question.as_mut(), limit, no_answer, reply).await {
                 drop(question.await);
@@ -263,7 +263,7 @@ impl DirectoryClient {
     async fn put(&self, data: &[u8]) -> Answer<()> {
         let options = CreateMode::Persistent.with_acls(Acls::new(&self.lists.own));
         let mut outcome = Err(zk::Error::NoNode);
-        for _ in 0..PUTS {
+        for _ in 0..MAX_PUT_ATTEMPTS {
             outcome = self.client.ask(RequestKind::Write).set_data(&self.path, data, None).await.map(drop);
             if outcome != Err(zk::Error::NoNode) {
                 break;

@@ -15,7 +15,7 @@ impl Queue {
                 return;
             }
             Intent::Try | Intent::WaitIfFewer(_) => {
-                self.want(ListingMode::Plain);
+                self.request_listing(ListingMode::Plain);
                 EntryStage::Looking(self.last_ticket)
             }
         };

@@ -2,7 +2,7 @@
 //! and 8).
 
 use super::entry::{Entry, EntryStage, QueuePlace};
-use super::listing::SOON;
+use super::listing::MIN_SEEN_AHEAD;
 use super::{ListingMode, Queue};
 use crate::queue::action::Action;
 use crate::queue::event::{Intent, JoinId, Outcome, Refusal, Ticket};
@@ -36,7 +36,7 @@ impl Queue {
             return;
         }
         let ticket = self.ticket();
-        let is_soon = self.entries.get(&id).is_some_and(|join| self.is_soon(join));
+        let may_be_next_soon = self.entries.get(&id).is_some_and(|join| self.may_be_next_soon(join));
         let Some(namer) = self.namer.as_mut() else { return };
         let Some((prefix, unchecked)) = self.entries.change(id, |join| {
             let uuid = *join.uuid.get_or_insert_with(|| namer.next_uuid());
@@ -53,18 +53,18 @@ impl Queue {
             return;
         }
         self.actions.push_back(Action::Create(ticket, id, prefix));
-        if is_soon {
-            self.want(ListingMode::Plain);
+        if may_be_next_soon {
+            self.request_listing(ListingMode::Plain);
         }
     }
 
     /// Returns `true` if the contender might be next soon, so that a listing must follow its create
     /// without waiting for the reply. For any other contender, a later listing shows all nodes
-    /// before it just as well (F1), and [`look_ahead`](Self::look_ahead) requests that listing in
+    /// before it just as well (F1), and [`list_for_next_waiter`](Self::list_for_next_waiter) requests that listing in
     /// time.
-    fn is_soon(&self, join: &Entry) -> bool {
+    fn may_be_next_soon(&self, join: &Entry) -> bool {
         let unordered = join.intent.only_tries() || matches!(join.kind, Kind::Permit(_));
-        unordered || self.entries.queueing() < SOON
+        unordered || self.entries.queueing() < MIN_SEEN_AHEAD
     }
 
     pub(super) fn created(&mut self, ticket: Ticket, outcome: Outcome<(String, i64)>) {
@@ -77,7 +77,7 @@ impl Queue {
                     join.reply_lost = true;
                     join.stage = EntryStage::Unknown(ticket);
                 });
-                self.want(ListingMode::Synced);
+                self.request_listing(ListingMode::Synced);
             }
             // Nothing was created, whether or not the contender still wants the lock.
             Outcome::NoNode => match intent {
@@ -196,13 +196,13 @@ impl Queue {
             // cannot be mistaken for this node.
             Outcome::Done(None) if leaving => self.entries.remove(id),
             Outcome::Done(None) => self.create_again(id),
-            Outcome::NoNode => self.want(ListingMode::Synced),
+            Outcome::NoNode => self.request_listing(ListingMode::Synced),
             Outcome::Lost => {
                 // The last listing counted this node as ours, but this contender has now lost track
                 // of it. Only the next listing shows our other contenders whether the node is
                 // before them, so drop the view.
                 self.view = None;
-                self.want(ListingMode::Synced);
+                self.request_listing(ListingMode::Synced);
             }
             Outcome::Refused(refusal) => {
                 self.entries.set_stage(id, EntryStage::Idle);
@@ -210,6 +210,6 @@ impl Queue {
                 self.request_delete(name);
             }
         }
-        self.want(ListingMode::Plain);
+        self.request_listing(ListingMode::Plain);
     }
 }

@@ -54,7 +54,7 @@ impl Queue {
                 }
             }
             Outcome::Done(()) | Outcome::NoNode => {
-                self.watch_went(&name);
+                self.watched_node_removed(&name);
                 if self.deletes.remove(&name).is_some_and(|delete| delete.released) {
                     self.actions.push_back(Action::Released(name));
                 }

@@ -90,7 +90,7 @@ impl Queue {
         if self.entries.contend_against(kind) {
             self.refuse(id, Refusal::Busy);
         } else {
-            self.want(ListingMode::Plain);
+            self.request_listing(ListingMode::Plain);
             self.entries.set_stage(id, EntryStage::Looking(self.last_ticket));
         }
         false
@@ -106,7 +106,7 @@ impl Queue {
             self.entries.remove(id);
         } else if *reply_lost {
             self.entries.set_stage(id, EntryStage::Unknown(sent));
-            self.want(ListingMode::Synced);
+            self.request_listing(ListingMode::Synced);
         } else {
             self.entries.set_stage(id, EntryStage::Idle);
         }
@@ -136,7 +136,7 @@ impl Queue {
             return;
         };
         if self.holder(writer).is_none() {
-            self.want(ListingMode::Plain);
+            self.request_listing(ListingMode::Plain);
         }
     }
 

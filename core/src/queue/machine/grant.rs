@@ -46,7 +46,7 @@ impl Queue {
                 match self.watches.get(&name) {
                     Some(watch) if watch.armed => view.confirm(&name),
                     Some(_) => return,
-                    None => return self.want(ListingMode::Plain),
+                    None => return self.request_listing(ListingMode::Plain),
                 }
             }
             self.hold(id);
@@ -126,7 +126,7 @@ impl Queue {
     /// waits for a permit. Removes it when it is not needed.
     pub(super) fn adjust_child_watch(&mut self) {
         match self.child_watch {
-            None if self.needs_child_watch() => self.want(ListingMode::Plain),
+            None if self.needs_child_watch() => self.request_listing(ListingMode::Plain),
             // While the listing that sets the watch is under way, wait for its outcome.
             Some(ticket) if !self.needs_child_watch() && !self.is_listing(ticket) => {
                 self.drop_child_watch(ticket);
@@ -177,7 +177,7 @@ impl Queue {
     pub(super) fn children_changed(&mut self) {
         self.child_watch = None;
         if self.needs_child_watch() {
-            self.want(ListingMode::Plain);
+            self.request_listing(ListingMode::Plain);
         }
     }
 }

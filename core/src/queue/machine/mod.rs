@@ -176,7 +176,7 @@ impl Queue {
 
     /// Disables the warning about children without a sequence number, because an earlier queue at
     /// the path has already logged it.
-    pub fn warn_no_more(&mut self) {
+    pub fn disable_warnings(&mut self) {
         self.warned = true;
     }
 
@@ -227,8 +227,8 @@ impl Queue {
             Event::Disconnected => self.disconnected(),
             Event::TermBegan => self.term = true,
             Event::TermEnded => self.term = false,
-            Event::LookAgain => self.look_again(),
-            Event::Certain(doubt) => self.certain(doubt),
+            Event::Resync => self.resync(),
+            Event::Certain(doubt) => self.end_doubt(doubt),
             Event::Created(ticket, outcome) => self.created(ticket, outcome),
             Event::CheckForbidden(ticket) => self.check_forbidden(ticket),
             Event::ParentsMade(ticket, outcome) => self.parents_made(ticket, outcome),
@@ -262,7 +262,7 @@ impl Queue {
         // Send the listing last, so that one listing shows the result of all creates before it.
         self.send_creates();
         self.send_deletes();
-        self.look_ahead();
+        self.list_for_next_waiter();
         self.send_listing();
     }
 

@@ -47,11 +47,12 @@ impl Queue {
     /// our own contenders. These are all contenders except the first and the readers that hold the
     /// lock with it.
     fn waiting(&self) -> usize {
-        let minted =
-            |name: &NodeName| self.namer.as_ref().is_some_and(|namer| namer.minted(name.as_str()).is_some());
+        let own_uuid = |name: &NodeName| {
+            self.namer.as_ref().is_some_and(|namer| namer.own_uuid(name.as_str()).is_some())
+        };
         // The view can contain a node of ours whose create is under way. Leave it out, because its
         // contender is counted below.
-        let others = self.view.iter().flat_map(RemoteView::all).filter(|name| !minted(name));
+        let others = self.view.iter().flat_map(RemoteView::all).filter(|name| !own_uuid(name));
         let mut names: Vec<_> = others.chain(self.line().keys()).collect();
         names.sort_unstable();
         // A contender without a node counts as being at the end of the queue.
@@ -131,7 +132,7 @@ impl Queue {
     /// Returns `true` if a contender in the queue is known to be blocked: a listing that shows its
     /// node also shows a blocker, or its node is behind a blocking node of ours.
     #[must_use]
-    pub fn is_held_up(&self, join: JoinId) -> bool {
+    pub fn is_known_to_be_blocked(&self, join: JoinId) -> bool {
         match self.entries.get(&join) {
             Some(Entry { kind, stage: EntryStage::Queued(place), .. }) => {
                 let by_ours = self.line().blocks(&place.name, *kind);

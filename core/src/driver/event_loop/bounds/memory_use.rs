@@ -19,7 +19,7 @@ fn queue_up(desk: &mut Desk, at: &str, number: u32) {
     let join = desk.join(at);
     assert!(desk.driver.drain_inbox(std::iter::once(join)).is_continue());
     let id = desk.at(at);
-    let directory = desk.driver.directories.change(id).expect("it waits there");
+    let directory = desk.driver.directories.get_to_flush(id).expect("it waits there");
     for event in [Event::SessionBegan(1), Event::Connected, Event::TermBegan] {
         directory.on_event(event);
     }
