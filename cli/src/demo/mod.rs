@@ -16,7 +16,7 @@ use zklock::internal::VARIABLES;
 use zklock::{Client, ClientOptions, Contender, Mutex, Owner};
 use zklock_embedded::{Settings, TestServer};
 
-use crate::demo::picture::{Doing, Picture};
+use crate::demo::picture::{LaneState, Picture};
 use crate::failure::{Failure, UNREACHABLE};
 use crate::session::runtime;
 use crate::signals::Signals;
@@ -69,10 +69,10 @@ pub(crate) fn demo(options: &Options, program: &Path) -> Result<u8, Failure> {
     runtime()?.block_on(async {
         let mut signals = Signals::listen(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
         let client = Client::new(ClientOptions::new(Some(&hosts))?.label(Some("the demo".to_owned()))?);
-        let mut play = Play::new(itself(program), hosts, plain);
+        let mut play = Demo::new(own_program(program), hosts, plain);
         let outcome = tokio::select! {
             signal = signals.next() => Err(Failure::signal(signal as i32)),
-            outcome = play.perform(&client) => outcome,
+            outcome = play.run(&client) => outcome,
         };
         client.close().await.ok();
         outcome
@@ -81,7 +81,7 @@ pub(crate) fn demo(options: &Options, program: &Path) -> Result<u8, Failure> {
 
 /// Returns the path with which this program can be started again. If it is embedded in another
 /// program, this is the path of its script.
-fn itself(program: &Path) -> PathBuf {
+fn own_program(program: &Path) -> PathBuf {
     let running = std::env::current_exe().ok();
     let by_name =
         |path: &PathBuf| path.file_stem().is_some_and(|stem| stem.to_string_lossy().starts_with("zklock"));
@@ -113,7 +113,7 @@ impl Drop for Lane {
     }
 }
 
-struct Play {
+struct Demo {
     program: PathBuf,
     hosts: String,
     plain: bool,
@@ -128,7 +128,7 @@ struct Play {
     freed: Option<Duration>,
 }
 
-impl Play {
+impl Demo {
     fn new(program: PathBuf, hosts: String, plain: bool) -> Self {
         let labels: Vec<_> = (1..=CONTENDERS).map(|number| format!("process {number}")).collect();
         let now = Instant::now();
@@ -158,7 +158,7 @@ impl Play {
         }
     }
 
-    async fn perform(&mut self, client: &Client) -> Result<u8, Failure> {
+    async fn run(&mut self, client: &Client) -> Result<u8, Failure> {
         print(format_args!(
             "{CONTENDERS} processes contend for {PATH} on a server in memory, which is for development only.\n\
              Each holds it {ROUNDS} times; one is killed while it holds.\n\n"
@@ -182,11 +182,11 @@ impl Play {
         lease.release().await?;
         let mut next = self.began;
         loop {
-            self.look(&lock.contenders().await?)?;
-            let going_on = self.follow()?;
+            self.record_queue(&lock.contenders().await?)?;
+            let going_on = self.check_processes()?;
             self.draw(!going_on)?;
             if !going_on {
-                return self.conclude(lock.contenders().await?.len());
+                return self.print_result(lock.contenders().await?.len());
             }
             next += STEP;
             tokio::time::sleep(next.saturating_duration_since(Instant::now())).await;
@@ -220,8 +220,8 @@ impl Play {
     }
 
     /// Records the state of each contender.
-    fn look(&mut self, queue: &[Contender]) -> Result<(), Failure> {
-        let mut sample = vec![Doing::Nothing; CONTENDERS];
+    fn record_queue(&mut self, queue: &[Contender]) -> Result<(), Failure> {
+        let mut sample = vec![LaneState::Nothing; CONTENDERS];
         for contender in queue {
             let label = contender.about.as_ref().and_then(|about| about.label.as_deref());
             let Some(number) = self.lanes.iter().position(|lane| label == Some(&*lane.label)) else {
@@ -229,9 +229,9 @@ impl Play {
             };
             let dead = self.lanes[number].killed.is_some();
             sample[number] = match contender.position {
-                0 if dead => Doing::Orphaned,
-                0 => Doing::Holds,
-                _ => Doing::Waits,
+                0 if dead => LaneState::Orphaned,
+                0 => LaneState::Holds,
+                _ => LaneState::Waits,
             };
             if contender.position == 0 && contender.fencing_token != self.lanes[number].token {
                 self.granted(number, contender.fencing_token)?;
@@ -253,12 +253,12 @@ impl Play {
         lane.granted = Instant::now();
         let waited = lane.queued.elapsed();
         let (label, waited) = (lane.label.clone(), waited.as_secs_f64());
-        self.tell(&format!("{label} holds, with fencing token {token}, after {waited:.1} s"))
+        self.print_event(&format!("{label} holds, with fencing token {token}, after {waited:.1} s"))
     }
 
     /// Restarts processes that have ended, and kills the victim at the planned time. Returns `true`
     /// while any process runs.
-    fn follow(&mut self) -> Result<bool, Failure> {
+    fn check_processes(&mut self) -> Result<bool, Failure> {
         if self.began.elapsed() > LIMIT {
             return Err(Failure::system("the demo took too long", &"this machine is very busy; try again"));
         }
@@ -286,17 +286,17 @@ impl Play {
             if fatal && holds && lane.granted.elapsed() > INTO_THE_HOLD {
                 process.kill().ok();
                 lane.killed = Some(Instant::now());
-                let told =
+                let event =
                     format!("{} is killed while it holds; its session lasts for up to {SESSION}", lane.label);
                 self.picture.kill(number);
-                self.tell(&told)?;
+                self.print_event(&event)?;
             }
         }
         Ok(going_on)
     }
 
     /// Prints a line for an event in plain mode.
-    fn tell(&self, what: &str) -> Result<(), Failure> {
+    fn print_event(&self, what: &str) -> Result<(), Failure> {
         if !self.plain {
             return Ok(());
         }
@@ -329,7 +329,7 @@ impl Play {
         print(text)
     }
 
-    fn conclude(&self, left: usize) -> Result<u8, Failure> {
+    fn print_result(&self, left: usize) -> Result<u8, Failure> {
         let grants: usize = self.lanes.iter().map(|lane| lane.grants).sum();
         let freed =
             self.freed.map_or("never".to_owned(), |time| format!("after {:.1} s", time.as_secs_f64()));

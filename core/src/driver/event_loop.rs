@@ -306,7 +306,7 @@ impl Driver {
             Notice::Expired { hold, reason } => {
                 directory.expire(&hold, reason, self.connection.term_left(), &mut self.timers);
             }
-            Notice::Listening { node } => directory.watch_hold(&node),
+            Notice::WatchNode { node } => directory.watch_hold(&node),
             Notice::Transact { .. } => {}
         }
     }

@@ -168,7 +168,7 @@ impl HoldTable {
     /// over.
     pub(crate) fn begin_downgrade(&self, id: &HoldId) -> bool {
         let all = self.all();
-        let hold = all.through(&id.node).filter(|hold| hold.handoffs() == id.handoffs);
+        let hold = all.by_node(&id.node).filter(|hold| hold.handoffs() == id.handoffs);
         hold.is_some_and(|hold| {
             hold.begin_downgrade(&all);
             true

@@ -62,7 +62,7 @@ pub(crate) enum Notice {
     /// The holder noticed that the hold is over, for this reason.
     Expired { hold: HoldId, reason: LossReason },
     /// The holder waits for requests to give up the lock, so the driver must watch its node.
-    Listening { node: NodeName },
+    WatchNode { node: NodeName },
     /// Apply these operations if the node exists.
     Transact { node: NodeName, operations: Vec<WriteOperation>, reply: oneshot::Sender<Result<()>> },
 }
@@ -106,7 +106,7 @@ pub(crate) struct HoldTable {
 #[derive(Default)]
 pub(crate) struct HoldIndex {
     by_node: SmallMap<NodeName, Arc<Hold>>,
-    by_owner: HashMap<OwnerId, Owned, BuildHasherDefault<OwnerHasher>>,
+    by_owner: HashMap<OwnerId, OwnerHolds, BuildHasherDefault<OwnerHasher>>,
     /// Waiters of this client that a holder can hand the lock to. `None` for most locks.
     pub(super) line: Option<Box<LocalLine>>,
     /// Nodes that are kept without a hold.
@@ -114,7 +114,7 @@ pub(crate) struct HoldIndex {
 }
 
 /// The holds of one owner: nearly always one.
-struct Owned {
+struct OwnerHolds {
     first: Arc<Hold>,
     others: Vec<Arc<Hold>>,
 }
@@ -215,7 +215,7 @@ impl HoldTable {
 
     /// Returns the grace of the hold on a node.
     pub(crate) fn grace(&self, node: &NodeName) -> Option<Grace> {
-        self.all().through(node).map(|hold| hold.claim.grace)
+        self.all().by_node(node).map(|hold| hold.claim.grace)
     }
 
     /// Marks the hold on a node as suspended or as held again.
@@ -299,32 +299,32 @@ impl HoldIndex {
         match self.by_owner.entry(hold.claim.owner) {
             Entry::Occupied(owned) => owned.into_mut().others.push(Arc::clone(hold)),
             Entry::Vacant(none) => {
-                none.insert(Owned { first: Arc::clone(hold), others: Vec::new() });
+                none.insert(OwnerHolds { first: Arc::clone(hold), others: Vec::new() });
             }
         }
     }
 
     /// Returns the owner's hold of this kind.
     pub(crate) fn of(&self, owner: OwnerId, kind: Kind) -> Option<&Arc<Hold>> {
-        let Owned { first, others } = self.by_owner.get(&owner)?;
+        let OwnerHolds { first, others } = self.by_owner.get(&owner)?;
         if first.is_of(kind) { Some(first) } else { others.iter().find(|hold| hold.is_of(kind)) }
     }
 
     /// Returns the hold on a node.
-    pub(super) fn through(&self, node: &NodeName) -> Option<&Arc<Hold>> {
+    pub(super) fn by_node(&self, node: &NodeName) -> Option<&Arc<Hold>> {
         self.by_node.get(node)
     }
 
     /// Returns `true` if `hold` is the current hold on its node.
     pub(super) fn is_current(&self, hold: &Hold) -> bool {
-        self.through(&hold.grant.node).is_some_and(|current| std::ptr::eq(&raw const **current, hold))
+        self.by_node(&hold.grant.node).is_some_and(|current| std::ptr::eq(&raw const **current, hold))
     }
 
     /// Removes the hold on a node, because it ends.
     pub(crate) fn take(&mut self, node: &NodeName) -> Option<Arc<Hold>> {
         let hold = self.by_node.remove(node)?;
         let owner = hold.claim.owner;
-        if let Some(Owned { first, others }) = self.by_owner.get_mut(&owner) {
+        if let Some(OwnerHolds { first, others }) = self.by_owner.get_mut(&owner) {
             others.retain(|other| !Arc::ptr_eq(other, &hold));
             if Arc::ptr_eq(first, &hold) {
                 if others.is_empty() {

@@ -317,7 +317,7 @@ impl Lease {
         if !self.hold.state_cell.is_revoked() {
             // The driver already watches the node of a long hold. With this notice, it watches the
             // node of this hold now.
-            self.hold.report(|hold| Notice::Listening { node: hold.node }).ok();
+            self.hold.report(|hold| Notice::WatchNode { node: hold.node }).ok();
         }
         let (state_cell, level) = (Arc::clone(&self.hold.state_cell), self.shared_level(false));
         async move {

@@ -128,7 +128,7 @@ impl fmt::Display for ControlEscaped<'_> {
 
 /// Time after which a running attempt is reported instead of the previous one. Until then, the
 /// previous outcome (if there is one) is more informative.
-const TELLING: Duration = Duration::from_secs(1);
+const MIN_REPORTED_TIME: Duration = Duration::from_secs(1);
 
 /// The last attempt at each server of a client. It has at most one entry for each of the client's
 /// servers.
@@ -148,7 +148,7 @@ struct ServerEntry {
     /// Time at which an attempt last ended without a reply.
     failed: Option<Instant>,
     /// Start and progress of the running attempt.
-    now: Option<(Instant, ConnectOutcome)>,
+    running: Option<(Instant, ConnectOutcome)>,
     /// `true` if a later attempt was abandoned too early to replace `last`.
     doubted: bool,
     /// `true` if the server was asked why it closes connections without a reply. `said` is its
@@ -159,11 +159,11 @@ struct ServerEntry {
 
 impl ServerEntry {
     fn outcome(&self, now: Instant) -> Option<ConnectOutcome> {
-        let goes_on = self.now.as_ref().filter(|(began, outcome)| {
-            let lasts = now.saturating_duration_since(*began) >= TELLING;
+        let running = self.running.as_ref().filter(|(began, outcome)| {
+            let lasts = now.saturating_duration_since(*began) >= MIN_REPORTED_TIME;
             lasts || self.last.is_none() || *outcome == ConnectOutcome::Answered
         });
-        match goes_on {
+        match running {
             Some((_, outcome)) => Some(self.explained(outcome)),
             None => self.last_outcome(),
         }
@@ -189,7 +189,7 @@ impl ServerEntry {
 impl ConnectLog {
     /// Records the progress of the attempt that began at `began`.
     pub(crate) fn note(&self, server: &Server, began: Instant, outcome: ConnectOutcome) {
-        self.with_entry(server, |entry| entry.now = Some((began, outcome)));
+        self.with_entry(server, |entry| entry.running = Some((began, outcome)));
     }
 
     /// Records the outcome of the attempt that began at `began`.
@@ -203,8 +203,8 @@ impl ConnectLog {
             if failed {
                 entry.failed = Some(Instant::now());
             }
-            entry.now.take_if(|(newer, _)| *newer <= began);
-            let cut_short = outcome.is_unfinished() && began.elapsed() < TELLING;
+            entry.running.take_if(|(newer, _)| *newer <= began);
+            let cut_short = outcome.is_unfinished() && began.elapsed() < MIN_REPORTED_TIME;
             let known = entry.last.as_ref().is_some_and(|last| !last.is_unfinished());
             if cut_short && known && !std::mem::replace(&mut entry.doubted, true) {
                 return;
@@ -255,7 +255,8 @@ impl ConnectLog {
     /// Returns the server of the current connection: the server that has replied during a running
     /// attempt.
     pub(crate) fn connected(&self) -> Option<Server> {
-        let is_connected = |entry: &&ServerEntry| matches!(&entry.now, Some((_, ConnectOutcome::Answered)));
+        let is_connected =
+            |entry: &&ServerEntry| matches!(&entry.running, Some((_, ConnectOutcome::Answered)));
         self.server_entries().iter().find(is_connected).map(|entry| entry.server.clone())
     }
 
@@ -266,7 +267,7 @@ impl ConnectLog {
                 server: server.clone(),
                 last: None,
                 failed: None,
-                now: None,
+                running: None,
                 doubted: false,
                 probed: false,
                 probe_outcome: None,
@@ -289,18 +290,18 @@ mod tests {
         ("a".to_owned(), 1)
     }
 
-    fn told(diary: &ConnectLog) -> Vec<ConnectOutcome> {
-        diary.entries().into_iter().map(|entry| entry.outcome).collect()
+    fn told(connect_log: &ConnectLog) -> Vec<ConnectOutcome> {
+        connect_log.entries().into_iter().map(|entry| entry.outcome).collect()
     }
 
     #[test]
     fn each_server_has_one_entry_and_cannot_write_on_a_terminal() {
-        let (diary, now) = (ConnectLog::default(), Instant::now());
+        let (connect_log, now) = (ConnectLog::default(), Instant::now());
         for _ in 0..3 {
-            diary.conclude(&server(), now, ConnectOutcome::Mute);
-            diary.conclude(&("::1".into(), 2), now, ConnectOutcome::Malformed("x\u{1b}[2J\ny".into()));
+            connect_log.conclude(&server(), now, ConnectOutcome::Mute);
+            connect_log.conclude(&("::1".into(), 2), now, ConnectOutcome::Malformed("x\u{1b}[2J\ny".into()));
         }
-        let told: Vec<_> = diary.entries().iter().map(ServerAttempt::to_string).collect();
+        let told: Vec<_> = connect_log.entries().iter().map(ServerAttempt::to_string).collect();
         let expected =
             ["a:1 accepted a connection, but did not answer", "[::1]:2 misbehaved: x\\u{1b}[2J\\ny"];
         assert_eq!(told, expected);
@@ -308,80 +309,80 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_attempt_that_goes_on_is_told_of_if_it_is_the_first_or_lasts() {
-        let diary = ConnectLog::default();
-        diary.note(&server(), Instant::now(), ConnectOutcome::Silent);
-        assert_eq!(told(&diary), [ConnectOutcome::Silent]);
-        diary.conclude(&server(), Instant::now(), ConnectOutcome::Refused("no".into()));
-        diary.note(&server(), Instant::now(), ConnectOutcome::Silent);
-        assert_eq!(told(&diary), [ConnectOutcome::Refused("no".into())]);
-        tokio::time::sleep(TELLING).await;
-        assert_eq!(told(&diary), [ConnectOutcome::Silent]);
+        let connect_log = ConnectLog::default();
+        connect_log.note(&server(), Instant::now(), ConnectOutcome::Silent);
+        assert_eq!(told(&connect_log), [ConnectOutcome::Silent]);
+        connect_log.conclude(&server(), Instant::now(), ConnectOutcome::Refused("no".into()));
+        connect_log.note(&server(), Instant::now(), ConnectOutcome::Silent);
+        assert_eq!(told(&connect_log), [ConnectOutcome::Refused("no".into())]);
+        tokio::time::sleep(MIN_REPORTED_TIME).await;
+        assert_eq!(told(&connect_log), [ConnectOutcome::Silent]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_attempt_that_is_given_up_at_once_does_not_hide_why_the_last_failed_but_two_do() {
-        let (diary, refused) = (ConnectLog::default(), ConnectOutcome::Refused("no".into()));
-        diary.conclude(&server(), Instant::now(), refused.clone());
-        diary.conclude(&server(), Instant::now(), ConnectOutcome::Silent);
-        assert_eq!(told(&diary), std::slice::from_ref(&refused));
-        diary.conclude(&server(), Instant::now(), refused.clone());
-        diary.conclude(&server(), Instant::now(), ConnectOutcome::Silent);
-        assert_eq!(told(&diary), std::slice::from_ref(&refused));
-        diary.conclude(&server(), Instant::now(), ConnectOutcome::Silent);
-        assert_eq!(told(&diary), [ConnectOutcome::Silent]);
+        let (connect_log, refused) = (ConnectLog::default(), ConnectOutcome::Refused("no".into()));
+        connect_log.conclude(&server(), Instant::now(), refused.clone());
+        connect_log.conclude(&server(), Instant::now(), ConnectOutcome::Silent);
+        assert_eq!(told(&connect_log), std::slice::from_ref(&refused));
+        connect_log.conclude(&server(), Instant::now(), refused.clone());
+        connect_log.conclude(&server(), Instant::now(), ConnectOutcome::Silent);
+        assert_eq!(told(&connect_log), std::slice::from_ref(&refused));
+        connect_log.conclude(&server(), Instant::now(), ConnectOutcome::Silent);
+        assert_eq!(told(&connect_log), [ConnectOutcome::Silent]);
         // A single attempt that had enough time replaces the earlier outcome.
-        diary.conclude(&server(), Instant::now(), refused);
+        connect_log.conclude(&server(), Instant::now(), refused);
         let began = Instant::now();
-        tokio::time::sleep(TELLING).await;
-        diary.conclude(&server(), began, ConnectOutcome::Silent);
-        assert_eq!(told(&diary), [ConnectOutcome::Silent]);
+        tokio::time::sleep(MIN_REPORTED_TIME).await;
+        connect_log.conclude(&server(), began, ConnectOutcome::Silent);
+        assert_eq!(told(&connect_log), [ConnectOutcome::Silent]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_attempt_that_ends_late_does_not_hide_the_next() {
-        let diary = ConnectLog::default();
+        let connect_log = ConnectLog::default();
         let first = Instant::now();
-        diary.note(&server(), first, ConnectOutcome::Silent);
-        tokio::time::sleep(TELLING).await;
-        diary.note(&server(), Instant::now(), ConnectOutcome::Mute);
-        diary.conclude(&server(), first, ConnectOutcome::Silent);
-        tokio::time::sleep(TELLING).await;
-        assert_eq!(told(&diary), [ConnectOutcome::Mute]);
+        connect_log.note(&server(), first, ConnectOutcome::Silent);
+        tokio::time::sleep(MIN_REPORTED_TIME).await;
+        connect_log.note(&server(), Instant::now(), ConnectOutcome::Mute);
+        connect_log.conclude(&server(), first, ConnectOutcome::Silent);
+        tokio::time::sleep(MIN_REPORTED_TIME).await;
+        assert_eq!(told(&connect_log), [ConnectOutcome::Mute]);
     }
 
     #[test]
     fn a_server_is_asked_once_why_it_closes_connections_and_that_counts_until_it_does_something_else() {
-        let (diary, now) = (ConnectLog::default(), Instant::now());
-        assert!(!diary.needs_probe(&server()));
-        diary.conclude(&server(), now, ConnectOutcome::Closed);
-        assert!(diary.needs_probe(&server()));
-        diary.record_probe(&server(), Some(ConnectOutcome::ReadOnly));
-        diary.conclude(&server(), now, ConnectOutcome::Closed);
-        assert!(!diary.needs_probe(&server()));
-        assert_eq!(told(&diary), [ConnectOutcome::ReadOnly]);
-        diary.conclude(&server(), now, ConnectOutcome::Refused("no".into()));
-        diary.conclude(&server(), now, ConnectOutcome::Closed);
-        assert_eq!(told(&diary), [ConnectOutcome::Closed]);
-        assert!(diary.needs_probe(&server()));
+        let (connect_log, now) = (ConnectLog::default(), Instant::now());
+        assert!(!connect_log.needs_probe(&server()));
+        connect_log.conclude(&server(), now, ConnectOutcome::Closed);
+        assert!(connect_log.needs_probe(&server()));
+        connect_log.record_probe(&server(), Some(ConnectOutcome::ReadOnly));
+        connect_log.conclude(&server(), now, ConnectOutcome::Closed);
+        assert!(!connect_log.needs_probe(&server()));
+        assert_eq!(told(&connect_log), [ConnectOutcome::ReadOnly]);
+        connect_log.conclude(&server(), now, ConnectOutcome::Refused("no".into()));
+        connect_log.conclude(&server(), now, ConnectOutcome::Closed);
+        assert_eq!(told(&connect_log), [ConnectOutcome::Closed]);
+        assert!(connect_log.needs_probe(&server()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_failure_is_told_and_counts_from_when_it_happened() {
-        let diary = ConnectLog::default();
-        diary.conclude(&server(), Instant::now(), ConnectOutcome::Refused("before".into()));
-        tokio::time::sleep(TELLING).await;
+        let connect_log = ConnectLog::default();
+        connect_log.conclude(&server(), Instant::now(), ConnectOutcome::Refused("before".into()));
+        tokio::time::sleep(MIN_REPORTED_TIME).await;
         let since = Instant::now();
-        let mut failed = std::pin::pin!(diary.failed());
+        let mut failed = std::pin::pin!(connect_log.failed());
         assert!(futures_poll(failed.as_mut()).is_pending());
         // The end of a connection that has served the session is not a failure.
-        diary.conclude(&server(), since, ConnectOutcome::Answered);
+        connect_log.conclude(&server(), since, ConnectOutcome::Answered);
         assert!(futures_poll(failed.as_mut()).is_pending());
-        assert!(diary.failures_since(since).is_empty());
-        diary.conclude(&server(), since, ConnectOutcome::Refused("no".into()));
+        assert!(connect_log.failures_since(since).is_empty());
+        connect_log.conclude(&server(), since, ConnectOutcome::Refused("no".into()));
         assert!(futures_poll(failed.as_mut()).is_ready());
         let expected =
             ServerAttempt { host: "a".into(), port: 1, outcome: ConnectOutcome::Refused("no".into()) };
-        assert_eq!(diary.failures_since(since), [expected]);
+        assert_eq!(connect_log.failures_since(since), [expected]);
     }
 
     fn futures_poll(future: std::pin::Pin<&mut impl Future<Output = ()>>) -> std::task::Poll<()> {

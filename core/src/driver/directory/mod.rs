@@ -344,7 +344,7 @@ impl Directory {
     }
 
     /// Returns `true` if there is a hold on this node.
-    pub(super) fn holds_through(&self, node: &NodeName) -> bool {
+    pub(super) fn has_hold_on(&self, node: &NodeName) -> bool {
         self.holders.contains(node)
     }
 

@@ -62,7 +62,7 @@ impl Driver {
                 Alarm::Released(id, node) => self.directories.stop_waiting(id, &node),
                 Alarm::LongHold(id, node) => {
                     // Most holds are over by now and need no watch.
-                    if self.directories.get(id).is_some_and(|directory| directory.holds_through(&node)) {
+                    if self.directories.get(id).is_some_and(|directory| directory.has_hold_on(&node)) {
                         self.directories.dispatch(id, Event::WatchHold(node));
                     }
                 }

@@ -183,7 +183,7 @@ async fn one_more_hold_costs_at_most_twice_as_much_beside_many_paths() {
         desk.happens(costs, "granted", |_| queue(id, listed.clone()));
         let granted = desk.answers.last_mut().and_then(|answer| answer.try_recv().ok());
         assert!(matches!(granted, Some(Ok(_))), "it is held");
-        desk.happens(costs, "watched", |_| notice(&path, Notice::Listening { node: node.clone() }));
+        desk.happens(costs, "watched", |_| notice(&path, Notice::WatchNode { node: node.clone() }));
         desk.happens(costs, "revoked", |_| Input::Revoked { directory: id, node: node.clone(), version: 0 });
         for name in ["checked", "checked behind the last"] {
             let Driver { heartbeat, connection, directories, .. } = &mut desk.driver;

@@ -78,7 +78,7 @@ async fn a_hold_of_a_lock_of_its_own_takes_at_most_4_600_bytes() {
     let bytes = kept(|| {
         desk = Desk::holding(MANY.into());
     });
-    assert!(desk.driver.directories.iter().all(|directory| directory.holds_through(&node)));
+    assert!(desk.driver.directories.iter().all(|directory| directory.has_hold_on(&node)));
     // Includes the lease and all that the client keeps for the path.
     assert!(each(bytes) <= 4_600, "{} bytes", each(bytes));
 }
