@@ -283,7 +283,8 @@ fn pause(nodes: usize, interval: Duration) -> Duration {
     (FULL_CHECK_TIME / batches).min(LONGEST_PAUSE).max(interval)
 }
 
-/// Returns the number of nodes that a heartbeat checks, so that all are checked within [`FULL_CHECK_TIME`].
+/// Returns the number of nodes that a heartbeat checks, so that all are checked within
+/// [`FULL_CHECK_TIME`].
 fn batch_size(nodes: usize, pause: Duration) -> usize {
     let part = nodes as u128 * pause.as_millis() / FULL_CHECK_TIME.as_millis();
     usize::try_from(part).unwrap_or(usize::MAX).saturating_add(1).max(MAX_NODES_PER_HEARTBEAT)

@@ -45,7 +45,7 @@ impl Report for Driver {
             Notice::HandedOn { join, .. } => Told::HandedOn(join),
             Notice::Expired { .. } => Told::Expired,
             Notice::Kept { .. } => Told::Kept,
-            Notice::Listening { .. } | Notice::Retaken { .. } | Notice::Transact { .. } => return Ok(()),
+            Notice::WatchNode { .. } | Notice::Retaken { .. } | Notice::Transact { .. } => return Ok(()),
         };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(told);
         Ok(())

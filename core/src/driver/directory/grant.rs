@@ -59,7 +59,7 @@ impl Directory {
         }
     }
 
-    /// Settles the other waiters of an owner that now holds the lock.
+    /// Answers the other waiters of an owner that now holds the lock, or lets them queue.
     pub(super) fn answer_owners_other_waiters(
         &mut self,
         holds: &Arc<HoldTable>,
@@ -94,7 +94,7 @@ impl Directory {
         attempt.answer(answer);
     }
 
-    /// Settles the other half of a read/write lock. An owner that requested both halves
+    /// Answers the owner's waiters for the other half of a read/write lock. An owner that requested both halves
     /// concurrently now has one of them, and its request for the other half must not wait for the
     /// half that it has.
     fn answer_other_half(

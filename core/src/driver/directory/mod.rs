@@ -178,8 +178,8 @@ impl Directory {
     pub(super) fn resync_if_silent(&mut self) -> bool {
         let event = match self.resync.due(self.queue.doubt(), self.is_vital(), Instant::now()) {
             Due::Nothing => return false,
-            Due::Look => Event::Resync,
-            Due::Certain(doubt) => Event::Certain(doubt),
+            Due::Resync => Event::Resync,
+            Due::DoubtOver(doubt) => Event::Certain(doubt),
         };
         self.queue.handle(event);
         true

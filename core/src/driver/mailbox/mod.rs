@@ -102,16 +102,16 @@ pub(crate) enum Query {
     /// node.
     List { node: Arc<str>, reply: Reply<Option<Listing>> },
     /// The data and the owner of this node. `None` if there is no node.
-    Look { node: Arc<str>, reply: Reply<Option<NodeContent>> },
+    ReadNode { node: Arc<str>, reply: Reply<Option<NodeContent>> },
     /// Whether the node at this full path exists. It is the node of a lock that was granted to
     /// another client. The server first catches up with its leader.
     Exists { node: Arc<str>, reply: Reply<bool> },
     /// The data of this node, with a watch if requested.
-    Number { node: Arc<str>, watch: bool, reply: Reply<Option<VersionedData>> },
+    ReadData { node: Arc<str>, watch: bool, reply: Reply<Option<VersionedData>> },
     /// Set the data of this node. Create the node and its parents if they do not exist.
     Put { node: Arc<str>, data: Vec<u8>, reply: Reply<()> },
     /// Revoke or break the lock of the contender's node at this full path.
-    Touch { node: Arc<str>, touch: NodeAction, reply: Reply<()> },
+    ActOnNode { node: Arc<str>, action: NodeAction, reply: Reply<()> },
 }
 
 /// An operator's action on a contender's node.

@@ -18,13 +18,13 @@ use crate::session::watch_budget::WatchBudget;
 
 /// Maximum number of nodes that are read together. More nodes are read in batches, so that
 /// heartbeats can use the connection in between.
-const AT_ONCE: usize = 1000;
+const MAX_NODES_PER_REQUEST: usize = 1000;
 
 /// Maximum number of bytes of data read for one query, starting with the first contenders.
-const MOST_DATA: usize = 16 << 20;
+const MAX_DATA: usize = 16 << 20;
 
 /// Maximum number of contenders reported, counted from the first.
-const MOST: usize = 100_000;
+const MAX_CONTENDERS: usize = 100_000;
 
 /// A node, with its data if that was read.
 type ReadNode = (NodeName, zk::Stat, Option<Vec<u8>>);
@@ -35,15 +35,15 @@ impl DirectoryClient {
     /// thousand.
     pub(in crate::driver) async fn contenders(&self) -> Result<Vec<Contender>, zk::Error> {
         let mut names = self.names().await?;
-        if names.len() > MOST {
+        if names.len() > MAX_CONTENDERS {
             let (path, found) = (Escaped(self.shown()), names.len());
-            tracing::warn!(%path, found, "too many contenders; the first {MOST} are reported");
-            names.truncate(MOST);
+            tracing::warn!(%path, found, "too many contenders; the first {MAX_CONTENDERS} are reported");
+            names.truncate(MAX_CONTENDERS);
         }
-        let (mut contenders, mut room) = (Vec::with_capacity(names.len()), MOST_DATA);
+        let (mut contenders, mut room) = (Vec::with_capacity(names.len()), MAX_DATA);
         let mut rest = names.as_slice();
         while !rest.is_empty() {
-            let (names, others) = rest.split_at(self.at_once(rest));
+            let (names, others) = rest.split_at(self.batch_size(rest));
             rest = others;
             let found = self.read_data(self.find(names).await?, &mut room).await?;
             let size = found.iter().filter_map(|(.., data)| data.as_ref()).map(Vec::len).sum();
@@ -64,8 +64,8 @@ impl DirectoryClient {
         places: &[(usize, NodeName)],
     ) -> Result<Vec<Contender>, zk::Error> {
         let names: Vec<_> = places.iter().map(|(_, name)| name.clone()).collect();
-        let (names, _) = names.split_at(self.at_once(&names).min(names.len()));
-        let found = self.read_data(self.find(names).await?, &mut { MOST_DATA }).await?;
+        let (names, _) = names.split_at(self.batch_size(&names).min(names.len()));
+        let found = self.read_data(self.find(names).await?, &mut { MAX_DATA }).await?;
         let mut places = places.iter();
         // Both lists are in order.
         let mut at = |name: &NodeName| places.find(|(_, other)| other == name).map(|(position, _)| *position);
@@ -185,10 +185,10 @@ impl DirectoryClient {
     }
 
     /// Returns how many of these nodes are read together. Their paths must fit in one request.
-    fn at_once(&self, names: &[NodeName]) -> usize {
+    fn batch_size(&self, names: &[NodeName]) -> usize {
         // At least one node is always read: its path fits, because a larger request created the
         // node.
-        request_size::readable(&self.path, &names[..names.len().min(AT_ONCE)]).max(1)
+        request_size::readable(&self.path, &names[..names.len().min(MAX_NODES_PER_REQUEST)]).max(1)
     }
 
     /// Returns the nodes that still exist. All requests are sent before the first reply.

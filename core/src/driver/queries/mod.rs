@@ -65,9 +65,9 @@ pub(super) fn start_query(connection: &mut Connection, options: &ClientOptions, 
             };
             ask(connection, options, &node, no_answer, reply, question);
         }
-        Query::Look { node, reply } => {
+        Query::ReadNode { node, reply } => {
             let question = |directory_client: DirectoryClient| async move {
-                directory_client.read(directory_client.shown(), directory_client.look().await)
+                directory_client.read(directory_client.shown(), directory_client.read_node().await)
             };
             ask(connection, options, &node, no_answer, reply, question);
         }
@@ -77,10 +77,10 @@ pub(super) fn start_query(connection: &mut Connection, options: &ClientOptions, 
             };
             ask_until_answered(connection, options, &node, no_answer, reply, question);
         }
-        Query::Number { node, watch, reply } => {
+        Query::ReadData { node, watch, reply } => {
             let room = watch.then(|| connection.room().reserve(node.len())).flatten();
             let question = move |directory_client: DirectoryClient| async move {
-                directory_client.read(directory_client.shown(), directory_client.number(room).await)
+                directory_client.read(directory_client.shown(), directory_client.read_versioned(room).await)
             };
             ask_until_answered(connection, options, &node, no_answer, reply, question);
         }
@@ -89,9 +89,9 @@ pub(super) fn start_query(connection: &mut Connection, options: &ClientOptions, 
                 move |directory_client: DirectoryClient| async move { directory_client.put(&data).await };
             ask(connection, options, &node, Error::unanswered(), reply, question);
         }
-        Query::Touch { node, touch, reply } => {
+        Query::ActOnNode { node, action, reply } => {
             ask(connection, options, &node, no_answer, reply, move |directory_client| async move {
-                directory_client.touch(touch).await
+                directory_client.act_on_node(action).await
             });
         }
     }
@@ -219,7 +219,7 @@ impl DirectoryClient {
     }
 
     /// Returns the node at this client's own path, or `None` if there is no node.
-    async fn look(&self) -> Result<Option<NodeContent>, zk::Error> {
+    async fn read_node(&self) -> Result<Option<NodeContent>, zk::Error> {
         let read = self.client.ask(RequestKind::Read).get_data(&self.path).await;
         unless_missing(read.map(|(data, stat)| NodeContent {
             data,
@@ -240,7 +240,7 @@ impl DirectoryClient {
     }
 
     /// Returns the data of the node at this client's own path, or `None` if there is no node.
-    async fn number(&self, room: Option<Reserved>) -> Result<Option<VersionedData>, zk::Error> {
+    async fn read_versioned(&self, room: Option<Reserved>) -> Result<Option<VersionedData>, zk::Error> {
         let read = if let Some(room) = room {
             let read = self.client.ask(RequestKind::Watch).get_and_watch_data(&self.path).await;
             read.map(|(data, stat, watcher)| {
@@ -284,9 +284,9 @@ impl DirectoryClient {
     }
 
     /// Revokes or breaks the lock of the contender's node at this client's own path.
-    async fn touch(&self, touch: NodeAction) -> Answer<()> {
+    async fn act_on_node(&self, action: NodeAction) -> Answer<()> {
         let node = &self.path;
-        let done = match touch {
+        let done = match action {
             NodeAction::Revoke => {
                 self.client.ask(RequestKind::Revoke).set_data(node, REVOKE, None).await.map(drop)
             }

@@ -293,7 +293,7 @@ impl Semaphore {
         } else if let Some(waiters) = self.leases.max_waiters() {
             self.fail_if_full(count, waiters, deadline).await?;
         } else {
-            self.expect_number(deadline).await?;
+            self.check_number_exists(deadline).await?;
         }
         loop {
             // The turn does not count as a hold, because the caller wants the permits and keeps the

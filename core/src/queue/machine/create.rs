@@ -32,7 +32,7 @@ impl Queue {
             }
             _ => None,
         };
-        if writers_place.is_none() && !self.creates_without_place(id) {
+        if writers_place.is_none() && !self.may_create_without_place(id) {
             return;
         }
         let ticket = self.ticket();
@@ -60,8 +60,8 @@ impl Queue {
 
     /// Returns `true` if the contender might be next soon, so that a listing must follow its create
     /// without waiting for the reply. For any other contender, a later listing shows all nodes
-    /// before it just as well (F1), and [`list_for_next_waiter`](Self::list_for_next_waiter) requests that listing in
-    /// time.
+    /// before it just as well (F1). [`list_for_next_waiter`](Self::list_for_next_waiter) requests
+    /// that listing in time.
     fn may_be_next_soon(&self, join: &Entry) -> bool {
         let unordered = join.intent.only_tries() || matches!(join.kind, Kind::Permit(_));
         unordered || self.entries.queueing() < MIN_SEEN_AHEAD
@@ -71,7 +71,7 @@ impl Queue {
         let Some(id) = self.creator(ticket) else { return };
         let Some(Entry { leaving, intent, .. }) = self.entries.get(&id) else { return };
         match outcome {
-            Outcome::Done((name, czxid)) => self.placed(id, NodeName::parse(&name), czxid, ticket),
+            Outcome::Done((name, czxid)) => self.on_node_found(id, NodeName::parse(&name), czxid, ticket),
             Outcome::Lost => {
                 self.entries.change(id, |join| {
                     join.reply_lost = true;
@@ -83,7 +83,7 @@ impl Queue {
             Outcome::NoNode => match intent {
                 Intent::Downgrade { writer, .. } => {
                     let writer = writer.clone();
-                    self.no_place(id, &writer, ticket);
+                    self.on_writer_missing(id, &writer, ticket);
                 }
                 _ if *leaving => self.entries.remove(id),
                 _ => self.make_parents(id),
@@ -148,7 +148,7 @@ impl Queue {
     }
 
     /// Handles the proof that a contender's node exists.
-    fn placed(&mut self, id: JoinId, name: Option<NodeName>, czxid: i64, created: Ticket) {
+    fn on_node_found(&mut self, id: JoinId, name: Option<NodeName>, czxid: i64, created: Ticket) {
         let Some(name) = name else {
             self.entries.set_stage(id, EntryStage::Idle);
             let problem = "the server created a node without a sequence number";
@@ -191,7 +191,7 @@ impl Queue {
         match outcome {
             // A listing showed this node before its Stat was read. The next listing confirms its
             // place.
-            Outcome::Done(Some(czxid)) => self.placed(id, Some(name), czxid, ticket),
+            Outcome::Done(Some(czxid)) => self.on_node_found(id, Some(name), czxid, ticket),
             // The node belongs to another session (rule 12). Start again under another name, which
             // cannot be mistaken for this node.
             Outcome::Done(None) if leaving => self.entries.remove(id),

@@ -32,7 +32,7 @@ impl Queue {
             let kind = name.kind();
             // Holders behind this contender count too, because a contender whose place was found
             // late can be before a holder.
-            if self.entries.hold_against(kind) || self.line().blocks(&name, kind) {
+            if self.entries.has_conflicting_holder(kind) || self.line().blocks(&name, kind) {
                 return;
             }
             let Some(view) = &mut self.view else { return };

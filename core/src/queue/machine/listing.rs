@@ -132,7 +132,7 @@ impl Queue {
             self.refuse_all(&Refusal::SequenceExhausted);
         }
         self.refuse_candidates_beside_kazoo(&others);
-        self.place_joins(ticket, look, &found);
+        self.apply_to_contenders(ticket, look, &found);
         self.view = Some(RemoteView::new(others));
         self.old_view = None;
         self.watches.mark_all_changed();
@@ -209,7 +209,7 @@ impl Queue {
     }
 
     /// Updates each of our contenders according to a listing.
-    fn place_joins(&mut self, ticket: Ticket, look: ListingMode, found: &SmallMap<JoinId, NodeName>) {
+    fn apply_to_contenders(&mut self, ticket: Ticket, look: ListingMode, found: &SmallMap<JoinId, NodeName>) {
         let ids: Vec<_> = self.entries.keys().copied().collect();
         for id in ids {
             let Some(join) = self.entries.get(&id) else { continue };

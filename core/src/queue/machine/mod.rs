@@ -27,8 +27,8 @@
 //! | `SessionLost` | Idle ¹⁴ | Looking | Idle ¹⁰ ¹⁴ | Idle ¹⁰ ¹⁴ | Idle ¹⁰ ¹⁴ | Idle ¹⁴ | out |
 //! | flush | Creating ¹² | | | | | Held ¹³ | out ✗ ² |
 //!
-//! ✗ The contender's node is *pending deletion*: the queue deletes it repeatedly until the node or the
-//! session is gone (rules 9 and 13).
+//! ✗ The contender's node is *pending deletion*: the queue deletes it repeatedly until the node or
+//! the session is gone (rules 9 and 13).
 //!
 //! 1. The contender stays and is *leaving*. Once it is known whether its node exists, the contender
 //!    is out and the node is pending deletion (rule 9).

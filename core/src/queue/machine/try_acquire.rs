@@ -21,7 +21,7 @@ impl Queue {
         for (id, kind, intent) in lookers {
             // A contender of ours that joined earlier also blocks it, even if the listing does not
             // show that contender.
-            let is_taken = self.is_taken(kind) || self.entries.contend_against(kind);
+            let is_taken = self.is_taken(kind) || self.entries.has_conflicting_contender(kind);
             match intent {
                 Intent::WaitIfFewer(limit) => self.decide_limited(id, limit, is_taken),
                 intent if is_taken && intent.only_tries() => self.refuse(id, Refusal::Busy),
@@ -100,7 +100,7 @@ impl Queue {
     /// runs, because the term proves that the session and its nodes exist. A contender of ours
     /// without a node is no proof, because its create might never reach the server.
     pub(super) fn is_known_to_be_taken(&self, kind: Kind) -> bool {
-        self.term && self.entries.contend_against(kind) && self.is_taken_by_ours(kind)
+        self.term && self.entries.has_conflicting_contender(kind) && self.is_taken_by_ours(kind)
     }
 
     /// Refuses tries whose nodes are behind a contender that joined after the listing, because a

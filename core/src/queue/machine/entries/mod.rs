@@ -68,10 +68,10 @@ impl Entries {
     pub(super) fn change<T>(&mut self, id: JoinId, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
         let join = self.all.get_mut(&id)?;
         let before = join.clone();
-        let told = change(join);
+        let result = change(join);
         let after = join.clone();
         self.index(id, Some(&before), Some(&after));
-        Some(told)
+        Some(result)
     }
 
     pub(super) fn set_stage(&mut self, id: JoinId, stage: EntryStage) {
@@ -168,13 +168,13 @@ impl Entries {
     }
 
     /// Returns `true` if a holder conflicts with this kind.
-    pub(super) fn hold_against(&self, kind: Kind) -> bool {
+    pub(super) fn has_conflicting_holder(&self, kind: Kind) -> bool {
         self.holding.conflicts(kind)
     }
 
     /// Returns `true` if a contender conflicts with this kind. Contenders that are leaving, or
     /// still look whether the lock is free, do not count.
-    pub(super) fn contend_against(&self, kind: Kind) -> bool {
+    pub(super) fn has_conflicting_contender(&self, kind: Kind) -> bool {
         self.staying.conflicts(kind)
     }
 
