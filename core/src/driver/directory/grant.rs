@@ -94,9 +94,9 @@ impl Directory {
         attempt.answer(answer);
     }
 
-    /// Answers the owner's waiters for the other half of a read/write lock. An owner that requested both halves
-    /// concurrently now has one of them, and its request for the other half must not wait for the
-    /// half that it has.
+    /// Answers the owner's waiters for the other half of a read/write lock. An owner that requested
+    /// both halves concurrently now has one of them, and its request for the other half must not
+    /// wait for the half that it has.
     fn answer_other_half(
         &mut self,
         holds: &HoldTable,
