@@ -37,7 +37,7 @@ impl Directory {
                             .spawn_proof_request(directory_client.create_beside(ticket, writer, name, data));
                     }
                     None => {
-                        connection.spawn_proof_request(directory_client.create_in_place(ticket, name, data))
+                        connection.spawn_proof_request(directory_client.create_in_place(ticket, name, data));
                     }
                 }
             }
@@ -47,9 +47,9 @@ impl Directory {
                 let make = directory_client.make_parents(ticket, lock);
                 let pause = self.parents.get_or_insert_default().pause();
                 if pause.is_zero() {
-                    connection.spawn_proof_request(make)
+                    connection.spawn_proof_request(make);
                 } else {
-                    connection.spawn_request_later(pause, make)
+                    connection.spawn_request_later(pause, make);
                 }
             }
             Action::List { ticket, sync } => connection.spawn_request(directory_client.list(ticket, sync)),
