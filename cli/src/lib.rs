@@ -44,7 +44,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             let text = told.render().to_string();
             match text.strip_prefix("error: ") {
                 // Print the error with the same prefix as all other problems.
-                Some(problem) => terminal_output::complain(problem.trim_end()),
+                Some(problem) => terminal_output::report_problem(problem.trim_end()),
                 // Help. The reader may have closed the output.
                 None => told.print().unwrap_or_default(),
             }
@@ -75,7 +75,7 @@ fn finish(outcome: Result<u8, Failure>) -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             if let Some(message) = &failure.message {
-                terminal_output::complain(message);
+                terminal_output::report_problem(message);
             }
             ExitCode::from(failure.code)
         }

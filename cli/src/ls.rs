@@ -16,7 +16,7 @@ use crate::missing::missing;
 use crate::once::line;
 use crate::queue::{self, Place, age};
 use crate::session::with_client;
-use crate::terminal_output::{complain, print};
+use crate::terminal_output::{print, report_problem};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -65,7 +65,7 @@ pub(crate) fn ls(options: &Options) -> Result<u8, Failure> {
         print(format_args!("{:#}\n", Value::Array(all.collect())))?;
         // Programs read standard output.
         if let Some(missing) = missing {
-            complain(format_args!("{}: {missing}", Escaped(&options.path)));
+            report_problem(format_args!("{}: {missing}", Escaped(&options.path)));
         }
         return Ok(0);
     }

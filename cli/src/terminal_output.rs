@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Write};
 use crate::failure::Failure;
 
 /// Reports a problem. The reader may have closed the output.
-pub(crate) fn complain(message: impl Display) {
+pub(crate) fn report_problem(message: impl Display) {
     writeln!(io::stderr().lock(), "zklock: {message}").unwrap_or_default();
 }
 

@@ -36,7 +36,7 @@ use crate::config::ClientOptions;
 use crate::config::timeout::Timeout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::owner::Owner;
-use crate::lock::once::slot::Slot;
+use crate::lock::once::Slot;
 use crate::lock::once::{Record, turn};
 use crate::lock::options::LockOptions;
 use crate::lock::semaphore::Permits;

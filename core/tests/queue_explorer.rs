@@ -10,8 +10,8 @@ mod several;
 mod sharing;
 #[path = "scenes/terms.rs"]
 mod terms;
-#[path = "scenes/tries.rs"]
-mod tries;
+#[path = "scenes/try_acquire.rs"]
+mod try_acquire;
 
 use std::time::Instant;
 

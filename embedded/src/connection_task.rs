@@ -26,18 +26,18 @@ pub(crate) enum Input {
 /// The server's handle to a connection. After `parcels` is dropped, the connection writes the bytes
 /// that were sent before, and then closes.
 pub(crate) struct Peer {
-    pub(crate) parcels: mpsc::UnboundedSender<Parcel>,
+    pub(crate) parcels: mpsc::UnboundedSender<DelayedBytes>,
     /// Closes the connection immediately. Bytes that are not delivered yet are lost.
     pub(crate) cut: oneshot::Sender<()>,
 }
 
 /// Bytes to send, but not before the instant `due`.
-pub(crate) struct Parcel {
+pub(crate) struct DelayedBytes {
     pub(crate) due: Option<Instant>,
     pub(crate) bytes: Vec<u8>,
 }
 
-impl Parcel {
+impl DelayedBytes {
     fn is_due(&self) -> bool {
         self.due.is_none_or(|due| due <= Instant::now())
     }
@@ -89,7 +89,7 @@ async fn cut_off(cutting: oneshot::Receiver<()>) {
 async fn converse(
     id: ConnectionId,
     mut socket: Socket,
-    mut arriving: mpsc::UnboundedReceiver<Parcel>,
+    mut arriving: mpsc::UnboundedReceiver<DelayedBytes>,
     line: Line,
 ) {
     let Line { inputs, limit, .. } = line;
@@ -100,7 +100,7 @@ async fn converse(
     let mut chunk = vec![0; CHUNK];
     // The parcel at the head of the queue. Later parcels wait in the channel even if they are due,
     // which keeps the order.
-    let mut next: Option<Parcel> = None;
+    let mut next: Option<DelayedBytes> = None;
     let mut ended = false;
     loop {
         tokio::select! {
@@ -140,8 +140,8 @@ async fn converse(
 
 /// Returns the next bytes when they are due, or `None` after the last ones. Cancel safe.
 async fn parcel(
-    next: &mut Option<Parcel>,
-    arriving: &mut mpsc::UnboundedReceiver<Parcel>,
+    next: &mut Option<DelayedBytes>,
+    arriving: &mut mpsc::UnboundedReceiver<DelayedBytes>,
 ) -> Option<Vec<u8>> {
     if next.is_none() {
         *next = Some(arriving.recv().await?);

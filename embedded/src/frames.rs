@@ -5,10 +5,10 @@ use crate::requests::{Connect, Request};
 
 /// A message from a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inbound(pub(crate) Said);
+pub struct Inbound(pub(crate) ClientMessage);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum ClientMessage {
     Connect(Connect),
     Request(Request),
     Word(Word),
@@ -56,7 +56,7 @@ impl Decoder {
         if !self.connected {
             if let Some(word) = Word::from_bytes(*length) {
                 self.taken += 4;
-                return Ok(Some(Inbound(Said::Word(word))));
+                return Ok(Some(Inbound(ClientMessage::Word(word))));
             }
         }
         let length = usize::try_from(i32::from_be_bytes(*length)).map_err(|_| Malformed)?;
@@ -65,9 +65,9 @@ impl Decoder {
         }
         let Some(frame) = rest.get(..length) else { return Ok(None) };
         let said = if self.connected {
-            Said::Request(Request::read(frame).map_err(|_| Malformed)?)
+            ClientMessage::Request(Request::read(frame).map_err(|_| Malformed)?)
         } else {
-            Said::Connect(Connect::read(frame).map_err(|_| Malformed)?)
+            ClientMessage::Connect(Connect::read(frame).map_err(|_| Malformed)?)
         };
         self.connected = true;
         self.taken += 4 + length;
@@ -103,7 +103,7 @@ mod tests {
     fn connected() -> Decoder {
         let mut decoder = Decoder::new(LIMIT);
         decoder.extend(&connect());
-        assert!(matches!(decoder.next_message(), Ok(Some(Inbound(Said::Connect(_))))));
+        assert!(matches!(decoder.next_message(), Ok(Some(Inbound(ClientMessage::Connect(_))))));
         decoder
     }
 
@@ -132,7 +132,7 @@ mod tests {
         for (bytes, knows) in [(connect(), false), (with, true)] {
             let mut decoder = Decoder::new(LIMIT);
             decoder.extend(&bytes);
-            let Ok(Some(Inbound(Said::Connect(connect)))) = decoder.next_message() else {
+            let Ok(Some(Inbound(ClientMessage::Connect(connect)))) = decoder.next_message() else {
                 panic!("no connect")
             };
             assert_eq!(connect.knows_read_only, knows);
@@ -152,7 +152,7 @@ mod tests {
     fn words_are_words_only_on_a_bare_connection() {
         let mut decoder = Decoder::new(LIMIT);
         decoder.extend(b"ruok");
-        assert_eq!(decoder.next_message(), Ok(Some(Inbound(Said::Word(Word::Ruok)))));
+        assert_eq!(decoder.next_message(), Ok(Some(Inbound(ClientMessage::Word(Word::Ruok)))));
         let mut decoder = connected();
         decoder.extend(b"ruok");
         assert_eq!(decoder.next_message(), Err(Malformed));
@@ -164,7 +164,7 @@ mod tests {
         decoder.extend(&request(4, &i32::MAX.to_be_bytes()));
         decoder.extend(&request(999, &[]));
         for expected in [Op::Malformed, Op::Unknown] {
-            let Ok(Some(Inbound(Said::Request(request)))) = decoder.next_message() else {
+            let Ok(Some(Inbound(ClientMessage::Request(request)))) = decoder.next_message() else {
                 panic!("no request")
             };
             assert_eq!((request.xid, request.op), (7, expected));

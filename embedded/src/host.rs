@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::connection_task::{Input, Parcel, Peer};
+use crate::connection_task::{DelayedBytes, Input, Peer};
 use crate::connections::ConnectionId;
 use crate::replies::Output;
 use crate::settings::{Settings, Time};
@@ -87,7 +87,7 @@ impl Host {
                     if let Some(peer) = self.peers.get(&id) {
                         // The send fails if the connection has just closed. The connection's next
                         // input reports that.
-                        peer.parcels.send(Parcel { due, bytes: message.frame() }).unwrap_or_default();
+                        peer.parcels.send(DelayedBytes { due, bytes: message.frame() }).unwrap_or_default();
                     }
                 }
                 // The connection's task writes the remaining bytes and exits.

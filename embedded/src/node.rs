@@ -47,7 +47,7 @@ impl Lifetime {
 /// The stored part of a Stat. `creates` counts all children ever created, and is the next sequence
 /// number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct StoredStat {
     pub(crate) czxid: i64,
     pub(crate) mzxid: i64,
     pub(crate) pzxid: i64,
@@ -62,7 +62,7 @@ pub(crate) struct Kept {
 /// A Stat as clients see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stat {
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoredStat,
     pub(crate) data_length: i32,
     pub(crate) children: i32,
 }
@@ -103,7 +103,7 @@ impl Stat {
 pub(crate) struct Node {
     pub(crate) data: Option<Vec<u8>>,
     pub(crate) acl: Acl,
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoredStat,
     pub(crate) children: BTreeSet<String>,
 }
 
@@ -130,7 +130,7 @@ mod tests {
             (Lifetime::Ttl(9), 0),
             (Lifetime::Ephemeral(77), 77),
         ] {
-            let kept = Kept { owner: lifetime.owner(), ..Kept::default() };
+            let kept = StoredStat { owner: lifetime.owner(), ..StoredStat::default() };
             let mut writer = Writer::default();
             Stat { kept, ..Stat::default() }.write(&mut writer);
             assert_eq!(writer.into_bytes()[44..52], i64::to_be_bytes(told));

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::access::Rule;
     use crate::node::Lifetime;
-    use crate::tree::Moment;
+    use crate::tree::TransactionTime;
 
     const A: ConnectionId = ConnectionId(1);
 
@@ -151,7 +151,7 @@ mod tests {
     fn tree() -> Tree {
         let mut tree = Tree::new();
         let ann = Rule { perms: access::READ, who: Identity::new("digest", "ann:hash") };
-        let at = Moment { zxid: 5, time: 1000 };
+        let at = TransactionTime { zxid: 5, time: 1000 };
         tree.create("/ann", None, [ann].into(), Lifetime::Persistent, at).unwrap();
         tree.create("/e", None, access::open(access::ALL), Lifetime::Ephemeral(77), at).unwrap();
         tree

@@ -9,13 +9,13 @@ use crate::connections::ConnectionId;
 use crate::connections::Connections;
 use crate::digest;
 use crate::four_letter_words::{self, Figures, Word};
-use crate::frames::{Inbound, Said};
+use crate::frames::{ClientMessage, Inbound};
 use crate::reads::{self, Reader};
 use crate::replies::{Body, Content, Message, Output};
 use crate::requests::{Connect, Op, Request, Write};
 use crate::sessions::Sessions;
 use crate::settings::{Settings, Time};
-use crate::tree::{Change, Moment, Tree};
+use crate::tree::{Change, TransactionTime, Tree};
 use crate::watches::{Mode, Watches};
 use crate::writes::{self, Caller};
 
@@ -84,13 +84,13 @@ impl Machine {
         connection.heard(now);
         self.received += 1;
         match message.0 {
-            Said::Word(word) => {
+            ClientMessage::Word(word) => {
                 let text = self.tell(word);
                 self.send(id, Content::Text(text));
                 self.close(id);
             }
-            Said::Connect(connect) => self.establish(id, &connect, now),
-            Said::Request(request) => match connection.session {
+            ClientMessage::Connect(connect) => self.establish(id, &connect, now),
+            ClientMessage::Request(request) => match connection.session {
                 Some((session, timeout)) => {
                     self.sessions.touch(session, timeout, now);
                     self.carry_out(id, session, request, now);
@@ -264,9 +264,9 @@ impl Machine {
     }
 
     /// Every attempt takes a zxid, even if it fails.
-    fn moment(&mut self, now: Time) -> Moment {
+    fn moment(&mut self, now: Time) -> TransactionTime {
         self.zxid += 1;
-        Moment { zxid: self.zxid, time: now.wall }
+        TransactionTime { zxid: self.zxid, time: now.wall }
     }
 
     fn write(&mut self, id: ConnectionId, session: i64, write: Write, now: Time) -> Result<Body, Code> {

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::access::{self, Acl};
 use crate::ephemerals::Owned;
-use crate::node::{Kept, Lifetime, Node};
+use crate::node::{Lifetime, Node, StoredStat};
 use crate::path;
 
 /// The zxid of a change, and its time in milliseconds since 1970.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct TransactionTime {
     pub(crate) zxid: i64,
     pub(crate) time: i64,
 }
@@ -17,10 +17,10 @@ pub(crate) struct Moment {
 /// A completed change, with the data to undo it and to notify the watchers.
 #[derive(Debug)]
 pub(crate) enum Change {
-    Created { path: String, acl: Acl, parent: Kept, parent_acl: Acl },
-    Deleted { path: String, node: Node, parent: Kept, parent_acl: Acl },
-    DataSet { path: String, acl: Acl, data: Option<Vec<u8>>, before: Kept },
-    AclSet { path: String, acl: Acl, before: Kept },
+    Created { path: String, acl: Acl, parent: StoredStat, parent_acl: Acl },
+    Deleted { path: String, node: Node, parent: StoredStat, parent_acl: Acl },
+    DataSet { path: String, acl: Acl, data: Option<Vec<u8>>, before: StoredStat },
+    AclSet { path: String, acl: Acl, before: StoredStat },
 }
 
 /// All nodes by path.
@@ -48,7 +48,7 @@ impl Tree {
         let node = Node {
             data: Some(Vec::new()),
             acl: access::open(perms),
-            kept: Kept { aversion, ..Kept::default() },
+            kept: StoredStat { aversion, ..StoredStat::default() },
             children: children.iter().map(|name| (*name).to_owned()).collect(),
         };
         self.put(path.to_owned(), node);
@@ -142,7 +142,7 @@ impl Tree {
         data: Option<Vec<u8>>,
         acl: Acl,
         lifetime: Lifetime,
-        at: Moment,
+        at: TransactionTime,
     ) -> Option<Change> {
         if self.nodes.contains_key(path) {
             return None;
@@ -152,14 +152,14 @@ impl Tree {
         parent.children.insert(path::name(path).to_owned());
         parent.kept.creates = parent.kept.creates.wrapping_add(1);
         parent.kept.pzxid = at.zxid;
-        let kept = Kept {
+        let kept = StoredStat {
             czxid: at.zxid,
             mzxid: at.zxid,
             pzxid: at.zxid,
             ctime: at.time,
             mtime: at.time,
             owner: lifetime.owner(),
-            ..Kept::default()
+            ..StoredStat::default()
         };
         self.put(path.to_owned(), Node { data, acl: acl.clone(), kept, children: BTreeSet::new() });
         Some(Change::Created { path: path.to_owned(), acl, parent: before, parent_acl })
@@ -192,11 +192,11 @@ impl Tree {
         path: &str,
         data: Option<Vec<u8>>,
         version: i32,
-        at: Moment,
+        at: TransactionTime,
     ) -> Option<Change> {
         let node = self.nodes.get_mut(path)?;
         let (before, acl) = (node.kept, node.acl.clone());
-        node.kept = Kept { version, mzxid: at.zxid, mtime: at.time, ..before };
+        node.kept = StoredStat { version, mzxid: at.zxid, mtime: at.time, ..before };
         self.owned.resize(node.data.as_ref(), data.as_ref());
         let data = std::mem::replace(&mut node.data, data);
         Some(Change::DataSet { path: path.to_owned(), acl, data, before })
@@ -247,9 +247,9 @@ impl Tree {
 mod tests {
     use super::*;
 
-    const AT: Moment = Moment { zxid: 7, time: 1000 };
+    const AT: TransactionTime = TransactionTime { zxid: 7, time: 1000 };
 
-    fn create(tree: &mut Tree, path: &str, lifetime: Lifetime, at: Moment) -> Change {
+    fn create(tree: &mut Tree, path: &str, lifetime: Lifetime, at: TransactionTime) -> Change {
         tree.create(path, None, access::open(access::ALL), lifetime, at).unwrap()
     }
 
@@ -263,7 +263,7 @@ mod tests {
     fn a_parent_counts_creations_and_deletions() {
         let mut tree = Tree::new();
         create(&mut tree, "/a", Lifetime::Persistent, AT);
-        create(&mut tree, "/a/b", Lifetime::Persistent, Moment { zxid: 8, time: 1001 });
+        create(&mut tree, "/a/b", Lifetime::Persistent, TransactionTime { zxid: 8, time: 1001 });
         tree.delete("/a/b", 9).unwrap();
         let stat = tree.get("/a").unwrap().stat();
         assert_eq!((stat.cversion(), stat.kept.creates, stat.children), (2, 1, 0));
@@ -277,7 +277,7 @@ mod tests {
         create(&mut tree, "/a", Lifetime::Ephemeral(5), AT);
         create(&mut tree, "/c", Lifetime::Container, AT);
         let before = format!("{tree:?}");
-        let at = Moment { zxid: 9, time: 2000 };
+        let at = TransactionTime { zxid: 9, time: 2000 };
         let changes = [
             tree.set_data("/a", Some(b"x".to_vec()), 1, at).unwrap(),
             tree.set_acl("/a", access::open(access::READ), 1).unwrap(),

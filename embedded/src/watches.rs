@@ -262,20 +262,26 @@ impl Watches {
 mod tests {
     use super::*;
     use crate::access;
-    use crate::node::{Kept, Node};
+    use crate::node::{Node, StoredStat};
 
     const A: ConnectionId = ConnectionId(1);
     const B: ConnectionId = ConnectionId(2);
 
     fn created(path: &str) -> Change {
         let acl = access::open(access::ALL);
-        Change::Created { path: path.to_owned(), acl: acl.clone(), parent: Kept::default(), parent_acl: acl }
+        Change::Created {
+            path: path.to_owned(),
+            acl: acl.clone(),
+            parent: StoredStat::default(),
+            parent_acl: acl,
+        }
     }
 
     fn deleted(path: &str) -> Change {
         let acl = access::open(access::ALL);
-        let node = Node { data: None, acl: acl.clone(), kept: Kept::default(), children: BTreeSet::new() };
-        Change::Deleted { path: path.to_owned(), node, parent: Kept::default(), parent_acl: acl }
+        let node =
+            Node { data: None, acl: acl.clone(), kept: StoredStat::default(), children: BTreeSet::new() };
+        Change::Deleted { path: path.to_owned(), node, parent: StoredStat::default(), parent_acl: acl }
     }
 
     fn told(watches: &mut Watches, change: &Change) -> Vec<(u64, Event, String)> {

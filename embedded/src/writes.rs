@@ -6,7 +6,7 @@ use crate::node::{Lifetime, MAX_TTL, Node};
 use crate::path;
 use crate::replies::{Body, Part};
 use crate::requests::{By, Create, Write};
-use crate::tree::{Change, Moment, Tree};
+use crate::tree::{Change, TransactionTime, Tree};
 
 /// The client that sends the request.
 #[derive(Clone, Copy)]
@@ -29,7 +29,7 @@ impl Caller<'_> {
 type Done = (Option<Change>, Body);
 
 /// Executes a request, or refuses it without a change.
-pub(crate) fn apply(tree: &mut Tree, write: Write, who: Caller, at: Moment) -> Result<Done, Code> {
+pub(crate) fn apply(tree: &mut Tree, write: Write, who: Caller, at: TransactionTime) -> Result<Done, Code> {
     match write {
         Write::Create(request) => create(tree, request, who, at),
         Write::Delete { path, version } => {
@@ -80,7 +80,7 @@ pub(crate) fn apply_all(
     tree: &mut Tree,
     writes: Vec<Write>,
     who: Caller,
-    at: Moment,
+    at: TransactionTime,
 ) -> (Vec<Change>, Vec<Part>) {
     let count = writes.len();
     let mut changes = Vec::new();
@@ -126,7 +126,7 @@ fn part_number(write: &Write) -> i32 {
     }
 }
 
-fn create(tree: &mut Tree, request: Create, who: Caller, at: Moment) -> Result<Done, Code> {
+fn create(tree: &mut Tree, request: Create, who: Caller, at: TransactionTime) -> Result<Done, Code> {
     let Create { by, mut path, data, acl, flags, ttl } = request;
     let (sequential, is_ttl) = (matches!(flags, 2 | 3 | 6), matches!(flags, 5 | 6));
     let lifetime = match by {
@@ -165,7 +165,7 @@ fn create(tree: &mut Tree, request: Create, who: Caller, at: Moment) -> Result<D
     Ok((Some(change), body))
 }
 
-fn delete(tree: &mut Tree, path: &str, at: Moment) -> Result<Done, Code> {
+fn delete(tree: &mut Tree, path: &str, at: TransactionTime) -> Result<Done, Code> {
     let change = tree.delete(path, at.zxid).ok_or(Code::NotEmpty)?;
     Ok((Some(change), Body::Nothing))
 }
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
     use crate::access::Rule;
 
-    const AT: Moment = Moment { zxid: 5, time: 1000 };
+    const AT: TransactionTime = TransactionTime { zxid: 5, time: 1000 };
     const WHO: Caller = Caller { session: 77, identities: &[], ttl_nodes: true, claimed: &[] };
 
     fn request(path: &str, by: By, flags: i32) -> Create {

@@ -15,6 +15,7 @@ _DEREF = re.compile(r"^impl Deref for (\w+) \{$")
 _TARGET = re.compile(r"^    type Target = (\w+);")
 _FIELD = re.compile(r"^    pub (\w+): (.*),$")
 _FUNCTION = re.compile(r"^    pub (?:const )?(async )?fn (\w+)")
+_ALIAS = re.compile(r"^pub use [\w:]+::(\w+) as (\w+);", re.MULTILINE)
 _FREE = re.compile(r"^pub (async )?fn (\w+)")
 _EXPORT = re.compile(r"^pub use [\w:]+::(\{.*?\}|\w+);", re.MULTILINE | re.DOTALL)
 
@@ -89,9 +90,15 @@ def _read(types: Types, text: str) -> None:
 def types(root: Path) -> tuple[Types, set[str]]:
     """Return all types of the crate, and the names of the public ones."""
     found: Types = {}
+    aliases: dict[str, str] = {}
     for file in sorted((root / SOURCE).rglob("*.rs")):
         if not {"machine", "internal", "blocking.rs"} & set(file.parts):
-            _read(found, file.read_text())
+            text = file.read_text()
+            _read(found, text)
+            aliases |= _ALIAS.findall(text)
+    for name, alias in aliases.items():
+        if name in found:
+            found[alias] = found.pop(name)
     library = re.sub(
         r"#\[doc\(hidden\)\]\npub use .*?;", "", (root / SOURCE / "lib.rs").read_text(), flags=re.DOTALL
     )

@@ -86,7 +86,7 @@ pub(crate) fn demo(options: &Options, program: &Path) -> Result<u8, Failure> {
     runtime()?.block_on(async {
         let mut signals = Signals::listen(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
         let client = Client::new(ClientOptions::new(Some(&hosts))?.label(Some("the demo".to_owned()))?);
-        let mut play = Play::new(options, &itself(program), &hosts, plain);
+        let mut play = Play::new(options, &own_program(program), &hosts, plain);
         let outcome = tokio::select! {
             signal = signals.next() => Err(Failure::signal(signal as i32)),
             outcome = play.perform(&client) => outcome,
@@ -98,7 +98,7 @@ pub(crate) fn demo(options: &Options, program: &Path) -> Result<u8, Failure> {
 
 /// Returns the path with which this program can be started again. If it is embedded in another
 /// program, this is the path of its script.
-fn itself(program: &Path) -> PathBuf {
+fn own_program(program: &Path) -> PathBuf {
     let running = std::env::current_exe().ok();
     let by_name =
         |path: &PathBuf| path.file_stem().is_some_and(|stem| stem.to_string_lossy().starts_with("zklock"));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// State of a contender in one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum LaneState {
     /// The contender has no node.
     Nothing,
     Waits,
@@ -13,8 +13,8 @@ pub(super) enum Doing {
     Orphaned,
 }
 
-impl Doing {
-    fn has_it(self) -> bool {
+impl LaneState {
+    fn holds_lock(self) -> bool {
         matches!(self, Self::Holds | Self::Orphaned)
     }
 
@@ -36,7 +36,7 @@ const LABEL: usize = 14;
 pub(super) struct Picture {
     lanes: Vec<String>,
     step: Duration,
-    samples: Vec<Vec<Doing>>,
+    samples: Vec<Vec<LaneState>>,
     killed: Option<(usize, usize)>,
 }
 
@@ -50,7 +50,7 @@ impl Picture {
         &self.lanes
     }
 
-    pub(super) fn samples(&self) -> &[Vec<Doing>] {
+    pub(super) fn samples(&self) -> &[Vec<LaneState>] {
         &self.samples
     }
 
@@ -63,7 +63,7 @@ impl Picture {
         self.killed
     }
 
-    pub(super) fn add(&mut self, sample: Vec<Doing>) {
+    pub(super) fn add(&mut self, sample: Vec<LaneState>) {
         self.samples.push(sample);
     }
 
@@ -83,7 +83,7 @@ impl Picture {
         for (column, samples) in self.samples.chunks(each).enumerate() {
             // A column covers more time than a hand-off. It shows only the lane that held the lock
             // longest within the column.
-            let had = |lane: usize| samples.iter().filter(|sample| sample[lane].has_it()).count();
+            let had = |lane: usize| samples.iter().filter(|sample| sample[lane].holds_lock()).count();
             let foremost = (0..lines.len()).max_by_key(|lane| (had(*lane), lines.len() - lane));
             for (lane, line) in lines.iter_mut().enumerate() {
                 if self.killed.is_some_and(|(killed, at)| killed == lane && at / each == column) {
@@ -92,8 +92,8 @@ impl Picture {
                 }
                 let doing = column_of(samples, lane, foremost == Some(lane) && had(lane) > 0);
                 line.push_str(&match doing {
-                    Doing::Holds => tinted("█", 32 + lane % 5, colours),
-                    Doing::Orphaned => tinted("▒", 31, colours),
+                    LaneState::Holds => tinted("█", 32 + lane % 5, colours),
+                    LaneState::Orphaned => tinted("▒", 31, colours),
                     other => other.sign().to_string(),
                 });
             }
@@ -129,13 +129,13 @@ impl Picture {
 
 const LEGEND: &str = "              █ holds   ─ waits   ✗ killed   ▒ its session, until the server ends it";
 
-fn column_of(samples: &[Vec<Doing>], lane: usize, foremost: bool) -> Doing {
-    let seen = |doing: Doing| samples.iter().any(|sample| sample[lane] == doing);
+fn column_of(samples: &[Vec<LaneState>], lane: usize, foremost: bool) -> LaneState {
+    let seen = |doing: LaneState| samples.iter().any(|sample| sample[lane] == doing);
     if foremost {
-        return if seen(Doing::Orphaned) { Doing::Orphaned } else { Doing::Holds };
+        return if seen(LaneState::Orphaned) { LaneState::Orphaned } else { LaneState::Holds };
     }
-    let waits = samples.iter().any(|sample| sample[lane] != Doing::Nothing);
-    if waits { Doing::Waits } else { Doing::Nothing }
+    let waits = samples.iter().any(|sample| sample[lane] != LaneState::Nothing);
+    if waits { LaneState::Waits } else { LaneState::Nothing }
 }
 
 fn tinted(sign: &str, colour: usize, colours: bool) -> String {
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn no_column_shows_two_holders() {
-        use Doing::{Holds, Nothing, Orphaned, Waits};
+        use LaneState::{Holds, Nothing, Orphaned, Waits};
         let mut picture = Picture::new(vec!["a".into(), "b".into()], Duration::from_millis(500));
         for (a, b) in [(Holds, Waits), (Holds, Waits), (Holds, Waits), (Waits, Holds)] {
             picture.add(vec![a, b]);

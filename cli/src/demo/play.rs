@@ -8,7 +8,7 @@ use zklock::{Client, Contender, Mutex, Owner};
 
 use crate::demo::Options;
 use crate::demo::contestant::Contestant;
-use crate::demo::picture::{Doing, Picture};
+use crate::demo::picture::{LaneState, Picture};
 use crate::demo::svg::svg;
 use crate::failure::Failure;
 use crate::terminal_output::print;
@@ -135,14 +135,14 @@ impl Play {
 
     /// Records the state of each contestant.
     fn sample(&mut self, queue: &[Contender]) -> Result<(), Failure> {
-        let mut sample = vec![Doing::Nothing; self.contestants.len()];
+        let mut sample = vec![LaneState::Nothing; self.contestants.len()];
         for contender in queue {
             let Some(number) = self.contestants.iter().position(|one| one.owns(contender)) else { continue };
             let dead = self.contestants[number].killed.is_some();
             sample[number] = match contender.position {
-                0 if dead => Doing::Orphaned,
-                0 => Doing::Holds,
-                _ => Doing::Waits,
+                0 if dead => LaneState::Orphaned,
+                0 => LaneState::Holds,
+                _ => LaneState::Waits,
             };
             if contender.position == 0 && contender.fencing_token != self.contestants[number].token {
                 self.granted(number, contender.fencing_token)?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::demo::picture::{Doing, Picture};
+use crate::demo::picture::{LaneState, Picture};
 
 const WIDTH: usize = 1000;
 /// Left edge of the lanes, and the margin on the other sides.
@@ -52,10 +52,10 @@ pub(super) fn svg(picture: &Picture, result: &str) -> String {
             let (left, right) = (x(from), x(from + run.len()));
             from += run.len();
             let (class, y, height) = match run[0][lane] {
-                Doing::Nothing => continue,
-                Doing::Waits => ("waits".to_owned(), y + BAR / 2 - 2, 4),
-                Doing::Holds => (format!("l{}", lane % 6), y, BAR),
-                Doing::Orphaned => ("orphaned".to_owned(), y, BAR),
+                LaneState::Nothing => continue,
+                LaneState::Waits => ("waits".to_owned(), y + BAR / 2 - 2, 4),
+                LaneState::Holds => (format!("l{}", lane % 6), y, BAR),
+                LaneState::Orphaned => ("orphaned".to_owned(), y, BAR),
             };
             let width = right - left;
             add(format_args!(
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn each_hold_is_a_bar_in_its_lane() {
-        use Doing::{Holds, Nothing, Orphaned, Waits};
+        use LaneState::{Holds, Nothing, Orphaned, Waits};
         let mut picture = Picture::new(vec!["a".into(), "<b>".into()], Duration::from_millis(500));
         for (a, b) in [(Holds, Waits), (Holds, Waits), (Waits, Holds)] {
             picture.add(vec![a, b]);

@@ -20,28 +20,32 @@ pub(crate) fn findings(path: &str, search: &Search, missing: Option<String>) -> 
         return vec![Finding::note(&what, "give a path that exists")];
     }
     let counts = search.counts;
-    let mut findings: Vec<_> = search.cycles.iter().map(deadlock).collect();
+    let mut findings: Vec<_> = search.cycles.iter().map(deadlock_finding).collect();
     if findings.is_empty() {
-        findings.push(Finding::good(format!("no deadlock at or below {}: {}", Escaped(path), read(counts))));
+        findings.push(Finding::good(format!(
+            "no deadlock at or below {}: {}",
+            Escaped(path),
+            summary(counts)
+        )));
     } else {
-        findings.push(Finding::good(format!("looked at {}: {}", Escaped(path), read(counts))));
+        findings.push(Finding::good(format!("looked at {}: {}", Escaped(path), summary(counts))));
     }
     if let some @ 1.. = counts.unattributed {
         let what = format!(
             "{} no owner (Curator, kazoo, identify=False): deadlocks through them are found only in part",
-            number(some, "contender names", "contenders name"),
+            count_of(some, "contender names", "contenders name"),
         );
         findings.push(Finding::note(&what, "see `zklock ls` for who they are"));
     }
     if let some @ 1.. = counts.semaphores {
-        let what = format!("{} left out", number(some, "semaphore was", "semaphores were"));
+        let what = format!("{} left out", count_of(some, "semaphore was", "semaphores were"));
         findings.push(Finding::note(
             &what,
             "a permit is free as soon as any holder releases one; see `zklock ls` for who they are",
         ));
     }
     if let some @ 1.. = counts.refused {
-        let what = format!("{} not be read", number(some, "directory may", "directories may"));
+        let what = format!("{} not be read", count_of(some, "directory may", "directories may"));
         findings.push(Finding::note(
             &what,
             "give credentials with --auth-file that their access control lists name",
@@ -50,21 +54,21 @@ pub(crate) fn findings(path: &str, search: &Search, missing: Option<String>) -> 
     findings
 }
 
-fn read(counts: Counts) -> String {
+fn summary(counts: Counts) -> String {
     let Counts { directories, contended, waiting, .. } = counts;
     let (directories, locks) = (
-        number(directories, "directory", "directories"),
-        number(contended, "contended lock", "contended locks"),
+        count_of(directories, "directory", "directories"),
+        count_of(contended, "contended lock", "contended locks"),
     );
     format!("{directories} with {locks}, {waiting} waiting")
 }
 
-fn number(count: usize, one: &str, more: &str) -> String {
+fn count_of(count: usize, one: &str, more: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { more })
 }
 
-fn deadlock(cycle: &Cycle) -> Finding {
-    let lines = cycle.owners.iter().map(line).collect();
+fn deadlock_finding(cycle: &Cycle) -> Finding {
+    let lines = cycle.owners.iter().map(owner_line).collect();
     let what = format!("deadlock: {} owners wait for each other", cycle.owners.len());
     let next = cycle.owners.first().map_or_else(
         || NEXT.to_owned(),
@@ -79,19 +83,19 @@ fn deadlock(cycle: &Cycle) -> Finding {
 }
 
 /// Describes one owner as a text line.
-fn line(owner: &CycleOwner) -> String {
+fn owner_line(owner: &CycleOwner) -> String {
     let CycleOwner { blocking, waiting } = owner;
-    let (who, at) = (Escaped(&who(&waiting.contender)).to_string(), |place: &CyclePlace| {
-        format!("{} for {}", Escaped(&place.path), since(&place.contender))
+    let (owner_name, at) = (Escaped(&owner_name(&waiting.contender)).to_string(), |place: &CyclePlace| {
+        format!("{} for {}", Escaped(&place.path), waiting_time(&place.contender))
     });
     if blocking == waiting {
-        return format!("{who} waits for {}, and the owner before it waits behind it", at(waiting));
+        return format!("{owner_name} waits for {}, and the owner before it waits behind it", at(waiting));
     }
     let does = if blocking.holds { "holds" } else { "is queued for" };
-    format!("{who} {does} {} and waits for {}", at(blocking), at(waiting))
+    format!("{owner_name} {does} {} and waits for {}", at(blocking), at(waiting))
 }
 
-fn who(contender: &Contender) -> String {
+fn owner_name(contender: &Contender) -> String {
     let Some(about) = &contender.about else {
         let name = contender.node.rsplit('/').next().unwrap_or_default();
         return format!("the contender {name} of session {:#x}", contender.session_id);
@@ -105,7 +109,7 @@ fn who(contender: &Contender) -> String {
 }
 
 /// Returns how long the contender has been in the queue, by the clock of its own host.
-fn since(contender: &Contender) -> String {
+fn waiting_time(contender: &Contender) -> String {
     age(contender.about.as_ref().and_then(|about| UNIX_EPOCH.checked_add(Duration::from_millis(about.since))))
 }
 

@@ -14,10 +14,10 @@ use zklock::{Client, ErrorKind, Mutex};
 use crate::contender::Child;
 use crate::failure::Failure;
 use crate::missing::missing;
-use crate::terminal_output::complain;
+use crate::terminal_output::report_problem;
 
 /// Maximum number of directories that are read at the same time.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT_REQUESTS: usize = 16;
 
 /// Interval between progress reports of a long search.
 const PROGRESS: Duration = Duration::from_secs(2);
@@ -67,14 +67,14 @@ pub(crate) async fn search(client: &Client, root: &str) -> Result<(Search, Optio
     let (queues, mut counts) = walk(client, root).await?;
     let graph = WaitGraph::new(&queues);
     (counts.waiting, counts.unattributed) = (graph.waiting(), graph.unattributed());
-    let cycles = certain_cycles(queues, |paths| read_queues(client, paths)).await?;
+    let cycles = confirmed_cycles(queues, |paths| read_queues(client, paths)).await?;
     Ok((Search { cycles, counts }, None))
 }
 
 /// Returns the cycles in these queues that a second read confirms. If some are not confirmed, the
 /// queues have changed, and an unconfirmed cycle might have hidden another one. In that case, the
 /// new queues are searched too.
-async fn certain_cycles<F>(
+async fn confirmed_cycles<F>(
     mut queues: Vec<LockQueue>,
     mut read: impl FnMut(Vec<String>) -> F,
 ) -> Result<Vec<Cycle>, Failure>
@@ -108,9 +108,9 @@ async fn walk(client: &Client, root: &str) -> Result<(Vec<LockQueue>, Counts), F
     let (mut queues, mut counts) = (Vec::new(), Counts::default());
     let mut pending = VecDeque::from([root.to_owned()]);
     let mut visits = JoinSet::new();
-    let mut told = Instant::now();
+    let mut last_progress = Instant::now();
     loop {
-        while visits.len() < AT_ONCE
+        while visits.len() < MAX_CONCURRENT_REQUESTS
             && let Some(path) = pending.pop_front()
         {
             let client = client.clone();
@@ -125,10 +125,10 @@ async fn walk(client: &Client, root: &str) -> Result<(Vec<LockQueue>, Counts), F
         counts.refused += usize::from(refused);
         queues.extend(queue);
         pending.extend(inner);
-        if told.elapsed() >= PROGRESS && stderr().is_terminal() {
-            told = Instant::now();
+        if last_progress.elapsed() >= PROGRESS && stderr().is_terminal() {
+            last_progress = Instant::now();
             let (read, left) = (counts.directories, pending.len() + visits.len());
-            complain(format_args!("{read} directories read, {left} known that are not"));
+            report_problem(format_args!("{read} directories read, {left} known that are not"));
         }
     }
     queues.sort_by(|one, other| one.path.cmp(&other.path));
@@ -191,7 +191,7 @@ async fn read_queues(client: &Client, paths: Vec<String>) -> Result<Vec<LockQueu
     let (mut paths, mut reads) = (paths.into_iter(), JoinSet::new());
     let mut queues = Vec::new();
     loop {
-        while reads.len() < AT_ONCE
+        while reads.len() < MAX_CONCURRENT_REQUESTS
             && let Some(path) = paths.next()
         {
             let client = client.clone();
@@ -214,7 +214,7 @@ mod tests {
     fn certain(first: &[LockQueue], later: Vec<Vec<LockQueue>>) -> (usize, usize) {
         let (mut views, all) = (later.into_iter(), first.to_vec());
         let mut reads = 0;
-        let search = certain_cycles(all, |_| {
+        let search = confirmed_cycles(all, |_| {
             reads += 1;
             ready(Ok(views.next().unwrap_or_default()))
         });

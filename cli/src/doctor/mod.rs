@@ -67,7 +67,7 @@ pub(crate) fn doctor(options: &Options) -> Result<u8, Failure> {
             let (search, missing) = deadlocks::search(client, path).await?;
             Ok(deadlock_findings::findings(path, &search, missing))
         })?;
-        return tell(&findings, options.json);
+        return print_findings(&findings, options.json);
     }
     let client_options = with_session_timeout(client_options(&options.connection)?, options.session_timeout)?;
     let mut findings = Vec::new();
@@ -85,12 +85,12 @@ pub(crate) fn doctor(options: &Options) -> Result<u8, Failure> {
     {
         return Err(Failure::new(USAGE, failure.message.clone().unwrap_or_default()));
     }
-    let problem = tell(&findings, options.json)?;
+    let problem = print_findings(&findings, options.json)?;
     Ok(failure.map_or(problem, |failure| failure.code))
 }
 
 /// Prints the findings. Returns the exit status.
-fn tell(findings: &[Finding], json: bool) -> Result<u8, Failure> {
+fn print_findings(findings: &[Finding], json: bool) -> Result<u8, Failure> {
     if json {
         let all: Vec<_> = findings.iter().map(Finding::to_json).collect();
         print(format_args!("{:#}\n", serde_json::Value::from(all)))?;

@@ -46,7 +46,7 @@ impl Launch {
         // signal mask as async-signal-safe. prctl is a plain system call. Errors are plain numbers.
         unsafe { self.command.pre_exec(move || prepare(parent, terminal.as_ref())) };
         match self.command.spawn() {
-            // The program is reaped in `look`, because the standard library does not report stopped
+            // The program is reaped in `poll_change`, because the standard library does not report stopped
             // children.
             Ok(child) => Ok(Child { group: Pid::from_raw(child.id().cast_signed()) }),
             Err(error) => {
@@ -127,7 +127,7 @@ impl Child {
     }
 
     /// Returns the next state change since the last call, if any. Reaps a program that has ended.
-    pub(crate) fn look(&self) -> Result<Option<Change>, Failure> {
+    pub(crate) fn poll_change(&self) -> Result<Option<Change>, Failure> {
         let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED | WaitPidFlag::WCONTINUED;
         match waitpid(self.group, Some(flags)) {
             Ok(WaitStatus::Exited(_, code)) => {

@@ -25,7 +25,7 @@ pub(crate) struct Policy {
     late: Duration,
     /// The longest time between two checks of the lease: its clock continues while the machine
     /// sleeps, but timers do not.
-    look: Duration,
+    check_interval: Duration,
 }
 
 /// How long before the end of the term a command is killed, unless the session timeout is very
@@ -33,11 +33,11 @@ pub(crate) struct Policy {
 const MARGIN: Duration = Duration::from_millis(200);
 
 /// The longest time between two checks of the lease.
-const LOOK: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The longest time between two checks while the command is stopped and the next heartbeat is
 /// pending.
-const LOOK_FOR_PROOF: Duration = Duration::from_millis(20);
+const STOPPED_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Policy {
     pub(crate) fn new(options: &Options, session_timeout: Duration) -> Self {
@@ -52,7 +52,7 @@ impl Policy {
             // A term is half of the session timeout. A heartbeat is sent after a sixth of the
             // session timeout. The server has another 1/24 of the timeout to reply.
             late: session_timeout * 7 / 24,
-            look: LOOK.min(session_timeout / 20),
+            check_interval: CHECK_INTERVAL.min(session_timeout / 20),
         }
     }
 }
@@ -65,14 +65,14 @@ impl Policy {
 pub(crate) struct Guard {
     policy: Policy,
     /// True while the command must be stopped until a server replies.
-    still: bool,
+    must_stop: bool,
     /// True if the guard has stopped the command with SIGSTOP.
     stopped: bool,
     /// True if the command is stopped because this process was paused. In that case, a short
     /// remaining term does not mean that the servers are silent: the reply to the next heartbeat
     /// can arrive soon.
     paused: bool,
-    told: bool,
+    terminated: bool,
     killed: bool,
     /// When a loss was first seen.
     lost: Option<Instant>,
@@ -82,13 +82,13 @@ pub(crate) struct Guard {
 
 /// The lease and the command, as seen at one moment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
+pub(crate) struct Observation {
     pub(crate) state: LeaseState,
     /// The rest of the lease's term, including the grace.
     pub(crate) remaining: Duration,
     pub(crate) now: Instant,
     /// Delay of this check. A long delay means that this process was paused.
-    pub(crate) late: Duration,
+    pub(crate) delay: Duration,
     /// True if the command was stopped, but not by the guard.
     pub(crate) idle: bool,
 }
@@ -99,18 +99,18 @@ pub(crate) struct Step {
     /// Signals for the command's process group.
     pub(crate) signals: Vec<Signal>,
     /// Maximum time until the next check.
-    pub(crate) look_again: Duration,
+    pub(crate) next_check: Duration,
 }
 
 impl Guard {
     pub(crate) fn new(policy: Policy) -> Self {
-        let (still, stopped, paused, told, killed) = (false, false, false, false, false);
-        Self { policy, still, stopped, paused, told, killed, lost: None, term_ends: None }
+        let (must_stop, stopped, paused, terminated, killed) = (false, false, false, false, false);
+        Self { policy, must_stop, stopped, paused, terminated, killed, lost: None, term_ends: None }
     }
 
     /// Returns `true` if the command received SIGTERM or SIGKILL because of the lock.
-    pub(crate) fn told(&self) -> bool {
-        self.told || self.killed
+    pub(crate) fn was_signaled(&self) -> bool {
+        self.terminated || self.killed
     }
 
     /// Returns `true` if the command continues to run after the lock is lost.
@@ -119,8 +119,8 @@ impl Guard {
     }
 
     /// Returns `true` if the command must be stopped until a server replies.
-    pub(crate) fn is_still(&self) -> bool {
-        self.still
+    pub(crate) fn must_stop(&self) -> bool {
+        self.must_stop
     }
 
     /// Returns `true` if the guard has stopped the command.
@@ -134,7 +134,7 @@ impl Guard {
     /// A reply to a heartbeat within the grace does not extend this time. The time is therefore
     /// computed from the last check at which the lock was certain. If the machine was suspended
     /// since then, the term of the session shows it.
-    pub(crate) fn left(&mut self, lease: &Lease, now: Instant) -> Duration {
+    pub(crate) fn time_left(&mut self, lease: &Lease, now: Instant) -> Duration {
         let grace = self.policy.grace;
         match lease.state() {
             _ if grace.is_zero() => lease.remaining(),
@@ -152,73 +152,73 @@ impl Guard {
     }
 
     /// Returns the signals that the state of the lease and the rest of its term require.
-    pub(crate) fn step(&mut self, look: Look) -> Step {
+    pub(crate) fn step(&mut self, seen: Observation) -> Step {
         let mut signals = Vec::new();
-        let next = match look.state {
-            LeaseState::Lost(reason) => self.lost(reason, look, &mut signals),
-            _ => self.certain(look, &mut signals),
+        let next = match seen.state {
+            LeaseState::Lost(reason) => self.lost(reason, seen, &mut signals),
+            _ => self.certain(seen, &mut signals),
         };
-        Step { signals, look_again: next.min(self.policy.look).max(Duration::from_millis(1)) }
+        Step { signals, next_check: next.min(self.policy.check_interval).max(Duration::from_millis(1)) }
     }
 
     /// Handles a lock that is still certain; returns the time until the next check.
-    fn certain(&mut self, look: Look, signals: &mut Vec<Signal>) -> Duration {
-        let Policy { on_suspend, on_lost, kill_after, margin, late, look: pause, .. } = self.policy;
-        let (remaining, suspended) = (look.remaining, look.state == LeaseState::Suspended);
+    fn certain(&mut self, seen: Observation, signals: &mut Vec<Signal>) -> Duration {
+        let Policy { on_suspend, on_lost, kill_after, margin, late, check_interval, .. } = self.policy;
+        let (remaining, suspended) = (seen.remaining, seen.state == LeaseState::Suspended);
         if on_lost != OnLost::Ignore && remaining <= margin {
             self.kill(signals);
             return remaining;
         }
         let is_due = on_lost == OnLost::Term && remaining <= kill_after;
-        if is_due && look.late > pause + margin {
+        if is_due && seen.delay > check_interval + margin {
             self.paused = true;
         } else if !is_due && !suspended {
             self.paused = false;
         }
         let unproven = on_suspend == OnSuspend::Stop && (suspended || remaining < late);
         if on_suspend == OnSuspend::Term && suspended || is_due && !self.paused {
-            self.tell(signals);
+            self.terminate(signals);
         }
-        self.still = (unproven || self.paused) && !self.told();
-        if !self.still {
+        self.must_stop = (unproven || self.paused) && !self.was_signaled();
+        if !self.must_stop {
             self.proceed(signals);
-        } else if !self.stopped && !look.idle {
+        } else if !self.stopped && !seen.idle {
             self.stopped = true;
             signals.push(Signal::SIGSTOP);
         }
         let until = |left: Duration| remaining.saturating_sub(left);
         let next = match on_lost {
             OnLost::Ignore => remaining,
-            OnLost::Term if !self.told && !self.paused => until(kill_after),
+            OnLost::Term if !self.terminated && !self.paused => until(kill_after),
             _ => until(margin),
         };
         match on_suspend {
-            _ if self.still => next.min(LOOK_FOR_PROOF),
-            OnSuspend::Stop if !self.told() => next.min(until(late)),
+            _ if self.must_stop => next.min(STOPPED_CHECK_INTERVAL),
+            OnSuspend::Stop if !self.was_signaled() => next.min(until(late)),
             _ => next,
         }
     }
 
     /// Handles a lost lock, which another contender can hold already.
-    fn lost(&mut self, reason: LossReason, seen: Look, signals: &mut Vec<Signal>) -> Duration {
+    fn lost(&mut self, reason: LossReason, seen: Observation, signals: &mut Vec<Signal>) -> Duration {
         let now = seen.now;
         let since = *self.lost.get_or_insert(now);
-        let Policy { on_lost, kill_after, margin, look, .. } = self.policy;
+        let Policy { on_lost, kill_after, margin, check_interval, .. } = self.policy;
         match on_lost {
             OnLost::Ignore => {
-                self.still = false;
+                self.must_stop = false;
                 self.proceed(signals);
-                return look;
+                return check_interval;
             }
             // The lease is reported lost, but the grace is not over.
             OnLost::Term if reason == LossReason::TermEnded && seen.remaining > margin => {
-                self.tell(signals);
+                self.terminate(signals);
                 return seen.remaining.saturating_sub(margin);
             }
             // For other reasons, the command has `kill_after` from the loss on. After the end of
             // the term, it is killed immediately.
             OnLost::Term if reason != LossReason::TermEnded => {
-                self.tell(signals);
+                self.terminate(signals);
                 let left = (since + kill_after).saturating_duration_since(now);
                 if !left.is_zero() {
                     return left;
@@ -227,7 +227,7 @@ impl Guard {
             _ => {}
         }
         self.kill(signals);
-        look
+        check_interval
     }
 
     fn proceed(&mut self, signals: &mut Vec<Signal>) {
@@ -236,10 +236,10 @@ impl Guard {
         }
     }
 
-    fn tell(&mut self, signals: &mut Vec<Signal>) {
-        if !self.told {
-            self.told = true;
-            self.still = false;
+    fn terminate(&mut self, signals: &mut Vec<Signal>) {
+        if !self.terminated {
+            self.terminated = true;
+            self.must_stop = false;
             signals.push(Signal::SIGTERM);
             // A stopped command handles SIGTERM only after it continues.
             self.proceed(signals);
@@ -265,16 +265,24 @@ mod tests {
     fn guard(on_suspend: OnSuspend, on_lost: OnLost) -> Guard {
         let late = SECOND * 7 / 3;
         let (kill_after, grace) = (SECOND, Duration::ZERO);
-        Guard::new(Policy { on_suspend, on_lost, kill_after, grace, margin: MARGIN, late, look: LOOK })
+        Guard::new(Policy {
+            on_suspend,
+            on_lost,
+            kill_after,
+            grace,
+            margin: MARGIN,
+            late,
+            check_interval: CHECK_INTERVAL,
+        })
     }
 
-    fn look(state: LeaseState, millis: u64) -> Look {
+    fn observe(state: LeaseState, millis: u64) -> Observation {
         let (remaining, now) = (Duration::from_millis(millis), Instant::now());
-        Look { state, remaining, now, late: Duration::ZERO, idle: false }
+        Observation { state, remaining, now, delay: Duration::ZERO, idle: false }
     }
 
     fn signals(guard: &mut Guard, state: LeaseState, millis: u64) -> Vec<Signal> {
-        guard.step(look(state, millis)).signals
+        guard.step(observe(state, millis)).signals
     }
 
     #[test]
@@ -290,8 +298,8 @@ mod tests {
     #[test]
     fn it_is_looked_at_again_before_the_next_signal_is_due() {
         let mut guard = guard(OnSuspend::Continue, OnLost::Term);
-        let mut again = |millis| guard.step(look(LeaseState::Suspended, millis)).look_again;
-        assert_eq!(again(9000), LOOK);
+        let mut again = |millis| guard.step(observe(LeaseState::Suspended, millis)).next_check;
+        assert_eq!(again(9000), CHECK_INTERVAL);
         assert_eq!(again(1100), Duration::from_millis(100));
         assert_eq!(again(300), Duration::from_millis(100));
     }
@@ -301,7 +309,7 @@ mod tests {
         let mut guard = guard(OnSuspend::Continue, OnLost::Term);
         let broken = LeaseState::Lost(LossReason::NodeDeleted);
         let now = Instant::now();
-        let mut step = |now| guard.step(Look { now, ..look(broken, 0) }).signals;
+        let mut step = |now| guard.step(Observation { now, ..observe(broken, 0) }).signals;
         assert_eq!(step(now), [Signal::SIGTERM]);
         assert_eq!(step(now + SECOND / 2), []);
         assert_eq!(step(now + SECOND), [Signal::SIGKILL]);
@@ -318,10 +326,10 @@ mod tests {
         let mut guard = guard(OnSuspend::Continue, OnLost::Term);
         let lost = LeaseState::Lost(LossReason::TermEnded);
         assert_eq!(signals(&mut guard, LeaseState::Suspended, 1001), []);
-        let step = guard.step(look(lost, 1000));
-        assert_eq!((step.signals, step.look_again), (vec![Signal::SIGTERM], LOOK));
-        let step = guard.step(look(lost, 500));
-        assert_eq!((step.signals, step.look_again), (vec![], Duration::from_millis(300)));
+        let step = guard.step(observe(lost, 1000));
+        assert_eq!((step.signals, step.next_check), (vec![Signal::SIGTERM], CHECK_INTERVAL));
+        let step = guard.step(observe(lost, 500));
+        assert_eq!((step.signals, step.next_check), (vec![], Duration::from_millis(300)));
         assert_eq!(signals(&mut guard, lost, 200), [Signal::SIGKILL]);
         let mut kills = self::guard(OnSuspend::Continue, OnLost::Kill);
         assert_eq!(signals(&mut kills, lost, 1000), [Signal::SIGKILL]);
@@ -335,7 +343,7 @@ mod tests {
         let mut ignores = guard(OnSuspend::Continue, OnLost::Ignore);
         assert_eq!(signals(&mut ignores, LeaseState::Suspended, 100), []);
         assert_eq!(signals(&mut ignores, LeaseState::Lost(LossReason::TermEnded), 0), []);
-        assert!(!ignores.told());
+        assert!(!ignores.was_signaled());
     }
 
     #[test]
@@ -355,41 +363,41 @@ mod tests {
         let mut guard = guard(OnSuspend::Stop, OnLost::Term);
         // The next check is at the moment when the heartbeat becomes late.
         assert_eq!(signals(&mut guard, LeaseState::Held, 2340), []);
-        assert!(guard.step(look(LeaseState::Held, 2340)).look_again < Duration::from_millis(10));
+        assert!(guard.step(observe(LeaseState::Held, 2340)).next_check < Duration::from_millis(10));
         assert_eq!(signals(&mut guard, LeaseState::Held, 2330), [Signal::SIGSTOP]);
-        assert!(guard.is_still() && guard.is_stopped());
+        assert!(guard.must_stop() && guard.is_stopped());
         assert_eq!(signals(&mut guard, LeaseState::Held, 3990), [Signal::SIGCONT]);
-        assert!(!guard.is_still() && !guard.is_stopped());
+        assert!(!guard.must_stop() && !guard.is_stopped());
     }
 
     /// `zklock` was stopped for three seconds while the command ran.
     #[test]
     fn after_a_pause_it_stands_still_until_a_heartbeat_is_answered_or_the_term_is_over() {
-        let paused = Look { late: 3 * SECOND, ..look(LeaseState::Suspended, 600) };
+        let paused = Observation { delay: 3 * SECOND, ..observe(LeaseState::Suspended, 600) };
         let mut proven = guard(OnSuspend::Continue, OnLost::Term);
         assert_eq!(proven.step(paused).signals, [Signal::SIGSTOP]);
         assert_eq!(signals(&mut proven, LeaseState::Suspended, 590), []);
-        assert!(proven.step(look(LeaseState::Suspended, 580)).look_again <= LOOK_FOR_PROOF);
+        assert!(proven.step(observe(LeaseState::Suspended, 580)).next_check <= STOPPED_CHECK_INTERVAL);
         assert_eq!(signals(&mut proven, LeaseState::Held, 3990), [Signal::SIGCONT]);
-        assert!(!proven.told());
+        assert!(!proven.was_signaled());
         let mut unproven = guard(OnSuspend::Continue, OnLost::Term);
         assert_eq!(unproven.step(paused).signals, [Signal::SIGSTOP]);
         assert_eq!(signals(&mut unproven, LeaseState::Suspended, 200), [Signal::SIGKILL]);
         // A short delay does not count as a pause, because the servers had time to reply.
-        let late = Look { late: LOOK, ..paused };
+        let late = Observation { delay: CHECK_INTERVAL, ..paused };
         assert_eq!(guard(OnSuspend::Continue, OnLost::Term).step(late).signals, [Signal::SIGTERM]);
         // With enough of the term left, no proof is needed.
-        let early = Look { late: SECOND, ..look(LeaseState::Held, 1100) };
+        let early = Observation { delay: SECOND, ..observe(LeaseState::Held, 1100) };
         assert_eq!(guard(OnSuspend::Continue, OnLost::Term).step(early).signals, []);
     }
 
     #[test]
     fn a_command_that_others_have_stopped_is_not_continued_for_them() {
         let mut guard = guard(OnSuspend::Stop, OnLost::Term);
-        let idle = |state, millis| Look { idle: true, ..look(state, millis) };
+        let idle = |state, millis| Observation { idle: true, ..observe(state, millis) };
         assert_eq!(guard.step(idle(LeaseState::Suspended, 3000)).signals, []);
-        assert!(guard.is_still() && !guard.is_stopped());
+        assert!(guard.must_stop() && !guard.is_stopped());
         assert_eq!(guard.step(idle(LeaseState::Held, 3900)).signals, []);
-        assert!(!guard.is_still());
+        assert!(!guard.must_stop());
     }
 }

@@ -31,7 +31,7 @@ use crate::session::runtime;
 use crate::signals::Signals;
 
 /// Signals that end a wait.
-const ENDING: [Signal; 6] =
+const ENDING_SIGNALS: [Signal; 6] =
     [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGTERM];
 
 /// Runs the program under the lock; returns the exit status.
@@ -62,7 +62,7 @@ fn report(reporter: &Reporter, failure: Failure) -> Failure {
 }
 
 async fn under_lock(options: &Options, metrics: &Metrics, reporter: &Reporter) -> Result<u8, Failure> {
-    let mut signals = Signals::listen(&ENDING)?;
+    let mut signals = Signals::listen(&ENDING_SIGNALS)?;
     let client = Client::new(options.client()?);
     let acquired = tokio::select! {
         biased;
@@ -99,11 +99,11 @@ async fn supervised(
         }
     })?;
     let ended = supervision.watch(client, lease, options.on_revoke).await?;
-    let told = supervision.told();
+    let was_signaled = supervision.was_signaled();
     // The child is reaped, so it no longer works under the lock.
-    let (lease, recorded) = held.end(!told && ended.end == End::Exited(0)).await;
+    let (lease, recorded) = held.end(!was_signaled && ended.end == End::Exited(0)).await;
     let lost = lease.loss_reason();
-    if lost.is_none() && !told {
+    if lost.is_none() && !was_signaled {
         recorded?;
         return Ok(status(ended.end));
     }

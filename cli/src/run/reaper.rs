@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use crate::failure::Failure;
 use crate::signals::Signals;
 
-/// Reaps all children that have ended, except the command. `Child::look` reads the command's
+/// Reaps all children that have ended, except the command. `Child::poll_change` reads the command's
 /// status.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn reap_orphans(command: Option<Pid>) {

@@ -10,7 +10,7 @@ use zklock::{Client, ClientState, Lease, LeaseState};
 
 use crate::failure::{Failure, LOST};
 use crate::run::child::{Change, Child, End, Launch};
-use crate::run::guard::{Guard, Look};
+use crate::run::guard::{Guard, Observation};
 use crate::run::options::OnRevoke;
 use crate::run::reaper::reap_orphans;
 use crate::run::report::Reporter;
@@ -18,7 +18,7 @@ use crate::run::terminal::Terminal;
 use crate::signals::{Signals, has_job_control, is_ignored, stop_ourselves};
 
 /// Signals that are forwarded to the command, in addition to the signals that end a wait.
-const PASSED_ON: [Signal; 2] = [Signal::SIGTSTP, Signal::SIGWINCH];
+const FORWARDED_SIGNALS: [Signal; 2] = [Signal::SIGTSTP, Signal::SIGWINCH];
 
 /// The running command and the state of its supervision.
 pub(crate) struct Supervision {
@@ -33,7 +33,7 @@ pub(crate) struct Supervision {
     /// True if the command must continue as soon as the lock permits it.
     resuming: bool,
     /// Time for which the next check of the lease is planned.
-    next_look: Instant,
+    next_check_at: Instant,
     /// Longest delay of a check.
     paused: Duration,
 }
@@ -60,7 +60,7 @@ impl Supervision {
         mut signals: Signals,
         reporter: Reporter,
     ) -> Result<Self, Failure> {
-        signals.add(PASSED_ON.into_iter().filter(|signal| !is_ignored(*signal)))?;
+        signals.add(FORWARDED_SIGNALS.into_iter().filter(|signal| !is_ignored(*signal)))?;
         signals.add([Signal::SIGCONT])?;
         let mut children = Signals::listen(&[])?;
         children.add([Signal::SIGCHLD])?;
@@ -87,14 +87,14 @@ impl Supervision {
             reporter,
             stopped: false,
             resuming: false,
-            next_look: Instant::now(),
+            next_check_at: Instant::now(),
             paused: Duration::ZERO,
         })
     }
 
     /// Returns `true` if the command received SIGTERM or SIGKILL because of the lock.
-    pub(crate) fn told(&self) -> bool {
-        self.guard.told()
+    pub(crate) fn was_signaled(&self) -> bool {
+        self.guard.was_signaled()
     }
 
     /// Waits until the command has ended, and reaps it. If it was ended because of the lock, its
@@ -110,11 +110,11 @@ impl Supervision {
         let mut is_revoked = false;
         let (mut is_lost, mut stateless, mut suspended) = (false, false, false);
         let end = loop {
-            let look_again = self.obey(lease);
+            let next_check = self.apply_guard(lease);
             tokio::select! {
                 biased;
-                _ = self.children.next() => if let Some(end) = self.changed()? { break end },
-                signal = self.signals.next() => self.pass_on(signal, lease),
+                _ = self.children.next() => if let Some(end) = self.children_changed()? { break end },
+                signal = self.signals.next() => self.forward_signal(signal, lease),
                 _ = &mut lost, if !is_lost => {
                     is_lost = true;
                     let runs_on = self.guard.ignores_loss();
@@ -124,10 +124,10 @@ impl Supervision {
                 () = &mut revoked, if !is_revoked => {
                     is_revoked = true;
                     if on_revoke == OnRevoke::Term {
-                        self.pass_on(Signal::SIGTERM, lease);
+                        self.forward_signal(Signal::SIGTERM, lease);
                         if self.stopped {
                             // A stopped command handles SIGTERM only after it continues.
-                            self.pass_on(Signal::SIGCONT, lease);
+                            self.forward_signal(Signal::SIGCONT, lease);
                         }
                     }
                     self.reporter.revoked(lease, on_revoke);
@@ -139,16 +139,16 @@ impl Supervision {
                         suspended = state == ClientState::Suspended;
                     }
                 }
-                () = tokio::time::sleep(look_again) => {}
+                () = tokio::time::sleep(next_check) => {}
             }
         };
-        if self.told() {
+        if self.was_signaled() {
             // Kill processes that the command has started and left running.
             self.child.signal(Signal::SIGKILL);
         }
         let ended = Ended {
             end,
-            left: self.guard.left(lease, Instant::now()),
+            left: self.guard.time_left(lease, Instant::now()),
             unproven: last_proof(lease).unwrap_or_default(),
             servers: why_unproven(client),
             paused: self.paused,
@@ -161,38 +161,38 @@ impl Supervision {
 
     /// Sends the signals that the state of the lease requires. Returns the time until the next
     /// check.
-    fn obey(&mut self, lease: &Lease) -> Duration {
+    fn apply_guard(&mut self, lease: &Lease) -> Duration {
         let now = Instant::now();
-        let late = now.saturating_duration_since(self.next_look);
-        self.paused = self.paused.max(late);
-        let (state, remaining) = (lease.state(), self.guard.left(lease, now));
-        let step = self.guard.step(Look { state, remaining, now, late, idle: self.stopped });
+        let delay = now.saturating_duration_since(self.next_check_at);
+        self.paused = self.paused.max(delay);
+        let (state, remaining) = (lease.state(), self.guard.time_left(lease, now));
+        let step = self.guard.step(Observation { state, remaining, now, delay, idle: self.stopped });
         for signal in step.signals {
-            let left = self.guard.left(lease, now);
+            let left = self.guard.time_left(lease, now);
             self.child.signal(signal);
             if signal == Signal::SIGTERM && self.stopped {
                 self.child.signal(Signal::SIGCONT);
             }
             self.reporter.signal(signal, left);
         }
-        if self.resuming && !self.guard.is_still() && !self.guard.told() {
-            self.go_on();
+        if self.resuming && !self.guard.must_stop() && !self.guard.was_signaled() {
+            self.resume_command();
         }
-        self.next_look = now + step.look_again;
-        step.look_again
+        self.next_check_at = now + step.next_check;
+        step.next_check
     }
 
     /// Forwards a signal that this process received to the command.
-    fn pass_on(&mut self, signal: Signal, lease: &Lease) {
+    fn forward_signal(&mut self, signal: Signal, lease: &Lease) {
         match signal {
             // After a pause, the lock might be lost. In that case, the command must not run, not
             // even briefly.
             Signal::SIGCONT if self.stopped => {
                 self.resuming = true;
-                self.obey(lease);
+                self.apply_guard(lease);
             }
             Signal::SIGCONT => {
-                self.obey(lease);
+                self.apply_guard(lease);
                 if !self.guard.is_stopped() {
                     self.child.signal(Signal::SIGCONT);
                 }
@@ -205,7 +205,7 @@ impl Supervision {
 
     /// Continues the command. If our process group is in the foreground, the command's group
     /// becomes the foreground group.
-    fn go_on(&mut self) {
+    fn resume_command(&mut self) {
         if let Some(terminal) = self.terminal.as_ref().filter(|terminal| terminal.is_ours()) {
             terminal.hand_to(self.child.group());
         }
@@ -214,8 +214,8 @@ impl Supervision {
     }
 
     /// Handles state changes of children. Returns the command's end, if it has ended.
-    fn changed(&mut self) -> Result<Option<End>, Failure> {
-        while let Some(change) = self.child.look()? {
+    fn children_changed(&mut self) -> Result<Option<End>, Failure> {
+        while let Some(change) = self.child.poll_change()? {
             match change {
                 Change::Ended(end) => return Ok(Some(end)),
                 Change::Continued => self.stopped = false,
@@ -237,14 +237,14 @@ impl Supervision {
         let Some(terminal) = &self.terminal else { return };
         let wants_the_terminal = matches!(by, Signal::SIGTTIN | Signal::SIGTTOU);
         if wants_the_terminal && terminal.is_ours() {
-            self.go_on();
+            self.resume_command();
         } else if has_job_control() {
             terminal.take_back(self.child.group());
             stop_ourselves();
         } else if by == Signal::SIGTSTP {
             // Without job control, no shell could continue the command. Ignore Ctrl-Z, as the
             // kernel does.
-            self.go_on();
+            self.resume_command();
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::contender::Child;
 
 /// Summary of a directory's children. It does not keep their names, because there can be very many.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct DirectorySummary {
     /// Number of contenders in the queue.
     pub(crate) contenders: usize,
     /// Number of holders: the first contender, and all readers directly behind it if it is a
@@ -56,12 +56,12 @@ impl Mode {
     }
 }
 
-impl Look {
+impl DirectorySummary {
     /// Summarizes a listing. Also returns the names of the children that are not contenders and can
     /// have locks below them. For an ambiguous name, `contends` returns `true` if the child is a
     /// contender.
     pub(crate) fn of(listing: &Listing, contends: impl Fn(&str) -> Option<bool>) -> (Self, Vec<String>) {
-        let mut look = Self {
+        let mut summary = Self {
             gone: listing.gone(),
             created: listing.created,
             czxid: listing.czxid,
@@ -83,16 +83,16 @@ impl Look {
                 },
             }
         }
-        look.contenders = names.len();
-        look.has_inner = !inner.is_empty();
+        summary.contenders = names.len();
+        summary.has_inner = !inner.is_empty();
         if let Some(head) = names.iter().min() {
-            look.mode = Mode::of(head);
-            look.head = Some(head.as_str().to_owned());
+            summary.mode = Mode::of(head);
+            summary.head = Some(head.as_str().to_owned());
             let alone = names.iter().filter(|name| name.kind() != Kind::Read).min();
             let ahead = |name: &&NodeName| alone.is_none_or(|alone| *name < alone);
-            look.holding = names.iter().filter(ahead).count().max(1);
+            summary.holding = names.iter().filter(ahead).count().max(1);
         }
-        (look, inner)
+        (summary, inner)
     }
 }
 
@@ -101,14 +101,14 @@ mod tests {
     use super::*;
     use crate::contender::tests::named;
 
-    fn look<T: ToString>(names: &[T]) -> Look {
+    fn summary<T: ToString>(names: &[T]) -> DirectorySummary {
         let names = names.iter().map(ToString::to_string).collect();
-        Look::of(&Listing { names, czxid: 1, created: 9 }, |_| None).0
+        DirectorySummary::of(&Listing { names, czxid: 1, created: 9 }, |_| None).0
     }
 
     #[test]
     fn the_lowest_number_holds_whatever_the_order_of_the_names() {
-        let seen = look(&[named("lock-", 2), named("lock-", 1), "config".to_owned()]);
+        let seen = summary(&[named("lock-", 2), named("lock-", 1), "config".to_owned()]);
         assert_eq!((seen.contenders, seen.holding, seen.mode), (2, 1, Mode::Mutex));
         assert_eq!(seen.head, Some(named("lock-", 1)));
         assert_eq!((seen.gone, seen.has_inner), (6, true));
@@ -117,18 +117,18 @@ mod tests {
     #[test]
     fn readers_hold_together_up_to_the_first_writer() {
         let names = [named("__READ__", 1), named("__READ__", 2), named("__WRIT__", 3), named("__READ__", 4)];
-        let seen = look(&names);
+        let seen = summary(&names);
         assert_eq!((seen.contenders, seen.holding, seen.mode), (4, 2, Mode::Read));
-        assert_eq!(look(&names[2..]).holding, 1);
-        assert_eq!(look(&names[2..]).mode, Mode::Write);
+        assert_eq!(summary(&names[2..]).holding, 1);
+        assert_eq!(summary(&names[2..]).mode, Mode::Write);
     }
 
     #[test]
     fn nobody_holds_what_is_free() {
-        let free = look::<&str>(&[]);
+        let free = summary::<&str>(&[]);
         assert_eq!((free.holding, free.head), (0, None));
-        assert!(look(&["leases", "locks"]).semaphore);
-        assert!(!look(&["locks"]).semaphore);
+        assert!(summary(&["leases", "locks"]).semaphore);
+        assert!(!summary(&["locks"]).semaphore);
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
             "10000000006" => Some(true),
             _ => None,
         };
-        let (seen, inner) = Look::of(&listing, contends);
+        let (seen, inner) = DirectorySummary::of(&listing, contends);
         assert_eq!((seen.contenders, seen.head.as_deref()), (1, Some("10000000006")));
         assert_eq!(inner, ["10000000005", "4711004711"]);
     }

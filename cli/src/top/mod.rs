@@ -1,8 +1,8 @@
 //! `zklock top`: shows all locks below a path and updates them continuously.
 
-mod board;
 mod directory;
 mod keys;
+mod lock_table;
 mod rotation;
 mod rows;
 mod screen;
@@ -122,12 +122,12 @@ impl Options {
 /// Returns the current rows.
 fn all_rows(survey: &Survey) -> Vec<Row> {
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    rows(&survey.board, Instant::now(), i64::try_from(now_ms).unwrap_or(i64::MAX))
+    rows(&survey.lock_table, Instant::now(), i64::try_from(now_ms).unwrap_or(i64::MAX))
 }
 
 /// Prints a table or JSON, once or in every interval.
 async fn print_all(options: &Options, client: &Client, mut survey: Survey) -> Result<u8, Failure> {
-    let mut signals = Signals::listen(&ENDING)?;
+    let mut signals = Signals::listen(&ENDING_SIGNALS)?;
     // Include free locks: programs can filter the output themselves.
     let choice = Choice { free: true, ..options.choice() };
     let mut next = Instant::now() + options.interval;
@@ -135,7 +135,7 @@ async fn print_all(options: &Options, client: &Client, mut survey: Survey) -> Re
         tokio::select! {
             biased;
             signal = signals.next() => return Err(Failure::signal(signal as i32)),
-            looked = survey.go_on(next) => looked?,
+            looked = survey.run_until(next) => looked?,
         }
         if let Some(silent) = survey.silent().filter(|silent| options.once && *silent > PATIENCE) {
             let (hosts, silent) = (client.hosts(), silent.as_secs());
@@ -164,7 +164,7 @@ async fn print_all(options: &Options, client: &Client, mut survey: Survey) -> Re
                 "connection": client.state().as_str(),
                 "silent_for_ms": silent.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
                 "requests_per_second": requests,
-                "directories": survey.board.entries().filter(|(_, entry)| entry.seen.is_some()).count(),
+                "directories": survey.lock_table.entries().filter(|(_, entry)| entry.seen.is_some()).count(),
                 "locks": locks,
             });
             print(format_args!("{line}\n"))?;
@@ -198,11 +198,11 @@ fn table(rows: &[Row]) -> String {
 }
 
 /// Signals that end the view.
-const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
+const ENDING_SIGNALS: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
 
 /// Runs the view on the terminal.
 async fn show(options: &Options, client: &Client, survey: Survey) -> Result<u8, Failure> {
-    let mut screen = Screen::take().map_err(|error| undrawn(&error))?;
+    let mut screen = Screen::open().map_err(|error| undrawn(&error))?;
     let outcome = watch(options, client, survey, &mut screen).await;
     // Close the session before the terminal is restored. If a signal ended the view, the keyboard
     // thread reads input until the process exits; input after that belongs to the shell.
@@ -222,7 +222,7 @@ async fn watch(
     screen: &mut Screen,
 ) -> Result<u8, Failure> {
     let failed = |error: std::io::Error| undrawn(&error);
-    let mut signals = Signals::listen(&ENDING)?;
+    let mut signals = Signals::listen(&ENDING_SIGNALS)?;
     signals.add([Signal::SIGTSTP, Signal::SIGCONT])?;
     let mut keyboard = Keyboard::new();
     let mut choice = options.choice();
@@ -234,9 +234,9 @@ async fn watch(
             path: &options.path,
             hosts: &hosts,
             silent: survey.silent(),
-            directories: survey.board.entries().count(),
+            directories: survey.lock_table.entries().count(),
             pending: !survey.is_complete(),
-            full: survey.board.is_full(),
+            full: survey.lock_table.is_full(),
             requests: survey.requests(),
             interval: options.interval,
         };
@@ -247,7 +247,7 @@ async fn watch(
         next = Instant::now().max(next + options.interval).min(Instant::now() + options.interval);
         let looked = async {
             while Instant::now() < next {
-                survey.go_on(next).await?;
+                survey.run_until(next).await?;
                 if survey.is_complete() {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
@@ -259,7 +259,7 @@ async fn watch(
             signal = signals.next() => match signal {
                 Signal::SIGTSTP => Wanted::Stop,
                 Signal::SIGCONT => {
-                    screen.take_again().map_err(failed)?;
+                    screen.redraw().map_err(failed)?;
                     Wanted::Nothing
                 }
                 signal => return Err(Failure::signal(signal as i32)),
@@ -273,9 +273,9 @@ async fn watch(
         match wanted {
             Wanted::Quit => return Ok(0),
             Wanted::Stop if has_job_control() => {
-                screen.leave();
+                screen.restore();
                 stop_ourselves();
-                screen.take_again().map_err(failed)?;
+                screen.redraw().map_err(failed)?;
             }
             Wanted::Stop | Wanted::Nothing => {}
         }

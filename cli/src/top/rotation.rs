@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// One in this many listings is reserved for new and idle directories, so busy ones
 /// cannot displace them.
-const TURNS: u8 = 4;
+const IDLE_SHARE: u8 = 4;
 
 /// Number of names in a listing that cost as much as one request.
 const NAMES: usize = 100;
@@ -20,7 +20,7 @@ pub(crate) struct Rotation {
     /// Directories with contenders, now or a moment ago, in the order of their last listings.
     busy: VecDeque<(String, Instant)>,
     idle: VecDeque<(String, Instant)>,
-    turn: u8,
+    round: u8,
 }
 
 impl Rotation {
@@ -40,14 +40,14 @@ impl Rotation {
 
     /// Returns the next directory to read. No directory is read twice within `interval`.
     pub(crate) fn next(&mut self, now: Instant, interval: Duration) -> Option<String> {
-        self.turn = (self.turn + 1) % TURNS;
-        if self.turn == 0 {
-            return self.quiet(now, interval).or_else(|| due(&mut self.busy, now, interval));
+        self.round = (self.round + 1) % IDLE_SHARE;
+        if self.round == 0 {
+            return self.next_idle(now, interval).or_else(|| due(&mut self.busy, now, interval));
         }
-        due(&mut self.busy, now, interval).or_else(|| self.quiet(now, interval))
+        due(&mut self.busy, now, interval).or_else(|| self.next_idle(now, interval))
     }
 
-    fn quiet(&mut self, now: Instant, interval: Duration) -> Option<String> {
+    fn next_idle(&mut self, now: Instant, interval: Duration) -> Option<String> {
         self.fresh.pop_front().or_else(|| due(&mut self.idle, now, interval))
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use zklock::internal::Escaped;
 
 use crate::queue::{linger_ms, sharing};
-use crate::top::board::{Board, Entry, Holder};
+use crate::top::lock_table::{Entry, Holder, LockTable};
 
 /// A row of the table: one lock.
 #[derive(Clone, Debug)]
@@ -184,39 +184,39 @@ impl Row {
 }
 
 /// Returns a row for each lock, sorted by path. A free lock has a row if it has been used before.
-pub(crate) fn rows(board: &Board, now: Instant, now_ms: i64) -> Vec<Row> {
-    let close = (2 * board.interval).max(board.interval + LATE);
+pub(crate) fn rows(lock_table: &LockTable, now: Instant, now_ms: i64) -> Vec<Row> {
+    let close = (2 * lock_table.interval).max(lock_table.interval + LATE);
     let row = |(path, entry): (&str, &Entry)| {
-        if board.is_part(path) {
+        if lock_table.is_part(path) {
             return None;
         }
-        let mut row = if entry.look.semaphore { semaphore(board, path) } else { lock(entry) }?;
+        let mut row = if entry.summary.semaphore { semaphore(lock_table, path) } else { lock(entry) }?;
         path.clone_into(&mut row.path);
         row.seen = entry.seen.map(|seen| now.saturating_duration_since(seen)).unwrap_or_default();
         row.age = row.holder.as_ref().map(|holder| Age::of(holder, now, now_ms, close));
         Some(row)
     };
-    board.entries().filter_map(row).collect()
+    lock_table.entries().filter_map(row).collect()
 }
 
 fn lock(entry: &Entry) -> Option<Row> {
-    let look = &entry.look;
-    let state = match (&entry.problem, look.contenders) {
+    let summary = &entry.summary;
+    let state = match (&entry.problem, summary.contenders) {
         (Some(_), _) => State::Unknown,
         (None, 0) => State::Free,
         _ => State::Held,
     };
     // A directory of other directories is not a lock, and neither is a directory that never had
     // children.
-    if state == State::Free && (look.has_inner || look.created == 0) {
+    if state == State::Free && (summary.has_inner || summary.created == 0) {
         return None;
     }
     Some(Row {
         path: String::new(),
         state,
-        mode: if state == State::Held { look.mode.as_str().to_owned() } else { String::new() },
-        holding: look.holding,
-        waiting: look.contenders - look.holding,
+        mode: if state == State::Held { summary.mode.as_str().to_owned() } else { String::new() },
+        holding: summary.holding,
+        waiting: summary.contenders - summary.holding,
         holder: entry.holder.clone(),
         age: None,
         rate: entry.rate(),
@@ -227,11 +227,11 @@ fn lock(entry: &Entry) -> Option<Row> {
 /// Returns the row of a semaphore. As many contenders hold it as there are permits; the others wait
 /// among the leases or in the queue. If no contender states the number of permits, every contender
 /// with a lease node counts as a holder.
-fn semaphore(board: &Board, path: &str) -> Option<Row> {
-    let leases = board.part(path, "leases")?;
-    let queue = board.part(path, "locks").map_or(0, |entry| entry.look.contenders);
+fn semaphore(lock_table: &LockTable, path: &str) -> Option<Row> {
+    let leases = lock_table.part(path, "leases")?;
+    let queue = lock_table.part(path, "locks").map_or(0, |entry| entry.summary.contenders);
     let permits = leases.holder.as_ref().and_then(|holder| holder.about.as_ref()?.permits);
-    let inside = leases.look.contenders;
+    let inside = leases.summary.contenders;
     let holding = permits.map_or(inside, |permits| inside.min(permits as usize));
     // The first contender in the queue can already have a lease node while it waits for a permit.
     // It counts once.
@@ -260,7 +260,7 @@ pub(crate) mod tests {
 
     pub(crate) const NOW_MS: i64 = 1_700_000_100_000;
 
-    fn sight(permits: &str, since: i64) -> NodeContent {
+    fn node_content(permits: &str, since: i64) -> NodeContent {
         let data =
             format!(r#"{{"host":"db1","pid":42,"language":"rust","label":"nightly","since":5{permits}}}"#);
         NodeContent { data: data.into_bytes(), czxid: 7, session_id: 0x10, created: since }
@@ -268,7 +268,7 @@ pub(crate) mod tests {
 
     /// Returns an example: a mutex with two waiters, a semaphore with one waiter for its second
     /// permit, a free lock, an unreadable directory, and directories that are not locks.
-    pub(crate) fn example(now: Instant) -> Board {
+    pub(crate) fn example(now: Instant) -> LockTable {
         let listing = |all: &[&str], created| Listing {
             names: all.iter().map(ToString::to_string).collect(),
             czxid: 1,
@@ -279,7 +279,7 @@ pub(crate) mod tests {
             czxid: 1,
             created,
         };
-        let mut board = Board::default();
+        let mut lock_table = LockTable::default();
         for path in [
             "/locks",
             "/locks/gpu",
@@ -289,25 +289,25 @@ pub(crate) mod tests {
             "/locks/old",
             "/locks/secret",
         ] {
-            board.discover(path);
+            lock_table.discover(path);
         }
         let began = now.checked_sub(Duration::from_secs(2)).unwrap_or(now);
         for (at, created) in [(began, 10), (now, 13)] {
-            board.update("/locks", &listing(&["gpu", "nightly", "old", "secret"], 4), None, at);
+            lock_table.update("/locks", &listing(&["gpu", "nightly", "old", "secret"], 4), None, at);
             let nightly = queue("lock-", &[7, 8, 9], created);
-            board.update("/locks/nightly", &nightly, Some(sight("", NOW_MS - 65_000)), at);
-            board.update("/locks/gpu", &listing(&["leases", "locks"], 2), None, at);
-            board.update(
+            lock_table.update("/locks/nightly", &nightly, Some(node_content("", NOW_MS - 65_000)), at);
+            lock_table.update("/locks/gpu", &listing(&["leases", "locks"], 2), None, at);
+            lock_table.update(
                 "/locks/gpu/leases",
                 &queue("lease-", &[1, 2, 3], 3),
-                Some(sight(r#","permits":2"#, NOW_MS - 9_000)),
+                Some(node_content(r#","permits":2"#, NOW_MS - 9_000)),
                 at,
             );
-            board.update("/locks/gpu/locks", &queue("lock-", &[3, 4], 4), None, at);
-            board.update("/locks/old", &listing(&[], 4), None, at);
-            board.refuse("/locks/secret", "denied".to_owned(), at);
+            lock_table.update("/locks/gpu/locks", &queue("lock-", &[3, 4], 4), None, at);
+            lock_table.update("/locks/old", &listing(&[], 4), None, at);
+            lock_table.refuse("/locks/secret", "denied".to_owned(), at);
         }
-        board
+        lock_table
     }
 
     #[test]
@@ -342,11 +342,11 @@ pub(crate) mod tests {
             (r#","cohort":64"#, ", cohort 64", json!(64), json!(null)),
             (r#","cohort":2,"linger":60000"#, ", cohort 2, linger 1m", json!(2), json!(60_000)),
         ] {
-            let mut board = Board::default();
-            board.discover("/a");
+            let mut lock_table = LockTable::default();
+            lock_table.discover("/a");
             let queue = Listing { names: vec![named("lock-", 1)], czxid: 1, created: 2 };
-            board.update("/a", &queue, Some(sight(said, NOW_MS)), now);
-            let [row] = &rows(&board, now, NOW_MS)[..] else { panic!("one lock") };
+            lock_table.update("/a", &queue, Some(node_content(said, NOW_MS)), now);
+            let [row] = &rows(&lock_table, now, NOW_MS)[..] else { panic!("one lock") };
             assert_eq!(row.who(), format!("nightly (db1, process 42){words}"));
             let holder = &row.to_json()["holder"];
             assert_eq!((&holder["cohort"], &holder["linger_ms"]), (&cohort, &linger));
@@ -359,21 +359,21 @@ pub(crate) mod tests {
         let start = Instant::now();
         // The second listing is either in time or after an outage.
         for (pause, at_most, shown) in [(second, false, "3s"), (60 * second, true, "<=1m 3s")] {
-            let mut board = Board::new(second);
-            board.discover("/a");
+            let mut lock_table = LockTable::new(second);
+            lock_table.discover("/a");
             let listing = |number| Listing { names: vec![named("lock-", number)], czxid: 1, created: 9 };
-            board.update("/a", &listing(1), Some(sight("", NOW_MS - 500_000)), start);
-            board.update("/a", &listing(2), Some(sight("", NOW_MS - 400_000)), start + pause);
-            let age = rows(&board, start + pause + 3 * second, NOW_MS)[0].age.unwrap();
+            lock_table.update("/a", &listing(1), Some(node_content("", NOW_MS - 500_000)), start);
+            lock_table.update("/a", &listing(2), Some(node_content("", NOW_MS - 400_000)), start + pause);
+            let age = rows(&lock_table, start + pause + 3 * second, NOW_MS)[0].age.unwrap();
             assert_eq!((age.at_most, age.shown().as_str()), (at_most, shown));
         }
         // The holder's node was created after the outage.
-        let mut board = Board::new(second);
-        board.discover("/a");
-        board.update("/a", &Listing::default(), None, start);
+        let mut lock_table = LockTable::new(second);
+        lock_table.discover("/a");
+        lock_table.update("/a", &Listing::default(), None, start);
         let listing = Listing { names: vec![named("lock-", 2)], czxid: 1, created: 9 };
-        board.update("/a", &listing, Some(sight("", NOW_MS - 7_000)), start + 60 * second);
-        assert_eq!(rows(&board, start + 60 * second, NOW_MS)[0].age.unwrap().shown(), "<=7s");
+        lock_table.update("/a", &listing, Some(node_content("", NOW_MS - 7_000)), start + 60 * second);
+        assert_eq!(rows(&lock_table, start + 60 * second, NOW_MS)[0].age.unwrap().shown(), "<=7s");
     }
 
     #[test]

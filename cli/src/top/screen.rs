@@ -14,7 +14,7 @@ use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
 use ratatui::layout::Rect;
 
 /// The terminal in screen mode, with its previous settings.
-struct Taken {
+struct SavedTerminal {
     terminal: File,
     before: Termios,
     /// Thread that draws on the terminal.
@@ -22,45 +22,45 @@ struct Taken {
 }
 
 /// The terminal in use. A process has at most one.
-static TAKEN: Mutex<Option<Taken>> = Mutex::new(None);
+static SAVED_TERMINAL: Mutex<Option<SavedTerminal>> = Mutex::new(None);
 
-fn taken() -> MutexGuard<'static, Option<Taken>> {
+fn saved_terminal() -> MutexGuard<'static, Option<SavedTerminal>> {
     // A panic that poisons the lock leaves a valid value, because the value is only replaced as a
     // whole.
-    TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
+    SAVED_TERMINAL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Puts the terminal in screen mode. The terminal can already be in screen mode if the process was
 /// stopped before it could restore the terminal. The first settings are then kept.
-fn take(mut terminal: File) -> io::Result<()> {
+fn enter_screen_mode(mut terminal: File) -> io::Result<()> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             // Restore the terminal so the panic message is readable. A panic of another thread does
             // not end this screen.
-            if taken().as_ref().is_some_and(|taken| taken.by == current().id()) {
-                give_back();
+            if saved_terminal().as_ref().is_some_and(|saved| saved.by == current().id()) {
+                restore_terminal();
             }
             before(panic);
         }));
     });
-    let mut taken = taken();
-    let before = match taken.take() {
-        Some(taken) => taken.before,
+    let mut saved = saved_terminal();
+    let before = match saved.take() {
+        Some(saved) => saved.before,
         None => tcgetattr(&terminal)?,
     };
     let mut raw = before.clone();
     cfmakeraw(&mut raw);
     tcsetattr(&terminal, SetArg::TCSADRAIN, &raw)?;
     execute!(terminal, EnterAlternateScreen)?;
-    *taken = Some(Taken { terminal, before, by: current().id() });
+    *saved = Some(SavedTerminal { terminal, before, by: current().id() });
     Ok(())
 }
 
 /// Restores the terminal. Does nothing if it is already restored or was hung up.
-fn give_back() {
-    if let Some(Taken { mut terminal, before, .. }) = taken().take() {
+fn restore_terminal() {
+    if let Some(SavedTerminal { mut terminal, before, .. }) = saved_terminal().take() {
         execute!(terminal, LeaveAlternateScreen, Show).ok();
         terminal.flush().ok();
         tcsetattr(&terminal, SetArg::TCSADRAIN, &before).ok();
@@ -75,18 +75,18 @@ pub(crate) struct Screen {
 
 impl Screen {
     /// Puts the controlling terminal of this process in screen mode.
-    pub(crate) fn take() -> io::Result<Self> {
+    pub(crate) fn open() -> io::Result<Self> {
         let file = File::options().read(true).write(true).open("/dev/tty")?;
         let terminal = Terminal::new(CrosstermBackend::new(file.try_clone()?))?;
         let mut screen = Self { file, terminal };
-        screen.take_again()?;
+        screen.redraw()?;
         Ok(screen)
     }
 
     /// Redraws everything after the process was stopped, because other programs might have written
     /// to the terminal.
-    pub(crate) fn take_again(&mut self) -> io::Result<()> {
-        take(self.file.try_clone()?)?;
+    pub(crate) fn redraw(&mut self) -> io::Result<()> {
+        enter_screen_mode(self.file.try_clone()?)?;
         // `resize` clears the screen. `clear` would query the cursor position, and the keyboard
         // thread would compete for the reply.
         let size = self.terminal.size()?;
@@ -95,14 +95,14 @@ impl Screen {
 
     /// Restores the terminal before the process stops.
     #[expect(clippy::unused_self, reason = "who has a screen may give it back")]
-    pub(crate) fn leave(&mut self) {
-        give_back();
+    pub(crate) fn restore(&mut self) {
+        restore_terminal();
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        give_back();
+        restore_terminal();
     }
 }
 
@@ -137,14 +137,14 @@ mod tests {
         for panics in [true, false] {
             let file = terminal.try_clone().unwrap();
             catch_unwind(|| {
-                take(file.try_clone().unwrap()).unwrap();
-                take(file.try_clone().unwrap()).unwrap();
+                enter_screen_mode(file.try_clone().unwrap()).unwrap();
+                enter_screen_mode(file.try_clone().unwrap()).unwrap();
                 assert!(!echoes(&file));
                 // A panic of another thread does not end this screen.
                 std::thread::spawn(|| panic!("on purpose")).join().unwrap_err();
                 assert!(!echoes(&file));
                 assert!(!panics, "on purpose");
-                give_back();
+                restore_terminal();
             })
             .unwrap_or_default();
             assert!(echoes(&terminal), "as before");

@@ -8,11 +8,11 @@ use zklock::internal::{Listing, NodeContent, list, look};
 use zklock::{Client, ClientState, Error, ErrorKind};
 
 use crate::failure::Failure;
-use crate::top::board::{Board, within};
+use crate::top::lock_table::{LockTable, within};
 use crate::top::rotation::{Budget, Rotation};
 
 /// Maximum number of concurrent requests.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT_REQUESTS: usize = 16;
 
 /// Period over which the request rate is measured.
 const RECENT: Duration = Duration::from_secs(5);
@@ -22,17 +22,17 @@ pub(crate) struct Survey {
     client: Client,
     root: String,
     interval: Duration,
-    pub(crate) board: Board,
+    pub(crate) lock_table: LockTable,
     rotation: Rotation,
     budget: Budget,
     visits: JoinSet<Visit>,
     /// True if each directory is listed only once.
     once: bool,
     /// Children that must be read because their names are ambiguous.
-    questions: VecDeque<(String, String)>,
+    ambiguous_children: VecDeque<(String, String)>,
     /// True if the last request was for such a child.
-    asks: bool,
-    unclear: HashMap<String, Unclear>,
+    last_was_child: bool,
+    pending_listings: HashMap<String, PendingListing>,
     /// Times of recent requests.
     sent: VecDeque<Instant>,
     /// Time at which the servers stopped replying, if they have.
@@ -48,13 +48,13 @@ struct Visit {
 enum Answer {
     Listed(zklock::Result<Option<Listing>>),
     /// A child with an ambiguous name.
-    Asked(String, zklock::Result<Option<NodeContent>>),
+    ChildRead(String, zklock::Result<Option<NodeContent>>),
     /// The first contender of a directory, with the directory's listing.
     Read(Listing, zklock::Result<Option<NodeContent>>),
 }
 
 /// A listing with ambiguous names, and the number of those children that are still unread.
-struct Unclear {
+struct PendingListing {
     listing: Listing,
     left: usize,
 }
@@ -66,14 +66,14 @@ impl Survey {
             client,
             root: root.to_owned(),
             interval,
-            board: Board::new(interval),
+            lock_table: LockTable::new(interval),
             rotation: Rotation::default(),
             budget: Budget::new(per_second, now),
             visits: JoinSet::new(),
             once,
-            questions: VecDeque::new(),
-            asks: false,
-            unclear: HashMap::new(),
+            ambiguous_children: VecDeque::new(),
+            last_was_child: false,
+            pending_listings: HashMap::new(),
             sent: VecDeque::new(),
             silent: None,
         };
@@ -83,14 +83,14 @@ impl Survey {
 
     fn discover(&mut self, path: &str) {
         // ZooKeeper's own nodes contain no locks.
-        if path != "/zookeeper" && self.board.discover(path) {
+        if path != "/zookeeper" && self.lock_table.discover(path) {
             self.rotation.discover(path.to_owned());
         }
     }
 
     /// Returns `true` if every known directory was read.
     pub(crate) fn is_complete(&self) -> bool {
-        !self.rotation.has_fresh() && self.visits.is_empty() && self.questions.is_empty()
+        !self.rotation.has_fresh() && self.visits.is_empty() && self.ambiguous_children.is_empty()
     }
 
     /// Returns the time since the last reply of a server if the client is disconnected.
@@ -114,16 +114,16 @@ impl Survey {
 
     /// Reads directories that are due. Returns when there is a new result, or at `until`. Cancel
     /// safe.
-    pub(crate) async fn go_on(&mut self, until: Instant) -> Result<(), Failure> {
+    pub(crate) async fn run_until(&mut self, until: Instant) -> Result<(), Failure> {
         loop {
             let mut pause = until.saturating_duration_since(Instant::now());
             if self.silent().is_none() {
-                pause = pause.min(self.begin());
+                pause = pause.min(self.send_requests());
             }
             tokio::select! {
                 Some(visited) = self.visits.join_next() => {
                     let visited = visited.map_err(|error| Failure::system("cannot look", &error))?;
-                    self.learn(visited)?;
+                    self.handle_reply(visited)?;
                 }
                 () = tokio::time::sleep(pause) => {}
             }
@@ -134,8 +134,8 @@ impl Survey {
     }
 
     /// Starts as many requests as the limits permit; returns the time until the next try.
-    fn begin(&mut self) -> Duration {
-        while self.visits.len() < AT_ONCE {
+    fn send_requests(&mut self) -> Duration {
+        while self.visits.len() < MAX_CONCURRENT_REQUESTS {
             let now = Instant::now();
             let wait = self.budget.wait(now);
             if !wait.is_zero() {
@@ -144,17 +144,17 @@ impl Survey {
             let client = self.client.clone();
             // Requests for directories and for ambiguous children alternate, so many children
             // cannot delay the directories.
-            self.asks = !self.asks && !self.questions.is_empty();
-            let next = if self.asks { None } else { self.rotation.next(now, self.interval) };
+            self.last_was_child = !self.last_was_child && !self.ambiguous_children.is_empty();
+            let next = if self.last_was_child { None } else { self.rotation.next(now, self.interval) };
             if let Some(path) = next {
-                self.start(async move {
+                self.send_request(async move {
                     let listed = list(&client, &path).await;
                     Visit { path, answer: Answer::Listed(listed) }
                 });
-            } else if let Some((path, name)) = self.questions.pop_front() {
-                self.start(async move {
+            } else if let Some((path, name)) = self.ambiguous_children.pop_front() {
+                self.send_request(async move {
                     let content = look(&client, &within(&path, &name)).await;
-                    Visit { path, answer: Answer::Asked(name, content) }
+                    Visit { path, answer: Answer::ChildRead(name, content) }
                 });
             } else {
                 break;
@@ -164,44 +164,46 @@ impl Survey {
     }
 
     /// Sends a request.
-    fn start(&mut self, request: impl Future<Output = Visit> + Send + 'static) {
+    fn send_request(&mut self, request: impl Future<Output = Visit> + Send + 'static) {
         self.budget.spend(1, 0);
         self.sent.push_back(Instant::now());
         self.visits.spawn(request);
     }
 
-    fn learn(&mut self, visit: Visit) -> Result<(), Failure> {
+    fn handle_reply(&mut self, visit: Visit) -> Result<(), Failure> {
         let Visit { path, answer } = visit;
         match answer {
             Answer::Listed(Ok(Some(listing))) => {
                 self.budget.spend(0, listing.names.len());
-                let unknown = self.board.unknown(&path, &listing);
+                let unknown = self.lock_table.unread_children(&path, &listing);
                 if unknown.is_empty() {
-                    self.listed(path, listing);
+                    self.read_first_contender(path, listing);
                 } else {
                     let left = unknown.len();
-                    self.questions.extend(unknown.into_iter().map(|name| (path.clone(), name)));
-                    self.unclear.insert(path, Unclear { listing, left });
+                    self.ambiguous_children.extend(unknown.into_iter().map(|name| (path.clone(), name)));
+                    self.pending_listings.insert(path, PendingListing { listing, left });
                 }
             }
             // The root path can be missing and can be created again later.
             Answer::Listed(Ok(None)) if path == self.root => self.complete(path, &Listing::default(), None),
-            Answer::Listed(Ok(None)) => self.board.forget(&path),
-            Answer::Asked(name, content) => match content {
+            Answer::Listed(Ok(None)) => self.lock_table.forget(&path),
+            Answer::ChildRead(name, content) => match content {
                 Ok(content) => {
                     if let Some(content) = content {
-                        self.board.answer(&path, name, content.session_id != 0);
+                        self.lock_table.set_contender(&path, name, content.session_id != 0);
                     }
-                    self.asked(path);
+                    self.note_child_read(path);
                 }
                 // An unreadable child counts as a contender, as it does for waiters.
                 Err(error) if error.kind() == ErrorKind::AuthFailed => {
-                    self.board.answer(&path, name, true);
-                    self.asked(path);
+                    self.lock_table.set_contender(&path, name, true);
+                    self.note_child_read(path);
                 }
                 // The first failure ends the survey of this directory. Further failures of it are
                 // ignored.
-                Err(error) if self.unclear.remove(&path).is_some() => return self.failed(path, error),
+                Err(error) if self.pending_listings.remove(&path).is_some() => {
+                    return self.failed(path, error);
+                }
                 Err(_) => {}
             },
             Answer::Read(listing, content) => match content {
@@ -216,30 +218,32 @@ impl Survey {
     }
 
     /// Counts a child as read. After the last one, the listing is complete.
-    fn asked(&mut self, path: String) {
-        let Some(unclear) = self.unclear.get_mut(&path) else { return };
-        unclear.left -= 1;
-        if unclear.left == 0
-            && let Some(Unclear { listing, .. }) = self.unclear.remove(&path)
+    fn note_child_read(&mut self, path: String) {
+        let Some(pending_listings) = self.pending_listings.get_mut(&path) else { return };
+        pending_listings.left -= 1;
+        if pending_listings.left == 0
+            && let Some(PendingListing { listing, .. }) = self.pending_listings.remove(&path)
         {
-            self.listed(path, listing);
+            self.read_first_contender(path, listing);
         }
     }
 
     /// Handles a listing without unknown ambiguous names. Reads the first contender unless it is
     /// already known.
-    fn listed(&mut self, path: String, listing: Listing) {
-        let Some(head) = self.board.new_head(&path, &listing) else {
+    fn read_first_contender(&mut self, path: String, listing: Listing) {
+        let Some(head) = self.lock_table.unread_first_contender(&path, &listing) else {
             return self.complete(path, &listing, None);
         };
         let (client, node) = (self.client.clone(), within(&path, &head));
-        self.start(async move { Visit { path, answer: Answer::Read(listing, look(&client, &node).await) } });
+        self.send_request(async move {
+            Visit { path, answer: Answer::Read(listing, look(&client, &node).await) }
+        });
     }
 
     /// Records a completed survey of a directory.
     fn complete(&mut self, path: String, listing: &Listing, content: Option<NodeContent>) {
         let now = Instant::now();
-        for name in self.board.update(&path, listing, content, now) {
+        for name in self.lock_table.update(&path, listing, content, now) {
             self.discover(&within(&path, &name));
         }
         self.put_back(path, now);
@@ -247,18 +251,18 @@ impl Survey {
 
     fn failed(&mut self, path: String, error: Error) -> Result<(), Failure> {
         let now = Instant::now();
-        self.questions.retain(|(other, _)| *other != path);
+        self.ambiguous_children.retain(|(other, _)| *other != path);
         match error.kind() {
             // Keep the last results. The next survey will show whether they changed.
             ErrorKind::ConnectionFailed => {
-                if self.board.get(&path).is_some_and(|entry| entry.seen.is_none()) {
+                if self.lock_table.get(&path).is_some_and(|entry| entry.seen.is_none()) {
                     self.rotation.discover(path);
                     return Ok(());
                 }
             }
             ErrorKind::ClientClosed | ErrorKind::Forked => return Err(error.into()),
             _ if path == self.root => return Err(error.into()),
-            _ => self.board.refuse(&path, error.to_string(), now),
+            _ => self.lock_table.refuse(&path, error.to_string(), now),
         }
         self.put_back(path, now);
         Ok(())
@@ -268,7 +272,7 @@ impl Survey {
         if self.once {
             return;
         }
-        let busy = self.board.get(&path).is_some_and(crate::top::board::Entry::is_busy);
+        let busy = self.lock_table.get(&path).is_some_and(crate::top::lock_table::Entry::is_busy);
         self.rotation.put_back(path, busy, now);
     }
 }

@@ -21,7 +21,7 @@ const REFUSED: [i32; 7] =
 static PIPES: [AtomicI32; SIGNALS] = [const { AtomicI32::new(-1) }; SIGNALS];
 
 /// For each signal, the address of the previous handler, or `SIG_DFL` or `SIG_IGN`.
-static BEFORE: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(libc::SIG_DFL) }; SIGNALS];
+static PREVIOUS_HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(libc::SIG_DFL) }; SIGNALS];
 
 /// The process in which the threads run.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
@@ -73,7 +73,7 @@ pub fn dump_on(signal: i32, file: &impl AsFd) -> Result<()> {
     let (reader, writer) = pipe()?;
     std::thread::Builder::new().name("zklock-dump".to_owned()).spawn(move || {
         block_signals();
-        write_when_told(reader, file);
+        write_requested_dumps(reader, file);
     })?;
     let former = PIPES[at].load(Ordering::Acquire);
     if former >= 0 {
@@ -147,7 +147,7 @@ fn handle(signal: i32, at: usize) -> Result<()> {
         return Ok(());
     }
     // Stored before our handler is installed, because a signal can arrive immediately afterwards.
-    BEFORE[at].store(before.sa_sigaction, Ordering::Release);
+    PREVIOUS_HANDLERS[at].store(before.sa_sigaction, Ordering::Release);
     ours.sa_sigaction = handler;
     // `SA_RESTART` resumes the program's system calls. `SA_ONSTACK` uses the alternate signal stack
     // if there is one.
@@ -184,7 +184,7 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
             let pipe = PIPES[at].load(Ordering::Acquire);
             libc::write(pipe, [WRITE].as_ptr().cast(), 1);
         }
-        let before = BEFORE[at].load(Ordering::Acquire);
+        let before = PREVIOUS_HANDLERS[at].load(Ordering::Acquire);
         if before != libc::SIG_DFL && before != libc::SIG_IGN {
             let before: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
                 std::mem::transmute(before);
@@ -195,19 +195,19 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
 }
 
 /// Writes a dump for every byte in the pipe, until it reads an `END` byte.
-fn write_when_told(pipe: OwnedFd, mut file: File) {
+fn write_requested_dumps(pipe: OwnedFd, mut file: File) {
     let mut bytes = [0_u8; 64];
     let mut pipe = File::from(pipe);
     loop {
         match std::io::Read::read(&mut pipe, &mut bytes) {
             Ok(0) => return,
             Ok(length) => {
-                let told = &bytes[..length];
-                if told.contains(&WRITE) {
+                let requests = &bytes[..length];
+                if requests.contains(&WRITE) {
                     // A write error has no receiver, so it is ignored.
                     drop(file.write_all(dump().as_bytes()));
                 }
-                if told.contains(&END) {
+                if requests.contains(&END) {
                     return;
                 }
             }

@@ -278,7 +278,7 @@ impl Client {
     ///   node.
     /// - The errors of [`ready`](Self::ready).
     pub async fn revoke(&self, node: &str) -> Result<()> {
-        self.touch(node, NodeAction::Revoke).await
+        self.act_on_node(node, NodeAction::Revoke).await
     }
 
     /// Deletes a contender's node, so the contender loses its lock or its position in the queue.
@@ -290,10 +290,10 @@ impl Client {
     /// # Errors
     /// Same as [`revoke`](Self::revoke).
     pub async fn break_lock(&self, node: &str) -> Result<()> {
-        self.touch(node, NodeAction::Break).await
+        self.act_on_node(node, NodeAction::Break).await
     }
 
-    async fn touch(&self, node: &str, touch: NodeAction) -> Result<()> {
+    async fn act_on_node(&self, node: &str, action: NodeAction) -> Result<()> {
         check_path("node", node)?;
         let (directory, name) = node.rsplit_once('/').unwrap_or_default();
         let parsed = NodeName::parse(name).filter(|_| !directory.is_empty());
@@ -303,14 +303,14 @@ impl Client {
         };
         // `__REVOKE__` would overwrite the candidate's id. It would also make a `LeaderLatch`
         // behind this node miss the node's deletion.
-        if matches!(touch, NodeAction::Revoke) && name.is_candidate() {
+        if matches!(action, NodeAction::Revoke) && name.is_candidate() {
             let problem = format!(
                 "{node:?} is a candidate's in an election, which cannot be asked to give up; break it instead"
             );
             return Err(Error::bad_argument("node", problem));
         }
         let node = format!("{}{node}", self.address().chroot).into();
-        self.ask(|reply| Query::Touch { node, touch, reply }).await
+        self.ask(|reply| Query::ActOnNode { node, action, reply }).await
     }
 
     pub(crate) fn options(&self) -> &ClientOptions {

@@ -49,7 +49,7 @@ impl Client {
     /// - The errors of [`ready`](Self::ready).
     pub async fn get(&self, path: &str) -> Result<Option<NodeData>> {
         let node = self.full(path)?;
-        let ask = |reply| Query::Number { node: Arc::clone(&node), watch: false, reply };
+        let ask = |reply| Query::ReadData { node: Arc::clone(&node), watch: false, reply };
         let found = self.ask_again(path, ask).await?;
         Ok(found.map(|VersionedData { data, version, .. }| NodeData { data, version }))
     }

@@ -92,7 +92,7 @@ pub(crate) fn close_all(limit: Duration) {
 }
 
 /// Maximum time by which closing the clients delays the end of the process.
-pub(crate) const LIMIT: Duration = Duration::from_secs(1);
+pub(crate) const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
 /// The function that closes all clients within a time limit.
 static CLOSE_ALL: OnceLock<fn(Duration)> = OnceLock::new();
@@ -122,6 +122,6 @@ extern "C" fn at_exit() {
     // is already destroyed here, code called from here must not use the standard library to park
     // the thread or to ask for the current thread.
     if let Some(close_all) = CLOSE_ALL.get() {
-        catch_unwind(|| close_all(LIMIT)).ok();
+        catch_unwind(|| close_all(CLOSE_LIMIT)).ok();
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::client::registry::LIMIT;
+use crate::client::registry::CLOSE_LIMIT;
 use crate::client::shutdown;
 
 /// The pipe into which the handler writes the signal's number.
@@ -51,7 +51,7 @@ pub fn close_on_signals_after(first: fn()) -> Result<()> {
         let reader = open_pipe()?;
         std::thread::Builder::new()
             .name("zklock-signals".to_owned())
-            .spawn(move || close_when_told(reader, first))?;
+            .spawn(move || close_after_signal(reader, first))?;
         PROCESS.store(process, Ordering::Release);
     }
     for signal in [libc::SIGINT, libc::SIGTERM] {
@@ -110,14 +110,14 @@ extern "C" fn on_signal(signal: i32) {
 }
 
 /// Waits for a signal, closes all clients, and then raises the signal's default action.
-fn close_when_told(pipe: i32, first: fn()) {
+fn close_after_signal(pipe: i32, first: fn()) {
     let mut byte = 0_u8;
     // SAFETY: reads one byte into one byte. A read that another signal interrupts is repeated.
     while unsafe { libc::read(pipe, (&raw mut byte).cast(), 1) } != 1 {}
     let signal = i32::from(byte);
     tracing::info!(signal, "closing all clients: the process received a signal to end");
     first();
-    shutdown(LIMIT);
+    shutdown(CLOSE_LIMIT);
     // SAFETY: plain calls.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);

@@ -22,7 +22,7 @@ use super::connection::{Connection, ConnectionEvent};
 use super::directory::Directory;
 use super::errors::denied;
 use super::heartbeat::HeartbeatScheduler;
-use super::queries::{inquire, transact};
+use super::queries::{start_query, transact};
 use super::timers::{Alarm, RareAlarms, Timers};
 use crate::config::ClientOptions;
 use crate::driver::directory::inspect::SharedDirectories;
@@ -49,7 +49,7 @@ const BATCH: usize = 256;
 pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
     let Inbox { status, sender, mut receiver } = inbox;
     let mut driver = Driver::new(options, status, sender);
-    driver.timers.set(Instant::now() + CHECK_INTERVAL, Alarm::LookAgain);
+    driver.timers.set(Instant::now() + CHECK_INTERVAL, Alarm::ResyncSilent);
     let shared = Arc::clone(&driver.shared);
     let done = loop {
         let input = tokio::select! {
@@ -67,7 +67,7 @@ pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
                 break done;
             }
         } else {
-            driver.alarms();
+            driver.run_due_alarms();
         }
         driver.flush();
         if driver.is_drained() {
@@ -141,14 +141,14 @@ impl Driver {
         for input in inputs {
             match input {
                 Input::Queue { directory, connection_number, event } => {
-                    self.outcome(directory, connection_number, event);
+                    self.on_queue_event(directory, connection_number, event);
                 }
-                Input::News(news) => {
-                    let change = self.connection.handle(news);
+                Input::Session(session_event) => {
+                    let change = self.connection.handle(session_event);
                     self.on_connection_event(change);
                 }
                 Input::Revoked { directory, node, version } => {
-                    if let Some(directory) = self.directories.change(directory) {
+                    if let Some(directory) = self.directories.get_to_flush(directory) {
                         directory.revoked(node, version, &mut self.connection, &mut self.timers);
                     }
                 }
@@ -158,9 +158,9 @@ impl Driver {
                 Input::Command(Command::Connect { reply }) => self.connect(reply),
                 Input::Command(Command::Join(attempt)) => self.join(attempt),
                 Input::Command(Command::Leave { path, join }) => self.leave(&path, join),
-                Input::Command(Command::Hold { path, notice }) => self.notice(&path, notice),
-                Input::Command(Command::Ask(inquiry)) => {
-                    inquire(&mut self.connection, &self.options, inquiry);
+                Input::Command(Command::Hold { path, notice }) => self.on_notice(&path, notice),
+                Input::Command(Command::Ask(query)) => {
+                    start_query(&mut self.connection, &self.options, query);
                 }
                 Input::Command(Command::Drain { until, done }) => self.drain(until, done),
                 Input::Command(Command::Close { done }) => return ControlFlow::Break(done),
@@ -169,10 +169,10 @@ impl Driver {
         ControlFlow::Continue(())
     }
 
-    fn outcome(&mut self, id: DirectoryId, connection_number: u64, event: Event) {
+    fn on_queue_event(&mut self, id: DirectoryId, connection_number: u64, event: Event) {
         let current = self.connection.is_current(connection_number);
         if event.is_written() && current {
-            self.connection.answered();
+            self.connection.note_proof_reply();
         }
         // The connection works, but the reply leaves the outcome open. The server probably
         // throttles requests.
@@ -183,9 +183,10 @@ impl Driver {
                 tracing::warn!(%path, "the server does not carry out requests, as when it throttles; trying again");
             }
         }
-        let put_off = |directory: &mut Directory| directory.put_off(&event, connection_number, current);
-        if let Some(until) = self.directories.get_mut(id).and_then(put_off) {
-            self.timers.set(until, Alarm::Tell(id, event));
+        let delay_until =
+            |directory: &mut Directory| directory.delay_until(&event, connection_number, current);
+        if let Some(until) = self.directories.get_mut(id).and_then(delay_until) {
+            self.timers.set(until, Alarm::DeliverEvent(id, event));
             return;
         }
         let event = self.connection.discard_stale(connection_number, event);
@@ -194,7 +195,7 @@ impl Driver {
             // and the term runs. Otherwise the node might be gone together with the session.
             let certain = |term: &Arc<Term>| current && term.is_proven_on(connection_number) && term.runs();
             let missing = *outcome == Outcome::NoNode && self.connection.term().is_some_and(certain);
-            if let Some(directory) = self.directories.change(id) {
+            if let Some(directory) = self.directories.get_to_flush(id) {
                 directory.delete_answered(*ticket, missing);
             }
         }
@@ -216,8 +217,8 @@ impl Driver {
     /// Notifies the queues and the callers that wait for a connection.
     fn connected(&mut self) {
         self.status.set(ClientState::Connected);
-        self.directories.tell_all(&Event::Connected);
-        self.heartbeat.beat_now(&mut self.timers);
+        self.directories.send_to_all(&Event::Connected);
+        self.heartbeat.make_heartbeat_due(&mut self.timers);
         for (_, reply) in self.connecting.drain(..) {
             reply.send(Ok(())).ok();
         }
@@ -247,9 +248,10 @@ impl Driver {
         if let Err(error) = self.connection.check_grace(attempt.claim.grace.time()) {
             return attempt.answer(Err(error));
         }
-        let anew = !matches!(attempt.intent, Intent::Downgrade { .. });
-        let kept =
-            anew.then(|| attempt.holds.take_again(&attempt.claim, attempt.naming, Access::Driver)).flatten();
+        let is_new_hold = !matches!(attempt.intent, Intent::Downgrade { .. });
+        let kept = is_new_hold
+            .then(|| attempt.holds.take_again(&attempt.claim, attempt.naming, Access::Driver))
+            .flatten();
         if let Some(lease) = kept {
             return attempt.answer(Ok(lease));
         }
@@ -272,26 +274,26 @@ impl Driver {
             let unreachable = bound.unwrap_or_else(|| Instant::now() + self.options.connect_timeout);
             alarms.set(UNREACHABLE, self.timers.set(unreachable, Alarm::Unreachable(id, join)));
         }
-        if let Some(directory) = self.directories.change(id) {
+        if let Some(directory) = self.directories.get_to_flush(id) {
             directory.join(Waiter::new(attempt, alarms), &mut self.timers);
         }
     }
 
     fn leave(&mut self, path: &Arc<str>, join: JoinId) {
         let id = self.directories.at(path);
-        if let Some(directory) = id.and_then(|id| self.directories.change(id)) {
+        if let Some(directory) = id.and_then(|id| self.directories.get_to_flush(id)) {
             drop(directory.leave(join, &mut self.timers));
         }
         self.stop_unless_wanted();
     }
 
-    fn notice(&mut self, path: &Arc<str>, notice: Notice) {
+    fn on_notice(&mut self, path: &Arc<str>, notice: Notice) {
         if let Notice::Transact { node, operations, reply } = notice {
             return transact(&mut self.connection, &self.options, (path, &node), operations, reply);
         }
         // Without a directory, the hold is already gone. Dropping the notice informs the sender.
         let id = self.directories.at(path);
-        let Some(directory) = id.and_then(|id| self.directories.change(id)) else { return };
+        let Some(directory) = id.and_then(|id| self.directories.get_to_flush(id)) else { return };
         match notice {
             Notice::Released { node, release } => directory.release(&node, release, &mut self.timers),
             Notice::HandedOn { hold, join, claim } => {
@@ -304,7 +306,7 @@ impl Driver {
             Notice::Expired { hold, reason } => {
                 directory.expire(&hold, reason, self.connection.term_left(), &mut self.timers);
             }
-            Notice::Listening { node } => directory.watch_hold(&node),
+            Notice::WatchNode { node } => directory.watch_hold(&node),
             Notice::Transact { .. } => {}
         }
     }
@@ -313,7 +315,7 @@ impl Driver {
         match change {
             ConnectionEvent::None => {}
             ConnectionEvent::Checked(Checked { missing, last, .. }) => {
-                self.heartbeat.go_on_behind(last, !missing.is_empty(), &mut self.timers);
+                self.heartbeat.on_nodes_checked(last, !missing.is_empty(), &mut self.timers);
                 for OwnNode { directory, name, .. } in missing {
                     self.directories.dispatch(directory, Event::Missing(name));
                 }
@@ -338,7 +340,7 @@ impl Driver {
             ConnectionEvent::Disconnected => {
                 tracing::warn!(session = %self.session(), "connection lost; the session may survive");
                 self.heartbeat.suspend(&mut self.directories, true);
-                self.directories.tell_all(&Event::Disconnected);
+                self.directories.send_to_all(&Event::Disconnected);
                 // Set the status last, so that a listener that receives it and checks a lease finds
                 // the lease suspended.
                 self.status.set(ClientState::Suspended);
@@ -398,14 +400,15 @@ impl Driver {
         self.heartbeat.check_term(&self.connection, &mut self.directories, &mut self.timers);
         // Carrying out an action can drop a lease. One round is still enough, because the lease's
         // release arrives through the channel.
-        for id in self.directories.take_unsettled() {
+        for id in self.directories.take_to_flush() {
             let vital = self.directories.flush(id, &mut self.connection, &mut self.timers);
-            self.heartbeat.note(id, vital);
+            self.heartbeat.set_node_count(id, vital);
         }
-        self.end_vain_searches();
-        let deaf = self.heartbeat.keep_term(&mut self.connection, &self.directories, &mut self.timers);
+        self.cancel_obsolete_searches();
+        let must_give_up =
+            self.heartbeat.maintain_term(&mut self.connection, &self.directories, &mut self.timers);
         self.connection.reap();
-        if deaf {
+        if must_give_up {
             tracing::warn!(session = %self.session(), "the server answers pings, but nothing else");
             let change = self.connection.lose();
             self.on_connection_event(change);

@@ -20,16 +20,16 @@ use crate::queue::{Event, NodeName};
 /// Time within which the heartbeats check every node of ours in the vital directories, even if
 /// other writes prove the session. For nodes without a watch, this check is the only way to notice
 /// their loss. Because a heartbeat can be late, the check takes up to one minute.
-const TURN: Duration = Duration::from_secs(50);
+const FULL_CHECK_TIME: Duration = Duration::from_secs(50);
 
 /// Longest pause between two heartbeats, even with few nodes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Number of nodes checked by a heartbeat that is only sent to check nodes.
-const NODES_AT_ONCE: usize = 128;
+const MAX_NODES_PER_HEARTBEAT: usize = 128;
 
 /// Maximum number of bytes of paths in a heartbeat. Servers refuse requests larger than 1 MiB.
-const BYTES_AT_ONCE: usize = 256 * 1024;
+const MAX_BYTES_PER_HEARTBEAT: usize = 256 * 1024;
 
 /// Schedules the heartbeats of a driver.
 #[derive(Default)]
@@ -47,21 +47,21 @@ pub(super) struct HeartbeatScheduler {
     checked: Option<OwnNode>,
     /// `true` if a node was missing. The heartbeat might then have proven nothing, so another
     /// heartbeat for other nodes must follow.
-    interrupted: bool,
+    node_was_missing: bool,
     /// Start of the current pause between heartbeats.
-    beaten: Option<Instant>,
+    pause_began: Option<Instant>,
     /// Alarm for the next heartbeat. Not set while no directory is vital.
-    beat: Option<AlarmKey>,
+    heartbeat_alarm: Option<AlarmKey>,
     /// Alarm for the end of the term, as known when the alarm was set.
-    end: Option<AlarmKey>,
+    term_end_alarm: Option<AlarmKey>,
     /// Alarm for giving up the session, as known when the alarm was set.
-    surrender: Option<AlarmKey>,
+    give_up_alarm: Option<AlarmKey>,
     /// `true` if the term runs, as last reported to the holders.
     running: bool,
     /// `true` if a hold can begin, as last reported to the queues.
     fresh: bool,
     /// Time that was left in the term at the last check.
-    left: Duration,
+    term_left: Duration,
     /// `true` if the holders were informed of a disconnection.
     suspended: bool,
     /// `true` if a directory was vital when the connection was lost. Directories that become vital
@@ -88,7 +88,7 @@ impl HeartbeatScheduler {
     }
 
     /// Notes the number of nodes to check in a directory. With 0, the directory needs no heartbeat.
-    pub(super) fn note(&mut self, directory: DirectoryId, nodes: usize) {
+    pub(super) fn set_node_count(&mut self, directory: DirectoryId, nodes: usize) {
         let before = match self.vital.get_mut(&directory) {
             Some(before) if nodes > 0 => std::mem::replace(before, nodes),
             Some(_) => self.vital.remove(&directory).unwrap_or_default(),
@@ -100,7 +100,7 @@ impl HeartbeatScheduler {
 
     /// Returns the nodes in the order of the next checks, starting after the last checked node and
     /// wrapping around.
-    fn in_turn<'a>(
+    fn nodes_in_check_order<'a>(
         &'a self,
         directories: &'a DirectoryTable,
     ) -> impl Iterator<Item = (DirectoryId, &'a Arc<str>, &'a NodeName)> {
@@ -115,8 +115,9 @@ impl HeartbeatScheduler {
     }
 
     fn stop(&mut self, timers: &mut Timers) {
-        self.beaten = None;
-        let alarms: Vec<_> = self.beat.take().into_iter().chain(self.end.take()).collect();
+        self.pause_began = None;
+        let alarms: Vec<_> =
+            self.heartbeat_alarm.take().into_iter().chain(self.term_end_alarm.take()).collect();
         timers.cancel(&alarms);
     }
 
@@ -135,10 +136,10 @@ impl HeartbeatScheduler {
         // third of the term is left (rule 16).
         let fresh = connection.is_fresh();
         if std::mem::replace(&mut self.fresh, fresh) != fresh {
-            directories.tell_all(if fresh { &Event::TermBegan } else { &Event::TermEnded });
+            directories.send_to_all(if fresh { &Event::TermBegan } else { &Event::TermEnded });
         }
-        if connection.term_left() > std::mem::replace(&mut self.left, connection.term_left()) {
-            directories.wake_short();
+        if connection.term_left() > std::mem::replace(&mut self.term_left, connection.term_left()) {
+            directories.flush_short_of_term();
         }
         if self.suspended && fresh {
             self.suspend(directories, false);
@@ -160,24 +161,24 @@ impl HeartbeatScheduler {
 
     /// Sends a heartbeat if one is due, and sets the alarms. Returns `true` if the session must be
     /// given up because the server no longer answers.
-    pub(super) fn keep_term(
+    pub(super) fn maintain_term(
         &mut self,
         connection: &mut Connection,
         directories: &DirectoryTable,
         timers: &mut Timers,
     ) -> bool {
-        self.keep_beating(connection, directories, timers);
+        self.schedule_heartbeat(connection, directories, timers);
         if !connection.is_connected() {
             connection.set_urgency(self.urgency(connection, directories));
         }
         let give_up_in = connection.give_up_in();
-        if let Some(left) = give_up_in.filter(|_| self.surrender.is_none()) {
-            self.surrender = Some(timers.set(Instant::now() + left, Alarm::Surrender));
+        if let Some(left) = give_up_in.filter(|_| self.give_up_alarm.is_none()) {
+            self.give_up_alarm = Some(timers.set(Instant::now() + left, Alarm::GiveUpSession));
         }
         give_up_in.is_some_and(|left| left.is_zero())
     }
 
-    fn keep_beating(
+    fn schedule_heartbeat(
         &mut self,
         connection: &mut Connection,
         directories: &DirectoryTable,
@@ -187,64 +188,70 @@ impl HeartbeatScheduler {
             return self.stop(timers);
         };
         let (remaining, interval, due_in) = (term.remaining(), term.interval(), term.due_in());
-        if !remaining.is_zero() && self.end.is_none() {
-            self.end = Some(timers.set(Instant::now() + remaining, Alarm::TermEnd));
+        if !remaining.is_zero() && self.term_end_alarm.is_none() {
+            self.term_end_alarm = Some(timers.set(Instant::now() + remaining, Alarm::TermEnd));
         }
-        if self.beat.is_some() || !connection.is_connected() {
+        if self.heartbeat_alarm.is_some() || !connection.is_connected() {
             return;
         }
         // A suspended lease becomes held again only after a proof on this connection.
         let now = Instant::now();
         let pause = pause(self.nodes, interval);
-        let due_in = due_in.min((*self.beaten.get_or_insert(now) + pause).saturating_duration_since(now));
-        let interrupted = std::mem::take(&mut self.interrupted);
-        let next = if interrupted || due_in.is_zero() || self.suspended {
-            self.beaten = Some(now);
-            self.beat(connection, directories, at_once(self.nodes, pause));
+        let due_in =
+            due_in.min((*self.pause_began.get_or_insert(now) + pause).saturating_duration_since(now));
+        let node_was_missing = std::mem::take(&mut self.node_was_missing);
+        let next = if node_was_missing || due_in.is_zero() || self.suspended {
+            self.pause_began = Some(now);
+            self.send_heartbeat(connection, directories, batch_size(self.nodes, pause));
             interval
         } else {
             due_in
         };
-        self.beat = Some(timers.set(Instant::now() + next, Alarm::Beat));
+        self.heartbeat_alarm = Some(timers.set(Instant::now() + next, Alarm::Heartbeat));
     }
 
     /// Handles a heartbeat's result. `last` is the last checked node, if there were more nodes to
     /// check. If nodes were missing, the next heartbeat is sent immediately.
-    pub(super) fn go_on_behind(&mut self, last: Option<OwnNode>, missing: bool, timers: &mut Timers) {
+    pub(super) fn on_nodes_checked(&mut self, last: Option<OwnNode>, missing: bool, timers: &mut Timers) {
         self.checked = last.or_else(|| self.checked.take());
         if missing {
-            self.interrupted = true;
-            self.beat_now(timers);
+            self.node_was_missing = true;
+            self.make_heartbeat_due(timers);
         }
     }
 
     /// Makes the next heartbeat due, because its alarm has fired or it must not wait.
-    pub(super) fn beat_now(&mut self, timers: &mut Timers) {
-        if let Some(beat) = self.beat.take() {
+    pub(super) fn make_heartbeat_due(&mut self, timers: &mut Timers) {
+        if let Some(beat) = self.heartbeat_alarm.take() {
             timers.cancel(&[beat]);
         }
     }
 
     /// Handles the alarm for the end of the term. The caller compares the clock with the term,
     /// because the term might have been extended.
-    pub(super) fn term_may_have_ended(&mut self) {
-        self.end = None;
+    pub(super) fn on_term_end_alarm(&mut self) {
+        self.term_end_alarm = None;
     }
 
     /// Handles the alarm for giving up the session. The caller checks again, because the server
     /// might have answered.
-    pub(super) fn may_surrender(&mut self) {
-        self.surrender = None;
+    pub(super) fn on_give_up_alarm(&mut self) {
+        self.give_up_alarm = None;
     }
 
     /// Sends a heartbeat that checks at most this number of nodes.
-    pub(super) fn beat(&mut self, connection: &mut Connection, directories: &DirectoryTable, limit: usize) {
+    pub(super) fn send_heartbeat(
+        &mut self,
+        connection: &mut Connection,
+        directories: &DirectoryTable,
+        limit: usize,
+    ) {
         let mut bytes = 0;
         let fits = |(_, path, name): &(DirectoryId, &Arc<str>, &NodeName)| {
             bytes += path.len() + name.as_str().len();
-            bytes <= BYTES_AT_ONCE
+            bytes <= MAX_BYTES_PER_HEARTBEAT
         };
-        let next = self.in_turn(directories).take(limit.min(self.nodes)).take_while(fits);
+        let next = self.nodes_in_check_order(directories).take(limit.min(self.nodes)).take_while(fits);
         let own = |(directory, path, name): (_, &Arc<str>, &NodeName)| OwnNode {
             directory,
             path: Arc::clone(path),
@@ -253,7 +260,7 @@ impl HeartbeatScheduler {
         let nodes: Vec<_> = next.map(own).collect();
         if let Some(last) = nodes.last() {
             self.checked = Some(last.clone());
-            connection.beat(nodes);
+            connection.send_heartbeat(nodes);
         }
     }
 }
@@ -272,14 +279,15 @@ fn nodes<'a>(
 
 /// Returns the pause between two heartbeats if other writes prove the session.
 fn pause(nodes: usize, interval: Duration) -> Duration {
-    let batches = u32::try_from(nodes.div_ceil(NODES_AT_ONCE)).unwrap_or(u32::MAX).max(1);
-    (TURN / batches).min(LONGEST_PAUSE).max(interval)
+    let batches = u32::try_from(nodes.div_ceil(MAX_NODES_PER_HEARTBEAT)).unwrap_or(u32::MAX).max(1);
+    (FULL_CHECK_TIME / batches).min(LONGEST_PAUSE).max(interval)
 }
 
-/// Returns the number of nodes that a heartbeat checks, so that all are checked within [`TURN`].
-fn at_once(nodes: usize, pause: Duration) -> usize {
-    let part = nodes as u128 * pause.as_millis() / TURN.as_millis();
-    usize::try_from(part).unwrap_or(usize::MAX).saturating_add(1).max(NODES_AT_ONCE)
+/// Returns the number of nodes that a heartbeat checks, so that all are checked within
+/// [`FULL_CHECK_TIME`].
+fn batch_size(nodes: usize, pause: Duration) -> usize {
+    let part = nodes as u128 * pause.as_millis() / FULL_CHECK_TIME.as_millis();
+    usize::try_from(part).unwrap_or(usize::MAX).saturating_add(1).max(MAX_NODES_PER_HEARTBEAT)
 }
 
 #[cfg(test)]
@@ -290,7 +298,7 @@ mod tests {
     fn a_directory_without_nodes_to_check_needs_no_heartbeat() {
         let (mut heartbeat, directory) = (HeartbeatScheduler::default(), DirectoryId::default());
         for (nodes, vital) in [(0, 0), (2, 1), (3, 1), (0, 0)] {
-            heartbeat.note(directory, nodes);
+            heartbeat.set_node_count(directory, nodes);
             assert_eq!((heartbeat.nodes, heartbeat.vital.len()), (nodes, vital));
         }
     }
@@ -301,9 +309,9 @@ mod tests {
             let interval = Duration::from_millis(millis);
             for nodes in [1, 128, 129, 1_000, 10_000, 50_000] {
                 let pause = pause(nodes, interval);
-                let batches = nodes.div_ceil(at_once(nodes, pause));
+                let batches = nodes.div_ceil(batch_size(nodes, pause));
                 assert!(
-                    pause * u32::try_from(batches).unwrap() <= TURN + pause,
+                    pause * u32::try_from(batches).unwrap() <= FULL_CHECK_TIME + pause,
                     "{nodes} nodes, {interval:?}"
                 );
                 assert!(pause >= interval);

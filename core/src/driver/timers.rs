@@ -29,7 +29,7 @@ pub(super) enum Alarm {
     /// connection.
     Connect,
     /// Deliver a delayed event.
-    Tell(DirectoryId, Event),
+    DeliverEvent(DirectoryId, Event),
     /// The caller that released this node's hold stops waiting.
     Released(DirectoryId, NodeName),
     /// The hold on this node has lasted for long.
@@ -46,15 +46,15 @@ pub(super) enum Alarm {
     /// A draining client must close now.
     Drained,
     /// The heartbeat is due.
-    Beat,
+    Heartbeat,
     /// The session's term has ended, unless it was extended.
     TermEnd,
     /// The session must be given up, unless the server has answered.
-    Surrender,
+    GiveUpSession,
     /// A queue whose watches do not fit in the watch budget must poll.
     Poll(DirectoryId),
     /// It is time to look for silent queues.
-    LookAgain,
+    ResyncSilent,
 }
 
 /// Identifies an alarm that was set. The number distinguishes alarms for the same instant.
@@ -191,7 +191,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_alarm_goes_off_at_its_time_whatever_was_set_and_cancelled_before() {
         let (mut timers, began) = (Timers::default(), Instant::now());
-        let early = timers.set(began + seconds(1), Alarm::Beat);
+        let early = timers.set(began + seconds(1), Alarm::Heartbeat);
         timers.set(began + seconds(3), Alarm::TermEnd);
         let waited = tokio::time::timeout(seconds(0), timers.next()).await;
         assert!(waited.is_err());
@@ -202,10 +202,10 @@ mod tests {
         // An alarm that is set while the timer waits for a later one fires first.
         timers.set(began + seconds(9), Alarm::TermEnd);
         assert!(tokio::time::timeout(seconds(1), timers.next()).await.is_err());
-        timers.set(began + seconds(5), Alarm::Beat);
+        timers.set(began + seconds(5), Alarm::Heartbeat);
         timers.next().await;
         assert_eq!(began.elapsed(), seconds(5));
-        assert!(matches!(timers.due(), Some(Alarm::Beat)));
+        assert!(matches!(timers.due(), Some(Alarm::Heartbeat)));
     }
 
     #[tokio::test(start_paused = true)]

@@ -37,7 +37,7 @@ pub async fn list(client: &Client, path: &str) -> Result<Option<Listing>> {
 /// Same as [`Client::get`].
 pub async fn look(client: &Client, path: &str) -> Result<Option<NodeContent>> {
     let node = client.full(path)?;
-    client.ask_again(path, |reply| Query::Look { node: Arc::clone(&node), reply }).await
+    client.ask_again(path, |reply| Query::ReadNode { node: Arc::clone(&node), reply }).await
 }
 
 /// Returns the first contender of a lock, or `None` if the lock is free. Sends three requests,

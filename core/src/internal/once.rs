@@ -9,8 +9,9 @@ use crate::lock::once::turn;
 use crate::queue::Kind;
 
 pub use crate::lock::once::Record;
+pub use crate::lock::once::Slot;
+pub use crate::lock::once::once_slot::NumberedPeriod;
 pub use crate::lock::once::record::{OnceRecord, RecordedBy, forget, read, record_node};
-pub use crate::lock::once::slot::{NumberedPeriod, Slot};
 pub use crate::lock::once::turn::Turn;
 
 /// Acquires a mutex for a slot. If the slot is already recorded, releases the lock and returns

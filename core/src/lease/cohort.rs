@@ -38,7 +38,7 @@ use crate::lease::Lease;
 use crate::lease::hold::{Grant, Hold, HoldId, HoldIndex, HoldTable, Notice};
 use crate::lease::request::AcquireRequest;
 use crate::lease::state::LeaseState;
-use crate::queue::{HoldFacts, HoldRow, JoinId, Kind};
+use crate::queue::{HoldCounts, HoldFacts, JoinId, Kind};
 use crate::runtime::clock::BootInstant;
 use crate::runtime::sync::{AtomicBool, AtomicUsize};
 
@@ -60,7 +60,7 @@ struct LineWaiter {
 /// State that all holds on one node share.
 pub(super) struct SharedNode {
     /// Counts the holds on the node, and limits the consecutive ones.
-    row: HoldRow,
+    counts: HoldCounts,
     /// Start of the first hold on the node.
     since: BootInstant,
     /// Time until which the node is kept without a hold. `None` if it was never kept.
@@ -74,38 +74,38 @@ pub(super) struct SharedNode {
 impl SharedNode {
     /// Creates the state for the first hold on a node. Returns `None` if no other hold can follow.
     pub(super) fn first(claim: &AcquireRequest) -> Option<Box<Self>> {
-        (claim.cohort > 1 || claim.linger > 0).then(|| Box::new(Self::new(HoldRow::new(0, claim.cohort))))
+        (claim.cohort > 1 || claim.linger > 0).then(|| Box::new(Self::new(HoldCounts::new(0, claim.cohort))))
     }
 
     /// Creates the state for a reader's node that replaces a writer's node. The reader keeps the
     /// writer's fencing token and number of hand-offs.
     pub(super) fn of_reader(all: &HoldIndex, token: i64) -> Option<Box<Self>> {
         let line = all.line.as_ref().filter(|line| line.last.0 == token)?;
-        Some(Box::new(Self::new(HoldRow::new(line.last.1, 0))))
+        Some(Box::new(Self::new(HoldCounts::new(line.last.1, 0))))
     }
 
-    fn new(row: HoldRow) -> Self {
+    fn new(counts: HoldCounts) -> Self {
         let (transactions, downgrading) = (AtomicUsize::new(0), AtomicBool::new(false));
         let (since, kept_until) = (BootInstant::now(), None);
-        Self { row, since, kept_until, transactions, downgrading }
+        Self { counts, since, kept_until, transactions, downgrading }
     }
 
     /// Returns the state of the same node for a later hold.
-    fn after(&self, row: HoldRow) -> Self {
+    fn after(&self, counts: HoldCounts) -> Self {
         let Self { since, kept_until, .. } = *self;
-        Self { since, kept_until, ..Self::new(row) }
+        Self { since, kept_until, ..Self::new(counts) }
     }
 
     /// Returns the state for the next hold on the node, or `None` if the limit of hand-offs is
     /// reached.
     fn next(&self, claim: &AcquireRequest) -> Option<Box<Self>> {
-        self.row.next(claim.cohort).map(|row| Box::new(self.after(row)))
+        self.counts.next(claim.cohort).map(|counts| Box::new(self.after(counts)))
     }
 
     /// Returns the state for a hold that takes a kept node. The count of consecutive hand-offs
     /// starts again, because no other client waits.
     pub(super) fn taken_again(&self, claim: &AcquireRequest) -> Self {
-        self.after(self.row.taken_again(claim.cohort))
+        self.after(self.counts.taken_again(claim.cohort))
     }
 
     /// Returns the state for the time without a hold, and `true` if the node is kept for the first
@@ -113,7 +113,7 @@ impl SharedNode {
     pub(super) fn kept_for(&self, time: Duration) -> Option<(bool, Box<Self>)> {
         let now = BootInstant::now();
         let until = self.kept_until.unwrap_or_else(|| now.after(time));
-        let kept = || Box::new(Self { kept_until: Some(until), ..self.after(self.row) });
+        let kept = || Box::new(Self { kept_until: Some(until), ..self.after(self.counts) });
         (now < until).then(|| (self.kept_until.is_none(), kept()))
     }
 
@@ -138,7 +138,7 @@ pub(super) struct HandOff {
 }
 
 impl HandOff {
-    pub(super) fn tell(self) {
+    pub(super) fn deliver(self) {
         self.reply.send(Ok(self.lease)).ok();
     }
 }
@@ -146,7 +146,7 @@ impl HandOff {
 /// Functions for the line of waiters.
 impl HoldTable {
     /// Adds an acquire to the line. All acquires in the line request the same kind of hold.
-    pub(crate) fn line_up(
+    pub(crate) fn enqueue_local(
         &self,
         join: JoinId,
         claim: &AcquireRequest,
@@ -158,7 +158,7 @@ impl HoldTable {
     }
 
     /// Removes an acquire from the line. Returns `None` if it already received the lock.
-    pub(crate) fn leave_line(&self, join: JoinId) -> Option<oneshot::Sender<Result<Lease>>> {
+    pub(crate) fn dequeue_local(&self, join: JoinId) -> Option<oneshot::Sender<Result<Lease>>> {
         let mut all = self.all();
         let line = all.line.as_mut()?;
         Some(line.waiting.remove(&join)?.reply)
@@ -168,7 +168,7 @@ impl HoldTable {
     /// over.
     pub(crate) fn begin_downgrade(&self, id: &HoldId) -> bool {
         let all = self.all();
-        let hold = all.through(&id.node).filter(|hold| hold.handoffs() == id.handoffs);
+        let hold = all.by_node(&id.node).filter(|hold| hold.handoffs() == id.handoffs);
         hold.is_some_and(|hold| {
             hold.begin_downgrade(&all);
             true
@@ -176,7 +176,7 @@ impl HoldTable {
     }
 
     /// Returns the first acquire in the line.
-    pub(crate) fn first_in_line(&self) -> Option<JoinId> {
+    pub(crate) fn first_local(&self) -> Option<JoinId> {
         self.all().line.as_ref()?.waiting.first_key_value().map(|(join, _)| *join)
     }
 }
@@ -184,11 +184,11 @@ impl HoldTable {
 impl HoldIndex {
     /// Remembers the hand-offs of the node with this token, for a reader's node that replaces it.
     pub(super) fn note_shared(&mut self, token: i64, node: &SharedNode) {
-        self.line.get_or_insert_default().last = (token, node.row.handoffs());
+        self.line.get_or_insert_default().last = (token, node.counts.handoffs());
     }
 
     /// Returns `true` if an acquire waits in the line.
-    pub(super) fn has_line(&self) -> bool {
+    pub(super) fn has_local_waiters(&self) -> bool {
         self.line.as_ref().is_some_and(|line| !line.waiting.is_empty())
     }
 }
@@ -196,7 +196,7 @@ impl HoldIndex {
 impl Hold {
     /// Returns the number of holds on this node before this one.
     pub(crate) fn handoffs(&self) -> u32 {
-        self.shared.as_ref().map_or(0, |node| node.row.handoffs())
+        self.shared.as_ref().map_or(0, |node| node.counts.handoffs())
     }
 
     /// Notes that a reader's node will replace this node.
@@ -226,7 +226,7 @@ impl Hold {
     pub(super) fn may_have_successor(&self, node: &SharedNode, all: &HoldIndex) -> bool {
         let facts = HoldFacts {
             held: self.state() == LeaseState::Held,
-            revoked: self.fate.is_revoked(),
+            revoked: self.state_cell.is_revoked(),
             too_old: node.is_too_old(&self.claim, BootInstant::now()),
             transacting: node.transactions.load(Ordering::Relaxed) > 0,
             downgrading: node.downgrading.load(Ordering::Relaxed),
@@ -258,14 +258,14 @@ impl Hold {
         let (join, LineWaiter { claim, reply }) = first.remove_entry();
         all.note_shared(*fencing_token, &next);
         all.take(node);
-        self.fate.change(|state| state.holds().then_some(LeaseState::Released));
+        self.state_cell.change(|state| state.holds().then_some(LeaseState::Released));
         let claim = AcquireRequest { contended: true, ..claim };
         self.holds.note_grant(&claim, node);
         self.holds.recorder.handoff();
-        let told = Box::new(claim.clone());
+        let sent_claim = Box::new(claim.clone());
         let hold = Arc::new(Hold::new(Arc::clone(&self.holds), claim, self.grant.clone(), Some(next)));
         all.add(&hold);
-        hold.report(|hold| Notice::HandedOn { hold, join, claim: told }).ok();
+        hold.report(|hold| Notice::HandedOn { hold, join, claim: sent_claim }).ok();
         Some(HandOff { lease: Lease::new(hold), reply })
     }
 }

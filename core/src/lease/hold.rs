@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::lease::cohort::{LocalLine, SharedNode};
 use crate::lease::linger::Lingering;
 use crate::lease::owner::OwnerId;
-use crate::lease::permit_news::PermitNews;
+use crate::lease::permit_state::PermitState;
 use crate::lease::release::Release;
 use crate::lease::report::HoldReport;
 use crate::lease::request::{AcquireRequest, Grace};
@@ -62,7 +62,7 @@ pub(crate) enum Notice {
     /// The holder noticed that the hold is over, for this reason.
     Expired { hold: HoldId, reason: LossReason },
     /// The holder waits for requests to give up the lock, so the driver must watch its node.
-    Listening { node: NodeName },
+    WatchNode { node: NodeName },
     /// Apply these operations if the node exists.
     Transact { node: NodeName, operations: Vec<WriteOperation>, reply: oneshot::Sender<Result<()>> },
 }
@@ -98,7 +98,7 @@ pub(crate) struct HoldTable {
     pub(crate) recorder: Arc<Recorder>,
     driver: Arc<dyn Report>,
     all: Mutex<HoldIndex>,
-    permit_news: OnceLock<Box<PermitNews>>,
+    permit_state: OnceLock<Box<PermitState>>,
 }
 
 /// Index of the holds by node and by owner. An index is necessary because thousands of readers can
@@ -106,7 +106,7 @@ pub(crate) struct HoldTable {
 #[derive(Default)]
 pub(crate) struct HoldIndex {
     by_node: SmallMap<NodeName, Arc<Hold>>,
-    by_owner: HashMap<OwnerId, Owned, BuildHasherDefault<OwnerHasher>>,
+    by_owner: HashMap<OwnerId, OwnerHolds, BuildHasherDefault<OwnerHasher>>,
     /// Waiters of this client that a holder can hand the lock to. `None` for most locks.
     pub(super) line: Option<Box<LocalLine>>,
     /// Nodes that are kept without a hold.
@@ -114,7 +114,7 @@ pub(crate) struct HoldIndex {
 }
 
 /// The holds of one owner: nearly always one.
-struct Owned {
+struct OwnerHolds {
     first: Arc<Hold>,
     others: Vec<Arc<Hold>>,
 }
@@ -152,7 +152,7 @@ pub(crate) struct Hold {
     until: Option<BootInstant>,
     /// The state of the hold. Futures that wait for a change share this state, so that they do not
     /// keep the hold itself alive.
-    pub(crate) fate: Arc<HoldState>,
+    pub(crate) state_cell: Arc<HoldState>,
     /// Number of leases that are not released. Used only while [`HoldIndex`] is locked, which
     /// orders the changes.
     levels: AtomicUsize,
@@ -186,7 +186,7 @@ impl HoldTable {
         recorder: Arc<Recorder>,
         driver: Arc<dyn Report>,
     ) -> Self {
-        Self { place, origin, recorder, driver, all: Mutex::default(), permit_news: OnceLock::new() }
+        Self { place, origin, recorder, driver, all: Mutex::default(), permit_state: OnceLock::new() }
     }
 
     pub(crate) fn all(&self) -> MutexGuard<'_, HoldIndex> {
@@ -195,8 +195,8 @@ impl HoldTable {
 
     /// Returns the state that the semaphores in this directory share. It is created on first use,
     /// because most locks are not semaphores.
-    pub(crate) fn permit_news(&self) -> &PermitNews {
-        self.permit_news.get_or_init(Box::default)
+    pub(crate) fn permit_state(&self) -> &PermitState {
+        self.permit_state.get_or_init(Box::default)
     }
 
     /// Returns `true` if a server has replied to any request since `since`.
@@ -215,7 +215,7 @@ impl HoldTable {
 
     /// Returns the grace of the hold on a node.
     pub(crate) fn grace(&self, node: &NodeName) -> Option<Grace> {
-        self.all().through(node).map(|hold| hold.claim.grace)
+        self.all().by_node(node).map(|hold| hold.claim.grace)
     }
 
     /// Marks the hold on a node as suspended or as held again.
@@ -226,7 +226,7 @@ impl HoldTable {
             (LeaseState::Suspended, LeaseState::Held)
         };
         if let Some(hold) = self.all().by_node.get(node) {
-            hold.fate.change(|state| (state == from).then_some(to));
+            hold.state_cell.change(|state| (state == from).then_some(to));
         }
     }
 
@@ -234,7 +234,7 @@ impl HoldTable {
     /// has a hold.
     pub(crate) fn revoke(&self, node: &NodeName) -> bool {
         self.all().by_node.get(node).is_some_and(|hold| {
-            hold.fate.revoke();
+            hold.state_cell.revoke();
             true
         })
     }
@@ -299,32 +299,32 @@ impl HoldIndex {
         match self.by_owner.entry(hold.claim.owner) {
             Entry::Occupied(owned) => owned.into_mut().others.push(Arc::clone(hold)),
             Entry::Vacant(none) => {
-                none.insert(Owned { first: Arc::clone(hold), others: Vec::new() });
+                none.insert(OwnerHolds { first: Arc::clone(hold), others: Vec::new() });
             }
         }
     }
 
     /// Returns the owner's hold of this kind.
     pub(crate) fn of(&self, owner: OwnerId, kind: Kind) -> Option<&Arc<Hold>> {
-        let Owned { first, others } = self.by_owner.get(&owner)?;
+        let OwnerHolds { first, others } = self.by_owner.get(&owner)?;
         if first.is_of(kind) { Some(first) } else { others.iter().find(|hold| hold.is_of(kind)) }
     }
 
     /// Returns the hold on a node.
-    pub(super) fn through(&self, node: &NodeName) -> Option<&Arc<Hold>> {
+    pub(super) fn by_node(&self, node: &NodeName) -> Option<&Arc<Hold>> {
         self.by_node.get(node)
     }
 
     /// Returns `true` if `hold` is the current hold on its node.
     pub(super) fn is_current(&self, hold: &Hold) -> bool {
-        self.through(&hold.grant.node).is_some_and(|current| std::ptr::eq(&raw const **current, hold))
+        self.by_node(&hold.grant.node).is_some_and(|current| std::ptr::eq(&raw const **current, hold))
     }
 
     /// Removes the hold on a node, because it ends.
     pub(crate) fn take(&mut self, node: &NodeName) -> Option<Arc<Hold>> {
         let hold = self.by_node.remove(node)?;
         let owner = hold.claim.owner;
-        if let Some(Owned { first, others }) = self.by_owner.get_mut(&owner) {
+        if let Some(OwnerHolds { first, others }) = self.by_owner.get_mut(&owner) {
             others.retain(|other| !Arc::ptr_eq(other, &hold));
             if Arc::ptr_eq(first, &hold) {
                 if others.is_empty() {
@@ -358,7 +358,7 @@ impl Hold {
             until: claim.max_hold.map(|time| BootInstant::now().after(time)),
             claim,
             grant,
-            fate: Arc::default(),
+            state_cell: Arc::default(),
             levels: AtomicUsize::new(1),
             pins: AtomicUsize::new(0),
             forgotten: AtomicBool::new(false),
@@ -425,10 +425,10 @@ impl Hold {
     pub(crate) fn state(&self) -> LeaseState {
         match self.seen() {
             LeaseState::Lost(reason) => {
-                if self.fate.state().holds() && self.lose(reason) {
+                if self.state_cell.state().holds() && self.lose(reason) {
                     self.report(|hold| Notice::Expired { hold, reason }).ok();
                 }
-                self.fate.state()
+                self.state_cell.state()
             }
             seen => seen,
         }
@@ -436,7 +436,7 @@ impl Hold {
 
     /// Returns the state according to the clock, without recording or reporting a loss.
     fn seen(&self) -> LeaseState {
-        let state = self.fate.state();
+        let state = self.state_cell.state();
         if !state.holds() {
             state
         } else if !self.is_in_term() {
@@ -473,7 +473,7 @@ impl Hold {
     fn lose(&self, reason: LossReason) -> bool {
         let (path, node) = (Escaped(self.holds.place.path()), Escaped(self.grant.node.as_str()));
         let accident = reason != LossReason::ClientClosed;
-        let lost = self.fate.change(|state| {
+        let lost = self.state_cell.change(|state| {
             // Count the loss before any waiter learns of it.
             if state.holds() && self.began.is_some() && accident {
                 self.holds.recorder.lost(reason);

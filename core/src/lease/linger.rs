@@ -30,11 +30,11 @@ use crate::runtime::clock::BootInstant;
 
 /// Keeping pauses if nodes are given up more often than this within the time for which they are
 /// kept. The pause is as long as that time.
-const MOST_GIVEN_UP: u32 = 8;
+const MAX_GIVEN_UP: u32 = 8;
 
 /// Keeping saves more requests than it costs if nodes are taken again at least this often before
 /// they are given up.
-const PAYS: u64 = 8;
+const MIN_RETAKES: u64 = 8;
 
 /// The kept nodes of a lock, and the state that decides whether more nodes can be kept.
 #[derive(Default)]
@@ -110,11 +110,11 @@ impl HoldTable {
     /// before.
     pub(crate) fn note_given_up(&self, time: Duration) {
         let mut all = self.all();
-        let Some(kept) = all.kept.as_mut().filter(|kept| kept.taken < PAYS) else { return };
+        let Some(kept) = all.kept.as_mut().filter(|kept| kept.taken < MIN_RETAKES) else { return };
         let now = BootInstant::now();
         let (since, times) = kept.given_up.filter(|(since, _)| now.since(*since) < time).unwrap_or((now, 0));
         kept.given_up = Some((since, times + 1));
-        if times >= MOST_GIVEN_UP {
+        if times >= MAX_GIVEN_UP {
             (kept.given_up, kept.paused) = (None, Some(now.after(time)));
         }
     }
@@ -125,7 +125,7 @@ impl HoldTable {
         let mut all = self.all();
         let Some(kept) = &mut all.kept else { return false };
         kept.listed += 1;
-        kept.listed <= kept.taken.max(PAYS)
+        kept.listed <= kept.taken.max(MIN_RETAKES)
     }
 
     /// Pauses keeping for this long.
@@ -194,7 +194,7 @@ impl Hold {
     /// node cannot be kept.
     pub(super) fn keep_node(&self, all: &mut HoldIndex) -> bool {
         let Some(shared) = self.shared.as_ref().filter(|_| self.claim.linger > 0) else { return false };
-        let may_keep = all.kept.as_ref().is_some_and(|kept| kept.nodes.may_keep(all.has_line()));
+        let may_keep = all.kept.as_ref().is_some_and(|kept| kept.nodes.may_keep(all.has_local_waiters()));
         if !may_keep || !all.is_current(self) || !self.may_have_successor(shared, all) {
             return false;
         }
@@ -202,7 +202,7 @@ impl Hold {
         let Some((first, next)) = shared.kept_for(time) else { return false };
         let node = &self.grant.node;
         all.take(node);
-        self.fate.change(|state| state.holds().then_some(LeaseState::Released));
+        self.state_cell.change(|state| state.holds().then_some(LeaseState::Released));
         let kept = KeptNode {
             grant: self.grant.clone(),
             kind: self.claim.kind,

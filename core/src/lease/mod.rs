@@ -11,7 +11,7 @@ pub(crate) mod lease_set;
 pub(crate) mod linger;
 pub(crate) mod mode;
 pub(crate) mod owner;
-mod permit_news;
+mod permit_state;
 pub(crate) mod release;
 pub(crate) mod report;
 pub(crate) mod request;
@@ -274,7 +274,7 @@ impl Lease {
         if self.level.is_open() {
             return self.hold.state();
         }
-        match self.hold.fate.state() {
+        match self.hold.state_cell.state() {
             LeaseState::Lost(reason) if !self.level.is_over() => LeaseState::Lost(reason),
             _ => self.level.late_loss().map_or(LeaseState::Released, LeaseState::Lost),
         }
@@ -314,17 +314,17 @@ impl Lease {
     ///
     /// Cancel safe: dropping the future changes nothing.
     pub fn revoked(&self) -> impl Future<Output = ()> + Send + 'static {
-        if !self.hold.fate.is_revoked() {
+        if !self.hold.state_cell.is_revoked() {
             // The driver already watches the node of a long hold. With this notice, it watches the
             // node of this hold now.
-            self.hold.report(|hold| Notice::Listening { node: hold.node }).ok();
+            self.hold.report(|hold| Notice::WatchNode { node: hold.node }).ok();
         }
-        let (fate, level) = (Arc::clone(&self.hold.fate), self.shared_level(false));
+        let (state_cell, level) = (Arc::clone(&self.hold.state_cell), self.shared_level(false));
         async move {
-            fate.wait_for(|fate| fate.is_revoked().then_some(())).await;
+            state_cell.wait_for(|state_cell| state_cell.is_revoked().then_some(())).await;
             // The request can arrive at the hold after this lease was released, while other leases
             // of the hold are open. Then ignore it, as after a loss.
-            if !fate.state().holds() || !level.is_some_and(|level| level.is_open()) {
+            if !state_cell.state().holds() || !level.is_some_and(|level| level.is_open()) {
                 std::future::pending::<()>().await;
             }
         }
@@ -356,13 +356,13 @@ impl Lease {
     ///
     /// Cancel safe: dropping the future changes nothing.
     pub fn ended(&self) -> impl Future<Output = Option<LossReason>> + Send + 'static {
-        let (fate, level) = (Arc::clone(&self.hold.fate), self.shared_level(true));
+        let (state_cell, level) = (Arc::clone(&self.hold.state_cell), self.shared_level(true));
         async move {
             // In a process that inherited the lease through fork, the lease is over. The state of
             // the parent's hold does not matter here.
             let Some(level) = level else { return Some(LossReason::Forked) };
             let ended = |state: LeaseState| (!state.holds() || level.is_over()).then_some(state);
-            match fate.wait_for(|fate| ended(fate.state())).await {
+            match state_cell.wait_for(|state_cell| ended(state_cell.state())).await {
                 // The hold can be lost through its other levels after this lease was released.
                 LeaseState::Lost(reason) if !level.is_over() => Some(reason),
                 _ => None,
@@ -482,7 +482,7 @@ impl Lease {
         holds.origin.check()?;
         let mut all = holds.all();
         let Some(watched) = self.level.end(&all) else { return Err(Error::released()) };
-        if matches!(self.hold.fate.state(), LeaseState::Lost(_)) {
+        if matches!(self.hold.state_cell.state(), LeaseState::Lost(_)) {
             self.level.end_lost(&all);
         }
         if self.pinned.load(Ordering::Relaxed) {
@@ -490,7 +490,7 @@ impl Lease {
         }
         if self.hold.end_level(&all) > 0 {
             if watched {
-                self.hold.fate.look_again();
+                self.hold.state_cell.wake_waiters();
             }
             return Ok(false);
         }
@@ -498,7 +498,7 @@ impl Lease {
         // any acquire that results from it.
         if let Some(hand_off) = self.hold.hand_on(&mut all) {
             drop(all);
-            hand_off.tell();
+            hand_off.deliver();
             return Ok(true);
         }
         if self.hold.keep_node(&mut all) {
@@ -507,7 +507,7 @@ impl Lease {
         let freed = all.take(&grant.node);
         if let Some(hold) = &freed {
             let waiter = waiter();
-            hold.fate.change(|state| state.holds().then_some(LeaseState::Released));
+            hold.state_cell.change(|state| state.holds().then_some(LeaseState::Released));
             let reporter = claim.since.map(|_| LateLossReporter {
                 place: holds.place.clone(),
                 recorder: Arc::clone(&holds.recorder),

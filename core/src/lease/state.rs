@@ -113,14 +113,14 @@ impl HoldState {
         let Some(state) = to(self.state()) else { return false };
         self.state.store(state.number(), Ordering::Release);
         drop(changing);
-        self.look_again();
+        self.wake_waiters();
         true
     }
 
     /// Notes that another contender has requested the lock, and wakes the waiters.
     pub(crate) fn revoke(&self) {
         self.revoked.store(true, Ordering::Release);
-        self.look_again();
+        self.wake_waiters();
     }
 
     pub(crate) fn is_revoked(&self) -> bool {
@@ -128,7 +128,7 @@ impl HoldState {
     }
 
     /// Wakes the waiters, so that they check the state again.
-    pub(crate) fn look_again(&self) {
+    pub(crate) fn wake_waiters(&self) {
         self.changed.notify_waiters();
     }
 

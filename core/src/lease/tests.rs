@@ -23,7 +23,7 @@ impl Report for Driver {
     fn report(&self, _: &Arc<str>, notice: Notice) -> Result<()> {
         match notice {
             Notice::Released { release, .. } => self.releases.lock().unwrap().push(release),
-            Notice::Listening { .. } => *self.listens.lock().unwrap() += 1,
+            Notice::WatchNode { .. } => *self.listens.lock().unwrap() += 1,
             _ => {}
         }
         Ok(())

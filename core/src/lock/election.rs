@@ -26,7 +26,7 @@ use crate::queue::contender::{Contender, ContenderInfo};
 
 /// Time without events after which an observer reads the leader again, in case a watch was missed
 /// (rule 10).
-const LONG_SILENCE: Duration = Duration::from_secs(60);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A candidate for the leadership at a path, or an observer of the leader.
 ///
@@ -331,11 +331,11 @@ impl From<Contender> for Candidate {
 /// # }
 /// ```
 pub struct Leaders {
-    next: Look,
+    next: NextLeader,
 }
 
 /// A future that waits for the next report and returns the observer with it.
-type Look = Pin<Box<dyn Future<Output = (Observer, Result<Option<Candidate>>)> + Send>>;
+type NextLeader = Pin<Box<dyn Future<Output = (Observer, Result<Option<Candidate>>)> + Send>>;
 
 impl std::fmt::Debug for Leaders {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -392,7 +392,8 @@ impl Observer {
             if self.reported {
                 self.wait().await?;
             }
-            let First { contender, changed } = self.look().await.inspect_err(|_| self.reported = false)?;
+            let First { contender, changed } =
+                self.read_first().await.inspect_err(|_| self.reported = false)?;
             self.changed = changed;
             let leader = first(&self.lock, contender)?;
             let known = std::mem::replace(&mut self.reported, true);
@@ -403,7 +404,7 @@ impl Observer {
         }
     }
 
-    async fn look(&self) -> Result<First> {
+    async fn read_first(&self) -> Result<First> {
         let ask = async || {
             let resolved = self.lock.resolve()?;
             let place = resolved.holds.place.clone();
@@ -414,6 +415,6 @@ impl Observer {
 
     /// Waits until the leader might have changed.
     async fn wait(&mut self) -> Result<()> {
-        NodeWatch::changed_within(self.changed.take(), LONG_SILENCE).await
+        NodeWatch::changed_within(self.changed.take(), RECHECK_INTERVAL).await
     }
 }

@@ -305,7 +305,7 @@ impl Lock {
         }
         let owner = if settings.reentrant { owner } else { OwnerId::new() };
         let claim = AcquireRequest { owner, ..settings.request(caller.clone(), *kind, wait) };
-        self.resolved(|resolved| Ok(resolved.holds.take_again(&claim, settings.naming, Access::Everybody)))
+        self.resolved(|resolved| Ok(resolved.holds.take_again(&claim, settings.naming, Access::AnyThread)))
     }
 
     /// Returns the same lock without `linger`, so that its nodes are not kept.

@@ -18,7 +18,7 @@ use crate::runtime::backoff::Backoff;
 
 /// Interval at which a waiter checks again whether it waits for itself. This happens if two members
 /// of a multi-lock are one lock under two names.
-const LONG_SILENCE: Duration = Duration::from_secs(20);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Several locks that are acquired together, all or none, within one deadline.
 ///
@@ -259,7 +259,7 @@ impl MultiLock {
         let checked = || async {
             for (other, lease) in namesakes() {
                 if lock.sees(lease, deadline).await? {
-                    return Err(one_lock(other, lock));
+                    return Err(same_lock_error(other, lock));
                 }
             }
             Ok(())
@@ -272,7 +272,7 @@ impl MultiLock {
             tokio::select! {
                 biased;
                 lease = &mut acquired => return lease,
-                slept = runtime::sleep(LONG_SILENCE) => slept?,
+                slept = runtime::sleep(RECHECK_INTERVAL) => slept?,
             }
             // Check again. A deposed leader replies to its own clients for a while, so the first
             // check might have missed the other lock's node.
@@ -315,7 +315,7 @@ fn check_namesakes(one: &AnyLock, other: &AnyLock) -> Result<()> {
         // A server belongs to one ensemble. Without a common server, these can be two ensembles or
         // two names of one. Only the servers can answer that, after both locks are acquired.
         return if servers.iter().any(|server| others.contains(server)) {
-            Err(one_lock(one, other))
+            Err(same_lock_error(one, other))
         } else {
             Ok(())
         };
@@ -330,7 +330,7 @@ fn check_namesakes(one: &AnyLock, other: &AnyLock) -> Result<()> {
 }
 
 /// Returns the error for one lock that is listed through two clients.
-fn one_lock(one: &AnyLock, other: &AnyLock) -> Error {
+fn same_lock_error(one: &AnyLock, other: &AnyLock) -> Error {
     let problem = format!(
         "{:?} at {} and {:?} at {} are one lock, and two clients would wait for each other; name it through one client",
         one.path(),

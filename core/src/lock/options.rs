@@ -304,7 +304,7 @@ impl LockSettings {
     /// Returns the holders that a node is created for: only `owner`, or several consecutive
     /// holders.
     pub(crate) fn node_holders<'a>(&self, kind: Kind, owner: &'a Owner) -> NodeHolders<'a> {
-        match (self.holds_in_a_row(kind), Grace::of(self.linger).millis()) {
+        match (self.consecutive_holds(kind), Grace::of(self.linger).millis()) {
             (0, 0) => NodeHolders::One(owner),
             (cohort, linger) => NodeHolders::Several { cohort, linger },
         }
@@ -312,7 +312,7 @@ impl LockSettings {
 
     /// Returns the maximum number of consecutive holds on one node, or zero if the lock is not
     /// handed on.
-    fn holds_in_a_row(&self, kind: Kind) -> u16 {
+    fn consecutive_holds(&self, kind: Kind) -> u16 {
         let handed_on = self.cohort > 1 && matches!(kind, Kind::Exclusive | Kind::Write);
         if handed_on { u16::try_from(self.cohort).unwrap_or(u16::MAX) } else { 0 }
     }
@@ -328,7 +328,7 @@ impl LockSettings {
     /// Returns the request of a caller that has waited for `wait`.
     pub(crate) fn request(&self, caller: Owner, kind: Kind, wait: WaitTimer) -> AcquireRequest {
         let (max_hold, grace) = (self.max_hold, Grace::of(self.grace));
-        let cohort = self.holds_in_a_row(kind);
+        let cohort = self.consecutive_holds(kind);
         let linger = Grace::of(self.linger).millis();
         AcquireRequest {
             label: self.label.clone(),

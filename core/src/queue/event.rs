@@ -135,7 +135,7 @@ pub enum Event {
     TermEnded,
     /// The server has been silent about this directory for a long time, so the queue must look
     /// again (rule 10).
-    LookAgain,
+    Resync,
     /// The create in doubt with this ticket can no longer be carried out, because enough time has
     /// passed (rule 8).
     Certain(Ticket),

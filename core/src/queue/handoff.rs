@@ -7,21 +7,21 @@ use super::node_name::{Kind, Naming};
 
 /// Counts of the holds on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct HoldRow {
+pub struct HoldCounts {
     /// Number of holds before the current one.
     handoffs: u32,
     /// Number of consecutive hand-offs. A pause without a holder resets it.
-    row: u16,
+    consecutive: u16,
     /// Maximum number of consecutive holds.
-    most: u16,
+    limit: u16,
 }
 
-impl HoldRow {
+impl HoldCounts {
     /// Returns the counts for the first hold on a node. `handoffs` is the number of earlier hand-offs,
-    /// and `most` is the maximum number of consecutive holds.
+    /// and `limit` is the maximum number of consecutive holds.
     #[must_use]
-    pub fn new(handoffs: u32, most: u16) -> Self {
-        Self { handoffs, row: 0, most }
+    pub fn new(handoffs: u32, limit: u16) -> Self {
+        Self { handoffs, consecutive: 0, limit }
     }
 
     /// Returns the number of earlier holds on the node.
@@ -34,8 +34,8 @@ impl HoldRow {
     /// `None` if there must be no next hold.
     #[must_use]
     pub fn next(self, cohort: u16) -> Option<Self> {
-        let (row, most) = (self.row + 1, self.most.min(cohort));
-        (row < most).then_some(Self { handoffs: self.handoffs + 1, row, most })
+        let (consecutive, limit) = (self.consecutive + 1, self.limit.min(cohort));
+        (consecutive < limit).then_some(Self { handoffs: self.handoffs + 1, consecutive, limit })
     }
 
     /// Returns the counts for a hold that begins on a kept node, which had no holder. The count of
@@ -134,7 +134,7 @@ impl Representative {
 
     /// Returns the event for the queue if a representative must join or leave.
     #[must_use]
-    pub fn settle(&mut self) -> Option<Event> {
+    pub fn next_event(&mut self) -> Option<Event> {
         match self.join {
             None if self.waiting > 0 => {
                 self.count += 1;

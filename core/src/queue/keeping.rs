@@ -2,7 +2,7 @@
 //! callers can reuse it, and when all kept nodes are given up. The hold table, the driver and the
 //! explorer all use these rules.
 
-use super::machine::Company;
+use super::machine::Contention;
 use super::node_name::{Kind, NodeName};
 use super::small_map::SmallMap;
 
@@ -16,7 +16,7 @@ pub enum Access {
     /// waits.
     Driver,
     /// Every thread. No other client waits, and the watch on the children reports new contenders.
-    Everybody,
+    AnyThread,
 }
 
 /// The kept nodes of a lock, each with the data that the next hold needs.
@@ -115,20 +115,20 @@ pub struct KeepingState {
     access: Access,
     /// `true` if keeping must end because the connection was lost. The driver does not know which
     /// contenders have appeared since then.
-    over: bool,
+    must_end: bool,
 }
 
 /// The facts that decide whether keeping continues.
 #[derive(Clone, Copy, Debug)]
 pub struct KeepingFacts {
     /// `true` if the session is connected and there is a hold or a kept node.
-    pub may_go_on: bool,
+    pub can_continue: bool,
     /// `true` if the watch on the children does not fit in the watch budget.
     pub no_room: bool,
     /// `true` if the children are watched, so new contenders will be noticed.
     pub watched: bool,
     /// The contenders of other clients in the last listing.
-    pub company: Option<Company>,
+    pub contention: Option<Contention>,
 }
 
 /// The next step of keeping.
@@ -150,7 +150,7 @@ impl KeepingState {
     /// Creates the state after a grant of a lock of this kind, whose node can be kept.
     #[must_use]
     pub fn begin(kind: Kind) -> Self {
-        Self { kind, access: Access::Driver, over: false }
+        Self { kind, access: Access::Driver, must_end: false }
     }
 
     /// Returns the kind of hold for which nodes are kept.
@@ -167,33 +167,33 @@ impl KeepingState {
 
     /// Returns `true` if no known contender of another client waits for the kept nodes.
     #[must_use]
-    pub fn stands_beside(&self, company: Option<Company>) -> bool {
-        match company {
-            None | Some(Company::Nobody) => true,
-            Some(Company::Readers) => self.suits(Kind::Read),
-            Some(Company::Writers) => false,
+    pub fn is_compatible_with(&self, contention: Option<Contention>) -> bool {
+        match contention {
+            None | Some(Contention::Uncontended) => true,
+            Some(Contention::Readers) => self.suits(Kind::Read),
+            Some(Contention::Writers) => false,
         }
     }
 
     /// Ends keeping at the next step, because the connection is lost.
     pub fn suspend(&mut self) {
-        self.over = true;
+        self.must_end = true;
     }
 
     /// Decides how keeping continues. `waiters` are the kinds of this client's own waiters.
     #[must_use]
-    pub fn settle(&mut self, facts: KeepingFacts, mut waiters: impl Iterator<Item = Kind>) -> KeepingStep {
-        let KeepingFacts { may_go_on, no_room, watched, company } = facts;
-        if self.over || !may_go_on {
+    pub fn next_step(&mut self, facts: KeepingFacts, mut waiters: impl Iterator<Item = Kind>) -> KeepingStep {
+        let KeepingFacts { can_continue, no_room, watched, contention } = facts;
+        if self.must_end || !can_continue {
             return KeepingStep::End;
         }
         if no_room {
             return KeepingStep::NoRoom;
         }
-        if !self.stands_beside(company) || !waiters.all(|kind| self.suits(kind)) {
+        if !self.is_compatible_with(contention) || !waiters.all(|kind| self.suits(kind)) {
             return KeepingStep::GiveWay;
         }
-        let access = if watched && company.is_some() { Access::Everybody } else { Access::Driver };
+        let access = if watched && contention.is_some() { Access::AnyThread } else { Access::Driver };
         if access == self.access {
             return KeepingStep::Unchanged;
         }
@@ -206,56 +206,60 @@ impl KeepingState {
 mod tests {
     use super::*;
 
-    const ALONE: KeepingFacts =
-        KeepingFacts { may_go_on: true, no_room: false, watched: true, company: Some(Company::Nobody) };
+    const ALONE: KeepingFacts = KeepingFacts {
+        can_continue: true,
+        no_room: false,
+        watched: true,
+        contention: Some(Contention::Uncontended),
+    };
 
-    fn settled(kind: Kind, facts: KeepingFacts, waiters: &[Kind]) -> KeepingStep {
-        KeepingState::begin(kind).settle(facts, waiters.iter().copied())
+    fn first_step(kind: Kind, facts: KeepingFacts, waiters: &[Kind]) -> KeepingStep {
+        KeepingState::begin(kind).next_step(facts, waiters.iter().copied())
     }
 
     #[test]
     fn every_thread_takes_a_node_once_nobody_is_seen_and_the_children_are_watched() {
-        let unseen = KeepingFacts { company: None, ..ALONE };
+        let unseen = KeepingFacts { contention: None, ..ALONE };
         let unwatched = KeepingFacts { watched: false, ..ALONE };
-        assert_eq!(settled(Kind::Exclusive, unseen, &[]), KeepingStep::Unchanged);
-        assert_eq!(settled(Kind::Exclusive, unwatched, &[]), KeepingStep::Unchanged);
+        assert_eq!(first_step(Kind::Exclusive, unseen, &[]), KeepingStep::Unchanged);
+        assert_eq!(first_step(Kind::Exclusive, unwatched, &[]), KeepingStep::Unchanged);
         let mut state = KeepingState::begin(Kind::Exclusive);
-        let mut settle = |facts| state.settle(facts, [].into_iter());
-        assert_eq!(settle(ALONE), KeepingStep::Access(Access::Everybody));
-        assert_eq!(settle(ALONE), KeepingStep::Unchanged);
-        assert_eq!(settle(unwatched), KeepingStep::Access(Access::Driver));
+        let mut next_step = |facts| state.next_step(facts, [].into_iter());
+        assert_eq!(next_step(ALONE), KeepingStep::Access(Access::AnyThread));
+        assert_eq!(next_step(ALONE), KeepingStep::Unchanged);
+        assert_eq!(next_step(unwatched), KeepingStep::Access(Access::Driver));
     }
 
     #[test]
     fn a_contender_that_was_seen_counts_although_the_watch_has_fired() {
         for watched in [true, false] {
-            let beside = |company| KeepingFacts { watched, company: Some(company), ..ALONE };
-            for (kind, company) in [
-                (Kind::Exclusive, Company::Writers),
-                (Kind::Exclusive, Company::Readers),
-                (Kind::Write, Company::Readers),
-                (Kind::Read, Company::Writers),
+            let beside = |contention| KeepingFacts { watched, contention: Some(contention), ..ALONE };
+            for (kind, contention) in [
+                (Kind::Exclusive, Contention::Writers),
+                (Kind::Exclusive, Contention::Readers),
+                (Kind::Write, Contention::Readers),
+                (Kind::Read, Contention::Writers),
             ] {
-                assert_eq!(settled(kind, beside(company), &[]), KeepingStep::GiveWay);
+                assert_eq!(first_step(kind, beside(contention), &[]), KeepingStep::GiveWay);
             }
-            assert_ne!(settled(Kind::Read, beside(Company::Readers), &[]), KeepingStep::GiveWay);
+            assert_ne!(first_step(Kind::Read, beside(Contention::Readers), &[]), KeepingStep::GiveWay);
         }
     }
 
     #[test]
     fn waiters_of_the_same_client_count_unless_they_read_beside_readers() {
-        assert_eq!(settled(Kind::Read, ALONE, &[Kind::Read]), KeepingStep::Access(Access::Everybody));
-        assert_eq!(settled(Kind::Read, ALONE, &[Kind::Read, Kind::Write]), KeepingStep::GiveWay);
-        assert_eq!(settled(Kind::Write, ALONE, &[Kind::Write]), KeepingStep::GiveWay);
+        assert_eq!(first_step(Kind::Read, ALONE, &[Kind::Read]), KeepingStep::Access(Access::AnyThread));
+        assert_eq!(first_step(Kind::Read, ALONE, &[Kind::Read, Kind::Write]), KeepingStep::GiveWay);
+        assert_eq!(first_step(Kind::Write, ALONE, &[Kind::Write]), KeepingStep::GiveWay);
     }
 
     #[test]
     fn keeping_ends_without_a_connection_a_hold_or_room_and_after_a_disconnection() {
-        let ends = |facts| settled(Kind::Read, facts, &[]);
-        assert_eq!(ends(KeepingFacts { may_go_on: false, ..ALONE }), KeepingStep::End);
+        let ends = |facts| first_step(Kind::Read, facts, &[]);
+        assert_eq!(ends(KeepingFacts { can_continue: false, ..ALONE }), KeepingStep::End);
         assert_eq!(ends(KeepingFacts { no_room: true, ..ALONE }), KeepingStep::NoRoom);
         let mut state = KeepingState::begin(Kind::Read);
         state.suspend();
-        assert_eq!(state.settle(ALONE, [].into_iter()), KeepingStep::End);
+        assert_eq!(state.next_step(ALONE, [].into_iter()), KeepingStep::End);
     }
 }

@@ -30,9 +30,9 @@ pub(crate) mod wait_graph;
 
 pub use self::action::Action;
 pub use self::event::{Event, Intent, JoinId, Outcome, Refusal, Ticket};
-pub use self::handoff::{HoldFacts, HoldRow, Representative};
+pub use self::handoff::{HoldCounts, HoldFacts, Representative};
 pub use self::keeping::{Access, KeepingFacts, KeepingState, KeepingStep, KeptNodes};
-pub use self::machine::{Company, ContenderAhead, Known, NEAR, Queue};
+pub use self::machine::{ContenderAhead, Contention, Known, NEAR, Queue};
 pub use self::node_name::{Kind, Naming, NodeName, is_kazoos};
 pub(crate) use self::small_map::{SmallMap, SmallSet};
 pub(crate) use self::wait_graph::OwnerKey;

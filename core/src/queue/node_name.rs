@@ -198,7 +198,7 @@ impl NodeNamer {
 
     /// Returns the uuid in a child's name, if this namer generated it. Comparing the first digits,
     /// which both namings have in common, rejects most of the other clients' nodes quickly.
-    pub(super) fn minted(&self, child: &str) -> Option<Uuid> {
+    pub(super) fn own_uuid(&self, child: &str) -> Option<Uuid> {
         let digits = child.strip_prefix("_c_").unwrap_or(child).get(..8)?;
         if u64::from_str_radix(digits, 16).ok()? != self.session >> 32 {
             return None;
@@ -264,19 +264,19 @@ mod tests {
         for naming in [Naming::Curator, Naming::Kazoo] {
             for kind in [Kind::Exclusive, Kind::Lead] {
                 let name = naming.prefix(first, kind) + "0000000000";
-                assert_eq!(namer.minted(&name), Some(first), "{name}");
+                assert_eq!(namer.own_uuid(&name), Some(first), "{name}");
                 // Another program might write the uuid in upper case.
                 let upper = name.replace("abcdef", "ABCDEF").replace("cdef", "CDEF");
-                assert_eq!(namer.minted(&upper), Some(first), "{upper}");
+                assert_eq!(namer.own_uuid(&upper), Some(first), "{upper}");
                 // The seeds of other sessions. Their half of the uuid differs in the last digit or
                 // in the first.
                 for other in [0x0123_4567_89ab_cdee, 0x1123_4567_89ab_cdef] {
-                    assert_eq!(NodeNamer::new(other).minted(&name), None, "{name}");
+                    assert_eq!(NodeNamer::new(other).own_uuid(&name), None, "{name}");
                 }
             }
         }
         for other in ["", "_c_", "_c_0123456", "01234567-lock-0000000000", "_c_é1234567-lock-0000000000"] {
-            assert_eq!(namer.minted(other), None, "{other}");
+            assert_eq!(namer.own_uuid(other), None, "{other}");
         }
     }
 

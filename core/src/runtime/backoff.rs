@@ -10,12 +10,12 @@ const LONGEST: Duration = Duration::from_secs(1);
 
 /// The same limits for the pauses before a new session or a contender's new node. These pauses are
 /// longer, because each session costs the servers some connections and writes.
-const FIRST_REST: Duration = Duration::from_millis(200);
-const LONGEST_REST: Duration = Duration::from_secs(4);
+const FIRST_RESTART: Duration = Duration::from_millis(200);
+const LONGEST_RESTART: Duration = Duration::from_secs(4);
 
 /// If a session or node existed for at least this long, its end counts as unrelated to earlier
 /// failures.
-const LIVED_WELL: Duration = Duration::from_secs(5);
+const STABLE_LIFETIME: Duration = Duration::from_secs(5);
 
 /// Growing pauses with jitter. The jitter spreads out clients that were rejected at the same
 /// moment.
@@ -49,10 +49,10 @@ pub(crate) struct RestartBackoff(Option<Backoff>);
 impl RestartBackoff {
     /// Returns the pause after the end of a session or node with this lifetime.
     pub(crate) fn after(&mut self, life: Duration) -> Duration {
-        if life >= LIVED_WELL {
+        if life >= STABLE_LIFETIME {
             self.0 = None;
         }
-        let first = Backoff { next: FIRST_REST, longest: LONGEST_REST };
+        let first = Backoff { next: FIRST_RESTART, longest: LONGEST_RESTART };
         match &mut self.0 {
             Some(backoff) => backoff.pause(),
             fast => {
@@ -84,14 +84,14 @@ mod tests {
 
     #[test]
     fn sessions_rest_for_longer_and_longer_while_they_die_young() {
-        let mut rests = RestartBackoff::default();
+        let mut backoff = RestartBackoff::default();
         let young = Duration::from_millis(10);
-        assert_eq!(rests.after(young), Duration::ZERO);
-        let pauses: Vec<_> = std::iter::repeat_with(|| rests.after(young)).take(12).collect();
-        assert!(!pauses[0].is_zero() && pauses[0] <= FIRST_REST * 3 / 2, "{pauses:?}");
-        assert!(pauses[6..].iter().all(|pause| *pause >= LONGEST_REST / 2), "{pauses:?}");
-        assert_eq!(rests.after(LIVED_WELL), Duration::ZERO);
-        assert!(rests.after(young) <= FIRST_REST * 3 / 2);
+        assert_eq!(backoff.after(young), Duration::ZERO);
+        let pauses: Vec<_> = std::iter::repeat_with(|| backoff.after(young)).take(12).collect();
+        assert!(!pauses[0].is_zero() && pauses[0] <= FIRST_RESTART * 3 / 2, "{pauses:?}");
+        assert!(pauses[6..].iter().all(|pause| *pause >= LONGEST_RESTART / 2), "{pauses:?}");
+        assert_eq!(backoff.after(STABLE_LIFETIME), Duration::ZERO);
+        assert!(backoff.after(young) <= FIRST_RESTART * 3 / 2);
     }
 
     #[test]

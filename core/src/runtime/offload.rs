@@ -8,35 +8,35 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::runtime::fork::PerProcess;
 
 /// Data up to this size is processed immediately, because that is faster than starting a thread.
-const FEW: usize = 8 * 1024;
+const INLINE_LIMIT: usize = 8 * 1024;
 
 /// Maximum number of threads of a process that do such work at the same time.
 const THREADS: usize = 2;
 
-static TURNS: PerProcess<Semaphore> = PerProcess::new();
+static THREAD_PERMITS: PerProcess<Semaphore> = PerProcess::new();
 
 /// Does `work` on `size` bytes, and returns `None` if it panicked. Large data gets a dedicated
 /// thread, or is processed on the calling thread if the system refuses a thread. `work` must end by
 /// itself, because dropping the future does not stop it.
-pub(crate) async fn aside<T, F>(size: usize, work: F) -> Option<T>
+pub(crate) async fn offload_work<T, F>(size: usize, work: F) -> Option<T>
 where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
     // A simulation uses only one thread, because the timing of a second thread would not be
     // determined by the seed.
-    if size <= FEW || cfg!(feature = "_simulation") {
+    if size <= INLINE_LIMIT || cfg!(feature = "_simulation") {
         return Some(work());
     }
     // The semaphore is never closed, so `acquire` always succeeds.
-    let turn = TURNS.get_or_init(|| Semaphore::new(THREADS)).acquire().await;
+    let permit = THREAD_PERMITS.get_or_init(|| Semaphore::new(THREADS)).acquire().await;
     let (give, take) = mpsc::channel::<F>();
     let (reply, done) = oneshot::channel();
     let run = move || {
         if let Ok(work) = take.recv() {
             reply.send(work()).ok();
         }
-        drop(turn);
+        drop(permit);
     };
     match std::thread::Builder::new().name("zklock-parse".to_owned()).spawn(run) {
         Ok(_) => give.send(work).ok(),
@@ -55,8 +55,8 @@ mod tests {
 
     #[tokio::test]
     async fn little_is_done_here_and_much_elsewhere() {
-        assert_eq!(aside(FEW, thread).await, Some(thread()));
-        assert_eq!(aside(FEW + 1, thread).await.flatten().as_deref(), Some("zklock-parse"));
+        assert_eq!(offload_work(INLINE_LIMIT, thread).await, Some(thread()));
+        assert_eq!(offload_work(INLINE_LIMIT + 1, thread).await.flatten().as_deref(), Some("zklock-parse"));
     }
 
     #[tokio::test]
@@ -64,7 +64,7 @@ mod tests {
         let running = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let works = (0..8).map(|_| {
             let running = std::sync::Arc::clone(&running);
-            tokio::spawn(aside(FEW + 1, move || {
+            tokio::spawn(offload_work(INLINE_LIMIT + 1, move || {
                 let now = running.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1;
                 std::thread::sleep(std::time::Duration::from_millis(5));
                 running.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);

@@ -70,14 +70,14 @@ pub(crate) fn watched(task: impl Future<Output = ()>) -> impl Future<Output = ()
         let _end = end;
         tokio::select! {
             biased;
-            () = told(stopped) => {}
+            () = stop_requested(stopped) => {}
             () = task => {}
         }
     }
 }
 
 /// Waits until the task is asked to stop.
-async fn told(stopped: Option<watch::Receiver<bool>>) {
+async fn stop_requested(stopped: Option<watch::Receiver<bool>>) {
     if let Some(mut stopped) = stopped {
         if stopped.wait_for(|stopped| *stopped).await.is_ok() {
             return;

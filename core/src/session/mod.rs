@@ -27,7 +27,7 @@ use crate::runtime::supervise::{Tasks, caught, supervised};
 /// dropped.
 pub(crate) struct Session {
     pub(crate) client: zk::Client,
-    pub(crate) tasks: Stops,
+    pub(crate) tasks: SessionTasks,
     /// Times at which the server of the current connection received requests from the client.
     pub(crate) heard: LastContact,
 }
@@ -150,9 +150,9 @@ async fn close_abandoned_session(
 /// Without this, the crate would connect again to close the session. If the server then answers
 /// only pings, the crate would wait for the reply forever, and its pings would keep the session
 /// alive.
-pub(crate) struct Stops(Tasks);
+pub(crate) struct SessionTasks(Tasks);
 
-impl Deref for Stops {
+impl Deref for SessionTasks {
     type Target = Tasks;
 
     fn deref(&self) -> &Tasks {
@@ -160,7 +160,7 @@ impl Deref for Stops {
     }
 }
 
-impl Drop for Stops {
+impl Drop for SessionTasks {
     fn drop(&mut self) {
         self.0.stop();
     }
@@ -202,7 +202,7 @@ async fn connect(
     let settings = settings.for_another_session();
     let connected = supervised(connector.with_fail_eagerly().connect(&options.hosts.servers));
     let (client, tasks) = settings.scope(connected).await;
-    let tasks = Stops(tasks);
+    let tasks = SessionTasks(tasks);
     Ok(Session { client: client?, tasks, heard: settings.heard() })
 }
 

@@ -83,7 +83,7 @@ impl Term {
 
     /// Returns the time from which a proof counts that was sent at `sent`.
     fn counts_from(&self, sent: BootInstant) -> BootInstant {
-        match self.heard.by(sent.before(self.report()).0) {
+        match self.heard.by(sent.before(self.report_delay()).0) {
             Some(heard) => sent.min(BootInstant(heard).after(self.reach())),
             // The program uses another transport, which keeps no such record.
             None => sent,
@@ -96,7 +96,7 @@ impl Term {
     /// knew of that contact before the write. With a session timeout of four ticks, this time is
     /// three quarters of a tick: half a tick until the report, plus half as much again for a late
     /// report.
-    fn report(&self) -> Duration {
+    fn report_delay(&self) -> Duration {
         self.length * 2 * 3 / 16
     }
 

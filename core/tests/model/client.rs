@@ -263,7 +263,7 @@ impl Client {
             held.filter(|hold| !matches!(&intent, Intent::Downgrade { writer, .. } if **writer == hold.node));
         wish.beside |= tries && others.into_iter().any(|hold| against(kind, hold.kind));
         self.waiting.insert(join, wish);
-        if self.take_again(join, kind, &intent, Access::Everybody) {
+        if self.take_again(join, kind, &intent, Access::AnyThread) {
             return join;
         }
         self.inbox.push_back(Input::Join(directory, join, naming, kind, intent));

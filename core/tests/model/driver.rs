@@ -59,7 +59,7 @@ impl Client {
                     self.tell(directory, Event::WatchHold(node));
                 }
             }
-            Input::LookAgain => self.tell_all(&Event::LookAgain),
+            Input::LookAgain => self.tell_all(&Event::Resync),
             Input::Certain => {
                 let doubts: Vec<_> =
                     self.queues.iter().filter_map(|(at, queue)| Some((*at, queue.doubt()?))).collect();

@@ -5,7 +5,7 @@
 //! released can be kept for a while, so that the client can acquire the lock again without a
 //! request (`linger`). Waiters of the client that rely on another contender's node are in a *line*.
 //!
-//! The crate's own code makes these decisions ([`HoldRow`], [`HoldFacts`], [`Representative`],
+//! The crate's own code makes these decisions ([`HoldCounts`], [`HoldFacts`], [`Representative`],
 //! [`KeptNodes`], [`KeepingState`]):
 //! - the number of holds that a node may have,
 //! - the contender that represents the waiters without a node,
@@ -22,8 +22,8 @@
 use std::collections::BTreeSet;
 
 use zklock::queue::{
-    Access, Company, Event, HoldFacts, HoldRow, Intent, JoinId, KeepingFacts, KeepingState, KeepingStep,
-    KeptNodes, Kind, Naming, NodeName, Representative,
+    Access, Contention, Event, HoldCounts, HoldFacts, Intent, JoinId, KeepingFacts, KeepingState,
+    KeepingStep, KeptNodes, Kind, Naming, NodeName, Representative,
 };
 
 use super::client::{Client, Guard, Hold, Input, Notification, Place};
@@ -60,7 +60,7 @@ enum KeepingTime {
 /// The state that consecutive holds on one node share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SharedNode {
-    row: HoldRow,
+    row: HoldCounts,
     time: KeepingTime,
     /// `true` if the holder was asked to give up the lock.
     revoked: bool,
@@ -74,7 +74,7 @@ pub(crate) struct SharedNode {
 
 impl SharedNode {
     /// Returns the state for the next hold, or for a kept node.
-    fn after(&self, row: HoldRow, in_row: u16) -> Self {
+    fn after(&self, row: HoldCounts, in_row: u16) -> Self {
         let Self { time, asked, .. } = *self;
         Self { row, time, revoked: false, downgrading: false, in_row, asked }
     }
@@ -118,7 +118,7 @@ impl Local {
         let LocalOptions { linger, .. } = self.options;
         let cohort = self.options.cohort_of(kind);
         (cohort > 1 || linger).then(|| SharedNode {
-            row: HoldRow::new(0, cohort),
+            row: HoldCounts::new(0, cohort),
             time: KeepingTime::Unbegun,
             revoked: false,
             downgrading: false,
@@ -193,7 +193,7 @@ impl Client {
         let shared = Some(shared.after(row, 1));
         // A kept node has a different owner than the writer.
         let place = place.map(|place| Place { writer: JoinId(0), ..place });
-        if access == Access::Everybody && !is_watched {
+        if access == Access::AnyThread && !is_watched {
             self.notifications.push(Notification::Unwatched(join));
         }
         self.begin_hold(Hold {
@@ -359,8 +359,8 @@ impl Client {
             return;
         }
         self.end_keeping();
-        let (state, company) = (KeepingState::begin(kind), self.company());
-        let nobody_waits = self.waiting.is_empty() && state.stands_beside(company);
+        let (state, contention) = (KeepingState::begin(kind), self.contention());
+        let nobody_waits = self.waiting.is_empty() && state.is_compatible_with(contention);
         let Some(local) = self.local.as_mut().filter(|local| local.options.linger && nobody_waits) else {
             return;
         };
@@ -374,8 +374,8 @@ impl Client {
     }
 
     /// Returns the contenders of other clients in the last listing.
-    fn company(&self) -> Option<Company> {
-        self.queues.get(&0).and_then(Pipe::company)
+    fn contention(&self) -> Option<Contention> {
+        self.queues.get(&0).and_then(Pipe::contention)
     }
 
     /// Returns `true` if the children are watched.
@@ -392,18 +392,18 @@ impl Client {
 
     /// Reports all changes to the queue and to the code that keeps nodes.
     pub(super) fn settle_locally(&mut self) {
-        let settled = self.local.as_mut().and_then(|local| local.representative.as_mut()?.settle());
+        let settled = self.local.as_mut().and_then(|local| local.representative.as_mut()?.next_event());
         if let Some(event) = settled {
             self.tell(0, event);
         }
-        let (company, watched) = (self.company(), self.is_watched());
+        let (contention, watched) = (self.contention(), self.is_watched());
         let connected = self.connected;
         let holds = !self.holds.is_empty();
         let Some(local) = &mut self.local else { return };
         let holds = holds || !local.kept.is_empty();
         let Some(keeping) = &mut local.keeping else { return };
-        let facts = KeepingFacts { may_go_on: connected && holds, no_room: false, watched, company };
-        match keeping.settle(facts, self.waiting.values().map(|wish| wish.kind)) {
+        let facts = KeepingFacts { can_continue: connected && holds, no_room: false, watched, contention };
+        match keeping.next_step(facts, self.waiting.values().map(|wish| wish.kind)) {
             KeepingStep::Unchanged => {}
             KeepingStep::Access(access) => local.kept.set_access(access),
             KeepingStep::End | KeepingStep::NoRoom | KeepingStep::GiveWay => self.end_keeping(),

@@ -24,7 +24,7 @@ pub(crate) mod server;
 mod session;
 mod shared;
 pub(crate) mod step;
-mod tries;
+mod try_checks;
 pub(crate) mod world;
 
 use zklock::queue::Ticket;

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use zklock::queue::{Action, Company, Event, Intent, Kind, NodeName, Outcome, Queue, Refusal, Ticket};
+use zklock::queue::{Action, Contention, Event, Intent, Kind, NodeName, Outcome, Queue, Refusal, Ticket};
 
 use super::ledger::Ledger;
 
@@ -263,8 +263,8 @@ impl Pipe {
     }
 
     /// Returns the contenders of other clients in the last listing.
-    pub(crate) fn company(&self) -> Option<Company> {
-        self.queue.company()
+    pub(crate) fn contention(&self) -> Option<Contention> {
+        self.queue.contention()
     }
 
     pub(crate) fn doubt(&self) -> Option<Ticket> {
@@ -393,7 +393,7 @@ impl Planted {
             (Mutant::NoRelist, Event::Disconnected)
             | (Mutant::GrantWithoutTerm, Event::TermEnded)
             | (Mutant::UnguardedHold, Event::WatchHold(_))
-            | (Mutant::NoLook, Event::LookAgain) => Some(Vec::new()),
+            | (Mutant::NoLook, Event::Resync) => Some(Vec::new()),
             (Mutant::FarBelieved, Event::Disconnected) if self.far => {
                 self.cut_off = true;
                 Some(Vec::new())
@@ -402,7 +402,7 @@ impl Planted {
             (Mutant::CheckIgnored, Event::Probed(ticket, Outcome::Done(_))) => {
                 Some(vec![Event::Probed(*ticket, Outcome::Done(Vec::new()))])
             }
-            (Mutant::NoCheckAfterReconnection, Event::LookAgain) | (Mutant::DeferralKept, Event::Gone(_))
+            (Mutant::NoCheckAfterReconnection, Event::Resync) | (Mutant::DeferralKept, Event::Gone(_))
                 if self.deferred =>
             {
                 Some(Vec::new())

@@ -276,7 +276,7 @@ fn rule_21_a_try_whose_writer_is_lost_with_the_session_looks_in_the_next_one() {
 fn rule_21_a_try_in_its_place_is_not_refused_for_its_own_writer() {
     let mut fixture = QueueFixture::new(1);
     let (writer, ticket, reader) = going_down(&mut fixture, true);
-    let look = fixture.tell([Event::TermEnded, created(ticket, &reader), Event::LookAgain]);
+    let look = fixture.tell([Event::TermEnded, created(ticket, &reader), Event::Resync]);
     let actions = fixture.tell([listed(list(&look).0, [&writer, &reader])]);
     assert_eq!((refusals(&actions), grants(&actions)), (vec![], vec![]));
     assert_eq!(grants(&fixture.tell([Event::TermBegan])), [B]);

@@ -48,10 +48,10 @@ fn rule_10_a_check_asks_for_the_own_node_and_the_watched_ones_however_many_wait(
         let (node, set) =
             fixture.queue_up(A, others + 1, &crowd((1..=others).chain(others + 2..=2 * others)));
         for _ in 0..3 {
-            let (ticket, nodes) = probe(&fixture.tell([Event::LookAgain]));
+            let (ticket, nodes) = probe(&fixture.tell([Event::Resync]));
             assert_eq!(nodes, watched(&set), "{others}");
             assert_eq!(nodes.last(), Some(&node));
-            assert_eq!(fixture.tell([Event::LookAgain]), [], "one at a time");
+            assert_eq!(fixture.tell([Event::Resync]), [], "one at a time");
             assert_eq!(fixture.tell([probed(ticket, &[])]), []);
         }
     }
@@ -62,7 +62,7 @@ fn rule_10_a_check_that_misses_a_node_of_another_client_calls_for_a_listing_and_
     for gone in [other(4), writer(4)] {
         let mut fixture = QueueFixture::new(1);
         let (node, _) = fixture.queue_up(A, 5, std::slice::from_ref(&gone));
-        let (ticket, _) = probe(&fixture.tell([Event::LookAgain]));
+        let (ticket, _) = probe(&fixture.tell([Event::Resync]));
         let look = fixture.tell([probed(ticket, [&gone])]);
         assert_eq!((grants(&look), lists(&look), look.len()), (vec![], 1, 1));
         assert_eq!(grants(&fixture.tell([listed(list(&look).0, [&node])])), [A]);
@@ -73,7 +73,7 @@ fn rule_10_a_check_that_misses_a_node_of_another_client_calls_for_a_listing_and_
 fn rule_10_a_check_that_misses_what_an_event_has_told_meanwhile_says_nothing_new() {
     let mut fixture = QueueFixture::new(1);
     let (_, set) = fixture.queue_up(A, 5, &crowd([3, 4]));
-    let (ticket, _) = probe(&fixture.tell([Event::LookAgain]));
+    let (ticket, _) = probe(&fixture.tell([Event::Resync]));
     assert_eq!(fixture.tell([Event::Gone(watch(&set, &other(3))), probed(ticket, [&other(3)])]), []);
     assert_eq!(grants(&fixture.tell([Event::Gone(watch(&set, &other(4)))])), [A]);
 }
@@ -86,7 +86,7 @@ fn rule_10_a_check_that_misses_the_own_node_joins_again() {
         if reconnected {
             assert_eq!(fixture.reconnect(), []);
         }
-        let (ticket, _) = probe(&fixture.tell([Event::LookAgain]));
+        let (ticket, _) = probe(&fixture.tell([Event::Resync]));
         let again = fixture.tell([probed(ticket, [&node])]);
         assert_ne!(create(&again).1, node[..node.len() - 10]);
         assert!(again.contains(&Action::Unwatch(watch(&set, &node))));
@@ -97,14 +97,14 @@ fn rule_10_a_check_that_misses_the_own_node_joins_again() {
 fn rule_10_a_check_whose_answer_is_lost_is_repeated_and_one_that_is_refused_gives_way_to_listings() {
     let mut fixture = QueueFixture::new(1);
     let (node, _) = far(&mut fixture);
-    let (ticket, _) = probe(&fixture.tell([Event::LookAgain]));
+    let (ticket, _) = probe(&fixture.tell([Event::Resync]));
     assert_eq!(fixture.tell([Event::Probed(ticket, Outcome::Lost)]), []);
-    let (ticket, _) = probe(&fixture.tell([Event::LookAgain]));
+    let (ticket, _) = probe(&fixture.tell([Event::Resync]));
     let refused = Refusal::Server("it knows no multiRead".to_owned());
     let look = fixture.tell([Event::Probed(ticket, Outcome::Refused(refused))]);
     let all: Vec<_> = crowd(1..=4).into_iter().chain([node]).collect();
     assert_eq!(fixture.tell([listed(list(&look).0, &all)]), []);
-    list(&fixture.tell([Event::LookAgain]));
+    list(&fixture.tell([Event::Resync]));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn rule_10_many_of_one_client_are_checked_in_turn_and_the_first_each_time() {
     }
     let mut checked = std::collections::BTreeSet::new();
     for _ in 0..6 {
-        let (ticket, nodes) = probe(&fixture.tell([Event::LookAgain]));
+        let (ticket, nodes) = probe(&fixture.tell([Event::Resync]));
         assert!(nodes.len() <= 8, "{nodes:?}");
         assert_eq!(nodes[..3], [other(3), other(4), first.clone()]);
         checked.extend(nodes);
@@ -143,16 +143,16 @@ fn rule_10_a_queue_in_doubt_or_of_permits_lists() {
     let watching = fixture.tell([created(create(&sent).0, &node), listed(list(&sent).0, [&other(1), &node])]);
     let Some(Action::ListAndWatch { ticket, .. }) = watching.first() else { panic!("{watching:?}") };
     fixture.tell([listed(*ticket, [&other(1), &node])]);
-    list(&fixture.tell([Event::LookAgain]));
+    list(&fixture.tell([Event::Resync]));
 }
 
 #[test]
 fn rule_10_where_all_of_ours_hold_there_is_nothing_to_look_at() {
     let mut fixture = QueueFixture::new(1);
     let node = fixture.hold(A, 5);
-    assert_eq!(fixture.tell([Event::LookAgain]), []);
+    assert_eq!(fixture.tell([Event::Resync]), []);
     let (waiter, _) = fixture.place(B, 6, &[node]);
-    assert_eq!(probe(&fixture.tell([Event::LookAgain])).1, [waiter], "the holder's is the heartbeat's");
+    assert_eq!(probe(&fixture.tell([Event::Resync])).1, [waiter], "the holder's is the heartbeat's");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn rule_10_a_waiter_that_waits_only_for_the_watch_on_its_own_node_lists_after_a_
     // There is no room for the watch on its own node, so the watch is never acknowledged.
     let (node, set) = fixture.place(A, 5, &[other(4)]);
     assert_eq!(fixture.tell([Event::Gone(watch(&set, &other(4)))]), []);
-    let look = fixture.tell([Event::LookAgain]);
+    let look = fixture.tell([Event::Resync]);
     assert_eq!(grants(&fixture.tell([listed(list(&look).0, [&node])])), [A]);
 }
 
@@ -177,7 +177,7 @@ fn rule_10_a_far_waiter_lists_nothing_when_it_is_connected_again_and_a_near_one_
             if far {
                 assert_eq!(next, []);
                 assert_eq!(fixture.0.ahead_of(A), Some(others as usize), "as far as was known");
-                let (ticket, nodes) = probe(&fixture.tell([Event::LookAgain]));
+                let (ticket, nodes) = probe(&fixture.tell([Event::Resync]));
                 assert_eq!(nodes, watched(&set));
                 assert_eq!(fixture.tell([probed(ticket, &[])]), []);
             } else {
@@ -235,7 +235,7 @@ fn rule_10_the_own_node_s_end_or_a_change_of_it_calls_for_the_listing() {
 #[test]
 fn rule_10_a_check_that_misses_a_watched_node_after_a_reconnection_calls_for_the_listing() {
     let (mut fixture, node, _) = deferred();
-    let (ticket, _) = probe(&fixture.tell([Event::LookAgain]));
+    let (ticket, _) = probe(&fixture.tell([Event::Resync]));
     let look = fixture.tell([probed(ticket, [&other(4)])]);
     assert_eq!(grants(&look), []);
     assert_eq!(grants(&fixture.tell([listed(list(&look).0, [&node])])), [A]);
@@ -277,10 +277,10 @@ fn rule_10_what_is_not_settled_is_listed_at_once_on_the_new_connection() {
 fn rule_10_a_check_from_an_earlier_connection_says_nothing() {
     let mut fixture = QueueFixture::new(1);
     let (node, _) = far(&mut fixture);
-    let (ticket, _) = probe(&fixture.tell([Event::LookAgain]));
+    let (ticket, _) = probe(&fixture.tell([Event::Resync]));
     assert_eq!(fixture.reconnect(), []);
     assert_eq!(fixture.tell([probed(ticket, [&node])]), []);
-    probe(&fixture.tell([Event::LookAgain]));
+    probe(&fixture.tell([Event::Resync]));
 }
 
 #[test]

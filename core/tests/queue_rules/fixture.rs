@@ -67,7 +67,7 @@ impl QueueFixture {
     /// not enough, however many there are: time must pass.
     pub(crate) fn rule_out_late_creates(&mut self) {
         for _ in 0..100 {
-            let look = self.tell([Event::LookAgain]);
+            let look = self.tell([Event::Resync]);
             assert_eq!(self.tell([listed(list(&look).0, &[])]), []);
         }
         let doubt = self.0.doubt().expect("it doubts");

@@ -1,6 +1,6 @@
 //! What the client knows about other contenders, and how long it may rely on that (rules 5 and 10).
 
-use zklock::queue::{Action, Company, Event, Outcome, Refusal};
+use zklock::queue::{Action, Contention, Event, Outcome, Refusal};
 
 use super::fixture::{A, QueueFixture, acknowledged, grants, list, listed, other, watch, watched};
 
@@ -67,16 +67,16 @@ fn rule_19_the_children_are_watched_while_nodes_may_be_kept() {
     let ticket = list_and_watch(&fixture.tell([]));
     assert_eq!(fixture.0.child_watch(), None, "it is not answered");
     fixture.tell([listed(ticket, [&node])]);
-    assert_eq!((fixture.0.child_watch(), fixture.0.company()), (Some(ticket), Some(Company::Nobody)));
+    assert_eq!((fixture.0.child_watch(), fixture.0.contention()), (Some(ticket), Some(Contention::Uncontended)));
     // Another client's contender joins, and the next listing shows it. The client keeps this
     // knowledge while it sets the watch again.
     let again = list_and_watch(&fixture.tell([Event::Changed(ticket)]));
     assert_eq!(fixture.0.child_watch(), None);
     fixture.tell([listed(again, [&node, &other(6)]), Event::Changed(again)]);
-    assert_eq!((fixture.0.child_watch(), fixture.0.company()), (None, Some(Company::Writers)));
+    assert_eq!((fixture.0.child_watch(), fixture.0.contention()), (None, Some(Contention::Writers)));
     // Without a connection, the client knows nothing about other contenders.
     fixture.tell([Event::Disconnected]);
-    assert_eq!(fixture.0.company(), None);
+    assert_eq!(fixture.0.contention(), None);
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn rule_13_a_refused_delete_is_answered_and_tried_again_at_the_next_look() {
     // The node stays in the queue, because the next queue for this path would not know that the
     // node is ours.
     assert!(!fixture.0.is_idle());
-    assert_eq!(deleted(&fixture.tell([Event::LookAgain])), [node]);
+    assert_eq!(deleted(&fixture.tell([Event::Resync])), [node]);
 }
 
 /// Regression: a contender that was refused while its create was in flight left a node behind until
@@ -130,7 +130,7 @@ fn rule_09_a_refusal_deletes_a_node_that_is_being_verified() {
     let (look, name) = lost_reply(&mut fixture, A);
     let node = format!("{name}0000000003");
     let found = fixture.tell([listed(look, [&other(2), &node])]);
-    let look = fixture.tell([Event::LookAgain]);
+    let look = fixture.tell([Event::Resync]);
     let wrapped = other(0).replace("0000000000", "-2147483000");
     let actions = fixture.tell([listed(list(&look).0, [&other(2), &node, &wrapped])]);
     assert_eq!(refusals(&actions), [(A, Refusal::SequenceExhausted)]);

@@ -31,7 +31,7 @@ pub(crate) struct ConnectAttempt {
     heard: Instant,
     silent_for: Duration,
     /// `true` if the server has closed the connection.
-    hung_up: bool,
+    closed_by_server: bool,
 }
 
 impl ConnectAttempt {
@@ -41,15 +41,16 @@ impl ConnectAttempt {
     /// Fails if the other servers must be tried first.
     pub(crate) async fn begin(settings: Settings, host: &str, port: u16) -> Result<Self> {
         let server = (host.to_owned(), port);
-        if settings.pace().passes_over(&server) {
+        if settings.throttle().passes_over(&server) {
             return Err(Error::new(ErrorKind::TimedOut, "it stopped replying; the other servers come first"));
         }
-        let began = settings.pace().turn(&server).await;
-        let deadline = settings.pace().limit(&server).map(|limit| began + limit);
+        let began = settings.throttle().wait_until_allowed(&server).await;
+        let deadline = settings.throttle().limit(&server).map(|limit| began + limit);
         let outcome = ConnectOutcome::Silent;
-        let (heard, silent_for, hung_up) = (began, Duration::MAX, false);
-        let mut attempt = Self { settings, server, began, deadline, outcome, heard, silent_for, hung_up };
-        attempt.is_now(ConnectOutcome::Silent);
+        let (heard, silent_for, closed_by_server) = (began, Duration::MAX, false);
+        let mut attempt =
+            Self { settings, server, began, deadline, outcome, heard, silent_for, closed_by_server };
+        attempt.set_outcome(ConnectOutcome::Silent);
         Ok(attempt)
     }
 
@@ -64,25 +65,25 @@ impl ConnectAttempt {
     }
 
     /// Records the progress of the attempt, or the reason of its end.
-    pub(crate) fn is_now(&mut self, outcome: ConnectOutcome) {
-        self.settings.diary().note(&self.server, self.began, outcome.clone());
+    pub(crate) fn set_outcome(&mut self, outcome: ConnectOutcome) {
+        self.settings.connect_log().note(&self.server, self.began, outcome.clone());
         self.outcome = outcome;
     }
 
     /// Records that the server has sent data.
-    pub(crate) fn hears(&mut self) {
+    pub(crate) fn note_data(&mut self) {
         self.heard = Instant::now();
     }
 
     /// Records the timeout of the session that the server has granted.
-    pub(crate) fn serves_session(&mut self, timeout: Duration) {
+    pub(crate) fn set_session_timeout(&mut self, timeout: Duration) {
         let (numerator, denominator) = SILENT_FOR;
         self.silent_for = timeout * numerator / denominator;
     }
 
     /// Records that the server has closed the connection.
-    pub(crate) fn hangs_up(&mut self) {
-        self.hung_up = true;
+    pub(crate) fn note_closed(&mut self) {
+        self.closed_by_server = true;
     }
 
     pub(crate) fn server(&self) -> &Server {
@@ -96,15 +97,15 @@ impl ConnectAttempt {
     fn end(&self) -> AttemptEnd {
         match self.outcome {
             ConnectOutcome::Unresolved | ConnectOutcome::HalfSecured | ConnectOutcome::Mute
-                if !self.hung_up =>
+                if !self.closed_by_server =>
             {
                 AttemptEnd::NotAnswered
             }
             ConnectOutcome::Silent => AttemptEnd::NotConnected,
-            ConnectOutcome::Answered if !self.hung_up && self.heard.elapsed() >= self.silent_for => {
+            ConnectOutcome::Answered if !self.closed_by_server && self.heard.elapsed() >= self.silent_for => {
                 AttemptEnd::FellSilent
             }
-            _ => AttemptEnd::Told,
+            _ => AttemptEnd::Replied,
         }
     }
 }
@@ -118,7 +119,7 @@ impl fmt::Display for ConnectAttempt {
 
 impl Drop for ConnectAttempt {
     fn drop(&mut self) {
-        self.settings.diary().conclude(&self.server, self.began, self.outcome.clone());
-        self.settings.pace().ended(&self.server, self.began, self.end());
+        self.settings.connect_log().conclude(&self.server, self.began, self.outcome.clone());
+        self.settings.throttle().ended(&self.server, self.began, self.end());
     }
 }

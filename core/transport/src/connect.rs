@@ -31,13 +31,16 @@ pub(crate) fn used() -> bool {
 /// Connects to a server with these settings, as soon as the throttle allows it.
 pub(crate) async fn connect(settings: Settings, host: &str, port: u16) -> Result<(Socket, ConnectAttempt)> {
     let mut attempt = ConnectAttempt::begin(settings, host, port).await?;
-    if attempt.settings().diary().wonders_about(attempt.server()) {
-        let limit = attempt.settings().pace().urgency().question();
+    if attempt.settings().connect_log().needs_probe(attempt.server()) {
+        let limit = attempt.settings().throttle().urgency().question();
         let answer = timeout(limit, ask(attempt.settings(), host, port)).await;
-        attempt.settings().diary().said(attempt.server(), answer.ok().and_then(Result::ok).flatten());
+        attempt
+            .settings()
+            .connect_log()
+            .record_probe(attempt.server(), answer.ok().and_then(Result::ok).flatten());
     }
     let (settings, deadline) = (attempt.settings().clone(), attempt.deadline());
-    let connecting = open(settings, host, port, |outcome| attempt.is_now(outcome));
+    let connecting = open(settings, host, port, |outcome| attempt.set_outcome(outcome));
     let connected = match deadline {
         Some(deadline) => timeout_at(deadline, connecting).await.unwrap_or_else(|_| Err(no_answer())),
         None => connecting.await,
@@ -89,31 +92,32 @@ pub async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>> {
     }
 }
 
-/// Connects, and reports its progress to `is_now`.
+/// Connects, and reports its progress to `set_outcome`.
 async fn open(
     settings: Settings,
     host: &str,
     port: u16,
-    mut is_now: impl FnMut(ConnectOutcome),
+    mut set_outcome: impl FnMut(ConnectOutcome),
 ) -> Result<Socket> {
     #[cfg(feature = "_simulation")]
     if let Some(connected) = crate::simulated::connect(host, port).await {
-        let stream = connected.inspect_err(|error| is_now(ConnectOutcome::Unreachable(error.to_string())))?;
+        let stream =
+            connected.inspect_err(|error| set_outcome(ConnectOutcome::Unreachable(error.to_string())))?;
         USED.store(true, Ordering::Relaxed);
-        is_now(ConnectOutcome::Mute);
+        set_outcome(ConnectOutcome::Mute);
         return Ok(Socket::Simulated(stream));
     }
     let Some(encryption) = settings.encryption() else {
-        let stream = reach(host, port, &mut is_now).await?;
-        is_now(ConnectOutcome::Mute);
+        let stream = reach(host, port, &mut set_outcome).await?;
+        set_outcome(ConnectOutcome::Mute);
         return Ok(Socket::Plain(stream));
     };
-    let name = Encryption::name(host).inspect_err(|error| is_now(unsecured(error)))?;
-    let stream = reach(host, port, &mut is_now).await?;
-    is_now(ConnectOutcome::HalfSecured);
+    let name = Encryption::name(host).inspect_err(|error| set_outcome(unsecured(error)))?;
+    let stream = reach(host, port, &mut set_outcome).await?;
+    set_outcome(ConnectOutcome::HalfSecured);
     let secured = encryption.secure(stream, name).await;
-    let secured = secured.inspect_err(|error| is_now(unsecured(error)))?;
-    is_now(ConnectOutcome::Mute);
+    let secured = secured.inspect_err(|error| set_outcome(unsecured(error)))?;
+    set_outcome(ConnectOutcome::Mute);
     Ok(Socket::Secured(Box::new(secured)))
 }
 
@@ -121,11 +125,11 @@ fn unsecured(error: &Error) -> ConnectOutcome {
     ConnectOutcome::Unsecured(tls_failure::why(error), error.to_string())
 }
 
-async fn reach(host: &str, port: u16, is_now: &mut impl FnMut(ConnectOutcome)) -> Result<TcpStream> {
-    let reached = dial(host, port, is_now).await;
+async fn reach(host: &str, port: u16, set_outcome: &mut impl FnMut(ConnectOutcome)) -> Result<TcpStream> {
+    let reached = dial(host, port, set_outcome).await;
     reached.inspect_err(|error| {
         let (problem, inner) = (error.to_string(), error.get_ref());
-        is_now(match error.kind() {
+        set_outcome(match error.kind() {
             _ if inner.and_then(|inner| inner.downcast_ref::<UnknownHost>()).is_some() => {
                 ConnectOutcome::UnknownHost(problem)
             }
@@ -148,20 +152,20 @@ impl fmt::Display for UnknownHost {
 impl std::error::Error for UnknownHost {}
 
 /// Connects to the first address of `host` that accepts the connection, and reports its progress to
-/// `is_now`.
+/// `set_outcome`.
 pub(crate) async fn dial(
     host: &str,
     port: u16,
-    is_now: &mut impl FnMut(ConnectOutcome),
+    set_outcome: &mut impl FnMut(ConnectOutcome),
 ) -> Result<TcpStream> {
     let connected = if let Ok(ip) = host.parse::<IpAddr>() {
         // Do not use the resolver for an address, because it would need a thread.
         TcpStream::connect(SocketAddr::new(ip, port)).await
     } else {
-        is_now(ConnectOutcome::Unresolved);
+        set_outcome(ConnectOutcome::Unresolved);
         let found = tokio::net::lookup_host((host, port)).await;
         let found = found.map_err(|error| Error::new(error.kind(), UnknownHost(error.to_string())))?;
-        is_now(ConnectOutcome::Silent);
+        set_outcome(ConnectOutcome::Silent);
         connect_to_any(found).await
     };
     let stream = connected?;

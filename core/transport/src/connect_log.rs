@@ -68,7 +68,7 @@ pub enum ConnectOutcome {
 
 impl ConnectOutcome {
     /// Returns `true` if the server closed the connection without a reply.
-    fn is_wordless(&self) -> bool {
+    fn closed_without_reply(&self) -> bool {
         matches!(self, Self::Closed)
     }
 
@@ -128,13 +128,13 @@ impl fmt::Display for ControlEscaped<'_> {
 
 /// Time after which a running attempt is reported instead of the previous one. Until then, the
 /// previous outcome (if there is one) is more informative.
-const TELLING: Duration = Duration::from_secs(1);
+const MIN_REPORTED_TIME: Duration = Duration::from_secs(1);
 
 /// The last attempt at each server of a client. It has at most one entry for each of the client's
 /// servers.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectLog {
-    pages: Mutex<Vec<ServerEntry>>,
+    server_entries: Mutex<Vec<ServerEntry>>,
     /// Notified when an attempt fails.
     failed: Notify,
 }
@@ -148,22 +148,22 @@ struct ServerEntry {
     /// Time at which an attempt last ended without a reply.
     failed: Option<Instant>,
     /// Start and progress of the running attempt.
-    now: Option<(Instant, ConnectOutcome)>,
+    running: Option<(Instant, ConnectOutcome)>,
     /// `true` if a later attempt was abandoned too early for its outcome to replace `last`.
     doubted: bool,
     /// `true` if the server was asked why it closes connections without a reply. `said` is its
     /// reply.
-    asked: bool,
-    said: Option<ConnectOutcome>,
+    probed: bool,
+    probe_outcome: Option<ConnectOutcome>,
 }
 
 impl ServerEntry {
     fn outcome(&self, now: Instant) -> Option<ConnectOutcome> {
-        let goes_on = self.now.as_ref().filter(|(began, outcome)| {
-            let lasts = now.saturating_duration_since(*began) >= TELLING;
+        let running = self.running.as_ref().filter(|(began, outcome)| {
+            let lasts = now.saturating_duration_since(*began) >= MIN_REPORTED_TIME;
             lasts || self.last.is_none() || *outcome == ConnectOutcome::Answered
         });
-        match goes_on {
+        match running {
             Some((_, outcome)) => Some(self.explained(outcome)),
             None => self.last_outcome(),
         }
@@ -176,11 +176,11 @@ impl ServerEntry {
 
     /// Returns the outcome, or the server's own explanation of it if there is one.
     fn explained(&self, outcome: &ConnectOutcome) -> ConnectOutcome {
-        let said = self.said.as_ref().filter(|_| outcome.is_wordless());
-        said.unwrap_or(outcome).clone()
+        let probe_outcome = self.probe_outcome.as_ref().filter(|_| outcome.closed_without_reply());
+        probe_outcome.unwrap_or(outcome).clone()
     }
 
-    fn entry(&self, outcome: ConnectOutcome) -> ServerAttempt {
+    fn attempt(&self, outcome: ConnectOutcome) -> ServerAttempt {
         let (host, port) = self.server.clone();
         ServerAttempt { host, port, outcome }
     }
@@ -189,7 +189,7 @@ impl ServerEntry {
 impl ConnectLog {
     /// Records the progress of the attempt that began at `began`.
     pub(crate) fn note(&self, server: &Server, began: Instant, outcome: ConnectOutcome) {
-        self.on_page(server, |page| page.now = Some((began, outcome)));
+        self.with_entry(server, |entry| entry.running = Some((began, outcome)));
     }
 
     /// Records the outcome of the attempt that began at `began`.
@@ -199,21 +199,21 @@ impl ConnectLog {
     /// outcome replaces it.
     pub(crate) fn conclude(&self, server: &Server, began: Instant, outcome: ConnectOutcome) {
         let failed = outcome != ConnectOutcome::Answered;
-        self.on_page(server, |page| {
+        self.with_entry(server, |entry| {
             if failed {
-                page.failed = Some(Instant::now());
+                entry.failed = Some(Instant::now());
             }
-            page.now.take_if(|(newer, _)| *newer <= began);
-            let cut_short = outcome.is_unfinished() && began.elapsed() < TELLING;
-            let known = page.last.as_ref().is_some_and(|last| !last.is_unfinished());
-            if cut_short && known && !std::mem::replace(&mut page.doubted, true) {
+            entry.running.take_if(|(newer, _)| *newer <= began);
+            let cut_short = outcome.is_unfinished() && began.elapsed() < MIN_REPORTED_TIME;
+            let known = entry.last.as_ref().is_some_and(|last| !last.is_unfinished());
+            if cut_short && known && !std::mem::replace(&mut entry.doubted, true) {
                 return;
             }
-            page.doubted = false;
-            if !outcome.is_wordless() {
-                (page.asked, page.said) = (false, None);
+            entry.doubted = false;
+            if !outcome.closed_without_reply() {
+                (entry.probed, entry.probe_outcome) = (false, None);
             }
-            page.last = Some(outcome);
+            entry.last = Some(outcome);
         });
         if failed {
             self.failed.notify_waiters();
@@ -228,56 +228,57 @@ impl ConnectLog {
     /// Returns the servers at which an attempt has failed since `since`, with the reason of the
     /// last failure.
     pub(crate) fn failures_since(&self, since: Instant) -> Vec<ServerAttempt> {
-        let pages = self.pages();
-        let failed = pages.iter().filter(|page| page.failed.is_some_and(|failed| failed >= since));
-        failed.filter_map(|page| Some(page.entry(page.last_outcome()?))).collect()
+        let server_entries = self.server_entries();
+        let failed = server_entries.iter().filter(|entry| entry.failed.is_some_and(|failed| failed >= since));
+        failed.filter_map(|entry| Some(entry.attempt(entry.last_outcome()?))).collect()
     }
 
     /// Returns `true` if the server closes connections without a reply and was not yet asked for
     /// the reason.
-    pub(crate) fn wonders_about(&self, server: &Server) -> bool {
-        self.on_page(server, |page| {
-            !page.asked && page.last.as_ref().is_some_and(ConnectOutcome::is_wordless)
+    pub(crate) fn needs_probe(&self, server: &Server) -> bool {
+        self.with_entry(server, |entry| {
+            !entry.probed && entry.last.as_ref().is_some_and(ConnectOutcome::closed_without_reply)
         })
     }
 
     /// Records the server's reply to the request for its status, which shows why it closes
     /// connections.
-    pub(crate) fn said(&self, server: &Server, answer: Option<ConnectOutcome>) {
-        self.on_page(server, |page| (page.asked, page.said) = (true, answer));
+    pub(crate) fn record_probe(&self, server: &Server, answer: Option<ConnectOutcome>) {
+        self.with_entry(server, |entry| (entry.probed, entry.probe_outcome) = (true, answer));
     }
 
     pub(crate) fn entries(&self) -> Vec<ServerAttempt> {
-        let (pages, now) = (self.pages(), Instant::now());
-        pages.iter().filter_map(|page| Some(page.entry(page.outcome(now)?))).collect()
+        let (server_entries, now) = (self.server_entries(), Instant::now());
+        server_entries.iter().filter_map(|entry| Some(entry.attempt(entry.outcome(now)?))).collect()
     }
 
     /// Returns the server of the current connection: the server that has replied during a running
     /// attempt.
     pub(crate) fn connected(&self) -> Option<Server> {
-        let is_connected = |page: &&ServerEntry| matches!(&page.now, Some((_, ConnectOutcome::Answered)));
-        self.pages().iter().find(is_connected).map(|page| page.server.clone())
+        let is_connected =
+            |entry: &&ServerEntry| matches!(&entry.running, Some((_, ConnectOutcome::Answered)));
+        self.server_entries().iter().find(is_connected).map(|entry| entry.server.clone())
     }
 
-    fn on_page<T>(&self, server: &Server, change: impl FnOnce(&mut ServerEntry) -> T) -> T {
-        let mut pages = self.pages();
-        let at = pages.iter().position(|page| page.server == *server).unwrap_or_else(|| {
-            pages.push(ServerEntry {
+    fn with_entry<T>(&self, server: &Server, change: impl FnOnce(&mut ServerEntry) -> T) -> T {
+        let mut server_entries = self.server_entries();
+        let at = server_entries.iter().position(|entry| entry.server == *server).unwrap_or_else(|| {
+            server_entries.push(ServerEntry {
                 server: server.clone(),
                 last: None,
                 failed: None,
-                now: None,
+                running: None,
                 doubted: false,
-                asked: false,
-                said: None,
+                probed: false,
+                probe_outcome: None,
             });
-            pages.len() - 1
+            server_entries.len() - 1
         });
-        change(&mut pages[at])
+        change(&mut server_entries[at])
     }
 
-    fn pages(&self) -> MutexGuard<'_, Vec<ServerEntry>> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    fn server_entries(&self) -> MutexGuard<'_, Vec<ServerEntry>> {
+        self.server_entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -289,18 +290,18 @@ mod tests {
         ("a".to_owned(), 1)
     }
 
-    fn told(diary: &ConnectLog) -> Vec<ConnectOutcome> {
-        diary.entries().into_iter().map(|entry| entry.outcome).collect()
+    fn told(connect_log: &ConnectLog) -> Vec<ConnectOutcome> {
+        connect_log.entries().into_iter().map(|entry| entry.outcome).collect()
     }
 
     #[test]
     fn each_server_has_one_entry_and_cannot_write_on_a_terminal() {
-        let (diary, now) = (ConnectLog::default(), Instant::now());
+        let (connect_log, now) = (ConnectLog::default(), Instant::now());
         for _ in 0..3 {
-            diary.conclude(&server(), now, ConnectOutcome::Mute);
-            diary.conclude(&("::1".into(), 2), now, ConnectOutcome::Malformed("x\u{1b}[2J\ny".into()));
+            connect_log.conclude(&server(), now, ConnectOutcome::Mute);
+            connect_log.conclude(&("::1".into(), 2), now, ConnectOutcome::Malformed("x\u{1b}[2J\ny".into()));
         }
-        let told: Vec<_> = diary.entries().iter().map(ServerAttempt::to_string).collect();
+        let told: Vec<_> = connect_log.entries().iter().map(ServerAttempt::to_string).collect();
         let expected =
             ["a:1 accepted a connection, but did not answer", "[::1]:2 misbehaved: x\\u{1b}[2J\\ny"];
         assert_eq!(told, expected);
@@ -308,80 +309,80 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_attempt_that_goes_on_is_told_of_if_it_is_the_first_or_lasts() {
-        let diary = ConnectLog::default();
-        diary.note(&server(), Instant::now(), ConnectOutcome::Silent);
-        assert_eq!(told(&diary), [ConnectOutcome::Silent]);
-        diary.conclude(&server(), Instant::now(), ConnectOutcome::Refused("no".into()));
-        diary.note(&server(), Instant::now(), ConnectOutcome::Silent);
-        assert_eq!(told(&diary), [ConnectOutcome::Refused("no".into())]);
-        tokio::time::sleep(TELLING).await;
-        assert_eq!(told(&diary), [ConnectOutcome::Silent]);
+        let connect_log = ConnectLog::default();
+        connect_log.note(&server(), Instant::now(), ConnectOutcome::Silent);
+        assert_eq!(told(&connect_log), [ConnectOutcome::Silent]);
+        connect_log.conclude(&server(), Instant::now(), ConnectOutcome::Refused("no".into()));
+        connect_log.note(&server(), Instant::now(), ConnectOutcome::Silent);
+        assert_eq!(told(&connect_log), [ConnectOutcome::Refused("no".into())]);
+        tokio::time::sleep(MIN_REPORTED_TIME).await;
+        assert_eq!(told(&connect_log), [ConnectOutcome::Silent]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_attempt_that_is_given_up_at_once_does_not_hide_why_the_last_failed_but_two_do() {
-        let (diary, refused) = (ConnectLog::default(), ConnectOutcome::Refused("no".into()));
-        diary.conclude(&server(), Instant::now(), refused.clone());
-        diary.conclude(&server(), Instant::now(), ConnectOutcome::Silent);
-        assert_eq!(told(&diary), std::slice::from_ref(&refused));
-        diary.conclude(&server(), Instant::now(), refused.clone());
-        diary.conclude(&server(), Instant::now(), ConnectOutcome::Silent);
-        assert_eq!(told(&diary), std::slice::from_ref(&refused));
-        diary.conclude(&server(), Instant::now(), ConnectOutcome::Silent);
-        assert_eq!(told(&diary), [ConnectOutcome::Silent]);
+        let (connect_log, refused) = (ConnectLog::default(), ConnectOutcome::Refused("no".into()));
+        connect_log.conclude(&server(), Instant::now(), refused.clone());
+        connect_log.conclude(&server(), Instant::now(), ConnectOutcome::Silent);
+        assert_eq!(told(&connect_log), std::slice::from_ref(&refused));
+        connect_log.conclude(&server(), Instant::now(), refused.clone());
+        connect_log.conclude(&server(), Instant::now(), ConnectOutcome::Silent);
+        assert_eq!(told(&connect_log), std::slice::from_ref(&refused));
+        connect_log.conclude(&server(), Instant::now(), ConnectOutcome::Silent);
+        assert_eq!(told(&connect_log), [ConnectOutcome::Silent]);
         // A single attempt that had enough time replaces the earlier outcome.
-        diary.conclude(&server(), Instant::now(), refused);
+        connect_log.conclude(&server(), Instant::now(), refused);
         let began = Instant::now();
-        tokio::time::sleep(TELLING).await;
-        diary.conclude(&server(), began, ConnectOutcome::Silent);
-        assert_eq!(told(&diary), [ConnectOutcome::Silent]);
+        tokio::time::sleep(MIN_REPORTED_TIME).await;
+        connect_log.conclude(&server(), began, ConnectOutcome::Silent);
+        assert_eq!(told(&connect_log), [ConnectOutcome::Silent]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_attempt_that_ends_late_does_not_hide_the_next() {
-        let diary = ConnectLog::default();
+        let connect_log = ConnectLog::default();
         let first = Instant::now();
-        diary.note(&server(), first, ConnectOutcome::Silent);
-        tokio::time::sleep(TELLING).await;
-        diary.note(&server(), Instant::now(), ConnectOutcome::Mute);
-        diary.conclude(&server(), first, ConnectOutcome::Silent);
-        tokio::time::sleep(TELLING).await;
-        assert_eq!(told(&diary), [ConnectOutcome::Mute]);
+        connect_log.note(&server(), first, ConnectOutcome::Silent);
+        tokio::time::sleep(MIN_REPORTED_TIME).await;
+        connect_log.note(&server(), Instant::now(), ConnectOutcome::Mute);
+        connect_log.conclude(&server(), first, ConnectOutcome::Silent);
+        tokio::time::sleep(MIN_REPORTED_TIME).await;
+        assert_eq!(told(&connect_log), [ConnectOutcome::Mute]);
     }
 
     #[test]
     fn a_server_is_asked_once_why_it_closes_connections_and_that_counts_until_it_does_something_else() {
-        let (diary, now) = (ConnectLog::default(), Instant::now());
-        assert!(!diary.wonders_about(&server()));
-        diary.conclude(&server(), now, ConnectOutcome::Closed);
-        assert!(diary.wonders_about(&server()));
-        diary.said(&server(), Some(ConnectOutcome::ReadOnly));
-        diary.conclude(&server(), now, ConnectOutcome::Closed);
-        assert!(!diary.wonders_about(&server()));
-        assert_eq!(told(&diary), [ConnectOutcome::ReadOnly]);
-        diary.conclude(&server(), now, ConnectOutcome::Refused("no".into()));
-        diary.conclude(&server(), now, ConnectOutcome::Closed);
-        assert_eq!(told(&diary), [ConnectOutcome::Closed]);
-        assert!(diary.wonders_about(&server()));
+        let (connect_log, now) = (ConnectLog::default(), Instant::now());
+        assert!(!connect_log.needs_probe(&server()));
+        connect_log.conclude(&server(), now, ConnectOutcome::Closed);
+        assert!(connect_log.needs_probe(&server()));
+        connect_log.record_probe(&server(), Some(ConnectOutcome::ReadOnly));
+        connect_log.conclude(&server(), now, ConnectOutcome::Closed);
+        assert!(!connect_log.needs_probe(&server()));
+        assert_eq!(told(&connect_log), [ConnectOutcome::ReadOnly]);
+        connect_log.conclude(&server(), now, ConnectOutcome::Refused("no".into()));
+        connect_log.conclude(&server(), now, ConnectOutcome::Closed);
+        assert_eq!(told(&connect_log), [ConnectOutcome::Closed]);
+        assert!(connect_log.needs_probe(&server()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_failure_is_told_and_counts_from_when_it_happened() {
-        let diary = ConnectLog::default();
-        diary.conclude(&server(), Instant::now(), ConnectOutcome::Refused("before".into()));
-        tokio::time::sleep(TELLING).await;
+        let connect_log = ConnectLog::default();
+        connect_log.conclude(&server(), Instant::now(), ConnectOutcome::Refused("before".into()));
+        tokio::time::sleep(MIN_REPORTED_TIME).await;
         let since = Instant::now();
-        let mut failed = std::pin::pin!(diary.failed());
+        let mut failed = std::pin::pin!(connect_log.failed());
         assert!(futures_poll(failed.as_mut()).is_pending());
         // The end of a connection that has served the session is not a failure.
-        diary.conclude(&server(), since, ConnectOutcome::Answered);
+        connect_log.conclude(&server(), since, ConnectOutcome::Answered);
         assert!(futures_poll(failed.as_mut()).is_pending());
-        assert!(diary.failures_since(since).is_empty());
-        diary.conclude(&server(), since, ConnectOutcome::Refused("no".into()));
+        assert!(connect_log.failures_since(since).is_empty());
+        connect_log.conclude(&server(), since, ConnectOutcome::Refused("no".into()));
         assert!(futures_poll(failed.as_mut()).is_ready());
         let expected =
             ServerAttempt { host: "a".into(), port: 1, outcome: ConnectOutcome::Refused("no".into()) };
-        assert_eq!(diary.failures_since(since), [expected]);
+        assert_eq!(connect_log.failures_since(since), [expected]);
     }
 
     fn futures_poll(future: std::pin::Pin<&mut impl Future<Output = ()>>) -> std::task::Poll<()> {

@@ -38,33 +38,33 @@ const FORGOTTEN: Duration = Duration::from_secs(10);
 pub(crate) struct ConnectThrottle {
     /// Returns a random number between 0 and 1.
     random: fn() -> f64,
-    past: Mutex<Past>,
+    history: Mutex<AttemptHistory>,
     /// Wakes the attempts that wait for a pause to end.
     hurry: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Past {
+struct AttemptHistory {
     urgency: Urgency,
     /// Start of the last attempt, at any server.
     last: Option<Instant>,
     /// The servers that have rejected the client since their last successful attempt.
-    rests: BTreeMap<Server, Rest>,
+    pauses: BTreeMap<Server, PauseState>,
     silent_servers: SilentServers,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Rest {
+struct PauseState {
     /// Length of the pause before jitter.
     pause: Duration,
     until: Instant,
 }
 
-impl Past {
+impl AttemptHistory {
     /// Returns the time from which this server can be connected to. `None` means immediately.
-    fn turn(&self, server: &Server) -> Option<Instant> {
-        let Rest { pause, until } = *self.rests.get(server)?;
-        let servers = u32::try_from(self.rests.len()).unwrap_or(u32::MAX);
+    fn allowed_at(&self, server: &Server) -> Option<Instant> {
+        let PauseState { pause, until } = *self.pauses.get(server)?;
+        let servers = u32::try_from(self.pauses.len()).unwrap_or(u32::MAX);
         let gap = self.urgency.gap(servers).min(2 * pause.saturating_mul(servers));
         Some(self.last.map_or(until, |last| until.max(last + gap)))
     }
@@ -72,98 +72,98 @@ impl Past {
 
 impl ConnectThrottle {
     pub(crate) fn new(random: fn() -> f64) -> Self {
-        Self { random, past: Mutex::default(), hurry: Notify::new() }
+        Self { random, history: Mutex::default(), hurry: Notify::new() }
     }
 
     /// Records the number of servers.
     pub(crate) fn servers(&self, count: usize) {
-        self.past().silent_servers.servers = count;
+        self.history().silent_servers.servers = count;
     }
 
     /// Sets how urgently a connection is needed. Pauses that are now too long are shortened.
     pub(crate) fn set_urgency(&self, urgency: Urgency) {
-        let mut past = self.past();
-        let shortens = urgency.longest() < past.urgency.longest();
-        past.urgency = urgency;
+        let mut history = self.history();
+        let shortens = urgency.longest() < history.urgency.longest();
+        history.urgency = urgency;
         if shortens {
             let (now, longest) = (Instant::now(), urgency.longest());
-            for rest in past.rests.values_mut() {
-                rest.pause = rest.pause.min(longest);
-                rest.until = rest.until.min(now + self.jittered(longest));
+            for state in history.pauses.values_mut() {
+                state.pause = state.pause.min(longest);
+                state.until = state.until.min(now + self.jittered(longest));
             }
-            drop(past);
+            drop(history);
             self.hurry.notify_waiters();
         }
     }
 
     /// Returns how urgently a connection is needed.
     pub(crate) fn urgency(&self) -> Urgency {
-        self.past().urgency
+        self.history().urgency
     }
 
     /// Returns how long an attempt at a server can last without a reply. `None` if there are no
     /// other servers to try.
     pub(crate) fn limit(&self, server: &Server) -> Option<Duration> {
-        self.past().silent_servers.limit(server)
+        self.history().silent_servers.limit(server)
     }
 
     /// Returns `true` if the other servers must be tried before this one, because it fell silent.
     /// Returns `true` at most once each time the server falls silent, so that no server is excluded
     /// for long.
     pub(crate) fn passes_over(&self, server: &Server) -> bool {
-        self.past().silent_servers.passes_over(server)
+        self.history().silent_servers.passes_over(server)
     }
 
     /// Waits until the server can be connected to, and returns that time. Dropping the future does
     /// not shorten the pause.
-    pub(crate) async fn turn(&self, server: &Server) -> Instant {
+    pub(crate) async fn wait_until_allowed(&self, server: &Server) -> Instant {
         loop {
             let hurry = self.hurry.notified();
             let now = Instant::now();
-            let turn = {
-                let mut past = self.past();
-                let turn = past.turn(server).filter(|turn| *turn > now);
-                if turn.is_none() {
-                    past.last = Some(now);
+            let allowed_at = {
+                let mut history = self.history();
+                let allowed_at = history.allowed_at(server).filter(|allowed_at| *allowed_at > now);
+                if allowed_at.is_none() {
+                    history.last = Some(now);
                 }
-                turn
+                allowed_at
             };
-            match turn {
+            match allowed_at {
                 None => return now,
                 // The wait can end for any reason, so the remaining time is computed again.
-                Some(turn) => drop(timeout_at(turn, hurry).await),
+                Some(allowed_at) => drop(timeout_at(allowed_at, hurry).await),
             }
         }
     }
 
     /// Ends all pauses. The next pause is the first again.
     pub(crate) fn hurry(&self) {
-        self.past().rests.clear();
+        self.history().pauses.clear();
         self.hurry.notify_waiters();
     }
 
     /// Records the end of an attempt that began at `began`.
     pub(crate) fn ended(&self, server: &Server, began: Instant, end: AttemptEnd) {
         let now = Instant::now();
-        let mut past = self.past();
-        let urgency = past.urgency;
-        past.silent_servers.ended(server, end, urgency);
+        let mut history = self.history();
+        let urgency = history.urgency;
+        history.silent_servers.ended(server, end, urgency);
         // An attempt without a reply was not a success, however long it took.
-        let lasted = matches!(end, AttemptEnd::Told | AttemptEnd::FellSilent);
+        let lasted = matches!(end, AttemptEnd::Replied | AttemptEnd::FellSilent);
         if lasted && now.duration_since(began) >= LASTING {
-            past.rests.remove(server);
+            history.pauses.remove(server);
             return;
         }
-        let pause = match past.rests.get(server) {
-            Some(rest) if now.saturating_duration_since(rest.until) < FORGOTTEN => {
-                urgency.longest().min(rest.pause * 2)
+        let pause = match history.pauses.get(server) {
+            Some(state) if now.saturating_duration_since(state.until) < FORGOTTEN => {
+                urgency.longest().min(state.pause * 2)
             }
             _ => FIRST,
         };
         // Measure from start to start, so that the duration of the attempt is not added to the
         // pause.
         let until = began + self.jittered(pause);
-        past.rests.insert(server.clone(), Rest { pause, until });
+        history.pauses.insert(server.clone(), PauseState { pause, until });
     }
 
     /// Adds jitter in proportion to the pause, so that clients that were rejected together do not
@@ -172,10 +172,10 @@ impl ConnectThrottle {
         pause.mul_f64(0.5 + (self.random)() / 2.0)
     }
 
-    fn past(&self) -> MutexGuard<'_, Past> {
+    fn history(&self) -> MutexGuard<'_, AttemptHistory> {
         // Every change is a single assignment, insertion or removal, so a panic under the lock
         // leaves the data consistent.
-        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Number of requests that are remembered for each connection.
-const REMEMBERED: usize = 32;
+const MAX_MARKS: usize = 32;
 
 /// One request is remembered for each 1/32 of the session timeout, so that all of them together
 /// cover the whole timeout.
@@ -22,12 +22,12 @@ pub struct LastContact(Arc<Mutex<Connections>>);
 struct Connections {
     /// Number of connections so far.
     count: u64,
-    current: Option<Signs>,
+    current: Option<ConnectionContact>,
 }
 
 /// The evidence from one connection.
 #[derive(Debug)]
-struct Signs {
+struct ConnectionContact {
     /// Time at which the handshake was sent.
     greeted: u64,
     /// Minimum time between two remembered requests. If requests were sent closer together, only
@@ -35,7 +35,7 @@ struct Signs {
     spacing: u64,
     /// Ring of requests with replies. `newest` is the index of the request that was sent last. Both
     /// times of a mark are at least as late as those of the mark before it.
-    marks: [Mark; REMEMBERED],
+    marks: [Mark; MAX_MARKS],
     newest: usize,
 }
 
@@ -73,7 +73,7 @@ impl LastContact {
     pub fn greeted(&self, sent: u64, timeout: Duration) -> ContactRecorder {
         let mut connections = self.connections();
         connections.count += 1;
-        connections.current = Some(Signs::new(sent, timeout));
+        connections.current = Some(ConnectionContact::new(sent, timeout));
         ContactRecorder { heard: self.clone(), number: connections.count }
     }
 
@@ -89,21 +89,21 @@ impl ContactRecorder {
         // Evidence from an earlier connection is ignored, because it says nothing about the current
         // one.
         let is_current = connections.count == self.number;
-        if let Some(signs) = connections.current.as_mut().filter(|_| is_current) {
-            signs.answered(sent, now);
+        if let Some(contact) = connections.current.as_mut().filter(|_| is_current) {
+            contact.answered(sent, now);
         }
     }
 }
 
-impl Signs {
+impl ConnectionContact {
     fn new(greeted: u64, timeout: Duration) -> Self {
         let spacing = u64::try_from((timeout / PARTS).as_nanos()).unwrap_or(u64::MAX);
-        Self { greeted, spacing, marks: [Mark::default(); REMEMBERED], newest: 0 }
+        Self { greeted, spacing, marks: [Mark::default(); MAX_MARKS], newest: 0 }
     }
 
     fn answered(&mut self, sent: u64, answered: u64) {
         if sent >= self.marks[self.newest].sent.max(self.greeted).saturating_add(self.spacing) {
-            self.newest = (self.newest + 1) % REMEMBERED;
+            self.newest = (self.newest + 1) % MAX_MARKS;
             self.marks[self.newest] = Mark { sent, answered };
         }
     }

@@ -26,8 +26,8 @@ struct Inner {
     limits: Limits,
     /// Encryption of the next connection, if any.
     encryption: Mutex<Option<Encryption>>,
-    pace: ConnectThrottle,
-    diary: ConnectLog,
+    throttle: ConnectThrottle,
+    connect_log: ConnectLog,
     /// Reads the clock for the times in `LastContact`.
     clock: fn() -> u64,
     /// Time of the last reply from any server, on any connection; 0 if there was none.
@@ -63,8 +63,8 @@ impl Settings {
         let inner = Arc::new(Inner {
             limits,
             encryption: Mutex::default(),
-            pace: ConnectThrottle::new(random),
-            diary: ConnectLog::default(),
+            throttle: ConnectThrottle::new(random),
+            connect_log: ConnectLog::default(),
             clock,
             last_answer: AtomicU64::new(0),
             is_probe,
@@ -89,18 +89,18 @@ impl Settings {
     /// Ends the pauses that currently delay connections, because the client is closing and waits
     /// for a connection.
     pub fn hurry(&self) {
-        self.0.pace.hurry();
+        self.0.throttle.hurry();
     }
 
     /// Sets the number of servers. If there are several, a server that does not reply is abandoned
     /// sooner.
     pub fn set_servers(&self, count: usize) {
-        self.0.pace.servers(count);
+        self.0.throttle.servers(count);
     }
 
     /// Sets how urgently a connection is needed.
     pub fn set_urgency(&self, urgency: Urgency) {
-        self.0.pace.set_urgency(urgency);
+        self.0.throttle.set_urgency(urgency);
     }
 
     /// Returns the number of the client crate's pauses between attempts that were skipped in favor
@@ -116,25 +116,25 @@ impl Settings {
 
     /// Waits until a connection attempt fails.
     pub async fn attempt_failed(&self) {
-        self.0.diary.failed().await;
+        self.0.connect_log.failed().await;
     }
 
     /// Returns the outcome of the last attempt that has failed since `since`, for each server.
     #[must_use]
     pub fn failures_since(&self, since: Instant) -> Vec<ServerAttempt> {
-        self.0.diary.failures_since(since)
+        self.0.connect_log.failures_since(since)
     }
 
     /// Returns the outcome of the last connection attempt at each server.
     #[must_use]
     pub fn entries(&self) -> Vec<ServerAttempt> {
-        self.0.diary.entries()
+        self.0.connect_log.entries()
     }
 
     /// Returns the host and port of the currently connected server, as the client names it.
     #[must_use]
     pub fn connected(&self) -> Option<(String, u16)> {
-        self.0.diary.connected()
+        self.0.connect_log.connected()
     }
 
     /// Returns the evidence of contact with the server of the current connection.
@@ -197,12 +197,12 @@ impl Settings {
         (self.0.clock)()
     }
 
-    pub(crate) fn pace(&self) -> &ConnectThrottle {
-        &self.0.pace
+    pub(crate) fn throttle(&self) -> &ConnectThrottle {
+        &self.0.throttle
     }
 
-    pub(crate) fn diary(&self) -> &ConnectLog {
-        &self.0.diary
+    pub(crate) fn connect_log(&self) -> &ConnectLog {
+        &self.0.connect_log
     }
 }
 

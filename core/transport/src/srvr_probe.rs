@@ -19,7 +19,7 @@ const MOST: usize = 16 * 1024;
 
 /// Returns the reason why a server serves no requests, or `None` if its reply gives none.
 pub(crate) async fn ask(socket: Socket) -> Result<Option<ConnectOutcome>> {
-    Ok(understand(&answer(socket, "srvr").await?))
+    Ok(parse_srvr(&answer(socket, "srvr").await?))
 }
 
 /// Returns a server's reply to a four-letter word. The reply can be truncated, which still leaves a
@@ -39,7 +39,7 @@ pub(crate) async fn answer(mut socket: Socket, word: &str) -> Result<String> {
     }
 }
 
-fn understand(answer: &str) -> Option<ConnectOutcome> {
+fn parse_srvr(answer: &str) -> Option<ConnectOutcome> {
     if answer.lines().any(|line| line.trim() == "Mode: read-only") {
         Some(ConnectOutcome::ReadOnly)
     } else if answer.contains("not currently serving requests") {
@@ -57,11 +57,11 @@ mod tests {
     fn what_servers_say_is_understood() {
         let answer =
             "Zookeeper version: 3.9.5\nLatency min/avg/max: 0/0.0/0\nMode: read-only\nNode count: 5\n";
-        assert_eq!(understand(answer), Some(ConnectOutcome::ReadOnly));
+        assert_eq!(parse_srvr(answer), Some(ConnectOutcome::ReadOnly));
         let answer = "This ZooKeeper instance is not currently serving requests\n";
-        assert_eq!(understand(answer), Some(ConnectOutcome::NotServing));
+        assert_eq!(parse_srvr(answer), Some(ConnectOutcome::NotServing));
         for other in ["", "Mode: standalone\n", "HTTP/1.1 400 Bad Request\r\n"] {
-            assert_eq!(understand(other), None);
+            assert_eq!(parse_srvr(other), None);
         }
     }
 }

@@ -14,26 +14,26 @@ use tokio::time::{Sleep, sleep_until};
 use crate::attempt::ConnectAttempt;
 use crate::connect::{connect, dial, no_answer};
 use crate::connect_log::ConnectOutcome;
-use crate::frame_validator::{FrameValidator, Sign};
+use crate::frame_validator::{ContactEvidence, FrameValidator};
 use crate::server_contact::ContactRecorder;
 use crate::settings::Settings;
 use crate::socket::Socket;
 use crate::tls_failure;
-use crate::write_coalescing::Bundle;
+use crate::write_coalescing::WriteBuffer;
 
 /// A connected stream with Nagle's algorithm disabled.
 #[derive(Debug)]
 pub struct TcpStream {
     socket: Socket,
     /// Bytes that the next flush sends.
-    bundle: Bundle,
+    write_buffer: WriteBuffer,
     /// `None` for a stream without settings. It carries any bytes, without validation.
-    guarded: Option<Guarded>,
+    validated: Option<ValidatedConnection>,
 }
 
 #[derive(Debug)]
-struct Guarded {
-    guard: FrameValidator,
+struct ValidatedConnection {
+    validator: FrameValidator,
     attempt: ConnectAttempt,
     /// Timer for the reply to the handshake. `None` after the reply, or if there is no other server
     /// to try.
@@ -63,33 +63,33 @@ impl TcpStream {
     async fn open(host: &str, port: u16) -> Result<Self> {
         let Some(settings) = Settings::current() else {
             let socket = Socket::Plain(dial(host, port, &mut drop).await?);
-            return Ok(Self { socket, bundle: Bundle::default(), guarded: None });
+            return Ok(Self { socket, write_buffer: WriteBuffer::default(), validated: None });
         };
         if !settings.follow() {
             return Err(Error::new(ErrorKind::Unsupported, "no connection, only a probe of the settings"));
         }
-        let guard = FrameValidator::new(settings.limits());
+        let validator = FrameValidator::new(settings.limits());
         let (socket, attempt) = connect(settings, host, port).await?;
         // If the server does not reply in time, the socket is closed before another server is
         // tried. So one session never has two handshakes at the same time, of which the slower one
         // would take over the session.
         let deadline_timer = attempt.deadline().map(|deadline| Box::pin(sleep_until(deadline)));
-        let guarded = Some(Guarded { guard, attempt, deadline_timer, recorder: None });
-        Ok(Self { socket, bundle: Bundle::default(), guarded })
+        let validated = Some(ValidatedConnection { validator, attempt, deadline_timer, recorder: None });
+        Ok(Self { socket, write_buffer: WriteBuffer::default(), validated })
     }
 
     /// Returns the time, or 0 without a validator.
     fn now(&self) -> u64 {
-        self.guarded.as_ref().map_or(0, |guarded| guarded.attempt.settings().now())
+        self.validated.as_ref().map_or(0, |validated| validated.attempt.settings().now())
     }
 
     /// Passes the first `count` bytes of `pieces` to the validator. They were not written before
     /// `since`.
     fn written(&mut self, pieces: &[IoSlice<'_>], mut count: usize, since: u64) {
-        let Some(Guarded { guard, .. }) = &mut self.guarded else { return };
+        let Some(ValidatedConnection { validator, .. }) = &mut self.validated else { return };
         for piece in pieces {
             let written = count.min(piece.len());
-            guard.sent(&piece[..written], since);
+            validator.sent(&piece[..written], since);
             count -= written;
             if count == 0 {
                 break;
@@ -98,7 +98,7 @@ impl TcpStream {
     }
 }
 
-impl Guarded {
+impl ValidatedConnection {
     /// Returns validated bytes. Reads and validates more if there are none.
     fn poll_read(
         &mut self,
@@ -107,11 +107,11 @@ impl Guarded {
         buf: &mut [u8],
     ) -> Poll<Result<usize>> {
         loop {
-            match self.guard.take(buf)? {
+            match self.validator.take(buf)? {
                 0 => {}
                 count => {
                     if *self.attempt.outcome() == ConnectOutcome::Mute {
-                        self.attempt.is_now(ConnectOutcome::Answered);
+                        self.attempt.set_outcome(ConnectOutcome::Answered);
                         self.deadline_timer = None;
                     }
                     return Poll::Ready(Ok(count));
@@ -141,10 +141,10 @@ impl Guarded {
     }
 
     fn received(&mut self, arrived: &[u8]) {
-        self.attempt.hears();
-        self.guard.received(arrived);
-        self.note_heard();
-        if let Some(malformed) = self.guard.failure() {
+        self.attempt.note_data();
+        self.validator.received(arrived);
+        self.record_contact();
+        if let Some(malformed) = self.validator.failure() {
             let outcome = ConnectOutcome::Malformed(malformed.to_string());
             if *self.attempt.outcome() == ConnectOutcome::Answered {
                 tracing::warn!(target: "zklock::transport", server = %self.attempt, "{outcome}; the connection ends");
@@ -153,18 +153,18 @@ impl Guarded {
                 // crate reports it together with the other servers' errors.
                 tracing::debug!(target: "zklock::transport", server = %self.attempt, "{outcome}");
             }
-            self.attempt.is_now(outcome);
+            self.attempt.set_outcome(outcome);
         }
     }
 
-    fn note_heard(&mut self) {
+    fn record_contact(&mut self) {
         let settings = self.attempt.settings();
-        let sign = self.guard.heard();
-        if sign.is_some() {
+        let evidence = self.validator.heard();
+        if evidence.is_some() {
             settings.note_answer();
         }
-        match sign {
-            Some(Sign::Greeting { sent, timeout, has_password }) => {
+        match evidence {
+            Some(ContactEvidence::Greeting { sent, timeout, has_password }) => {
                 if !has_password && settings.is_first_without_password() {
                     tracing::warn!(
                         target: "zklock::transport",
@@ -175,9 +175,9 @@ impl Guarded {
                 }
                 let timeout = Duration::from_millis(timeout);
                 self.recorder = Some(settings.heard().greeted(sent, timeout));
-                self.attempt.serves_session(timeout);
+                self.attempt.set_session_timeout(timeout);
             }
-            Some(Sign::Request { sent }) => {
+            Some(ContactEvidence::Request { sent }) => {
                 if let Some(recorder) = &self.recorder {
                     recorder.answered(sent, settings.now());
                 }
@@ -187,24 +187,24 @@ impl Guarded {
     }
 
     fn ended(&mut self, error: Option<&Error>) {
-        self.attempt.hangs_up();
+        self.attempt.note_closed();
         if *self.attempt.outcome() == ConnectOutcome::Mute {
             // TLS reports the server's rejection of the client's certificate as `InvalidData`.
             let trust = error.filter(|error| error.kind() == ErrorKind::InvalidData);
             let unsecured =
                 |error: &Error| ConnectOutcome::Unsecured(tls_failure::why(error), error.to_string());
             let outcome = trust.map_or(ConnectOutcome::Closed, unsecured);
-            self.attempt.is_now(outcome);
+            self.attempt.set_outcome(outcome);
         }
     }
 }
 
 impl AsyncRead for TcpStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<Result<usize>> {
-        let Self { socket, guarded, .. } = &mut *self;
+        let Self { socket, validated, .. } = &mut *self;
         let socket = Pin::new(socket);
-        if let Some(guarded) = guarded {
-            return guarded.poll_read(socket, cx, buf);
+        if let Some(validated) = validated {
+            return validated.poll_read(socket, cx, buf);
         }
         let mut buf = ReadBuf::new(buf);
         socket.poll_read(cx, &mut buf).map_ok(|()| buf.filled().len())
@@ -224,25 +224,25 @@ impl AsyncWrite for TcpStream {
         // Take the time before the write, because the server can receive the bytes later than this
         // time but never earlier.
         let since = self.now();
-        let Self { socket, bundle, .. } = &mut *self;
-        let added = ready!(bundle.poll_add(socket, cx, bufs));
-        let count = unless_hung_up(added, bufs.iter().map(|buf| buf.len()).sum())?;
+        let Self { socket, write_buffer, .. } = &mut *self;
+        let added = ready!(write_buffer.poll_add(socket, cx, bufs));
+        let count = ignore_closed_connection(added, bufs.iter().map(|buf| buf.len()).sum())?;
         self.written(bufs, count, since);
         Poll::Ready(Ok(count))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        let Self { socket, bundle, .. } = &mut *self;
-        let sent = ready!(bundle.poll_send(socket, cx));
-        unless_hung_up(sent, ())?;
+        let Self { socket, write_buffer, .. } = &mut *self;
+        let sent = ready!(write_buffer.poll_send(socket, cx));
+        ignore_closed_connection(sent, ())?;
         // The TLS layer can still hold encrypted bytes, which this flush writes.
         let flushed = ready!(Pin::new(socket).poll_flush(cx));
-        Poll::Ready(unless_hung_up(flushed, ()))
+        Poll::Ready(ignore_closed_connection(flushed, ()))
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        let Self { socket, bundle, .. } = &mut *self;
-        unless_hung_up(ready!(bundle.poll_write(socket, cx)), ())?;
+        let Self { socket, write_buffer, .. } = &mut *self;
+        ignore_closed_connection(ready!(write_buffer.poll_write(socket, cx)), ())?;
         Pin::new(&mut self.socket).poll_shutdown(cx)
     }
 }
@@ -251,7 +251,7 @@ impl AsyncWrite for TcpStream {
 /// had closed the connection immediately after the write. The reader reports the failure when it
 /// reaches the end of the connection, after the server's last bytes. If the write failed, the
 /// client crate would close the connection and not read why the server refused it.
-fn unless_hung_up<T>(done: Result<T>, all: T) -> Result<T> {
+fn ignore_closed_connection<T>(done: Result<T>, all: T) -> Result<T> {
     use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
     match done {
         Err(error) if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset) => Ok(all),
@@ -315,7 +315,7 @@ mod tests {
             let settings = Settings::new(Limits::default(), || 0.0, || 0);
             settings.set_servers(servers);
             let mut stream = settings.scope(TcpStream::connect(("127.0.0.1", port))).await.unwrap();
-            assert_eq!(stream.guarded.as_ref().unwrap().deadline_timer.is_some(), is_given_up);
+            assert_eq!(stream.validated.as_ref().unwrap().deadline_timer.is_some(), is_given_up);
             if is_given_up {
                 let read = poll_fn(|cx| Pin::new(&mut stream).poll_read(cx, &mut [0; 8]));
                 // The test fails if the client waits forever.

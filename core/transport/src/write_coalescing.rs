@@ -16,7 +16,7 @@ const FULL: usize = 64 << 10;
 
 /// Bytes that wait to be written to a socket.
 #[derive(Debug, Default)]
-pub(crate) struct Bundle {
+pub(crate) struct WriteBuffer {
     bytes: Vec<u8>,
     /// Number of bytes in `bytes` that were already written.
     written: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Bundle {
     grows: bool,
 }
 
-impl Bundle {
+impl WriteBuffer {
     /// Adds all pieces, unless too many bytes already wait to be written.
     pub(crate) fn poll_add<W: AsyncWrite + Unpin>(
         &mut self,
@@ -130,7 +130,7 @@ mod tests {
     }
 
     struct Scene {
-        bundle: Bundle,
+        write_buffer: WriteBuffer,
         wire: Socket,
         woken: Arc<Woken>,
     }
@@ -138,19 +138,19 @@ mod tests {
     impl Scene {
         fn new(room: usize) -> Self {
             let wire = Socket { writes: Vec::new(), room };
-            Self { bundle: Bundle::default(), wire, woken: Arc::default() }
+            Self { write_buffer: WriteBuffer::default(), wire, woken: Arc::default() }
         }
 
         fn add(&mut self, bytes: &[u8]) -> Poll<usize> {
             let waker = Waker::from(Arc::clone(&self.woken));
             let pieces = [IoSlice::new(bytes)];
-            let added = self.bundle.poll_add(&mut self.wire, &mut Context::from_waker(&waker), &pieces);
+            let added = self.write_buffer.poll_add(&mut self.wire, &mut Context::from_waker(&waker), &pieces);
             added.map(Result::unwrap)
         }
 
         fn send(&mut self) -> Poll<()> {
             let waker = Waker::from(Arc::clone(&self.woken));
-            self.bundle.poll_send(&mut self.wire, &mut Context::from_waker(&waker)).map(Result::unwrap)
+            self.write_buffer.poll_send(&mut self.wire, &mut Context::from_waker(&waker)).map(Result::unwrap)
         }
 
         fn wakes(&self) -> usize {

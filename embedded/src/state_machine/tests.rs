@@ -26,7 +26,7 @@ fn connect(session: i64, password: &[u8]) -> Connect {
 /// Opens a connection and sends the connect request on it.
 fn say_connect(machine: &mut Machine, id: ConnectionId, connect: Connect, now: Time) -> Vec<Output> {
     machine.connect(id, PEER);
-    machine.receive(id, Inbound(Said::Connect(connect)), now);
+    machine.receive(id, Inbound(ClientMessage::Connect(connect)), now);
     machine.take_outputs()
 }
 
@@ -39,7 +39,7 @@ fn session(machine: &mut Machine, id: ConnectionId) -> (i64, [u8; 16]) {
 }
 
 fn say(machine: &mut Machine, id: ConnectionId, op: Op, now: Time) -> Vec<Output> {
-    machine.receive(id, Inbound(Said::Request(Request { xid: 9, op })), now);
+    machine.receive(id, Inbound(ClientMessage::Request(Request { xid: 9, op })), now);
     machine.take_outputs()
 }
 
@@ -269,7 +269,7 @@ fn a_word_tells_which_session_watches_what() {
     let watcher = session(&mut machine, A);
     say(&mut machine, A, exists("/watched", true), at(0));
     machine.connect(B, PEER);
-    machine.receive(B, Inbound(Said::Word(Word::Wchp)), at(0));
+    machine.receive(B, Inbound(ClientMessage::Word(Word::Wchp)), at(0));
     let outputs = machine.take_outputs();
     let Output::Send(_, Message(Content::Text(text))) = &outputs[0] else { panic!("{outputs:?}") };
     assert_eq!(*text, format!("/watched\n\t{:#x}\n", watcher.0));
@@ -281,7 +281,7 @@ fn a_word_tells_which_session_owns_what() {
     let owner = session(&mut machine, A);
     say(&mut machine, A, create("/owned", 1), at(0));
     machine.connect(B, PEER);
-    machine.receive(B, Inbound(Said::Word(Word::Dump)), at(0));
+    machine.receive(B, Inbound(ClientMessage::Word(Word::Dump)), at(0));
     let outputs = machine.take_outputs();
     let Output::Send(_, Message(Content::Text(text))) = &outputs[0] else { panic!("{outputs:?}") };
     assert!(text.ends_with(&format!("Sessions with Ephemerals (1):\n{:#x}:\n\t/owned\n", owner.0)), "{text}");
@@ -300,7 +300,7 @@ fn words_are_answered_and_end_the_connection() {
     ] {
         let mut machine = machine();
         machine.connect(A, PEER);
-        machine.receive(A, Inbound(Said::Word(word)), at(0));
+        machine.receive(A, Inbound(ClientMessage::Word(word)), at(0));
         let outputs = machine.take_outputs();
         let [Output::Send(_, Message(Content::Text(text))), Output::Close(A)] = &outputs[..] else {
             panic!("{outputs:?}")

@@ -99,7 +99,7 @@ impl Contenders {
             self.tell(Event::Join(JoinId(join), naming, kind, intent));
         }
         self.answer();
-        self.tell(Event::LookAgain);
+        self.tell(Event::Resync);
         self.answer();
         if self.ways[3] & 4 != 0 {
             self.tell(Event::Disconnected);

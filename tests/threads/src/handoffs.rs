@@ -45,7 +45,7 @@ impl Report for Driver {
             Notice::HandedOn { join, .. } => Told::HandedOn(join),
             Notice::Expired { .. } => Told::Expired,
             Notice::Kept { .. } => Told::Kept,
-            Notice::Listening { .. } | Notice::Retaken { .. } | Notice::Transact { .. } => return Ok(()),
+            Notice::WatchNode { .. } | Notice::Retaken { .. } | Notice::Transact { .. } => return Ok(()),
         };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(told);
         Ok(())
@@ -91,7 +91,7 @@ impl Scene {
         let lease = holds.grant(claim(&owner), grant);
         let waiting = (1..=waiters).map(|number| {
             let (reply, answer) = oneshot::channel();
-            holds.line_up(JoinId(number), &Self::claim(&Owner::new(), kind), reply);
+            holds.enqueue_local(JoinId(number), &Self::claim(&Owner::new(), kind), reply);
             answer
         });
         let waiting = waiting.collect();
@@ -117,7 +117,7 @@ pub fn a_hand_off_against_a_timeout() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 1);
         let releases = thread::spawn(move || drop(lease));
-        let reply = scene.holds.leave_line(JoinId(1));
+        let reply = scene.holds.dequeue_local(JoinId(1));
         releases.join().expect("no panic");
         let granted = scene.lease(0);
         assert!(reply.is_some() != granted.is_some(), "it has two outcomes, or none");
@@ -140,7 +140,7 @@ pub fn a_hand_off_against_a_waiter_that_leaves() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 2);
         let holds = Arc::clone(&scene.holds);
-        let goes = thread::spawn(move || holds.leave_line(JoinId(1)).is_some());
+        let goes = thread::spawn(move || holds.dequeue_local(JoinId(1)).is_some());
         drop(lease);
         let gone = goes.join().expect("no panic");
         let first = scene.lease(0);
@@ -169,7 +169,7 @@ pub fn a_hand_off_against_a_loss() {
                 assert_eq!(scene.told(), [Told::HandedOn(JoinId(1))]);
             }
             // The waiter stays in the line.
-            None => assert!(scene.holds.leave_line(JoinId(1)).is_some() && scene.told().is_empty()),
+            None => assert!(scene.holds.dequeue_local(JoinId(1)).is_some() && scene.told().is_empty()),
         }
         assert!(!scene.holds.owned_by(scene.owner.id(), Kind::Exclusive));
     });
@@ -188,7 +188,7 @@ pub fn a_late_end_of_the_first_hold_spares_the_second() {
         let lost = ends.join().expect("no panic");
         match scene.lease(0) {
             Some(second) => assert!(lost.is_none() && second.state() == LeaseState::Held),
-            None => assert!(scene.holds.leave_line(JoinId(1)).is_some()),
+            None => assert!(scene.holds.dequeue_local(JoinId(1)).is_some()),
         }
     });
 }
@@ -231,11 +231,11 @@ pub fn a_hand_off_against_a_waiter_that_joins() {
         let joins = thread::spawn(move || {
             let claim =
                 AcquireRequest { cohort: 10, ..AcquireRequest::new(Owner::new(), Kind::Exclusive, None) };
-            holds.line_up(JoinId(1), &claim, reply);
+            holds.enqueue_local(JoinId(1), &claim, reply);
         });
         drop(lease);
         joins.join().expect("no panic");
-        let waits = scene.holds.first_in_line().is_some();
+        let waits = scene.holds.first_local().is_some();
         assert!(waits != answer.try_recv().is_ok());
         assert_eq!(scene.told()[0], if waits { Told::Released } else { Told::HandedOn(JoinId(1)) });
     });

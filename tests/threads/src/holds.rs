@@ -41,7 +41,7 @@ impl Report for Driver {
         match notice {
             Notice::Released { .. } => told.released += 1,
             Notice::Expired { .. } => told.expired += 1,
-            Notice::Listening { .. } => told.listening += 1,
+            Notice::WatchNode { .. } => told.listening += 1,
             Notice::HandedOn { .. }
             | Notice::Kept { .. }
             | Notice::Retaken { .. }

@@ -25,7 +25,7 @@ fn claim(owner: &Owner) -> AcquireRequest {
 fn held() -> (Scene, Lease) {
     let (scene, lease) = Scene::with(Kind::Exclusive, 0, claim);
     assert!(scene.holds.open_access());
-    scene.holds.set_access(Access::Everybody);
+    scene.holds.set_access(Access::AnyThread);
     (scene, lease)
 }
 
@@ -38,7 +38,7 @@ fn kept() -> Scene {
 }
 
 fn take(holds: &Arc<HoldTable>) -> Option<Lease> {
-    holds.take_again(&claim(&Owner::new()), Naming::Curator, Access::Everybody)
+    holds.take_again(&claim(&Owner::new()), Naming::Curator, Access::AnyThread)
 }
 
 /// The driver gives up all nodes while the holder releases: it receives the node to delete, or a

@@ -27,7 +27,11 @@ pub(in crate::driver) async fn heartbeat(
     report: impl Fn(SessionEvent),
 ) {
     let report_checked = |missing, last, answered| {
-        report(SessionEvent::Beaten(epoch, connection_number, Checked { missing, last, answered }));
+        report(SessionEvent::HeartbeatAnswered(
+            epoch,
+            connection_number,
+            Checked { missing, last, answered },
+        ));
     };
     let mut writer = client.ask(RequestKind::Heartbeat).new_multi_writer();
     for one in &nodes {
@@ -45,7 +49,7 @@ pub(in crate::driver) async fn heartbeat(
     // The node is missing whether or not the session is ours. Its lease is lost, so report that
     // without waiting for the second reply.
     let first_missing = missing_at(&committed).and_then(|at| nodes.get(at)).filter(|_| owned.is_some());
-    let told = first_missing.is_some();
+    let first_missing_reported = first_missing.is_some();
     if let Some(node) = first_missing {
         report_checked(vec![node.clone()], None, true);
     }
@@ -61,7 +65,7 @@ pub(in crate::driver) async fn heartbeat(
     }
     // The first report was sent before the second reply arrived. The last report must state again
     // that the server answered the heartbeat.
-    let answered = told || missing.is_some() || matches!(verdict, SessionEvidence::Alive);
+    let answered = first_missing_reported || missing.is_some() || matches!(verdict, SessionEvidence::Alive);
     let checked = |missing, last| report_checked(missing, last, answered);
     // Suspended holders wait for the proof, so send this report even if no node is missing.
     let Some(stop) = missing.or(unreadable).filter(|stop| *stop < nodes.len()) else {
@@ -69,7 +73,7 @@ pub(in crate::driver) async fn heartbeat(
     };
     let behind = nodes.split_off(stop + 1);
     let last = nodes.pop();
-    let gone = last.clone().filter(|_| missing.is_some() && !told).into_iter().collect();
+    let gone = last.clone().filter(|_| missing.is_some() && !first_missing_reported).into_iter().collect();
     if behind.is_empty() {
         return checked(gone, None);
     }

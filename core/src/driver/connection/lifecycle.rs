@@ -54,7 +54,7 @@ impl Connection {
                 outages,
             };
             let established = search.establish(previous, pause).await;
-            sender.send(Input::News(SessionEvent::Established(epoch, established))).ok();
+            sender.send(Input::Session(SessionEvent::Established(epoch, established))).ok();
         })));
         self.stage = SessionStage::Searching(search.abort_handle());
     }
@@ -75,7 +75,7 @@ impl Connection {
             }
             SessionEvent::State(epoch, state) if epoch == self.epoch => self.changed(state),
             SessionEvent::Over(epoch) if epoch == self.epoch => self.lose(),
-            SessionEvent::Unserved(epoch) if epoch == self.epoch && self.claims_to_live() => {
+            SessionEvent::SessionTaskEnded(epoch) if epoch == self.epoch && self.claims_to_live() => {
                 tracing::error!("BUG: the task that serves the session ended unexpectedly");
                 self.lose()
             }
@@ -83,18 +83,18 @@ impl Connection {
                 tracing::error!(%panic, "a bug: something that runs on the session panicked");
                 self.lose()
             }
-            SessionEvent::Beaten(epoch, connection_number, checked)
+            SessionEvent::HeartbeatAnswered(epoch, connection_number, checked)
                 if epoch == self.epoch && self.is_current(connection_number) =>
             {
                 if checked.answered {
-                    self.answered();
+                    self.note_proof_reply();
                 }
                 ConnectionEvent::Checked(checked)
             }
             // The connection was lost after this reply. A missing node does not come back, so its
             // lease is lost now, without waiting for the next connection. The heartbeat on the next
             // connection checks the other nodes.
-            SessionEvent::Beaten(epoch, _, Checked { missing, .. })
+            SessionEvent::HeartbeatAnswered(epoch, _, Checked { missing, .. })
                 if epoch == self.epoch && !missing.is_empty() =>
             {
                 ConnectionEvent::Checked(Checked { missing, last: None, answered: true })
@@ -114,7 +114,7 @@ impl Connection {
         let state = session.client.state();
         let timeout = session.client.session_timeout();
         let term = Arc::new(Term::new(timeout, self.number).with(session.heard.clone()));
-        let route = Arc::new(SessionContext {
+        let session_context = Arc::new(SessionContext {
             client: CountedClient::new(session.client.clone(), Arc::clone(&self.recorder)),
             tasks: session.tasks.clone(),
             term: Arc::clone(&term),
@@ -125,22 +125,30 @@ impl Connection {
             sender: self.sender.clone(),
         });
         let (since, connected, began) = (BootInstant::now(), false, false);
-        let (renewing, telling) = (None, None);
-        self.stage =
-            SessionStage::Live(Live { session, route, since, term, connected, began, renewing, telling });
+        let (renewing, outage_logger) = (None, None);
+        self.stage = SessionStage::Live(Live {
+            session,
+            session_context,
+            since,
+            term,
+            connected,
+            began,
+            renewing,
+            outage_logger,
+        });
         self.spawn(async move {
             loop {
-                let news = tokio::select! {
+                let session_event = tokio::select! {
                     biased;
                     state = states.changed() => SessionEvent::State(epoch, state),
-                    () = tasks.ended() => SessionEvent::Unserved(epoch),
+                    () = tasks.ended() => SessionEvent::SessionTaskEnded(epoch),
                 };
-                let last = match &news {
+                let last = match &session_event {
                     SessionEvent::State(_, state) => state.is_terminated(),
                     _ => true,
                 };
                 // Sending fails only after the driver has ended, which also ends this task.
-                sender.send(Input::News(news)).ok();
+                sender.send(Input::Session(session_event)).ok();
                 if last {
                     break;
                 }
@@ -156,8 +164,8 @@ impl Connection {
         match state {
             zk::SessionState::SyncConnected => {
                 live.connected = true;
-                self.unanswered.connects();
-                for task in live.renewing.take().into_iter().chain(live.telling.take()) {
+                self.unanswered.note_connected();
+                for task in live.renewing.take().into_iter().chain(live.outage_logger.take()) {
                     task.abort();
                 }
                 self.outages.end();
@@ -174,10 +182,10 @@ impl Connection {
                 self.number += 1;
                 live.term.moved(self.number);
                 live.connected = false;
-                self.unanswered.disconnects();
+                self.unanswered.note_disconnected();
                 let began = live.began;
                 self.keep_renewing();
-                self.keep_telling();
+                self.log_outages();
                 if began { ConnectionEvent::Disconnected } else { ConnectionEvent::None }
             }
             zk::SessionState::AuthFailed => {
@@ -201,12 +209,12 @@ impl Connection {
 
     /// Logs a warning with the reasons when all servers have rejected the client. Stops when there
     /// is a connection.
-    fn keep_telling(&mut self) {
+    fn log_outages(&mut self) {
         let outage = self.outages.clone().watch(self.settings.clone(), self.options.hosts.servers.clone());
-        if matches!(&self.stage, SessionStage::Live(Live { telling: None, .. })) {
+        if matches!(&self.stage, SessionStage::Live(Live { outage_logger: None, .. })) {
             let task = self.spawn(outage);
             if let SessionStage::Live(live) = &mut self.stage {
-                live.telling = Some(task);
+                live.outage_logger = Some(task);
             }
         }
     }
@@ -214,7 +222,7 @@ impl Connection {
     /// Gives up the session and looks for another one.
     pub(in crate::driver) fn lose(&mut self) -> ConnectionEvent {
         let pause = match &self.stage {
-            SessionStage::Live(live) => self.rests.after(BootInstant::now().since(live.since)),
+            SessionStage::Live(live) => self.restart_backoff.after(BootInstant::now().since(live.since)),
             _ => Duration::ZERO,
         };
         let previous = self.end();
@@ -232,7 +240,7 @@ impl Connection {
         self.unanswered = Unanswered::default();
         match std::mem::replace(&mut self.stage, SessionStage::Idle) {
             SessionStage::Live(live) => {
-                drop(live.route);
+                drop(live.session_context);
                 // Drop the client, which closes its connection. Otherwise the client crate would
                 // keep the connection open while a request is unanswered, and its pings would keep
                 // the session alive. If an unanswered request is the reason for giving up the
@@ -252,10 +260,10 @@ impl Connection {
         self.tasks.shutdown().await;
         self.settings.hurry();
         match self.stage {
-            SessionStage::Live(Live { session, route, .. }) => {
-                // `route` also holds a handle to the session, and the session ends only when its
+            SessionStage::Live(Live { session, session_context, .. }) => {
+                // `session_context` also holds a handle to the session, and the session ends only when its
                 // last handle is dropped.
-                drop(route);
+                drop(session_context);
                 session::close(session, limit).await;
             }
             SessionStage::Searching(search) => search.abort(),

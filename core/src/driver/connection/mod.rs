@@ -67,7 +67,7 @@ enum SessionStage {
 struct Live {
     session: Session,
     /// State that all requests on the session share.
-    route: Arc<SessionContext>,
+    session_context: Arc<SessionContext>,
     since: BootInstant,
     term: Arc<Term>,
     connected: bool,
@@ -76,7 +76,7 @@ struct Live {
     /// The task that renews the certificates while there is no connection.
     renewing: Option<AbortHandle>,
     /// The task that logs the state of the servers while there is no connection.
-    telling: Option<AbortHandle>,
+    outage_logger: Option<AbortHandle>,
 }
 
 pub(super) struct Connection {
@@ -92,7 +92,7 @@ pub(super) struct Connection {
     /// Requests on the session that have no reply yet.
     unanswered: Unanswered,
     /// The pauses before the search for the next session.
-    rests: RestartBackoff,
+    restart_backoff: RestartBackoff,
     /// The log's record of unusable servers.
     outages: Outages,
     /// How urgently a connection is needed.
@@ -124,7 +124,7 @@ impl Connection {
             sender,
             stage: SessionStage::Idle,
             unanswered: Unanswered::default(),
-            rests: RestartBackoff::default(),
+            restart_backoff: RestartBackoff::default(),
             outages: Outages::default(),
             urgency: Urgency::default(),
             epoch: 0,
@@ -222,22 +222,22 @@ impl Connection {
     }
 
     /// Runs a task that sends a request whose reply can prove the session.
-    pub(super) fn ask(&mut self, task: impl Future<Output = ()> + Send + 'static) {
-        self.asks_proof();
-        let unanswered = self.unanswered.write();
+    pub(super) fn spawn_proof_request(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        self.note_proof_request();
+        let unanswered = self.unanswered.proof_token();
         self.run(task, Some(unanswered));
     }
 
     /// Runs a task that sends a request whose reply proves nothing. A missing reply is still a sign
     /// of trouble: replies arrive in the order of the requests, so a server that answers later
     /// pings has dropped the request.
-    pub(super) fn question(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn spawn_request(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         let task = self.run(task, None);
-        self.unanswered.asks(task, BootInstant::now());
+        self.unanswered.note_request(task, BootInstant::now());
     }
 
-    /// Like `question`, but runs the task after a pause.
-    pub(super) fn question_later(
+    /// Like `spawn_request`, but runs the task after a pause.
+    pub(super) fn spawn_request_later(
         &mut self,
         pause: Duration,
         task: impl Future<Output = ()> + Send + 'static,
@@ -248,17 +248,17 @@ impl Connection {
             task.await;
         };
         let task = self.run(later, None);
-        self.unanswered.asks(task, asked);
+        self.unanswered.note_request(task, asked);
     }
 
     /// Records that a request was sent whose reply can prove the session.
-    pub(super) fn asks_proof(&mut self) {
-        self.unanswered.asks_proof();
+    pub(super) fn note_proof_request(&mut self) {
+        self.unanswered.note_proof_request();
     }
 
     /// Records that the server has answered a request that could prove the session.
-    pub(super) fn answered(&mut self) {
-        self.unanswered.proof_is_answered();
+    pub(super) fn note_proof_reply(&mut self) {
+        self.unanswered.note_proof_reply();
     }
 
     /// Returns the time left for the server to answer the pending requests, or `None` if no request
@@ -272,15 +272,15 @@ impl Connection {
     }
 
     /// Sends a heartbeat, which proves the session and checks whether these nodes exist.
-    pub(super) fn beat(&mut self, nodes: Vec<OwnNode>) {
+    pub(super) fn send_heartbeat(&mut self, nodes: Vec<OwnNode>) {
         let SessionStage::Live(Live { session, term, .. }) = &self.stage else {
             return;
         };
         let client = CountedClient::new(session.client.clone(), Arc::clone(&self.recorder));
         let term = Arc::clone(term);
         let (epoch, connection_number, sender) = (self.epoch, self.number, self.sender.clone());
-        self.ask(async move {
-            let report = |news| drop(sender.send(Input::News(news)));
+        self.spawn_proof_request(async move {
+            let report = |session_event| drop(sender.send(Input::Session(session_event)));
             heartbeat(&client, &term, (epoch, connection_number), nodes, report).await;
         });
     }
@@ -293,11 +293,11 @@ impl Connection {
         directory: DirectoryId,
         path: &Arc<str>,
     ) -> Option<DirectoryClient> {
-        let SessionStage::Live(Live { route, .. }) = &self.stage else {
+        let SessionStage::Live(Live { session_context, .. }) = &self.stage else {
             return None;
         };
         Some(DirectoryClient {
-            route: Arc::clone(route),
+            session_context: Arc::clone(session_context),
             directory,
             path: Arc::clone(path),
             connection_number: self.number,

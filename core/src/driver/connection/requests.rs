@@ -73,7 +73,7 @@ pub(in crate::driver) struct SessionContext {
 
 /// Sends requests about one lock directory on one session and reports their outcomes.
 pub(in crate::driver) struct DirectoryClient {
-    pub(in crate::driver) route: Arc<SessionContext>,
+    pub(in crate::driver) session_context: Arc<SessionContext>,
     /// The directory that receives the outcomes.
     pub(in crate::driver) directory: DirectoryId,
     pub(in crate::driver) path: Arc<str>,
@@ -84,7 +84,7 @@ impl Deref for DirectoryClient {
     type Target = SessionContext;
 
     fn deref(&self) -> &SessionContext {
-        &self.route
+        &self.session_context
     }
 }
 
@@ -125,7 +125,7 @@ impl DirectoryClient {
 
     /// Reports that the session is over.
     pub(in crate::driver) fn report_end(&self) {
-        self.sender.send(Input::News(SessionEvent::Over(self.epoch))).ok();
+        self.sender.send(Input::Session(SessionEvent::Over(self.epoch))).ok();
     }
 
     pub(in crate::driver) async fn create(self, ticket: Ticket, prefix: String, data: Arc<[u8]>) {
@@ -312,9 +312,9 @@ impl DirectoryClient {
 
     async fn await_change(self, ticket: Ticket, watcher: zk::OneshotWatcher) {
         // A pending watch must not keep the session alive.
-        let Self { route, directory, connection_number, .. } = self;
-        let sender = route.sender.clone();
-        drop(route);
+        let Self { session_context, directory, connection_number, .. } = self;
+        let sender = session_context.sender.clone();
+        drop(session_context);
         let event = match watcher.changed().await.event_type {
             EventType::NodeDeleted => Event::Gone(ticket),
             // The session is over. The driver learns of that separately.
@@ -451,7 +451,7 @@ impl<F: Future<Output = ()>> Future for RequestTask<F> {
         // SAFETY: as above.
         let task = unsafe { Pin::new_unchecked(&mut this.task) };
         if let Err(panic) = ready!(poll_caught(task, cx)) {
-            this.sender.send(Input::News(SessionEvent::Panicked(this.epoch, panic))).ok();
+            this.sender.send(Input::Session(SessionEvent::Panicked(this.epoch, panic))).ok();
         }
         Poll::Ready(())
     }

@@ -18,9 +18,9 @@ async fn searching() -> (Server, Connection, mpsc::UnboundedReceiver<Input>) {
 }
 
 /// Returns the next session event.
-async fn news(receiver: &mut mpsc::UnboundedReceiver<Input>) -> SessionEvent {
+async fn session_event(receiver: &mut mpsc::UnboundedReceiver<Input>) -> SessionEvent {
     match receiver.recv().await {
-        Some(Input::News(news)) => news,
+        Some(Input::Session(session_event)) => session_event,
         _ => panic!("news"),
     }
 }
@@ -45,14 +45,14 @@ async fn on_the_runtime(test: impl Future<Output = ()> + Send + 'static) {
 async fn a_session_that_is_found_when_nobody_wants_it_any_more_is_not_begun() {
     on_the_runtime(async {
         let (_server, mut connection, mut receiver) = searching().await;
-        let found = news(&mut receiver).await;
+        let found = session_event(&mut receiver).await;
         assert!(matches!(found, SessionEvent::Established(_, Ok(_))));
         // The last caller gives up while the session is on its way to the driver.
         assert!(connection.stop());
         assert!(matches!(connection.handle(found), ConnectionEvent::None) && !connection.is_live());
         // The next caller starts a new search.
         assert!(connection.start());
-        let found = news(&mut receiver).await;
+        let found = session_event(&mut receiver).await;
         assert!(
             matches!(connection.handle(found), ConnectionEvent::Began { .. }) && connection.is_connected()
         );
@@ -66,7 +66,7 @@ async fn a_session_that_is_found_when_nobody_wants_it_any_more_is_not_begun() {
 async fn nothing_is_left_of_a_session_that_nobody_wants_when_its_link_closes() {
     on_the_runtime(async {
         let (server, mut connection, mut receiver) = searching().await;
-        let found = news(&mut receiver).await;
+        let found = session_event(&mut receiver).await;
         let serving = serving(&found);
         assert!(connection.stop());
         server.stop().await;
@@ -82,7 +82,7 @@ async fn nothing_is_left_of_a_session_that_nobody_wants_when_its_link_closes() {
 async fn nothing_is_left_of_a_session_that_nobody_hears_of() {
     on_the_runtime(async {
         let (server, connection, mut receiver) = searching().await;
-        let found = news(&mut receiver).await;
+        let found = session_event(&mut receiver).await;
         let serving = serving(&found);
         server.stop().await;
         drop((found, connection));
@@ -95,7 +95,7 @@ async fn nothing_is_left_of_a_session_that_nobody_hears_of() {
 async fn a_session_that_nobody_wants_is_closed_on_its_server() {
     on_the_runtime(async {
         let (server, mut connection, mut receiver) = searching().await;
-        let found = news(&mut receiver).await;
+        let found = session_event(&mut receiver).await;
         let serving = serving(&found);
         let SessionEvent::Established(_, Ok(session)) = &found else { panic!("a session") };
         let id = session.client.session_id().0;
@@ -111,11 +111,11 @@ async fn a_session_that_nobody_wants_is_closed_on_its_server() {
 async fn what_is_asked_without_a_connection_is_asked_on_the_next_one() {
     on_the_runtime(async {
         let (_server, mut connection, mut receiver) = searching().await;
-        let found = news(&mut receiver).await;
+        let found = session_event(&mut receiver).await;
         assert!(matches!(connection.handle(found), ConnectionEvent::Began { .. }));
         assert!(matches!(connection.changed(zk::SessionState::Disconnected), ConnectionEvent::Disconnected));
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
-        connection.ask(async { drop(ended.await) });
+        connection.spawn_proof_request(async { drop(ended.await) });
         assert_eq!(connection.give_up_in(), None);
         assert!(matches!(connection.changed(zk::SessionState::SyncConnected), ConnectionEvent::Reconnected));
         assert!(connection.give_up_in().is_some(), "a delete has no answer");
@@ -133,7 +133,7 @@ async fn what_is_asked_without_a_connection_is_asked_on_the_next_one() {
 async fn a_heartbeat_is_answered_even_if_another_write_was_answered_in_between() {
     on_the_runtime(async {
         let (_server, mut connection, mut receiver) = searching().await;
-        let found = news(&mut receiver).await;
+        let found = session_event(&mut receiver).await;
         assert!(matches!(connection.handle(found), ConnectionEvent::Began { .. }));
         let SessionStage::Live(live) = &connection.stage else { panic!("a session") };
         let client = live.session.client.clone();
@@ -147,12 +147,12 @@ async fn a_heartbeat_is_answered_even_if_another_write_was_answered_in_between()
             path: Arc::from("/l"),
             name: NodeName::parse("lock-0000000001").expect("a node"),
         };
-        connection.beat(vec![node]);
+        connection.send_heartbeat(vec![node]);
         tokio::task::yield_now().await;
         // The heartbeat is sent, and the delete of another node is answered before it.
-        connection.answered();
+        connection.note_proof_reply();
         assert!(connection.give_up_in().is_some(), "the heartbeat is under way");
-        let beaten = news(&mut receiver).await;
+        let beaten = session_event(&mut receiver).await;
         assert!(connection.term().expect("a session").runs(), "it has proven the session");
         assert!(matches!(connection.handle(beaten), ConnectionEvent::Checked(_)));
         assert_eq!(connection.give_up_in(), None, "nothing is asked any more");
@@ -164,7 +164,7 @@ async fn a_heartbeat_is_answered_even_if_another_write_was_answered_in_between()
 async fn a_node_that_is_missing_is_told_of_although_the_connection_was_lost_with_the_answer() {
     on_the_runtime(async {
         let (_server, mut connection, mut receiver) = searching().await;
-        let found = news(&mut receiver).await;
+        let found = session_event(&mut receiver).await;
         assert!(matches!(connection.handle(found), ConnectionEvent::Began { .. }));
         let (epoch, connection_number) = (connection.epoch, connection.number);
         assert!(matches!(connection.changed(zk::SessionState::Disconnected), ConnectionEvent::Disconnected));
@@ -174,7 +174,11 @@ async fn a_node_that_is_missing_is_told_of_although_the_connection_was_lost_with
             name: NodeName::parse(name).expect("a node"),
         };
         let beaten = |missing, last| {
-            SessionEvent::Beaten(epoch, connection_number, Checked { missing, last, answered: true })
+            SessionEvent::HeartbeatAnswered(
+                epoch,
+                connection_number,
+                Checked { missing, last, answered: true },
+            )
         };
         let told = connection.handle(beaten(vec![node("lock-0000000001")], Some(node("lock-0000000002"))));
         let ConnectionEvent::Checked(Checked { missing, last: None, .. }) = told else {
@@ -194,21 +198,21 @@ async fn a_node_that_is_missing_is_told_of_although_the_connection_was_lost_with
 async fn news_of_a_session_that_is_over_leave_the_next_one_alone() {
     on_the_runtime(async {
         let (_server, mut connection, mut receiver) = searching().await;
-        let found = news(&mut receiver).await;
+        let found = session_event(&mut receiver).await;
         assert!(matches!(connection.handle(found), ConnectionEvent::Began { .. }));
         let (first, old) = (connection.session_id(), connection.epoch);
         assert!(matches!(connection.lose(), ConnectionEvent::Lost));
         let found = loop {
-            let news = news(&mut receiver).await;
-            if matches!(news, SessionEvent::Established(..)) {
-                break news;
+            let session_event = session_event(&mut receiver).await;
+            if matches!(session_event, SessionEvent::Established(..)) {
+                break session_event;
             }
         };
         assert!(matches!(connection.handle(found), ConnectionEvent::Began { .. }));
         let second = connection.session_id();
         assert_ne!(second, first);
         for late in [
-            SessionEvent::Unserved(old),
+            SessionEvent::SessionTaskEnded(old),
             SessionEvent::Over(old),
             SessionEvent::Panicked(old, "late".to_owned()),
         ] {
@@ -217,7 +221,10 @@ async fn news_of_a_session_that_is_over_leave_the_next_one_alone() {
         }
         assert_eq!(connection.session_id(), second);
         // The connection handles an event of its own session.
-        assert!(matches!(connection.handle(SessionEvent::Unserved(connection.epoch)), ConnectionEvent::Lost));
+        assert!(matches!(
+            connection.handle(SessionEvent::SessionTaskEnded(connection.epoch)),
+            ConnectionEvent::Lost
+        ));
     })
     .await;
 }
@@ -228,7 +235,7 @@ async fn news_of_a_session_that_is_over_leave_the_next_one_alone() {
 async fn the_client_crates_pauses_between_rounds_of_servers_are_over_at_once() {
     on_the_runtime(async {
         let (server, mut connection, mut receiver) = searching().await;
-        let found = news(&mut receiver).await;
+        let found = session_event(&mut receiver).await;
         assert!(matches!(connection.handle(found), ConnectionEvent::Began { .. }));
         let settings = connection.settings();
         server.stop().await;
@@ -245,7 +252,7 @@ async fn the_client_crates_pauses_between_rounds_of_servers_are_over_at_once() {
 async fn the_log_is_told_when_all_servers_have_turned_the_client_away_and_that_ends_with_the_outage() {
     on_the_runtime(async {
         let (server, mut connection, mut receiver) = searching().await;
-        let found = news(&mut receiver).await;
+        let found = session_event(&mut receiver).await;
         assert!(matches!(connection.handle(found), ConnectionEvent::Began { .. }));
         server.stop().await;
         assert!(matches!(connection.changed(zk::SessionState::Disconnected), ConnectionEvent::Disconnected));

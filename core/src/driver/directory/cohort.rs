@@ -66,7 +66,7 @@ impl Cohort {
 
     /// Returns the first waiter in the line.
     pub(super) fn first(&self) -> Option<JoinId> {
-        self.holds.upgrade()?.first_in_line()
+        self.holds.upgrade()?.first_local()
     }
 
     /// Notes that the representative has left the queue: it was granted the lock or refused.
@@ -77,8 +77,8 @@ impl Cohort {
 
     /// Adds a representative to the queue if one is needed, and removes one that is not. Returns
     /// `true` if the queue was changed.
-    fn settle(&mut self, queue: &mut Queue) -> bool {
-        let Some(event) = self.representative.settle() else { return false };
+    fn update_queue(&mut self, queue: &mut Queue) -> bool {
+        let Some(event) = self.representative.next_event() else { return false };
         if matches!(event, Event::Join(..)) {
             // The previous representative kept its node for as long as it was needed, so this one
             // starts without a pause.
@@ -91,9 +91,9 @@ impl Cohort {
 
 impl Directory {
     /// Adds or removes the line's representative in the queue, as needed.
-    pub(super) fn settle_representative(&mut self) {
+    pub(super) fn update_representative(&mut self) {
         if let Some(cohort) = self.waiters.cohort_mut() {
-            self.unsettled |= cohort.settle(&mut self.queue);
+            self.needs_flush |= cohort.update_queue(&mut self.queue);
         }
     }
 
@@ -104,9 +104,9 @@ impl Directory {
         if !self.waiters.cohort_mut().is_some_and(|cohort| cohort.end(join)) {
             return self.remove_waiter(join);
         }
-        self.unsettled = true;
+        self.needs_flush = true;
         // Skip waiters that received the lock by hand-off in the meantime.
-        while let Some(first) = self.waiters.first_of_line() {
+        while let Some(first) = self.waiters.first_of_cohort() {
             if let Some(waiter) = self.remove_waiter(first) {
                 return Some(waiter);
             }
@@ -121,7 +121,7 @@ impl Directory {
             return self.remove_waiter(join).into_iter().collect();
         }
         let mut refused = Vec::new();
-        while let Some(first) = self.waiters.first_of_line() {
+        while let Some(first) = self.waiters.first_of_cohort() {
             refused.extend(self.remove_waiter(first));
         }
         refused
@@ -144,9 +144,9 @@ impl Directory {
         let (owner, kind) = (claim.owner, claim.kind);
         let Some(holds) = self.holders.hand_on(hold, claim, self.id, timers) else {
             // The hold is already lost.
-            return self.leave_owners_line((owner, kind), join);
+            return self.leave_owner_line((owner, kind), join);
         };
         self.hand_on_grace(&hold.node, claim.grace.time(), left, timers);
-        self.settle_owners_others(&holds, (owner, kind), hold, timers);
+        self.answer_owners_other_waiters(&holds, (owner, kind), hold, timers);
     }
 }

@@ -23,19 +23,22 @@ impl Directory {
                 let create = directory_client.create(ticket, prefix, data);
                 let pause = self.pause_before_create(join);
                 if pause.is_zero() {
-                    connection.ask(create);
+                    connection.spawn_proof_request(create);
                 } else {
-                    self.late.insert(ticket);
-                    connection.question_later(pause, create);
+                    self.delayed_creates.insert(ticket);
+                    connection.spawn_request_later(pause, create);
                 }
             }
             Action::CreateInPlace(ticket, join, name, check) => {
                 let data = self.waiters.get(join).map(|attempt| attempt.data.clone()).unwrap_or_default();
                 match check {
                     Some(writer) => {
-                        connection.ask(directory_client.create_beside(ticket, writer, name, data));
+                        connection
+                            .spawn_proof_request(directory_client.create_beside(ticket, writer, name, data));
                     }
-                    None => connection.ask(directory_client.create_in_place(ticket, name, data)),
+                    None => {
+                        connection.spawn_proof_request(directory_client.create_in_place(ticket, name, data));
+                    }
                 }
             }
             Action::MakeParents(ticket) => {
@@ -43,27 +46,31 @@ impl Directory {
                 let lock = place.map_or(self.path.len(), |place| place.absolute_path().len());
                 let make = directory_client.make_parents(ticket, lock);
                 let pause = self.parents.get_or_insert_default().pause();
-                if pause.is_zero() { connection.ask(make) } else { connection.question_later(pause, make) }
+                if pause.is_zero() {
+                    connection.spawn_proof_request(make);
+                } else {
+                    connection.spawn_request_later(pause, make);
+                }
             }
-            Action::List { ticket, sync } => connection.question(directory_client.list(ticket, sync)),
+            Action::List { ticket, sync } => connection.spawn_request(directory_client.list(ticket, sync)),
             Action::ListAndWatch { ticket, sync } => {
                 if let Some(room) = self.watches.reserve_listing(ticket, connection) {
                     let (unanswered, answered) = oneshot::channel();
                     let task = connection.spawn(directory_client.list_and_watch(ticket, sync, unanswered));
-                    connection.question(async move { drop(answered.await) });
+                    connection.spawn_request(async move { drop(answered.await) });
                     self.watches.add_listing(ticket, task, room);
                 } else {
-                    connection.question(directory_client.list(ticket, sync));
+                    connection.spawn_request(directory_client.list(ticket, sync));
                 }
             }
-            Action::Probe(ticket, names) => connection.question(directory_client.probe(ticket, names)),
-            Action::Verify(ticket, name) => connection.question(directory_client.verify(ticket, name)),
+            Action::Probe(ticket, names) => connection.spawn_request(directory_client.probe(ticket, names)),
+            Action::Verify(ticket, name) => connection.spawn_request(directory_client.verify(ticket, name)),
             Action::Delete(ticket, name) => {
                 self.releases.deleting(ticket, &name);
                 // Other contenders wait behind this node as long as the session is alive. So the
                 // driver must notice a missing reply, and this request counts as unanswered until
                 // then.
-                connection.ask(directory_client.delete(ticket, name));
+                connection.spawn_proof_request(directory_client.delete(ticket, name));
             }
             other => unreachable!("{other:?} is no request"),
         }

@@ -195,7 +195,7 @@ impl Directory {
     }
 
     /// Notes an event about the term. Returns `true` if the queue must not receive it.
-    pub(super) fn conceals_term(&mut self, event: &Event) -> bool {
+    pub(super) fn hides_term_event(&mut self, event: &Event) -> bool {
         let Some(graces) = &mut self.graces else { return false };
         match event {
             Event::TermBegan => graces.term = true,

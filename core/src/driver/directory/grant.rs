@@ -31,7 +31,7 @@ impl Directory {
         timers.cancel(alarms.keys());
         if let Err(error) = connection.check_grace(attempt.claim.grace.time()) {
             self.on_event(Event::Release(node.clone()));
-            self.leave_line(&attempt);
+            self.leave_owner_line_of(&attempt);
             return attempt.answer(Err(error));
         }
         let AcquireAttempt { holds, claim, data, reply, .. } = attempt;
@@ -52,15 +52,15 @@ impl Directory {
             holds.revoke(node);
             self.restore_data(node.clone(), version, connection);
         }
-        self.settle_owners_others(&holds, (owner, kind), &hold, timers);
+        self.answer_owners_other_waiters(&holds, (owner, kind), &hold, timers);
         // If no caller receives the lease, dropping the lease releases it.
         if let Some(reply) = reply {
             reply.send(Ok(lease)).ok();
         }
     }
 
-    /// Settles the other waiters of an owner that now holds the lock.
-    pub(super) fn settle_owners_others(
+    /// Answers the other waiters of an owner that now holds the lock, or lets them queue.
+    pub(super) fn answer_owners_other_waiters(
         &mut self,
         holds: &Arc<HoldTable>,
         (owner, kind): (OwnerId, Kind),
@@ -68,7 +68,7 @@ impl Directory {
         timers: &mut Timers,
     ) {
         // The owner's other waiters re-enter before the first lease can be released.
-        for other in self.waiters.end_line((owner, kind)) {
+        for other in self.waiters.remove_owner_line((owner, kind)) {
             if !self.is_waiting(other) {
                 continue;
             }
@@ -78,13 +78,13 @@ impl Directory {
                 // The term has ended in the meantime, so the owner no longer holds the lock and its
                 // other waiters must queue.
                 Ok(EnterOutcome::Queues(_)) => {
-                    if self.waiters.line_up(other) {
+                    if self.waiters.enter_owner_line(other) {
                         self.enter_queue(other);
                     }
                 }
             }
         }
-        self.settle_other_half(holds, (owner, kind), hold, timers);
+        self.answer_other_half(holds, (owner, kind), hold, timers);
     }
 
     /// Answers a waiter that has left the queue, if it is still waiting.
@@ -94,10 +94,10 @@ impl Directory {
         attempt.answer(answer);
     }
 
-    /// Settles the other half of a read/write lock. An owner that requested both halves
-    /// concurrently now has one of them, and its request for the other half must not wait for the
-    /// half that it has.
-    fn settle_other_half(
+    /// Answers the owner's waiters for the other half of a read/write lock. An owner that requested
+    /// both halves concurrently now has one of them, and its request for the other half must not
+    /// wait for the half that it has.
+    fn answer_other_half(
         &mut self,
         holds: &HoldTable,
         (owner, kind): (OwnerId, Kind),
@@ -106,14 +106,14 @@ impl Directory {
     ) {
         match kind {
             Kind::Read => {
-                for writer in self.waiters.end_line((owner, Kind::Write)) {
+                for writer in self.waiters.remove_owner_line((owner, Kind::Write)) {
                     self.queue.handle(Event::Leave(writer));
-                    self.unsettled = true;
+                    self.needs_flush = true;
                     self.answer(writer, timers, Err(holds.upgrade_refused()));
                 }
             }
             Kind::Write => {
-                let reader = self.waiters.first_in_line((owner, Kind::Read));
+                let reader = self.waiters.first_of_owner((owner, Kind::Read));
                 // From now on the node must not be handed to another owner, because that writer
                 // would hold the lock together with this reader.
                 if let Some(reader) = reader.filter(|_| holds.begin_downgrade(hold)) {
@@ -145,10 +145,13 @@ impl Directory {
         let (holds, kind) = (&attempt.holds, attempt.claim.kind);
         let mut error = refused(holds.place.path(), kind, refusal);
         if busy {
-            error =
-                error.blocked_by(self.blockers(holds, self.queue.in_the_way_of_newcomer(kind), connection));
+            error = error.blocked_by(self.blockers(
+                holds,
+                self.queue.known_blockers_of_newcomer(kind),
+                connection,
+            ));
         }
-        self.leave_line(&attempt);
+        self.leave_owner_line_of(&attempt);
         attempt.answer(Err(error));
     }
 }

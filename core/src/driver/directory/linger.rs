@@ -33,7 +33,7 @@ pub(super) struct Keeping {
     state: KeepingState,
     /// The time for which a node is kept.
     time: Duration,
-    /// `true` if the watch on the children has fired since the last call of `settle_keeping`.
+    /// `true` if the watch on the children has fired since the last call of `update_keeping`.
     fired: bool,
 }
 
@@ -56,7 +56,7 @@ impl Directory {
         if claim.linger == 0
             || self.drains
             || !self.waiters.is_empty()
-            || !state.stands_beside(self.queue.company())
+            || !state.is_compatible_with(self.queue.contention())
             || !holds.open_access()
         {
             return;
@@ -65,23 +65,23 @@ impl Directory {
         let holds = Arc::downgrade(holds);
         self.keeping = Some(Box::new(Keeping { holds, state, time, fired: false }));
         self.queue.guard(true);
-        self.unsettled = true;
+        self.needs_flush = true;
     }
 
     /// Ends keeping, or updates which callers can reuse a node.
-    pub(super) fn settle_keeping(&mut self, connection: &Connection, timers: &mut Timers) {
+    pub(super) fn update_keeping(&mut self, connection: &Connection, timers: &mut Timers) {
         let Some(keeping) = &mut self.keeping else { return };
         let Some(holds) = keeping.holds.upgrade() else { return self.end_keeping(timers) };
         let facts = KeepingFacts {
-            may_go_on: connection.is_connected() && !self.holders.is_empty(),
+            can_continue: connection.is_connected() && !self.holders.is_empty(),
             no_room: self.queue.child_watch().is_some_and(|ticket| !self.watches.is_set(ticket))
                 || connection.room().is_half_used(),
             watched: self.queue.child_watch().is_some(),
-            company: self.queue.company(),
+            contention: self.queue.contention(),
         };
         let waiters = self.waiters.attempts().map(|attempt| attempt.claim.kind);
         let fired = std::mem::take(&mut keeping.fired);
-        match keeping.state.settle(facts, waiters) {
+        match keeping.state.next_step(facts, waiters) {
             // The watch fired without a waiter and must be set again, which costs a listing.
             KeepingStep::Unchanged | KeepingStep::Access(_) if fired && !holds.pays_to_watch() => {
                 holds.pause_keeping(keeping.time);
@@ -104,7 +104,7 @@ impl Directory {
     }
 
     /// Ends keeping for a new waiter of this client that cannot use any of the kept nodes.
-    pub(super) fn make_way(&mut self, kind: Kind, timers: &mut Timers) {
+    pub(super) fn end_keeping_for_waiter(&mut self, kind: Kind, timers: &mut Timers) {
         let Some(keeping) = self.keeping.as_ref().filter(|keeping| !keeping.state.suits(kind)) else {
             return;
         };
@@ -128,7 +128,7 @@ impl Directory {
     pub(in crate::driver) fn end_keeping(&mut self, timers: &mut Timers) {
         let Some(keeping) = self.keeping.take() else { return };
         self.queue.guard(false);
-        self.unsettled = true;
+        self.needs_flush = true;
         let kept = match keeping.holds.upgrade() {
             Some(holds) => holds.close_access(),
             // All lock objects are gone, and their hold tables with them.

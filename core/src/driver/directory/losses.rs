@@ -12,7 +12,7 @@ use crate::queue::{Event, NodeName};
 impl Directory {
     /// Handles the end of the session, which removes all nodes.
     pub(super) fn end_session(&mut self, timers: &mut Timers) {
-        self.late.clear();
+        self.delayed_creates.clear();
         self.waiters.end_session();
         self.watches.forget();
         self.releases.end_session();

@@ -67,7 +67,7 @@ pub(super) struct Directory {
     watches: DirectoryWatches,
     pauses: RetryBackoff,
     /// Creates that a pause delayed. The listings that belong to them were sent before them.
-    late: SmallSet<Ticket>,
+    delayed_creates: SmallSet<Ticket>,
     /// The pauses before the directory is created again, because a reaper or another client deletes
     /// it. Most directories are never created here.
     parents: Option<Box<Pacing>>,
@@ -76,7 +76,7 @@ pub(super) struct Directory {
     /// before a waiter.
     listed: bool,
     /// `true` if the queue has received an event since its last flush.
-    unsettled: bool,
+    needs_flush: bool,
     /// `true` if this client has had a contender here whose node kazoo recognizes only if kazoo is
     /// configured for such node names.
     hidden_from_kazoo: bool,
@@ -122,11 +122,11 @@ impl Directory {
             keeping: None,
             revoked: SmallMap::default(),
             pauses: RetryBackoff::new(Instant::now()),
-            late: SmallSet::default(),
+            delayed_creates: SmallSet::default(),
             parents: None,
             resync: ResyncTimer::new(Instant::now()),
             listed: false,
-            unsettled: true,
+            needs_flush: true,
             hidden_from_kazoo: false,
             drains: false,
         }
@@ -138,7 +138,7 @@ impl Directory {
 
     pub(super) fn on_event(&mut self, event: Event) {
         self.resync.on_event(&event, Instant::now());
-        self.unsettled = true;
+        self.needs_flush = true;
         self.pauses.on_event(&event);
         self.listed |= matches!(event, Event::Listed(..));
         match &event {
@@ -149,22 +149,22 @@ impl Directory {
             Event::Watched(ticket, outcome) if *outcome != Outcome::Done(()) => self.watches.ended(*ticket),
             _ => {}
         }
-        if self.conceals_term(&event) {
+        if self.hides_term_event(&event) {
             return;
         }
-        let late = matches!(&event, Event::Created(ticket, _) if self.late.remove(ticket));
+        let was_delayed = matches!(&event, Event::Created(ticket, _) if self.delayed_creates.remove(ticket));
         self.queue.handle(event);
-        if late {
+        if was_delayed {
             // Only a listing sent after the create shows all nodes that are before the new one
             // (rule 3).
-            self.queue.handle(Event::LookAgain);
+            self.queue.handle(Event::Resync);
         }
     }
 
     /// Returns the time at which to report a lost request to the queue, or `None` for immediately.
     /// `connection_number` is the connection on which the request was sent. `connected` is `true`
     /// if that connection is still up.
-    pub(super) fn put_off(
+    pub(super) fn delay_until(
         &mut self,
         event: &Event,
         connection_number: u64,
@@ -178,8 +178,8 @@ impl Directory {
     pub(super) fn resync_if_silent(&mut self) -> bool {
         let event = match self.resync.due(self.queue.doubt(), self.is_vital(), Instant::now()) {
             Due::Nothing => return false,
-            Due::Look => Event::LookAgain,
-            Due::Certain(doubt) => Event::Certain(doubt),
+            Due::Resync => Event::Resync,
+            Due::DoubtOver(doubt) => Event::Certain(doubt),
         };
         self.queue.handle(event);
         true
@@ -187,7 +187,7 @@ impl Directory {
 
     /// Polls for a queue whose watches do not fit in the session's watch budget.
     pub(super) fn poll(&mut self, connection: &Connection) {
-        let event = self.watches.poll(connection).map_or(Event::LookAgain, Event::Changed);
+        let event = self.watches.poll(connection).map_or(Event::Resync, Event::Changed);
         self.queue.handle(event);
     }
 
@@ -195,13 +195,13 @@ impl Directory {
         self.queue.last_ticket()
     }
 
-    /// See [`Queue::warn_no_more`].
-    pub(super) fn warn_no_more(&mut self) {
-        self.queue.warn_no_more();
+    /// See [`Queue::disable_warnings`].
+    pub(super) fn disable_warnings(&mut self) {
+        self.queue.disable_warnings();
     }
 
     /// Returns the name of a kazoo contender in a listing, if kazoo might not recognize our nodes.
-    pub(super) fn may_be_blind<'a>(&self, event: &'a Event) -> Option<&'a str> {
+    pub(super) fn find_blind_kazoo<'a>(&self, event: &'a Event) -> Option<&'a str> {
         let Event::Listed(_, Outcome::Done(children)) = event else { return None };
         let found = children.iter().find(|child| self.hidden_from_kazoo && is_kazoos(child));
         found.map(String::as_str)
@@ -214,9 +214,9 @@ impl Directory {
         self.queue.is_checking(*ticket)
     }
 
-    /// See [`Queue::check_no_more`].
-    pub(super) fn check_no_more(&mut self) {
-        self.queue.check_no_more();
+    /// See [`Queue::disable_checks`].
+    pub(super) fn disable_checks(&mut self) {
+        self.queue.disable_checks();
     }
 
     pub(super) fn has_warned(&self) -> bool {
@@ -256,7 +256,7 @@ impl Directory {
 
     pub(super) fn join(&mut self, waiter: Waiter, timers: &mut Timers) {
         let join = waiter.attempt.join;
-        self.make_way(waiter.attempt.claim.kind, timers);
+        self.end_keeping_for_waiter(waiter.attempt.claim.kind, timers);
         self.note_grace(&waiter.attempt);
         if self.waiters.add(waiter) {
             self.enter_queue(join);
@@ -264,17 +264,17 @@ impl Directory {
     }
 
     fn enter_queue(&mut self, join: JoinId) {
-        let in_line = self.waiters.enter_line(join);
+        let in_cohort = self.waiters.enter_cohort(join);
         if let Some(AcquireAttempt { naming, claim, intent, .. }) = self.waiters.get(join) {
             // Permits are excluded because kazoo's semaphore uses another layout. Candidates are
             // excluded because the queue refuses a candidate next to a kazoo contender.
             self.hidden_from_kazoo |=
                 *naming == Naming::Curator && !matches!(claim.kind, Kind::Permit(_) | Kind::Lead);
-            if !in_line {
+            if !in_cohort {
                 self.on_event(Event::Join(join, *naming, claim.kind, intent.clone()));
                 return;
             }
-            self.unsettled = true;
+            self.needs_flush = true;
             // The waiter must wait for a holder of this client, even if no listing ever shows the
             // waiter's node behind the holder's node.
             if !self.holders.is_empty() {
@@ -288,7 +288,7 @@ impl Directory {
         let Waiter { attempt, alarms, .. } = self.remove_waiter(join)?;
         timers.cancel(alarms.keys());
         self.queue.handle(Event::Leave(join));
-        self.leave_line(&attempt);
+        self.leave_owner_line_of(&attempt);
         Some(attempt)
     }
 
@@ -300,13 +300,13 @@ impl Directory {
         Some(waiter)
     }
 
-    fn leave_line(&mut self, attempt: &AcquireAttempt) {
+    fn leave_owner_line_of(&mut self, attempt: &AcquireAttempt) {
         let AcquireRequest { owner, kind, .. } = attempt.claim;
-        self.leave_owners_line((owner, kind), attempt.join);
+        self.leave_owner_line((owner, kind), attempt.join);
     }
 
-    fn leave_owners_line(&mut self, line: (OwnerId, Kind), join: JoinId) {
-        if let Some(next) = self.waiters.leave_line(line, join) {
+    fn leave_owner_line(&mut self, line: (OwnerId, Kind), join: JoinId) {
+        if let Some(next) = self.waiters.leave_owner_line(line, join) {
             self.enter_queue(next);
         }
     }
@@ -315,7 +315,7 @@ impl Directory {
     pub(super) fn release(&mut self, node: &NodeName, release: Release, timers: &mut Timers) {
         // A hold that was lost has nothing left to release. Dropping `release` informs the caller.
         let Some(holder) = self.holders.remove(node) else {
-            self.releases.came_late(node, &release);
+            self.releases.late_release(node, &release);
             return self.end_grace(node, timers);
         };
         holder.cancel_alarms(node, timers);
@@ -344,7 +344,7 @@ impl Directory {
     }
 
     /// Returns `true` if there is a hold on this node.
-    pub(super) fn holds_through(&self, node: &NodeName) -> bool {
+    pub(super) fn has_hold_on(&self, node: &NodeName) -> bool {
         self.holders.contains(node)
     }
 
@@ -358,7 +358,7 @@ impl Directory {
 
     /// Fails all waiting attempts except those that `keep` selects. Their nodes are deleted, as
     /// when they leave on their own.
-    pub(super) fn turn_away(
+    pub(super) fn refuse_waiters(
         &mut self,
         error: &Error,
         timers: &mut Timers,
@@ -366,7 +366,7 @@ impl Directory {
     ) {
         self.drains = true;
         self.end_keeping(timers);
-        for Waiter { attempt, alarms, .. } in self.waiters.turn_away(keep) {
+        for Waiter { attempt, alarms, .. } in self.waiters.refuse_waiters(keep) {
             timers.cancel(alarms.keys());
             self.forget_grace(&attempt);
             self.queue.handle(Event::Leave(attempt.join));
@@ -383,13 +383,13 @@ impl Directory {
         connection: &mut Connection,
         timers: &mut Timers,
     ) {
-        let told = self.holders.revoke(&node);
-        if !told && self.stop_keeping(&node, timers) {
+        let holder_notified = self.holders.revoke(&node);
+        if !holder_notified && self.stop_keeping(&node, timers) {
             return;
         }
         // A new hold might have reused the node in the meantime, so try again. A hold that received
         // the request does not keep its node.
-        if told || self.holders.revoke(&node) {
+        if holder_notified || self.holders.revoke(&node) {
             self.restore_data(node, version, connection);
             return;
         }
@@ -441,9 +441,9 @@ impl Directory {
         // Repeat, because carrying out an action can send the queue another event. For example, a
         // refusal lets the owner's next waiter enter.
         loop {
-            self.settle_representative();
-            self.settle_keeping(connection, timers);
-            self.unsettled = false;
+            self.update_representative();
+            self.update_keeping(connection, timers);
+            self.needs_flush = false;
             self.check_waiters_grace(connection);
             self.queue.flush();
             while let Some(action) = self.queue.next_action() {
@@ -451,7 +451,7 @@ impl Directory {
                 tracing::trace!(path = %Escaped(path), ?action, "queue");
                 self.act(action, connection, timers);
             }
-            if !self.unsettled {
+            if !self.needs_flush {
                 break;
             }
         }
@@ -462,7 +462,7 @@ impl Directory {
         if self.queue.awaits_permits() {
             // All attempts in a directory share its holds.
             if let Some(attempt) = self.waiters.attempts().next() {
-                attempt.holds.permit_news().waiting.notify_waiters();
+                attempt.holds.permit_state().waiting.notify_waiters();
             }
         }
     }

@@ -101,7 +101,7 @@ impl Releases {
     }
 
     /// Handles the late release of a hold that was already lost.
-    pub(in crate::driver) fn came_late(&mut self, node: &NodeName, release: &Release) {
+    pub(in crate::driver) fn late_release(&mut self, node: &NodeName, release: &Release) {
         if let (Some(reason), Some(reporter)) = (self.lost.remove(node), &release.reporter) {
             reporter.report(node.as_str(), reason);
         }
@@ -287,14 +287,14 @@ mod tests {
     async fn a_session_that_ends_while_the_release_is_on_its_way_was_ended_by_somebody() {
         let (mut fixture, release) = Fixture::on_its_way();
         fixture.releases.lost_meanwhile(&fixture.node, LossReason::SessionExpired);
-        fixture.releases.came_late(&fixture.node, &release);
+        fixture.releases.late_release(&fixture.node, &release);
         assert_eq!(fixture.level.late_loss(), Some(LossReason::SessionExpired));
         // The client caused this end itself: it was closed, or its term ended.
         for reason in [LossReason::ClientClosed, LossReason::TermEnded] {
             let (mut fixture, release) = Fixture::on_its_way();
             fixture.releases.lost_meanwhile(&fixture.node, reason);
             assert!(!fixture.releases.awaits_any());
-            fixture.releases.came_late(&fixture.node, &release);
+            fixture.releases.late_release(&fixture.node, &release);
             assert_eq!(fixture.level.late_loss(), None);
         }
     }
@@ -304,12 +304,12 @@ mod tests {
         let (mut fixture, release) = Fixture::on_its_way();
         fixture.releases.lost_meanwhile(&fixture.node, LossReason::NodeDeleted);
         assert!(fixture.releases.awaits_any());
-        fixture.releases.came_late(&fixture.node, &release);
+        fixture.releases.late_release(&fixture.node, &release);
         assert_eq!(fixture.level.late_loss(), Some(LossReason::NodeDeleted));
         assert!(!fixture.releases.awaits_any());
         // A hold that was lost for another reason, and was informed of it, is not reported again.
         let (mut fixture, release) = Fixture::on_its_way();
-        fixture.releases.came_late(&fixture.node, &release);
+        fixture.releases.late_release(&fixture.node, &release);
         assert_eq!(fixture.level.late_loss(), None);
     }
 }

@@ -28,7 +28,7 @@ impl Directory {
                 label: attempt.claim.label.as_deref().map(str::to_owned),
                 age: attempt.asked.elapsed(),
                 node: self.queue.node_of(join).map(node),
-                in_cohort: attempt.is_in_line(),
+                in_cohort: attempt.is_in_cohort(),
                 position: self.queue.ahead_of(contender),
                 behind: self.queue.waits_for(contender).map(node),
                 owner: attempt.claim.caller.clone(),
@@ -56,7 +56,7 @@ impl Directory {
         };
         let too_few = self.queue.awaits_permits();
         let error = timed_out(holds.place.path(), reason, too_few, self.queue.ahead_of(contender), servers);
-        let blockers = self.blockers(holds, self.queue.in_the_way(contender), connection);
+        let blockers = self.blockers(holds, self.queue.known_blockers(contender), connection);
         error.blocked_by(blockers.with_deadlock(deadlock))
     }
 
@@ -76,7 +76,7 @@ impl Directory {
         let ContenderAhead { name, position, holds, known } = standing;
         let (snapshot, ours) = match known {
             Known::Watched(ticket) => (self.watches.snapshot(ticket)?, false),
-            Known::Listed => (of.permit_news().snapshot(&name)?, false),
+            Known::Listed => (of.permit_state().snapshot(&name)?, false),
             Known::Ours(join, czxid) => {
                 let waiting = self.waiters.of_contender(join).map(|attempt| &*attempt.data);
                 let data = waiting.or_else(|| self.holders.data(&name))?;

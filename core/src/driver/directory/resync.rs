@@ -15,7 +15,7 @@ use crate::queue::{Event, Ticket};
 use crate::runtime::random;
 
 /// Time without news after which a queue looks again, whether or not its watches are set.
-const LONG_SILENCE: Duration = Duration::from_secs(20);
+const NEAR_SILENCE: Duration = Duration::from_secs(20);
 
 /// The same limit for a queue in which none of our contenders is near the front. Such a queue looks
 /// no more often than this, so the load stays low with many clients.
@@ -29,7 +29,7 @@ pub(in crate::driver) const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Time within which the server can still carry out an abandoned create. Rule 8 in docs/protocol.md
 /// explains how it is computed.
-const DOUBT: Duration = Duration::from_secs(300);
+const DOUBT_TIME: Duration = Duration::from_secs(300);
 
 /// The time since the server last sent news of one directory.
 pub(in crate::driver) struct ResyncTimer {
@@ -50,9 +50,9 @@ pub(in crate::driver) struct ResyncTimer {
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::driver) enum Due {
     Nothing,
-    Look,
+    Resync,
     /// The create in doubt with this ticket can no longer be carried out.
-    Certain(Ticket),
+    DoubtOver(Ticket),
 }
 
 impl ResyncTimer {
@@ -81,14 +81,14 @@ impl ResyncTimer {
         if self.doubt.map(|(ticket, _)| ticket) != doubt {
             self.doubt = doubt.map(|ticket| (ticket, now));
         }
-        if let Some((ticket, _)) = self.doubt.filter(|(_, since)| now - *since >= DOUBT) {
-            return Due::Certain(ticket);
+        if let Some((ticket, _)) = self.doubt.filter(|(_, since)| now - *since >= DOUBT_TIME) {
+            return Due::DoubtOver(ticket);
         }
         // While there is a doubt, news does not postpone the look, because a create that is carried
         // out late sends no event.
         let since = if doubt.is_some() { self.looked } else { self.looked.max(self.news) };
         let often = near || doubt.is_some();
-        let limit = if often { LONG_SILENCE } else { FAR_SILENCE + Duration::from_secs(self.delay.into()) };
+        let limit = if often { NEAR_SILENCE } else { FAR_SILENCE + Duration::from_secs(self.delay.into()) };
         let passed = self.after_look(now);
         let reconnected = self.reconnected.take_if(|at| often || *at <= passed).is_some_and(|_| !often);
         if now - since < limit && !reconnected {
@@ -96,7 +96,7 @@ impl ResyncTimer {
         }
         (self.looked, self.reconnected) = (now, None);
         self.delay = u8::try_from(spread().as_secs()).unwrap_or_default();
-        Due::Look
+        Due::Resync
     }
 
     /// Returns the time from the last look to `moment` in milliseconds, plus one.
@@ -130,9 +130,9 @@ mod tests {
             if second % CHECK_INTERVAL.as_secs() == 0 {
                 match resync.due(doubt, true, now) {
                     Due::Nothing => {}
-                    Due::Look if second > 300 => return (looks, None),
-                    Due::Look => looks += 1,
-                    Due::Certain(_) => return (looks, Some(second)),
+                    Due::Resync if second > 300 => return (looks, None),
+                    Due::Resync => looks += 1,
+                    Due::DoubtOver(_) => return (looks, Some(second)),
                 }
             }
         }
@@ -163,7 +163,7 @@ mod tests {
     ) -> Vec<u64> {
         let due = |second: &u64| {
             let now = began + Duration::from_secs(*second);
-            second % CHECK_INTERVAL.as_secs() == 0 && resync.due(None, false, now) == Due::Look
+            second % CHECK_INTERVAL.as_secs() == 0 && resync.due(None, false, now) == Due::Resync
         };
         seconds.filter(due).collect()
     }

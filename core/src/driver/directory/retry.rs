@@ -12,14 +12,14 @@ use crate::runtime::backoff::Backoff;
 pub(in crate::driver) struct RetryBackoff {
     /// Losses by kind of request, kept while the last request of that kind was lost. The kinds are
     /// separate because, for example, a successful listing proves nothing about creates.
-    lost: HashMap<Discriminant<Event>, Losses>,
+    lost: HashMap<Discriminant<Event>, LostRequests>,
     /// End of the current pause.
     until: Instant,
 }
 
 /// The losses of one kind of request.
 #[derive(Default)]
-struct Losses {
+struct LostRequests {
     backoff: Backoff,
     /// The connection with which the first requests were lost.
     connection_number: Option<u64>,

@@ -32,7 +32,7 @@ pub(in crate::driver) struct DirectoryTable {
     last_id: DirectoryId,
     seeds: Seeds,
     /// The directories whose queues have received events since their last flush.
-    unsettled: SmallSet<DirectoryId>,
+    to_flush: SmallSet<DirectoryId>,
     /// The directories in which a waiter needs more of the term than is left.
     short: SmallSet<DirectoryId>,
     /// The last ticket of the dropped queues. Late replies to those queues must not match the
@@ -42,7 +42,7 @@ pub(in crate::driver) struct DirectoryTable {
     /// for each path is enough.
     warned: Reported,
     /// The paths with a warning about kazoo contenders that might not see ours.
-    blind: Reported,
+    blind_kazoo: Reported,
     /// `true` if the server refuses checks. Then no queue sends any.
     refuses_checks: bool,
 }
@@ -109,11 +109,11 @@ impl DirectoryTable {
             by_path: BTreeMap::new(),
             last_id: DirectoryId::default(),
             seeds: Seeds::new(),
-            unsettled: SmallSet::default(),
+            to_flush: SmallSet::default(),
             short: SmallSet::default(),
             last_ticket: Ticket::default(),
             warned: Reported::default(),
-            blind: Reported::default(),
+            blind_kazoo: Reported::default(),
             refuses_checks: false,
         }
     }
@@ -152,9 +152,9 @@ impl DirectoryTable {
     }
 
     /// Returns a directory for an event, and marks its queue for the next flush.
-    pub(in crate::driver) fn change(&mut self, id: DirectoryId) -> Option<&mut Directory> {
+    pub(in crate::driver) fn get_to_flush(&mut self, id: DirectoryId) -> Option<&mut Directory> {
         let directory = self.all.get_mut(&id)?;
-        self.unsettled.insert(id);
+        self.to_flush.insert(id);
         Some(directory)
     }
 
@@ -173,10 +173,10 @@ impl DirectoryTable {
         let (id, place) = (self.last_id, (self.last_id, Arc::clone(path)));
         let mut directory = Directory::new(place, self.last_ticket, connection, term, self.seeds.next());
         if self.warned.is_silent(path) {
-            directory.warn_no_more();
+            directory.disable_warnings();
         }
         if self.refuses_checks {
-            directory.check_no_more();
+            directory.disable_checks();
         }
         self.by_path.insert(Arc::clone(path), id);
         self.all.insert(id, Box::new(directory));
@@ -196,9 +196,9 @@ impl DirectoryTable {
         if self.get(id).is_some_and(|directory| directory.is_refused_check(&event)) {
             self.refuses_checks = true;
             let others = self.all.iter_mut().filter(|(other, _)| **other != id);
-            others.for_each(|(_, directory)| directory.check_no_more());
+            others.for_each(|(_, directory)| directory.disable_checks());
         }
-        if let Some(directory) = self.change(id) {
+        if let Some(directory) = self.get_to_flush(id) {
             directory.on_event(event);
         }
     }
@@ -206,19 +206,20 @@ impl DirectoryTable {
     /// Warns about a kazoo contender that might not see ours. Its name does not show whether it
     /// recognizes our nodes, so one warning for each directory must do.
     fn warn_of_kazoo(&mut self, id: DirectoryId, event: &Event) {
-        let directory = self.all.get(&id).filter(|directory| !self.blind.is_silent(directory.path()));
-        let blind = directory.and_then(|directory| Some((directory.path(), directory.may_be_blind(event)?)));
-        if let Some((path, child)) = blind {
+        let directory = self.all.get(&id).filter(|directory| !self.blind_kazoo.is_silent(directory.path()));
+        let blind_kazoo =
+            directory.and_then(|directory| Some((directory.path(), directory.find_blind_kazoo(event)?)));
+        if let Some((path, child)) = blind_kazoo {
             let (shown, child) = (Escaped(path), Escaped(child));
             tracing::warn!(path = %shown, %child, "a contender on kazoo does not see this client, and enters while it holds, unless its lock was created with extra_lock_patterns=['-lock-']; where that cannot be changed, use the naming 'kazoo' here");
-            self.blind.add(path, "contenders on kazoo were seen");
+            self.blind_kazoo.add(path, "contenders on kazoo were seen");
         }
     }
 
-    pub(in crate::driver) fn tell_all(&mut self, event: &Event) {
+    pub(in crate::driver) fn send_to_all(&mut self, event: &Event) {
         for (id, directory) in &mut self.all {
             directory.on_event(event.clone());
-            self.unsettled.insert(*id);
+            self.to_flush.insert(*id);
         }
     }
 
@@ -226,42 +227,42 @@ impl DirectoryTable {
     pub(in crate::driver) fn end_session(&mut self, timers: &mut Timers) {
         for (id, directory) in &mut self.all {
             directory.end_session(timers);
-            self.unsettled.insert(*id);
+            self.to_flush.insert(*id);
         }
     }
 
     /// Fails all waiting attempts except those that `keep` selects.
-    pub(in crate::driver) fn turn_away(
+    pub(in crate::driver) fn refuse_waiters(
         &mut self,
         error: &Error,
         timers: &mut Timers,
         keep: impl Fn(&AcquireAttempt) -> bool,
     ) {
         for (id, directory) in &mut self.all {
-            directory.turn_away(error, timers, &keep);
-            self.unsettled.insert(*id);
+            directory.refuse_waiters(error, timers, &keep);
+            self.to_flush.insert(*id);
         }
     }
 
     /// Wakes the directories with a waiter that needed more of the term than was left, because the
     /// term was extended.
-    pub(in crate::driver) fn wake_short(&mut self) {
+    pub(in crate::driver) fn flush_short_of_term(&mut self) {
         let short = std::mem::take(&mut self.short);
-        self.unsettled.extend(short);
+        self.to_flush.extend(short);
     }
 
     /// Makes the queues that have received no news for a long time look again.
-    pub(in crate::driver) fn wake_silent(&mut self) {
+    pub(in crate::driver) fn resync_silent(&mut self) {
         for (id, directory) in &mut self.all {
             if directory.resync_if_silent() {
-                self.unsettled.insert(*id);
+                self.to_flush.insert(*id);
             }
         }
     }
 
     /// Returns and clears the set of directories whose queues must be flushed.
-    pub(in crate::driver) fn take_unsettled(&mut self) -> SmallSet<DirectoryId> {
-        std::mem::take(&mut self.unsettled)
+    pub(in crate::driver) fn take_to_flush(&mut self) -> SmallSet<DirectoryId> {
+        std::mem::take(&mut self.to_flush)
     }
 
     /// Flushes a queue and carries out its actions. Returns the number of nodes that the heartbeat

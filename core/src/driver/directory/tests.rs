@@ -174,7 +174,7 @@ async fn the_node_of_a_hold_that_is_lost_within_its_grace_goes_with_its_release(
             left,
             &mut timers,
         );
-        assert!(!directory.holds_through(&node));
+        assert!(!directory.has_hold_on(&node));
         assert!(directory.next_action().is_none(), "its node is kept");
         (directory, timers, node)
     };
@@ -256,13 +256,13 @@ async fn a_contender_on_kazoo_is_told_from_those_that_see_ours() {
         Event::Listed(Ticket::default(), Outcome::Done(names))
     };
     let kazoos = "6cf7b2c1a3d04a5f8f5c1f4e6f2a9b10__lock__0000000002";
-    assert_eq!(directory.may_be_blind(&listed(&[node.as_str()])), None);
-    assert_eq!(directory.may_be_blind(&listed(&[node.as_str(), kazoos])), Some(kazoos));
-    assert_eq!(directory.may_be_blind(&Event::Connected), None);
+    assert_eq!(directory.find_blind_kazoo(&listed(&[node.as_str()])), None);
+    assert_eq!(directory.find_blind_kazoo(&listed(&[node.as_str(), kazoos])), Some(kazoos));
+    assert_eq!(directory.find_blind_kazoo(&Event::Connected), None);
     // A directory without contenders under Curator's names is visible to every kazoo contender.
     let other =
         Directory::new((DirectoryId::default(), "/l".into()), Ticket::default(), &connection(), false, 1);
-    assert_eq!(other.may_be_blind(&listed(&[kazoos])), None);
+    assert_eq!(other.find_blind_kazoo(&listed(&[kazoos])), None);
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -383,7 +383,7 @@ async fn a_node_that_is_given_up_is_taken_by_nobody() {
     let Kept { mut directory, holds, mut timers, node, claim } = kept(Duration::ZERO);
     assert!(directory.stop_keeping(&node, &mut timers));
     assert!(holds.take_again(&claim, Naming::Curator, Access::Driver).is_none());
-    assert!(!directory.holds_through(&node));
+    assert!(!directory.has_hold_on(&node));
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -391,6 +391,6 @@ async fn nodes_that_were_kept_by_lock_objects_that_are_gone_are_given_up() {
     let Kept { mut directory, holds, mut timers, node, .. } = kept(Duration::ZERO);
     drop(holds);
     directory.end_keeping(&mut timers);
-    assert!(!directory.holds_through(&node), "a waiter of the same client would wait for it");
+    assert!(!directory.has_hold_on(&node), "a waiter of the same client would wait for it");
     assert_eq!(timers.len(), 0);
 }

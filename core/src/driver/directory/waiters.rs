@@ -41,7 +41,7 @@ type OwnerWaiters = (OwnerId, Kind);
 type Key = (u64, u8, u32);
 
 /// An owner's line: the waiter in the queue, and those that follow it.
-struct Turns {
+struct OwnerLine {
     first: JoinId,
     others: Vec<JoinId>,
 }
@@ -62,7 +62,7 @@ pub(in crate::driver) struct Waiters {
     all: SmallMap<JoinId, Waiter>,
     /// Each owner's lines, oldest waiter first. When the first waiter is granted the lock, the
     /// others re-enter. If they were in the queue too, they would wait for their own owner.
-    lines: SmallMap<Key, Turns>,
+    lines: SmallMap<Key, OwnerLine>,
     /// Waiters that are not yet known to be contended, or not yet known to be blocked.
     newcomers: SmallSet<JoinId>,
     /// The waiters to which a holder can hand the lock. Most locks have none.
@@ -114,23 +114,23 @@ impl Waiters {
         let join = waiter.attempt.join;
         self.all.insert(join, waiter);
         self.newcomers.insert(join);
-        self.line_up(join)
+        self.enter_owner_line(join)
     }
 
     /// Puts a waiter at the end of its owner's line, unless it only tries. Returns `true` if it
     /// must enter the queue now.
-    pub(in crate::driver) fn line_up(&mut self, join: JoinId) -> bool {
+    pub(in crate::driver) fn enter_owner_line(&mut self, join: JoinId) -> bool {
         let Some(attempt) = self.get(join) else { return false };
         if attempt.intent.only_tries() {
             return true;
         }
         let claim = &attempt.claim;
         let key = key((claim.owner, claim.kind));
-        if let Some(turns) = self.lines.get_mut(&key) {
-            turns.others.push(join);
+        if let Some(line) = self.lines.get_mut(&key) {
+            line.others.push(join);
             return false;
         }
-        self.lines.insert(key, Turns { first: join, others: Vec::new() });
+        self.lines.insert(key, OwnerLine { first: join, others: Vec::new() });
         true
     }
 
@@ -138,10 +138,10 @@ impl Waiters {
     /// its outcome because a holder has handed it the lock.
     pub(in crate::driver) fn remove(&mut self, join: JoinId) -> Option<Waiter> {
         let attempt = self.get(join)?;
-        if !attempt.is_in_line() {
+        if !attempt.is_in_cohort() {
             return self.all.remove(&join);
         }
-        let reply = attempt.holds.leave_line(join)?;
+        let reply = attempt.holds.dequeue_local(join)?;
         let mut waiter = self.remove_handed_on(join)?;
         waiter.attempt.reply = Some(reply);
         Some(waiter)
@@ -164,18 +164,21 @@ impl Waiters {
     }
 
     /// Removes and returns all waiters except those in the queue that `keep` selects.
-    pub(in crate::driver) fn turn_away(&mut self, keep: impl Fn(&AcquireAttempt) -> bool) -> Vec<Waiter> {
+    pub(in crate::driver) fn refuse_waiters(
+        &mut self,
+        keep: impl Fn(&AcquireAttempt) -> bool,
+    ) -> Vec<Waiter> {
         // Clear all lines together, because removing waiters one by one from a long line is slow.
         let lines = std::mem::take(&mut self.lines);
         let in_queue = |attempt: &AcquireAttempt| {
             let line = lines.get(&key((attempt.claim.owner, attempt.claim.kind)));
-            attempt.intent.only_tries() || line.is_some_and(|turns| turns.first == attempt.join)
+            attempt.intent.only_tries() || line.is_some_and(|line| line.first == attempt.join)
         };
         let mut gone = Vec::new();
         for (join, waiter) in self.remove_all() {
             if keep(&waiter.attempt) && in_queue(&waiter.attempt) {
                 self.all.insert(join, waiter);
-                self.line_up(join);
+                self.enter_owner_line(join);
             } else {
                 gone.push(waiter);
             }
@@ -185,8 +188,8 @@ impl Waiters {
 
     /// Removes a waiter from its owner's line. Returns the waiter that must enter the queue now, if
     /// that changed.
-    pub(in crate::driver) fn leave_line(&mut self, line: OwnerWaiters, join: JoinId) -> Option<JoinId> {
-        let Turns { first, others } = self.lines.get_mut(&key(line))?;
+    pub(in crate::driver) fn leave_owner_line(&mut self, line: OwnerWaiters, join: JoinId) -> Option<JoinId> {
+        let OwnerLine { first, others } = self.lines.get_mut(&key(line))?;
         if *first != join {
             others.retain(|other| *other != join);
             return None;
@@ -200,14 +203,17 @@ impl Waiters {
     }
 
     /// Removes a line and returns its waiters.
-    pub(in crate::driver) fn end_line(&mut self, line: OwnerWaiters) -> impl Iterator<Item = JoinId> + use<> {
-        let all = self.lines.remove(&key(line)).map(|Turns { first, others }| once(first).chain(others));
+    pub(in crate::driver) fn remove_owner_line(
+        &mut self,
+        line: OwnerWaiters,
+    ) -> impl Iterator<Item = JoinId> + use<> {
+        let all = self.lines.remove(&key(line)).map(|OwnerLine { first, others }| once(first).chain(others));
         all.into_iter().flatten()
     }
 
     /// Returns the waiter of a line that is in the queue.
-    pub(in crate::driver) fn first_in_line(&self, line: OwnerWaiters) -> Option<JoinId> {
-        self.lines.get(&key(line)).map(|turns| turns.first)
+    pub(in crate::driver) fn first_of_owner(&self, line: OwnerWaiters) -> Option<JoinId> {
+        self.lines.get(&key(line)).map(|line| line.first)
     }
 
     /// Marks a waiter as contended because it joins behind other contenders of this client. It must
@@ -224,30 +230,30 @@ impl Waiters {
         let representative = self.cohort.as_ref().and_then(|cohort| cohort.representative());
         self.newcomers.retain(|join| {
             let Some(Waiter { attempt, blocked, .. }) = self.all.get_mut(join) else { return false };
-            let contender = representative.filter(|_| attempt.is_in_line()).unwrap_or(*join);
-            attempt.claim.contended |= queue.stands_behind_another(contender);
-            *blocked |= queue.is_held_up(contender);
+            let contender = representative.filter(|_| attempt.is_in_cohort()).unwrap_or(*join);
+            attempt.claim.contended |= queue.is_behind_another(contender);
+            *blocked |= queue.is_known_to_be_blocked(contender);
             !(attempt.claim.contended && *blocked)
         });
     }
 
     /// Puts a waiter in the cohort's line, if its lock has that option. A holder can hand the lock
     /// to waiters in that line. Returns `true` if the waiter is in the line.
-    pub(in crate::driver) fn enter_line(&mut self, join: JoinId) -> bool {
+    pub(in crate::driver) fn enter_cohort(&mut self, join: JoinId) -> bool {
         let Some(Waiter { attempt, .. }) = self.all.get_mut(&join) else { return false };
         let wanted = attempt.claim.cohort > 1 && attempt.intent == Intent::Wait;
         if !wanted || !self.cohort.get_or_insert_with(|| Box::new(Cohort::of(attempt))).takes(attempt) {
             return false;
         }
         if let Some((cohort, reply)) = self.cohort.as_mut().zip(attempt.reply.take()) {
-            attempt.holds.line_up(join, &attempt.claim, reply);
+            attempt.holds.enqueue_local(join, &attempt.claim, reply);
             cohort.enter();
         }
         true
     }
 
     /// Returns the first waiter in the cohort's line.
-    pub(in crate::driver) fn first_of_line(&self) -> Option<JoinId> {
+    pub(in crate::driver) fn first_of_cohort(&self) -> Option<JoinId> {
         self.cohort.as_ref()?.first()
     }
 
@@ -263,8 +269,8 @@ impl Waiters {
     /// Returns the contender in the queue on behalf of a waiter: the waiter itself, or the cohort's
     /// representative.
     pub(in crate::driver) fn in_queue_as(&self, join: JoinId) -> JoinId {
-        let in_line = self.get(join).is_some_and(AcquireAttempt::is_in_line);
-        let cohort = self.cohort.as_ref().filter(|_| in_line);
+        let in_cohort = self.get(join).is_some_and(AcquireAttempt::is_in_cohort);
+        let cohort = self.cohort.as_ref().filter(|_| in_cohort);
         cohort.and_then(|cohort| cohort.representative()).unwrap_or(join)
     }
 
@@ -272,7 +278,7 @@ impl Waiters {
     /// cohort's line.
     pub(in crate::driver) fn of_contender(&self, join: JoinId) -> Option<&AcquireAttempt> {
         if self.cohort.as_ref().is_some_and(|cohort| cohort.representative() == Some(join)) {
-            return self.first_of_line().and_then(|first| self.get(first));
+            return self.first_of_cohort().and_then(|first| self.get(first));
         }
         self.get(join)
     }
@@ -283,11 +289,11 @@ impl Waiters {
     pub(in crate::driver) fn is_blocked(&self, join: JoinId, queue: &Queue, heard: bool) -> bool {
         let is_blocked = |join| {
             let blocked = self.all.get(&join).is_some_and(|waiter| waiter.blocked);
-            blocked || queue.is_held_up(self.in_queue_as(join))
+            blocked || queue.is_known_to_be_blocked(self.in_queue_as(join))
         };
         let first = || {
             let claim = &self.get(join)?.claim;
-            self.first_in_line((claim.owner, claim.kind)).filter(|first| *first != join)
+            self.first_of_owner((claim.owner, claim.kind)).filter(|first| *first != join)
         };
         is_blocked(join) || heard && first().is_some_and(is_blocked)
     }

@@ -17,7 +17,7 @@ use crate::queue::{Event, JoinId};
 
 impl Driver {
     /// Carries out all alarms that are due.
-    pub(super) fn alarms(&mut self) {
+    pub(super) fn run_due_alarms(&mut self) {
         let mut nearing = Vec::new();
         while let Some(alarm) = self.timers.due() {
             match alarm {
@@ -30,7 +30,7 @@ impl Driver {
                 Alarm::Deadline(id, join) => {
                     let deadlock = self.deadlock_of(id, join);
                     let servers = (!self.connection.is_connected()).then(|| self.connection.servers());
-                    self.give_up(id, join, |directory, connection| {
+                    self.fail_waiter(id, join, |directory, connection| {
                         directory.timeout_error(join, connection, servers, deadlock)
                     });
                 }
@@ -45,7 +45,7 @@ impl Driver {
                         .get(id)
                         .is_some_and(|directory| !reached || directory.only_tries(join))
                     {
-                        self.give_up(id, join, |_, _| unreachable);
+                        self.fail_waiter(id, join, |_, _| unreachable);
                     }
                 }
                 Alarm::Connect => {
@@ -58,47 +58,47 @@ impl Driver {
                         reply.send(Err(unreachable.clone())).ok();
                     }
                 }
-                Alarm::Tell(id, event) => self.directories.dispatch(id, event),
+                Alarm::DeliverEvent(id, event) => self.directories.dispatch(id, event),
                 Alarm::Released(id, node) => self.directories.stop_waiting(id, &node),
                 Alarm::LongHold(id, node) => {
                     // Most holds are over by now and need no watch.
-                    if self.directories.get(id).is_some_and(|directory| directory.holds_through(&node)) {
+                    if self.directories.get(id).is_some_and(|directory| directory.has_hold_on(&node)) {
                         self.directories.dispatch(id, Event::WatchHold(node));
                     }
                 }
                 Alarm::HeldTooLong(id, hold) => {
-                    if let Some(directory) = self.directories.change(id) {
+                    if let Some(directory) = self.directories.get_to_flush(id) {
                         directory.expire(&hold, LossReason::HeldTooLong, Duration::ZERO, &mut self.timers);
                     }
                 }
                 Alarm::GraceBegins(id, node) => {
-                    if let Some(directory) = self.directories.change(id) {
+                    if let Some(directory) = self.directories.get_to_flush(id) {
                         directory.check_grace(&node, self.connection.term_left(), &mut self.timers);
                     }
                 }
                 Alarm::GraceEnds(id, node) => {
-                    if let Some(directory) = self.directories.change(id) {
+                    if let Some(directory) = self.directories.get_to_flush(id) {
                         directory.end_grace(&node, &mut self.timers);
                     }
                 }
                 Alarm::KeepingEnds(id, node) => {
-                    if let Some(directory) = self.directories.change(id) {
+                    if let Some(directory) = self.directories.get_to_flush(id) {
                         directory.stop_keeping(&node, &mut self.timers);
                     }
                 }
                 // The event loop checks after the alarms whether a draining client must close.
                 Alarm::Drained => {}
-                Alarm::Beat => self.heartbeat.beat_now(&mut self.timers),
-                Alarm::Surrender => self.heartbeat.may_surrender(),
-                Alarm::TermEnd => self.heartbeat.term_may_have_ended(),
+                Alarm::Heartbeat => self.heartbeat.make_heartbeat_due(&mut self.timers),
+                Alarm::GiveUpSession => self.heartbeat.on_give_up_alarm(),
+                Alarm::TermEnd => self.heartbeat.on_term_end_alarm(),
                 Alarm::Poll(id) => {
-                    if let Some(directory) = self.directories.change(id) {
+                    if let Some(directory) = self.directories.get_to_flush(id) {
                         directory.poll(&self.connection);
                     }
                 }
-                Alarm::LookAgain => {
-                    self.directories.wake_silent();
-                    self.timers.set(Instant::now() + CHECK_INTERVAL, Alarm::LookAgain);
+                Alarm::ResyncSilent => {
+                    self.directories.resync_silent();
+                    self.timers.set(Instant::now() + CHECK_INTERVAL, Alarm::ResyncSilent);
                 }
             }
         }
@@ -107,13 +107,14 @@ impl Driver {
         self.stop_unless_wanted();
     }
 
-    fn give_up(
+    fn fail_waiter(
         &mut self,
         id: DirectoryId,
         join: JoinId,
         error: impl FnOnce(&Directory, &Connection) -> Error,
     ) {
-        let Some(directory) = self.directories.change(id).filter(|directory| directory.is_waiting(join))
+        let Some(directory) =
+            self.directories.get_to_flush(id).filter(|directory| directory.is_waiting(join))
         else {
             return;
         };

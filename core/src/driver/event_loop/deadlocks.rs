@@ -16,11 +16,11 @@ use crate::queue::{JoinId, Kind, NodeName};
 
 /// Maximum time before the deadline at which a search starts. A search takes six round trips, and
 /// two more for each further lock that the owner holds and other clients wait for.
-const LONGEST: Duration = Duration::from_secs(1);
+const MAX_SEARCH_TIME: Duration = Duration::from_secs(1);
 
 /// Maximum number of concurrent searches in a client. If more waiters are near their deadlines at
 /// the same time, the rest get no search.
-const AT_ONCE: usize = 32;
+const MAX_SEARCHES: usize = 32;
 
 /// Returns the time at which to search for a waiter's deadlock: in the last quarter of its time.
 /// Returns `None` if there is no search for this attempt.
@@ -29,7 +29,7 @@ pub(super) fn time_to_search(attempt: &AcquireAttempt, deadline: Instant) -> Opt
     if !is_lock || attempt.claim.is_part() {
         return None;
     }
-    let before = (deadline.saturating_duration_since(Instant::now()) / 4).min(LONGEST);
+    let before = (deadline.saturating_duration_since(Instant::now()) / 4).min(MAX_SEARCH_TIME);
     deadline.checked_sub(before).filter(|_| !before.is_zero())
 }
 
@@ -53,8 +53,8 @@ impl Drop for DeadlockSearch {
 }
 
 impl DeadlockSearches {
-    fn are_many(&self) -> bool {
-        self.0.values().filter(|search| !search.task.is_finished()).count() >= AT_ONCE
+    fn is_full(&self) -> bool {
+        self.0.values().filter(|search| !search.task.is_finished()).count() >= MAX_SEARCHES
     }
 
     /// Stores the deadlock that a search has found.
@@ -93,7 +93,7 @@ impl Driver {
         // for.
         let held: Vec<HeldLock> =
             held.into_iter().flatten().filter(|held| held.directory != id).cloned().collect();
-        if held.is_empty() || self.searches.are_many() {
+        if held.is_empty() || self.searches.is_full() {
             return;
         }
         let sender = self.connection.sender();
@@ -114,7 +114,7 @@ impl Driver {
     }
 
     /// Ends the searches for waiters that have stopped waiting.
-    pub(super) fn end_vain_searches(&mut self) {
+    pub(super) fn cancel_obsolete_searches(&mut self) {
         let waits = |id: DirectoryId, join| {
             self.directories.get(id).is_some_and(|directory| directory.is_waiting(join))
         };

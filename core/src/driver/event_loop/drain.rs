@@ -43,7 +43,7 @@ impl Driver {
             }
             self.timers.set(end, Alarm::Drained);
         }
-        self.directories.turn_away(&Error::client_draining(), &mut self.timers, is_part_of_a_hold);
+        self.directories.refuse_waiters(&Error::client_draining(), &mut self.timers, is_part_of_a_hold);
         self.stop_unless_wanted();
     }
 

@@ -49,20 +49,20 @@ async fn a_session_that_answers_only_questions_is_still_waited_for() {
         let read = Event::Watched(ticket, Outcome::Done(()));
         let written = || Event::Deleted(ticket, Outcome::Done(()));
         assert_eq!(driver.connection.give_up_in(), None);
-        driver.connection.asks_proof();
-        driver.outcome(DirectoryId::default(), current, read);
-        driver.outcome(DirectoryId::default(), current + 1, written());
+        driver.connection.note_proof_request();
+        driver.on_queue_event(DirectoryId::default(), current, read);
+        driver.on_queue_event(DirectoryId::default(), current + 1, written());
         assert!(driver.connection.give_up_in().is_some(), "neither answers a write of this connection");
-        driver.outcome(DirectoryId::default(), current, written());
+        driver.on_queue_event(DirectoryId::default(), current, written());
         assert_eq!(driver.connection.give_up_in(), None);
         // A reply proves nothing about a later request.
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
-        driver.connection.ask(async { drop(ended.await) });
-        driver.outcome(DirectoryId::default(), current, written());
+        driver.connection.spawn_proof_request(async { drop(ended.await) });
+        driver.on_queue_event(DirectoryId::default(), current, written());
         assert!(driver.connection.give_up_in().is_some(), "a write is not answered yet");
         drop(end);
         tokio::task::yield_now().await;
-        driver.outcome(DirectoryId::default(), current, written());
+        driver.on_queue_event(DirectoryId::default(), current, written());
         assert_eq!(driver.connection.give_up_in(), None);
     };
     runtime::spawn(test).expect("a thread").await.expect("no panic");
@@ -81,12 +81,12 @@ async fn a_question_that_is_not_answered_counts_and_its_answer_proves_nothing() 
         let whole = driver.connection.term().expect("a session").give_up_after();
         let [(first, one), (second, other), (third, last)] =
             [(); 3].map(|()| tokio::sync::oneshot::channel::<()>());
-        driver.connection.question(async { drop(one.await) });
+        driver.connection.spawn_request(async { drop(one.await) });
         let left = driver.connection.give_up_in().expect("a question is asked");
         assert!(left <= whole);
         // The pause before the question does not count as time without an answer.
-        driver.connection.question_later(Duration::from_secs(1), async { drop(other.await) });
-        driver.connection.question(async { drop(last.await) });
+        driver.connection.spawn_request_later(Duration::from_secs(1), async { drop(other.await) });
+        driver.connection.spawn_request(async { drop(last.await) });
         assert!(driver.connection.give_up_in().expect("questions are asked") <= left);
         drop(first);
         tokio::task::yield_now().await;
@@ -96,8 +96,8 @@ async fn a_question_that_is_not_answered_counts_and_its_answer_proves_nothing() 
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         // An answered question proves nothing about writes.
-        driver.connection.asks_proof();
-        driver.connection.question(async {});
+        driver.connection.note_proof_request();
+        driver.connection.spawn_request(async {});
         tokio::task::yield_now().await;
         assert!(driver.connection.give_up_in().is_some());
     };
@@ -123,7 +123,7 @@ async fn a_connection_is_urgent_while_something_is_at_stake() {
         };
         lose_connection(&mut driver);
         assert_eq!(driver.connection.urgency(), Urgency::Idle);
-        driver.heartbeat.note(DirectoryId::default(), 1);
+        driver.heartbeat.set_node_count(DirectoryId::default(), 1);
         driver.flush();
         assert_eq!(
             driver.connection.urgency(),
@@ -135,11 +135,11 @@ async fn a_connection_is_urgent_while_something_is_at_stake() {
         lose_connection(&mut driver);
         let timeout = driver.connection.term().expect("a session").session_timeout();
         assert_eq!(driver.connection.urgency(), Urgency::Session(timeout));
-        driver.heartbeat.note(DirectoryId::default(), 0);
+        driver.heartbeat.set_node_count(DirectoryId::default(), 0);
         driver.flush();
         assert_eq!(driver.connection.urgency(), Urgency::Idle);
         driver.directories.open(&path, &driver.connection, false);
-        driver.heartbeat.keep_term(&mut driver.connection, &driver.directories, &mut driver.timers);
+        driver.heartbeat.maintain_term(&mut driver.connection, &driver.directories, &mut driver.timers);
         assert_eq!(driver.connection.urgency(), Urgency::Wanted, "somebody waits for a lock");
         driver.connection.lose();
         driver.flush();

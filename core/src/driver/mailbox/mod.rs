@@ -77,7 +77,7 @@ impl AcquireAttempt {
     }
 
     /// Returns `true` if a holder can hand the lock to this attempt.
-    pub(crate) fn is_in_line(&self) -> bool {
+    pub(crate) fn is_in_cohort(&self) -> bool {
         self.reply.is_none()
     }
 
@@ -102,16 +102,16 @@ pub(crate) enum Query {
     /// node.
     List { node: Arc<str>, reply: Reply<Option<Listing>> },
     /// The data and the owner of this node. `None` if there is no node.
-    Look { node: Arc<str>, reply: Reply<Option<NodeContent>> },
+    ReadNode { node: Arc<str>, reply: Reply<Option<NodeContent>> },
     /// Whether the node at this full path exists. It is the node of a lock that was granted to
     /// another client. The server first catches up with its leader.
     Exists { node: Arc<str>, reply: Reply<bool> },
     /// The data of this node, with a watch if requested.
-    Number { node: Arc<str>, watch: bool, reply: Reply<Option<VersionedData>> },
+    ReadData { node: Arc<str>, watch: bool, reply: Reply<Option<VersionedData>> },
     /// Set the data of this node. Create the node and its parents if they do not exist.
     Put { node: Arc<str>, data: Vec<u8>, reply: Reply<()> },
     /// Revoke or break the lock of the contender's node at this full path.
-    Touch { node: Arc<str>, touch: NodeAction, reply: Reply<()> },
+    ActOnNode { node: Arc<str>, action: NodeAction, reply: Reply<()> },
 }
 
 /// An operator's action on a contender's node.
@@ -132,7 +132,7 @@ pub(crate) enum Input {
         connection_number: u64,
         event: Event,
     },
-    News(SessionEvent),
+    Session(SessionEvent),
     /// A request to the owner of this node to give up its lock.
     Revoked {
         directory: DirectoryId,
@@ -163,11 +163,11 @@ pub(crate) enum SessionEvent {
     Over(u64),
     /// The task that serves the session has ended. If that was intended, a `State` event gives the
     /// reason.
-    Unserved(u64),
+    SessionTaskEnded(u64),
     /// A task of the session panicked, with this message.
     Panicked(u64, String),
     /// The server answered a heartbeat on the connection with this number.
-    Beaten(u64, u64, Checked),
+    HeartbeatAnswered(u64, u64, Checked),
 }
 
 /// Identifies a lock directory in its driver, from the first waiter until our last node is gone. A

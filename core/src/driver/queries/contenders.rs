@@ -13,18 +13,18 @@ use crate::error::escape::Escaped;
 use crate::metrics::RequestKind;
 use crate::queue::NodeName;
 use crate::queue::contender::{Contender, data_length};
-use crate::runtime::offload::aside;
+use crate::runtime::offload::offload_work;
 use crate::session::watch_budget::WatchBudget;
 
 /// Maximum number of nodes that are read together. More nodes are read in batches, so that
 /// heartbeats can use the connection in between.
-const AT_ONCE: usize = 1000;
+const MAX_NODES_PER_REQUEST: usize = 1000;
 
 /// Maximum number of bytes of data read for one query, starting with the first contenders.
-const MOST_DATA: usize = 16 << 20;
+const MAX_DATA: usize = 16 << 20;
 
 /// Maximum number of contenders reported, counted from the first.
-const MOST: usize = 100_000;
+const MAX_CONTENDERS: usize = 100_000;
 
 /// A node, with its data if that was read.
 type ReadNode = (NodeName, zk::Stat, Option<Vec<u8>>);
@@ -35,15 +35,15 @@ impl DirectoryClient {
     /// thousand.
     pub(in crate::driver) async fn contenders(&self) -> Result<Vec<Contender>, zk::Error> {
         let mut names = self.names().await?;
-        if names.len() > MOST {
+        if names.len() > MAX_CONTENDERS {
             let (path, found) = (Escaped(self.shown()), names.len());
-            tracing::warn!(%path, found, "too many contenders; the first {MOST} are reported");
-            names.truncate(MOST);
+            tracing::warn!(%path, found, "too many contenders; the first {MAX_CONTENDERS} are reported");
+            names.truncate(MAX_CONTENDERS);
         }
-        let (mut contenders, mut room) = (Vec::with_capacity(names.len()), MOST_DATA);
+        let (mut contenders, mut room) = (Vec::with_capacity(names.len()), MAX_DATA);
         let mut rest = names.as_slice();
         while !rest.is_empty() {
-            let (names, others) = rest.split_at(self.at_once(rest));
+            let (names, others) = rest.split_at(self.batch_size(rest));
             rest = others;
             let found = self.read_data(self.find(names).await?, &mut room).await?;
             let size = found.iter().filter_map(|(.., data)| data.as_ref()).map(Vec::len).sum();
@@ -53,7 +53,7 @@ impl DirectoryClient {
                 let new = |((name, stat, data), at)| Contender::new(at, &name, &stat, data);
                 numbered.map(new).collect::<Vec<_>>()
             };
-            contenders.append(&mut aside(size, parse).await.ok_or(zk::Error::RuntimeInconsistent)?);
+            contenders.append(&mut offload_work(size, parse).await.ok_or(zk::Error::RuntimeInconsistent)?);
         }
         Ok(contenders)
     }
@@ -64,8 +64,8 @@ impl DirectoryClient {
         places: &[(usize, NodeName)],
     ) -> Result<Vec<Contender>, zk::Error> {
         let names: Vec<_> = places.iter().map(|(_, name)| name.clone()).collect();
-        let (names, _) = names.split_at(self.at_once(&names).min(names.len()));
-        let found = self.read_data(self.find(names).await?, &mut { MOST_DATA }).await?;
+        let (names, _) = names.split_at(self.batch_size(&names).min(names.len()));
+        let found = self.read_data(self.find(names).await?, &mut { MAX_DATA }).await?;
         let mut places = places.iter();
         // Both lists are in order.
         let mut at = |name: &NodeName| places.find(|(_, other)| other == name).map(|(position, _)| *position);
@@ -81,7 +81,7 @@ impl DirectoryClient {
             let names = self.names().await?;
             let found = match names.first() {
                 Some(name) => self.first_named(name, room).await?,
-                None => self.nobody(room).await?,
+                None => self.watch_empty_queue(room).await?,
             };
             // `None` means that the queue has changed since the listing, so list again. The watch
             // is already dropped.
@@ -118,13 +118,13 @@ impl DirectoryClient {
 
     /// Returns a result without a contender, with a watch on the children. Returns `None` if there
     /// is a contender now.
-    async fn nobody(&self, room: Option<&WatchBudget>) -> Result<Option<First>, zk::Error> {
+    async fn watch_empty_queue(&self, room: Option<&WatchBudget>) -> Result<Option<First>, zk::Error> {
         let reserved = room.and_then(|room| room.reserve(self.path.len()));
         let Some(reserved) = reserved else { return Ok(Some(First { contender: None, changed: None })) };
         let changed = match self.client.ask(RequestKind::List).list_and_watch_children(&self.path).await {
             Ok((children, watcher)) => {
                 let counts = |child: &String| NodeName::parse(child).is_some();
-                let some = aside(size(&children), move || children.iter().any(counts)).await;
+                let some = offload_work(size(&children), move || children.iter().any(counts)).await;
                 if some.ok_or(zk::Error::RuntimeInconsistent)? {
                     return Ok(None);
                 }
@@ -160,7 +160,7 @@ impl DirectoryClient {
     pub(in crate::driver) async fn count(&self) -> Result<usize, zk::Error> {
         let children = self.children().await?;
         let counts = |child: &String| NodeName::parse(child).is_some();
-        aside(size(&children), move || children.iter().filter(|child| counts(child)).count())
+        offload_work(size(&children), move || children.iter().filter(|child| counts(child)).count())
             .await
             .ok_or(zk::Error::RuntimeInconsistent)
     }
@@ -174,7 +174,7 @@ impl DirectoryClient {
             names.sort();
             names
         };
-        aside(size, sort).await.ok_or(zk::Error::RuntimeInconsistent)
+        offload_work(size, sort).await.ok_or(zk::Error::RuntimeInconsistent)
     }
 
     pub(in crate::driver) async fn children(&self) -> Result<Vec<String>, zk::Error> {
@@ -185,10 +185,10 @@ impl DirectoryClient {
     }
 
     /// Returns how many of these nodes are read together. Their paths must fit in one request.
-    fn at_once(&self, names: &[NodeName]) -> usize {
+    fn batch_size(&self, names: &[NodeName]) -> usize {
         // At least one node is always read: its path fits, because a larger request created the
         // node.
-        request_size::readable(&self.path, &names[..names.len().min(AT_ONCE)]).max(1)
+        request_size::readable(&self.path, &names[..names.len().min(MAX_NODES_PER_REQUEST)]).max(1)
     }
 
     /// Returns the nodes that still exist. All requests are sent before the first reply.
@@ -255,7 +255,7 @@ mod tests {
         for (count, elsewhere) in [(1, false), (1_000, true)] {
             let names: Vec<_> = (0..count).map(|number| format!("lock-{number:010}")).collect();
             let here = std::thread::current().id();
-            let there = aside(size(&names), || std::thread::current().id()).await;
+            let there = offload_work(size(&names), || std::thread::current().id()).await;
             assert_eq!(there != Some(here), elsewhere, "{count}");
         }
     }

@@ -54,7 +54,7 @@ pub(in crate::driver) struct OwnPlace {
 }
 
 /// Contenders of a queue, each with its node.
-type Found = Vec<(NodeName, Contender)>;
+type NamedContenders = Vec<(NodeName, Contender)>;
 
 impl Search {
     /// Searches, and reports a deadlock if one is found in time. A failed search reports nothing.
@@ -70,7 +70,7 @@ impl Search {
     async fn find(&self) -> Result<Option<(usize, Deadlock)>, zk::Error> {
         // All requests are sent before the first reply.
         let listings: Vec<_> = self.held.iter().map(OwnPlace::list).collect();
-        let mut behind: Vec<(usize, Found)> = Vec::new();
+        let mut behind: Vec<(usize, NamedContenders)> = Vec::new();
         for (number, (place, listing)) in self.held.iter().zip(listings).enumerate() {
             let Some(names) = place.sorted(listing.await)? else { continue };
             let blocked = places(&names, |name| *name > place.node && blocks(&place.node, name));
@@ -150,7 +150,7 @@ impl OwnPlace {
 
 impl DirectoryClient {
     /// Returns the contenders at these places, with their names.
-    async fn named_contenders(&self, places: &[(usize, NodeName)]) -> Result<Found, zk::Error> {
+    async fn named_contenders(&self, places: &[(usize, NodeName)]) -> Result<NamedContenders, zk::Error> {
         let contenders = self.contenders_at(places).await?;
         Ok(contenders.into_iter().filter_map(|one| Some((NodeName::parse(&one.node)?, one))).collect())
     }

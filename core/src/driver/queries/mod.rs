@@ -28,15 +28,15 @@ use crate::session::reply::is_over;
 use crate::session::watch_budget::Reserved;
 
 /// Maximum number of attempts to set or create a node while other clients create and delete it.
-const PUTS: usize = 3;
+const MAX_PUT_ATTEMPTS: usize = 3;
 
 /// The answer to a query, or `None` if the server did not answer.
 type Answer<T> = Option<Result<T>>;
 
 /// Sends a handle's query.
-pub(super) fn inquire(connection: &mut Connection, options: &ClientOptions, inquiry: Query) {
+pub(super) fn start_query(connection: &mut Connection, options: &ClientOptions, query: Query) {
     let no_answer = unreachable(options, None, connection.servers());
-    match inquiry {
+    match query {
         Query::Contenders { place, reply } => {
             let path = Arc::clone(place.full());
             let question = |directory_client: DirectoryClient| async move {
@@ -65,9 +65,9 @@ pub(super) fn inquire(connection: &mut Connection, options: &ClientOptions, inqu
             };
             ask(connection, options, &node, no_answer, reply, question);
         }
-        Query::Look { node, reply } => {
+        Query::ReadNode { node, reply } => {
             let question = |directory_client: DirectoryClient| async move {
-                directory_client.read(directory_client.shown(), directory_client.look().await)
+                directory_client.read(directory_client.shown(), directory_client.read_node().await)
             };
             ask(connection, options, &node, no_answer, reply, question);
         }
@@ -77,10 +77,10 @@ pub(super) fn inquire(connection: &mut Connection, options: &ClientOptions, inqu
             };
             ask_until_answered(connection, options, &node, no_answer, reply, question);
         }
-        Query::Number { node, watch, reply } => {
+        Query::ReadData { node, watch, reply } => {
             let room = watch.then(|| connection.room().reserve(node.len())).flatten();
             let question = move |directory_client: DirectoryClient| async move {
-                directory_client.read(directory_client.shown(), directory_client.number(room).await)
+                directory_client.read(directory_client.shown(), directory_client.read_versioned(room).await)
             };
             ask_until_answered(connection, options, &node, no_answer, reply, question);
         }
@@ -89,9 +89,9 @@ pub(super) fn inquire(connection: &mut Connection, options: &ClientOptions, inqu
                 move |directory_client: DirectoryClient| async move { directory_client.put(&data).await };
             ask(connection, options, &node, Error::unanswered(), reply, question);
         }
-        Query::Touch { node, touch, reply } => {
+        Query::ActOnNode { node, action, reply } => {
             ask(connection, options, &node, no_answer, reply, move |directory_client| async move {
-                directory_client.touch(touch).await
+                directory_client.act_on_node(action).await
             });
         }
     }
@@ -151,7 +151,7 @@ fn ask_until_answered<T: Send + 'static, F>(
 {
     if let Some((question, reply)) = prepare(connection, options, path, reply, question) {
         let limit = options.connect_timeout;
-        connection.question(async move {
+        connection.spawn_request(async move {
             let mut question = pin!(question);
             if !send_answer(question.as_mut(), limit, no_answer, reply).await {
                 drop(question.await);
@@ -219,7 +219,7 @@ impl DirectoryClient {
     }
 
     /// Returns the node at this client's own path, or `None` if there is no node.
-    async fn look(&self) -> Result<Option<NodeContent>, zk::Error> {
+    async fn read_node(&self) -> Result<Option<NodeContent>, zk::Error> {
         let read = self.client.ask(RequestKind::Read).get_data(&self.path).await;
         unless_missing(read.map(|(data, stat)| NodeContent {
             data,
@@ -240,7 +240,7 @@ impl DirectoryClient {
     }
 
     /// Returns the data of the node at this client's own path, or `None` if there is no node.
-    async fn number(&self, room: Option<Reserved>) -> Result<Option<VersionedData>, zk::Error> {
+    async fn read_versioned(&self, room: Option<Reserved>) -> Result<Option<VersionedData>, zk::Error> {
         let read = if let Some(room) = room {
             let read = self.client.ask(RequestKind::Watch).get_and_watch_data(&self.path).await;
             read.map(|(data, stat, watcher)| {
@@ -263,7 +263,7 @@ impl DirectoryClient {
     async fn put(&self, data: &[u8]) -> Answer<()> {
         let options = CreateMode::Persistent.with_acls(Acls::new(&self.lists.own));
         let mut outcome = Err(zk::Error::NoNode);
-        for _ in 0..PUTS {
+        for _ in 0..MAX_PUT_ATTEMPTS {
             outcome = self.client.ask(RequestKind::Write).set_data(&self.path, data, None).await.map(drop);
             if outcome != Err(zk::Error::NoNode) {
                 break;
@@ -284,9 +284,9 @@ impl DirectoryClient {
     }
 
     /// Revokes or breaks the lock of the contender's node at this client's own path.
-    async fn touch(&self, touch: NodeAction) -> Answer<()> {
+    async fn act_on_node(&self, action: NodeAction) -> Answer<()> {
         let node = &self.path;
-        let done = match touch {
+        let done = match action {
             NodeAction::Revoke => {
                 self.client.ask(RequestKind::Revoke).set_data(node, REVOKE, None).await.map(drop)
             }

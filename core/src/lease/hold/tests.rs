@@ -54,12 +54,12 @@ fn a_loss_is_final_and_keeps_its_reason() {
     let (holds, node) = (Arc::clone(&hold.holds), hold.grant.node.clone());
     holds.all().add(&hold);
     holds.suspend(&node, true);
-    assert_eq!(hold.fate.state(), LeaseState::Suspended);
+    assert_eq!(hold.state_cell.state(), LeaseState::Suspended);
     assert_eq!(hold.state(), lost);
     // The driver notices the loss later than the holder.
     for suspended in [true, false] {
         holds.suspend(&node, suspended);
-        assert_eq!(hold.fate.state(), lost);
+        assert_eq!(hold.state_cell.state(), lost);
     }
     assert!(holds.lose(&node, LossReason::SessionExpired));
     assert_eq!(hold.state(), lost);

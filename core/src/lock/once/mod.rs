@@ -1,14 +1,14 @@
 //! A body that runs once per slot among all processes.
 
+pub(crate) mod once_slot;
 pub(crate) mod record;
-pub(crate) mod slot;
 pub(crate) mod turn;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::slot::Slot;
+pub use self::once_slot::OnceSlot as Slot;
 use crate::config::timeout::Timeout;
 use crate::error::{Error, Result};
 use crate::lease::Lease;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::slot::{CurrentSlot, NumberedPeriod};
+use super::once_slot::{CurrentSlot, NumberedPeriod};
 use crate::client::Client;
 use crate::config::lock_path::{LockPath, RECORD_SUFFIX};
 use crate::driver::mailbox::{NodeAction, Query};
@@ -163,7 +163,7 @@ pub async fn read(client: &Client, path: &str) -> Result<Option<OnceRecord>> {
 pub async fn forget(client: &Client, path: &str) -> Result<bool> {
     LockPath::new(&client.address().chroot, path, "")?;
     let node = client.full(&record_node(path))?;
-    match client.ask(|reply| Query::Touch { node, touch: NodeAction::Break, reply }).await {
+    match client.ask(|reply| Query::ActOnNode { node, action: NodeAction::Break, reply }).await {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotHeld => Ok(false),
         Err(error) => Err(error),

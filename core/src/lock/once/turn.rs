@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Record;
+use super::Slot;
+use super::once_slot::CurrentSlot;
 use super::record::{OnceRecord, RecordedBy, VersionedRecord, read_node, record_node};
-use super::slot::{CurrentSlot, Slot};
 use crate::client::Client;
 use crate::config::lock_path::LockPath;
 use crate::config::timeout::Timeout;

@@ -289,11 +289,11 @@ impl Semaphore {
     ) -> Result<Leases> {
         let deadline = Deadline::after(timeout);
         if timeout.is_try() {
-            self.expect_free(count, deadline).await?;
+            self.fail_if_not_free(count, deadline).await?;
         } else if let Some(waiters) = self.leases.max_waiters() {
-            self.expect_room(count, waiters, deadline).await?;
+            self.fail_if_full(count, waiters, deadline).await?;
         } else {
-            self.expect_number(deadline).await?;
+            self.check_number_exists(deadline).await?;
         }
         loop {
             // The turn does not count as a hold, because the caller wants the permits and keeps the
@@ -333,11 +333,13 @@ impl Semaphore {
     /// turn.
     async fn take(&self, caller: &Owner, count: u32, deadline: Deadline, wait: WaitTimer) -> Result<Leases> {
         let resolved = self.leases.resolve()?;
-        let news = resolved.holds.permit_news();
+        let permit_state = resolved.holds.permit_state();
         let mut permits = self.number(deadline).await?;
-        if matches!(self.permits, Permits::Fixed(_)) && news.compared.load(Ordering::Relaxed) != permits {
+        if matches!(self.permits, Permits::Fixed(_))
+            && permit_state.compared.load(Ordering::Relaxed) != permits
+        {
             self.compare(permits, deadline).await?;
-            news.compared.store(permits, Ordering::Relaxed);
+            permit_state.compared.store(permits, Ordering::Relaxed);
         }
         loop {
             // While the total is too small, create no nodes, because they could not get permits.
@@ -353,7 +355,7 @@ impl Semaphore {
                 };
                 continue;
             }
-            let waiting = news.waiting.notified();
+            let waiting = permit_state.waiting.notified();
             let mut leases = pin!(self.request(caller, (count, permits), deadline, wait));
             tokio::select! {
                 biased;
@@ -405,7 +407,7 @@ impl Semaphore {
     }
 
     /// Returns an error if too few permits are free now.
-    async fn expect_free(&self, count: u32, deadline: Deadline) -> Result<()> {
+    async fn fail_if_not_free(&self, count: u32, deadline: Deadline) -> Result<()> {
         let (taken, permits) = self.taken(deadline).await?;
         if count > permits {
             return Err(self.too_few(count, permits));
@@ -425,7 +427,7 @@ impl Semaphore {
     ///
     /// All contenders for the turn count as waiters. A contender that holds the turn and acquires
     /// free permits counts too, but only for a moment.
-    async fn expect_room(&self, count: u32, waiters: u32, deadline: Deadline) -> Result<()> {
+    async fn fail_if_full(&self, count: u32, waiters: u32, deadline: Deadline) -> Result<()> {
         let client = self.turns.resolve()?.client.clone();
         let reached = || client.was_connected();
         let turns = deadline.ask_until_answered(self.path(), reached, || self.turns.count());

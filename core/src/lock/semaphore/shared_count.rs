@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Time without events after which a waiter reads the number in the node again, in case a watch was
 /// missed (rule 10).
-const LONG_SILENCE: Duration = Duration::from_secs(20);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
 
 impl Semaphore {
     /// Waits until the number of permits changes, and returns the new number. Fails if another
@@ -31,13 +31,13 @@ impl Semaphore {
                 if number != permits {
                     return Ok(number);
                 }
-                NodeWatch::changed_within(changed, LONG_SILENCE).await?;
+                NodeWatch::changed_within(changed, RECHECK_INTERVAL).await?;
             }
         };
         tokio::select! {
             biased;
             changed = changed => changed,
-            never = self.look_who_has_permits() => match never {},
+            never = self.remember_permit_holders() => match never {},
         }
     }
 
@@ -45,9 +45,9 @@ impl Semaphore {
     ///
     /// One read is enough, because no other contender adds a node in the meantime (rule 17). If no
     /// reply arrives, the message names no holder.
-    async fn look_who_has_permits(&self) -> Infallible {
+    async fn remember_permit_holders(&self) -> Infallible {
         if let (Ok(resolved), Ok(contenders)) = (self.leases.resolve(), self.leases.contenders().await) {
-            resolved.holds.permit_news().remember(&contenders);
+            resolved.holds.permit_state().remember(&contenders);
         }
         std::future::pending().await
     }
@@ -65,13 +65,13 @@ impl Semaphore {
     ///
     /// It reads only when the client first uses the path. To save a request, later acquires rely on
     /// the read that they send while they hold the turn.
-    pub(super) async fn expect_number(&self, deadline: Deadline) -> Result<()> {
+    pub(super) async fn check_number_exists(&self, deadline: Deadline) -> Result<()> {
         if matches!(self.permits, Permits::SharedCount(_)) {
             let resolved = self.leases.resolve()?;
-            let news = resolved.holds.permit_news();
-            if !news.number_seen.load(Ordering::Relaxed) {
+            let permit_state = resolved.holds.permit_state();
+            if !permit_state.number_seen.load(Ordering::Relaxed) {
                 self.number(deadline).await?;
-                news.number_seen.store(true, Ordering::Relaxed);
+                permit_state.number_seen.store(true, Ordering::Relaxed);
             }
         }
         Ok(())
@@ -83,7 +83,7 @@ impl Semaphore {
         let full: Arc<str> = format!("{}{node}", client.address().chroot).into();
         let read = || {
             let node = Arc::clone(&full);
-            self.leases.ask(move |_, reply| Query::Number { node: Arc::clone(&node), watch, reply })
+            self.leases.ask(move |_, reply| Query::ReadData { node: Arc::clone(&node), watch, reply })
         };
         let problem = match deadline.ask_until_answered(self.path(), || client.was_connected(), read).await? {
             Some(number) => match number.value() {
@@ -102,7 +102,7 @@ impl Semaphore {
         let contenders = || self.leases.contenders();
         let contenders =
             deadline.ask_until_answered(self.path(), || resolved.client.was_connected(), contenders).await?;
-        resolved.holds.permit_news().remember(&contenders);
+        resolved.holds.permit_state().remember(&contenders);
         for contender in contenders {
             if let Some(theirs) = contender.permits.filter(|theirs| *theirs != permits) {
                 let whom = match &contender.about {

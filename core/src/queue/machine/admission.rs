@@ -15,7 +15,7 @@ impl Queue {
                 return;
             }
             Intent::Try | Intent::WaitIfFewer(_) => {
-                self.want(ListingMode::Plain);
+                self.request_listing(ListingMode::Plain);
                 EntryStage::Looking(self.last_ticket)
             }
         };
@@ -45,20 +45,20 @@ impl Queue {
             Some(EntryStage::Queued(place)) => {
                 let name = place.name.clone();
                 self.entries.remove(id);
-                self.doom(name);
+                self.request_delete(name);
             }
         }
     }
 
     /// Deletes a contender's node and lets the contender join again with another node.
-    pub(super) fn begin_anew(&mut self, id: JoinId, name: &NodeName) {
-        self.doom(name.clone());
-        self.start_again(id);
+    pub(super) fn rejoin(&mut self, id: JoinId, name: &NodeName) {
+        self.request_delete(name.clone());
+        self.create_again(id);
     }
 
     /// Makes a contender create its node again. The new node has another name, so it cannot be
     /// mistaken for an earlier node.
-    pub(super) fn start_again(&mut self, id: JoinId) {
+    pub(super) fn create_again(&mut self, id: JoinId) {
         self.entries.change(id, |join| {
             join.stage = EntryStage::Idle;
             join.uuid = None;

@@ -13,11 +13,11 @@ use crate::queue::remote_view::RemoteView;
 
 /// Maximum number of nodes in a check. The limit keeps the request short however many of our
 /// contenders wait.
-const AT_ONCE: usize = 8;
+const MAX_CHECKED_NODES: usize = 8;
 
 /// Number of nodes that every check includes: our first waiter's own node and the nodes that this
 /// waiter waits for.
-const FIRST: usize = 4;
+const ALWAYS_CHECKED: usize = 4;
 
 impl Queue {
     /// Sets the limit above which a waiter counts as far: more than `limit` contenders before it,
@@ -73,13 +73,13 @@ impl Queue {
     /// Looks at the directory again, because the server has sent no news for a long time. If all of
     /// our contenders hold the lock, there is nothing to do, because the heartbeat checks their
     /// nodes.
-    pub(super) fn look_again(&mut self) {
+    pub(super) fn resync(&mut self) {
         self.retry_refused_deletes();
         if !self.has_waiters() && self.doubt.is_none() {
             return;
         }
         if !self.is_settled() || self.probe == Probing::Refused {
-            self.want(ListingMode::Plain);
+            self.request_listing(ListingMode::Plain);
         } else if self.connected && self.probe == Probing::Idle {
             self.check();
         }
@@ -92,20 +92,20 @@ impl Queue {
     }
 
     /// Uses listings instead of checks from now on, because the server refuses checks.
-    pub fn check_no_more(&mut self) {
+    pub fn disable_checks(&mut self) {
         self.probe = Probing::Refused;
     }
 
     /// Asks in one request whether some nodes exist: nodes of our waiters and nodes that they
-    /// watch. The first [`FIRST`] nodes are always included, and the others take turns.
+    /// watch. The first [`ALWAYS_CHECKED`] nodes are always included, and the others take turns.
     fn check(&mut self) {
-        let mut nodes = self.to_check(Bound::Unbounded, FIRST);
+        let mut nodes = self.to_check(Bound::Unbounded, ALWAYS_CHECKED);
         let Some(first) = nodes.last().cloned() else { return };
         let checked = self.checked.take().map(|checked| *checked);
         let behind = checked.filter(|checked| *checked > first).unwrap_or_else(|| first.clone());
-        let mut rest = self.to_check(Bound::Excluded(&behind), AT_ONCE - FIRST);
+        let mut rest = self.to_check(Bound::Excluded(&behind), MAX_CHECKED_NODES - ALWAYS_CHECKED);
         if rest.is_empty() && behind != first {
-            rest = self.to_check(Bound::Excluded(&first), AT_ONCE - FIRST);
+            rest = self.to_check(Bound::Excluded(&first), MAX_CHECKED_NODES - ALWAYS_CHECKED);
         }
         self.checked = rest.last().cloned().map(Box::new);
         nodes.append(&mut rest);
@@ -124,7 +124,7 @@ impl Queue {
         };
         let ours = line.range::<NodeName, _>(range).map(|(name, _)| name).filter(|name| waits(name));
         let watched = self.watches.range::<NodeName, _>(range).map(|(name, _)| name);
-        let others = watched.filter(|name| !line.contains_key(name) && !self.doomed.contains_key(name));
+        let others = watched.filter(|name| !line.contains_key(name) && !self.deletes.contains_key(name));
         let mut next: Vec<_> = ours.take(limit).chain(others.take(limit)).cloned().collect();
         next.sort_unstable();
         next.truncate(limit);
@@ -142,7 +142,7 @@ impl Queue {
                         self.missing(&name);
                         self.end_deferral();
                     } else if self.last_view().is_some_and(|view| view.contains(&name)) {
-                        self.want(ListingMode::Plain);
+                        self.request_listing(ListingMode::Plain);
                     }
                 }
             }
@@ -150,7 +150,7 @@ impl Queue {
             Outcome::Lost => {}
             Outcome::NoNode | Outcome::Refused(_) => {
                 self.probe = Probing::Refused;
-                self.want(ListingMode::Plain);
+                self.request_listing(ListingMode::Plain);
             }
         }
     }
@@ -187,7 +187,7 @@ impl Queue {
     /// Requests the deferred listing after a change in the queue, if a waiter needs it.
     pub(super) fn end_deferral(&mut self) {
         if std::mem::take(&mut self.deferred) && self.has_waiters() {
-            self.want(ListingMode::Plain);
+            self.request_listing(ListingMode::Plain);
         }
     }
 }

@@ -16,7 +16,7 @@ impl Queue {
             return;
         }
         if self.entries.values().any(look) || self.doubt.is_some() {
-            self.want(ListingMode::Synced);
+            self.request_listing(ListingMode::Synced);
         }
     }
 
@@ -24,7 +24,7 @@ impl Queue {
         self.defer_listing();
         self.connected = false;
         self.view = None;
-        self.watches.look_at_all();
+        self.watches.mark_all_changed();
         while let Some((_, id)) = self.first_ready() {
             self.entries.change(id, |join| {
                 if let EntryStage::Queued(place) = &mut join.stage {
@@ -49,7 +49,7 @@ impl Queue {
         self.child_watch = None;
         self.making_parents = None;
         self.doubt = None;
-        self.actions.extend(self.doomed.take_released().map(Action::Released));
+        self.actions.extend(self.deletes.take_released().map(Action::Released));
         for (id, mut join) in self.entries.take_all() {
             join.uuid = None;
             join.reply_lost = false;

@@ -2,7 +2,7 @@
 //! and 8).
 
 use super::entry::{Entry, EntryStage, QueuePlace};
-use super::listing::SOON;
+use super::listing::MIN_SEEN_AHEAD;
 use super::{ListingMode, Queue};
 use crate::queue::action::Action;
 use crate::queue::event::{Intent, JoinId, Outcome, Refusal, Ticket};
@@ -32,11 +32,11 @@ impl Queue {
             }
             _ => None,
         };
-        if writers_place.is_none() && !self.creates_without_place(id) {
+        if writers_place.is_none() && !self.may_create_without_place(id) {
             return;
         }
         let ticket = self.ticket();
-        let is_soon = self.entries.get(&id).is_some_and(|join| self.is_soon(join));
+        let may_be_next_soon = self.entries.get(&id).is_some_and(|join| self.may_be_next_soon(join));
         let Some(namer) = self.namer.as_mut() else { return };
         let Some((prefix, unchecked)) = self.entries.change(id, |join| {
             let uuid = *join.uuid.get_or_insert_with(|| namer.next_uuid());
@@ -53,37 +53,37 @@ impl Queue {
             return;
         }
         self.actions.push_back(Action::Create(ticket, id, prefix));
-        if is_soon {
-            self.want(ListingMode::Plain);
+        if may_be_next_soon {
+            self.request_listing(ListingMode::Plain);
         }
     }
 
     /// Returns `true` if the contender might be next soon, so that a listing must follow its create
     /// without waiting for the reply. For any other contender, a later listing shows all nodes
-    /// before it just as well (F1), and [`look_ahead`](Self::look_ahead) requests that listing in
-    /// time.
-    fn is_soon(&self, join: &Entry) -> bool {
+    /// before it just as well (F1). [`list_for_next_waiter`](Self::list_for_next_waiter) requests
+    /// that listing in time.
+    fn may_be_next_soon(&self, join: &Entry) -> bool {
         let unordered = join.intent.only_tries() || matches!(join.kind, Kind::Permit(_));
-        unordered || self.entries.queueing() < SOON
+        unordered || self.entries.queueing() < MIN_SEEN_AHEAD
     }
 
     pub(super) fn created(&mut self, ticket: Ticket, outcome: Outcome<(String, i64)>) {
         let Some(id) = self.creator(ticket) else { return };
         let Some(Entry { leaving, intent, .. }) = self.entries.get(&id) else { return };
         match outcome {
-            Outcome::Done((name, czxid)) => self.placed(id, NodeName::parse(&name), czxid, ticket),
+            Outcome::Done((name, czxid)) => self.on_node_found(id, NodeName::parse(&name), czxid, ticket),
             Outcome::Lost => {
                 self.entries.change(id, |join| {
                     join.reply_lost = true;
                     join.stage = EntryStage::Unknown(ticket);
                 });
-                self.want(ListingMode::Synced);
+                self.request_listing(ListingMode::Synced);
             }
             // Nothing was created, whether or not the contender still wants the lock.
             Outcome::NoNode => match intent {
                 Intent::Downgrade { writer, .. } => {
                     let writer = writer.clone();
-                    self.no_place(id, &writer, ticket);
+                    self.on_writer_missing(id, &writer, ticket);
                 }
                 _ if *leaving => self.entries.remove(id),
                 _ => self.make_parents(id),
@@ -148,7 +148,7 @@ impl Queue {
     }
 
     /// Handles the proof that a contender's node exists.
-    fn placed(&mut self, id: JoinId, name: Option<NodeName>, czxid: i64, created: Ticket) {
+    fn on_node_found(&mut self, id: JoinId, name: Option<NodeName>, czxid: i64, created: Ticket) {
         let Some(name) = name else {
             self.entries.set_stage(id, EntryStage::Idle);
             let problem = "the server created a node without a sequence number";
@@ -164,11 +164,11 @@ impl Queue {
         };
         if leaving {
             self.entries.remove(id);
-            self.doom(name);
+            self.request_delete(name);
         } else if name.is_at_the_end() {
             self.refuse(id, Refusal::SequenceExhausted);
         } else if self.out_of_place(id, &name) {
-            self.begin_anew(id, &name);
+            self.rejoin(id, &name);
         } else {
             self.stay_in_place(id);
         }
@@ -191,25 +191,25 @@ impl Queue {
         match outcome {
             // A listing showed this node before its Stat was read. The next listing confirms its
             // place.
-            Outcome::Done(Some(czxid)) => self.placed(id, Some(name), czxid, ticket),
+            Outcome::Done(Some(czxid)) => self.on_node_found(id, Some(name), czxid, ticket),
             // The node belongs to another session (rule 12). Start again under another name, which
             // cannot be mistaken for this node.
             Outcome::Done(None) if leaving => self.entries.remove(id),
-            Outcome::Done(None) => self.start_again(id),
-            Outcome::NoNode => self.want(ListingMode::Synced),
+            Outcome::Done(None) => self.create_again(id),
+            Outcome::NoNode => self.request_listing(ListingMode::Synced),
             Outcome::Lost => {
                 // The last listing counted this node as ours, but this contender has now lost track
                 // of it. Only the next listing shows our other contenders whether the node is
                 // before them, so drop the view.
                 self.view = None;
-                self.want(ListingMode::Synced);
+                self.request_listing(ListingMode::Synced);
             }
             Outcome::Refused(refusal) => {
                 self.entries.set_stage(id, EntryStage::Idle);
                 self.refuse(id, refusal);
-                self.doom(name);
+                self.request_delete(name);
             }
         }
-        self.want(ListingMode::Plain);
+        self.request_listing(ListingMode::Plain);
     }
 }

@@ -22,40 +22,40 @@ impl Queue {
             return;
         }
         self.entries.remove(id);
-        self.doom_as(name, true);
+        self.request_delete_as(name, true);
     }
 
     /// Queues a node for deletion. It must have no holder and no waiter.
-    pub(super) fn doom(&mut self, name: NodeName) {
-        self.doom_as(name, false);
+    pub(super) fn request_delete(&mut self, name: NodeName) {
+        self.request_delete_as(name, false);
     }
 
-    fn doom_as(&mut self, name: NodeName, released: bool) {
-        self.doomed.add(name, released);
+    fn request_delete_as(&mut self, name: NodeName, released: bool) {
+        self.deletes.add(name, released);
     }
 
     pub(super) fn send_deletes(&mut self) {
-        for name in self.doomed.take_unsent() {
+        for name in self.deletes.take_unsent() {
             let ticket = self.ticket();
-            self.doomed.send(ticket, name.clone());
+            self.deletes.send(ticket, name.clone());
             self.actions.push_back(Action::Delete(ticket, name));
         }
     }
 
     pub(super) fn deleted(&mut self, ticket: Ticket, outcome: &Outcome<()>) {
-        let Some(name) = self.doomed.answered(ticket) else { return };
+        let Some(name) = self.deletes.answered(ticket) else { return };
         match outcome {
-            Outcome::Lost => self.doomed.retry(name),
+            Outcome::Lost => self.deletes.retry(name),
             // The caller that released the node stops waiting. The node still blocks all other
             // contenders until it can be deleted or the session ends.
             Outcome::Refused(_) => {
-                if self.doomed.refuse(&name) {
+                if self.deletes.refuse(&name) {
                     self.actions.push_back(Action::Released(name));
                 }
             }
             Outcome::Done(()) | Outcome::NoNode => {
-                self.watch_went(&name);
-                if self.doomed.remove(&name).is_some_and(|doomed| doomed.released) {
+                self.watched_node_removed(&name);
+                if self.deletes.remove(&name).is_some_and(|delete| delete.released) {
                     self.actions.push_back(Action::Released(name));
                 }
             }
@@ -63,7 +63,7 @@ impl Queue {
     }
 
     pub(super) fn retry_refused_deletes(&mut self) {
-        self.doomed.retry_refused();
+        self.deletes.retry_refused();
     }
 }
 
@@ -71,7 +71,7 @@ impl Queue {
 /// reply concerns one of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct PendingDeletes {
-    all: SmallMap<NodeName, Doomed>,
+    all: SmallMap<NodeName, PendingDelete>,
     /// Nodes whose delete has not been sent yet.
     unsent: SmallSet<NodeName>,
     /// Nodes whose delete is under way.
@@ -79,7 +79,7 @@ pub(super) struct PendingDeletes {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Doomed {
+pub(super) struct PendingDelete {
     /// `true` if the node's hold was released and a caller waits until the node is deleted.
     pub(super) released: bool,
     /// `true` if the server refused the delete. The queue sends the delete again when it next looks
@@ -92,7 +92,7 @@ impl PendingDeletes {
     pub(super) fn add(&mut self, name: NodeName, released: bool) {
         if !self.all.contains_key(&name) {
             self.unsent.insert(name.clone());
-            self.all.insert(name, Doomed { released, refused: false });
+            self.all.insert(name, PendingDelete { released, refused: false });
         }
     }
 
@@ -119,35 +119,35 @@ impl PendingDeletes {
     /// Notes that the server refuses to delete a node. Returns `true` if a caller was waiting for
     /// the delete. That caller stops waiting.
     pub(super) fn refuse(&mut self, name: &NodeName) -> bool {
-        self.all.get_mut(name).is_some_and(|doomed| {
-            doomed.refused = true;
-            std::mem::take(&mut doomed.released)
+        self.all.get_mut(name).is_some_and(|delete| {
+            delete.refused = true;
+            std::mem::take(&mut delete.released)
         })
     }
 
     /// Queues the refused deletes again.
     pub(super) fn retry_refused(&mut self) {
-        for (name, doomed) in self.all.iter_mut() {
-            if std::mem::take(&mut doomed.refused) {
+        for (name, delete) in self.all.iter_mut() {
+            if std::mem::take(&mut delete.refused) {
                 self.unsent.insert(name.clone());
             }
         }
     }
 
     /// Forgets a node that is gone.
-    pub(super) fn remove(&mut self, name: &NodeName) -> Option<Doomed> {
+    pub(super) fn remove(&mut self, name: &NodeName) -> Option<PendingDelete> {
         self.all.remove(name)
     }
 
     /// Forgets all nodes. Returns those whose callers wait.
     pub(super) fn take_released(&mut self) -> impl Iterator<Item = NodeName> + use<> {
         let all = std::mem::take(self).all.into_iter();
-        all.filter(|(_, doomed)| doomed.released).map(|(name, _)| name)
+        all.filter(|(_, delete)| delete.released).map(|(name, _)| name)
     }
 }
 
 impl Deref for PendingDeletes {
-    type Target = SmallMap<NodeName, Doomed>;
+    type Target = SmallMap<NodeName, PendingDelete>;
 
     fn deref(&self) -> &Self::Target {
         &self.all

@@ -15,7 +15,7 @@ impl Queue {
             }
         });
         if let Some(name) = queued.flatten() {
-            self.begin_anew(reader, &name);
+            self.rejoin(reader, &name);
         }
     }
 
@@ -78,7 +78,7 @@ impl Queue {
     /// Returns `true` if a contender creates a node outside a writer's place. A reader that lost
     /// its place together with the writer proceeds like any other reader. If the reader only tries,
     /// it first lists the directory to see whether the lock is free (rules 14 and 21).
-    pub(super) fn creates_without_place(&mut self, id: JoinId) -> bool {
+    pub(super) fn may_create_without_place(&mut self, id: JoinId) -> bool {
         let Some(Entry { intent: Intent::Downgrade { tries, .. }, kind, .. }) = self.entries.get(&id) else {
             return true;
         };
@@ -87,10 +87,10 @@ impl Queue {
         if !tries {
             return true;
         }
-        if self.entries.contend_against(kind) {
+        if self.entries.has_conflicting_contender(kind) {
             self.refuse(id, Refusal::Busy);
         } else {
-            self.want(ListingMode::Plain);
+            self.request_listing(ListingMode::Plain);
             self.entries.set_stage(id, EntryStage::Looking(self.last_ticket));
         }
         false
@@ -100,13 +100,13 @@ impl Queue {
     /// The writer's lock is lost, and the reader proceeds like any other reader. If the outcome of
     /// an earlier create is unknown, rule 8 applies first, because that create might have been
     /// carried out while the writer's node existed.
-    pub(super) fn no_place(&mut self, id: JoinId, writer: &NodeName, sent: Ticket) {
+    pub(super) fn on_writer_missing(&mut self, id: JoinId, writer: &NodeName, sent: Ticket) {
         let Some(Entry { leaving, reply_lost, .. }) = self.entries.get(&id) else { return };
         if *leaving {
             self.entries.remove(id);
         } else if *reply_lost {
             self.entries.set_stage(id, EntryStage::Unknown(sent));
-            self.want(ListingMode::Synced);
+            self.request_listing(ListingMode::Synced);
         } else {
             self.entries.set_stage(id, EntryStage::Idle);
         }
@@ -136,7 +136,7 @@ impl Queue {
             return;
         };
         if self.holder(writer).is_none() {
-            self.want(ListingMode::Plain);
+            self.request_listing(ListingMode::Plain);
         }
     }
 
@@ -152,7 +152,7 @@ impl Queue {
         let readers: Vec<_> = self.entries.downgrading().filter_map(waits).collect();
         for (reader, name, unchecked) in readers {
             if unchecked {
-                self.begin_anew(reader, &name);
+                self.rejoin(reader, &name);
             } else {
                 self.stay_in_place(reader);
             }

@@ -32,7 +32,7 @@ impl Queue {
             let kind = name.kind();
             // Holders behind this contender count too, because a contender whose place was found
             // late can be before a holder.
-            if self.entries.hold_against(kind) || self.line().blocks(&name, kind) {
+            if self.entries.has_conflicting_holder(kind) || self.line().blocks(&name, kind) {
                 return;
             }
             let Some(view) = &mut self.view else { return };
@@ -46,7 +46,7 @@ impl Queue {
                 match self.watches.get(&name) {
                     Some(watch) if watch.armed => view.confirm(&name),
                     Some(_) => return,
-                    None => return self.want(ListingMode::Plain),
+                    None => return self.request_listing(ListingMode::Plain),
                 }
             }
             self.hold(id);
@@ -72,9 +72,9 @@ impl Queue {
 
 /// The contenders of other clients in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Company {
+pub enum Contention {
     /// No contender of another client.
-    Nobody,
+    Uncontended,
     /// Readers of other clients only.
     Readers,
     /// At least one writer of another client.
@@ -126,7 +126,7 @@ impl Queue {
     /// waits for a permit. Removes it when it is not needed.
     pub(super) fn adjust_child_watch(&mut self) {
         match self.child_watch {
-            None if self.needs_child_watch() => self.want(ListingMode::Plain),
+            None if self.needs_child_watch() => self.request_listing(ListingMode::Plain),
             // While the listing that sets the watch is under way, wait for its outcome.
             Some(ticket) if !self.needs_child_watch() && !self.is_listing(ticket) => {
                 self.drop_child_watch(ticket);
@@ -152,14 +152,14 @@ impl Queue {
     /// Returns the contenders of other clients that the last listing on this connection showed, or
     /// `None` if there was no listing yet.
     #[must_use]
-    pub fn company(&self) -> Option<Company> {
+    pub fn contention(&self) -> Option<Contention> {
         let view = self.view.as_ref().filter(|_| self.connected)?;
         Some(if view.blocks_newcomer(Kind::Read) {
-            Company::Writers
+            Contention::Writers
         } else if view.blocks_newcomer(Kind::Exclusive) {
-            Company::Readers
+            Contention::Readers
         } else {
-            Company::Nobody
+            Contention::Uncontended
         })
     }
 
@@ -177,7 +177,7 @@ impl Queue {
     pub(super) fn children_changed(&mut self) {
         self.child_watch = None;
         if self.needs_child_watch() {
-            self.want(ListingMode::Plain);
+            self.request_listing(ListingMode::Plain);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::queue::small_map::{SmallMap, SmallSet};
 /// Number of our contenders that want to hold alone and must have been seen in the queue before the
 /// next one can do without a listing. With only one, its hand-off to the next would have to wait
 /// for a listing.
-pub(super) const SOON: usize = 2;
+pub(super) const MIN_SEEN_AHEAD: usize = 2;
 
 /// The children in a listing, sorted by owner.
 #[derive(Default)]
@@ -39,7 +39,7 @@ impl Children {
 
 impl Queue {
     /// Requests a listing. If two modes are requested, the stronger one applies.
-    pub(super) fn want(&mut self, look: ListingMode) {
+    pub(super) fn request_listing(&mut self, look: ListingMode) {
         self.wanted = self.wanted.max(Some(look));
         self.deferred = false;
     }
@@ -61,26 +61,26 @@ impl Queue {
 
     /// Ends a doubt: the server can no longer carry out the create. The create might have been
     /// carried out since the last look, so another listing follows.
-    pub(super) fn certain(&mut self, doubt: Ticket) {
+    pub(super) fn end_doubt(&mut self, doubt: Ticket) {
         if self.connected && self.doubt.take_if(|since| *since == doubt).is_some() {
-            self.want(ListingMode::Plain);
+            self.request_listing(ListingMode::Plain);
         }
     }
 
     /// Requests a listing if a contender that no listing has shown might be next soon. A listing
     /// sent now shows all nodes that will ever be before that contender and before the contenders
     /// behind it. A listing under way is sufficient if it was sent after the create.
-    pub(super) fn look_ahead(&mut self) {
+    pub(super) fn list_for_next_waiter(&mut self) {
         if self.deferred {
             return;
         }
-        let Some(first) = self.line().unseen_behind_fewer_than(SOON) else { return };
+        let Some(first) = self.line().unseen_behind_fewer_than(MIN_SEEN_AHEAD) else { return };
         let place = self.line().get(first).and_then(|id| match &self.entries.get(id)?.stage {
             EntryStage::Queued(place) => Some(place.created),
             _ => None,
         });
         if place.is_some_and(|created| self.listing.is_none_or(|(sent, _)| sent < created)) {
-            self.want(ListingMode::Plain);
+            self.request_listing(ListingMode::Plain);
         }
     }
 
@@ -104,11 +104,11 @@ impl Queue {
             return;
         };
         match outcome {
-            Outcome::Done(children) => self.look_at(ticket, look, &children),
-            Outcome::NoNode => self.look_at(ticket, look, &[]),
+            Outcome::Done(children) => self.apply_listing(ticket, look, &children),
+            Outcome::NoNode => self.apply_listing(ticket, look, &[]),
             Outcome::Lost => {
                 self.drop_child_watch(ticket);
-                self.want(look);
+                self.request_listing(look);
             }
             Outcome::Refused(refusal) => {
                 // The refused listing has set no watch.
@@ -120,23 +120,23 @@ impl Queue {
 
     /// Handles the reply to a listing that was sent with `ticket`. The reply replaces all earlier
     /// knowledge (rule 5).
-    fn look_at(&mut self, ticket: Ticket, look: ListingMode, children: &[String]) {
+    fn apply_listing(&mut self, ticket: Ticket, look: ListingMode, children: &[String]) {
         if !self.connected {
-            return self.want(look);
+            return self.request_listing(look);
         }
-        let Children { others, orphans, found } = self.sort_out(children);
+        let Children { others, orphans, found } = self.classify_children(children);
         for orphan in orphans {
-            self.doom(orphan);
+            self.request_delete(orphan);
         }
         if others.iter().any(NodeName::is_at_the_end) {
             self.refuse_all(&Refusal::SequenceExhausted);
         }
         self.refuse_candidates_beside_kazoo(&others);
-        self.place_joins(ticket, look, &found);
+        self.apply_to_contenders(ticket, look, &found);
         self.view = Some(RemoteView::new(others));
         self.old_view = None;
-        self.watches.look_at_all();
-        self.answer_lookers(ticket);
+        self.watches.mark_all_changed();
+        self.decide_looking_contenders(ticket);
         self.refuse_blocked_tries();
     }
 
@@ -151,8 +151,8 @@ impl Queue {
             return;
         }
         // A node of ours whose create is under way can also be named like kazoo's nodes.
-        let minted = |name: &str| self.namer.as_ref().is_some_and(|namer| namer.minted(name).is_some());
-        let foreign = |other: &&NodeName| is_kazoos(other.as_str()) && !minted(other.as_str());
+        let own_uuid = |name: &str| self.namer.as_ref().is_some_and(|namer| namer.own_uuid(name).is_some());
+        let foreign = |other: &&NodeName| is_kazoos(other.as_str()) && !own_uuid(other.as_str());
         if let Some(kazoos) = others.iter().find(foreign) {
             for id in candidates {
                 self.refuse(id, Refusal::BesideKazoo(kazoos.clone()));
@@ -161,7 +161,7 @@ impl Queue {
     }
 
     /// Sorts the children by owner. Ignores children that do not count, with one warning (rule 2).
-    fn sort_out(&mut self, names: &[String]) -> Children {
+    fn classify_children(&mut self, names: &[String]) -> Children {
         // Only these contenders need a search by uuid. All other contenders have a known node, so
         // any other node with their uuid is an orphan.
         let sought = self.entries.iter().filter(|(_, join)| join.node().is_none() || join.may_have_two());
@@ -179,8 +179,8 @@ impl Queue {
                 children.keep_lowest(*id, name);
                 continue;
             }
-            match self.namer.as_ref().and_then(|namer| namer.minted(child)) {
-                Some(uuid) => self.sort_out_own(name, by_uuid.get(&uuid).copied(), &mut children),
+            match self.namer.as_ref().and_then(|namer| namer.own_uuid(child)) {
+                Some(uuid) => self.classify_own_children(name, by_uuid.get(&uuid).copied(), &mut children),
                 None => children.others.push(name),
             }
         }
@@ -188,8 +188,8 @@ impl Queue {
     }
 
     /// Sorts a node that carries a uuid of this session: it belongs to a contender or is an orphan.
-    fn sort_out_own(&self, name: NodeName, join: Option<JoinId>, children: &mut Children) {
-        if self.doomed.contains_key(&name) {
+    fn classify_own_children(&self, name: NodeName, join: Option<JoinId>, children: &mut Children) {
+        if self.deletes.contains_key(&name) {
             return;
         }
         match join.and_then(|id| Some((id, self.entries.get(&id)?))) {
@@ -209,7 +209,7 @@ impl Queue {
     }
 
     /// Updates each of our contenders according to a listing.
-    fn place_joins(&mut self, ticket: Ticket, look: ListingMode, found: &SmallMap<JoinId, NodeName>) {
+    fn apply_to_contenders(&mut self, ticket: Ticket, look: ListingMode, found: &SmallMap<JoinId, NodeName>) {
         let ids: Vec<_> = self.entries.keys().copied().collect();
         for id in ids {
             let Some(join) = self.entries.get(&id) else { continue };
@@ -229,7 +229,7 @@ impl Queue {
                 (EntryStage::Unknown(sent), None) if look == ListingMode::Synced && *sent < ticket => {
                     self.conclude_no_node(id);
                 }
-                (EntryStage::Unknown(_), None) => self.want(ListingMode::Synced),
+                (EntryStage::Unknown(_), None) => self.request_listing(ListingMode::Synced),
                 _ => {}
             }
         }

@@ -27,11 +27,11 @@
 //! | `SessionLost` | Idle ¹⁴ | Looking | Idle ¹⁰ ¹⁴ | Idle ¹⁰ ¹⁴ | Idle ¹⁰ ¹⁴ | Idle ¹⁴ | out |
 //! | flush | Creating ¹² | | | | | Held ¹³ | out ✗ ² |
 //!
-//! ✗ The contender's node is *doomed*: the queue deletes it repeatedly until the node or the
-//! session is gone (rules 9 and 13).
+//! ✗ The contender's node is *pending deletion*: the queue deletes it repeatedly until the node or
+//! the session is gone (rules 9 and 13).
 //!
 //! 1. The contender stays and is *leaving*. Once it is known whether its node exists, the contender
-//!    is out and the node is doomed (rule 9).
+//!    is out and the node is pending deletion (rule 9).
 //! 2. If a reader is about to take its place, the contender stays until then and is leaving (rule
 //!    4).
 //! 3. The contender stays and remembers whose place it takes.
@@ -83,7 +83,7 @@ use std::collections::VecDeque;
 use self::delete::PendingDeletes;
 use self::entries::Entries;
 use self::entries::order::LocalOrder;
-pub use self::grant::Company;
+pub use self::grant::Contention;
 use self::position::FarBeyond;
 pub use self::position::{ContenderAhead, Known, NEAR};
 use self::watches::WatchTable;
@@ -105,7 +105,7 @@ pub struct Queue {
     entries: Entries,
     /// Our nodes that must be deleted. They do not block our own waiters, because no contender of
     /// ours uses them any more (rule 4).
-    doomed: PendingDeletes,
+    deletes: PendingDeletes,
     /// The other clients' contenders. `None` until there is a listing on this connection (rule 10).
     view: Option<RemoteView>,
     /// The view from the previous connection, until the listing on this connection is answered.
@@ -176,7 +176,7 @@ impl Queue {
 
     /// Disables the warning about children without a sequence number, because an earlier queue at
     /// the path has already logged it.
-    pub fn warn_no_more(&mut self) {
+    pub fn disable_warnings(&mut self) {
         self.warned = true;
     }
 
@@ -208,7 +208,7 @@ impl Queue {
             || self.making_parents.is_some()
             || watching
             || self.doubt.is_some();
-        self.entries.is_empty() && self.doomed.is_empty() && self.actions.is_empty() && !under_way
+        self.entries.is_empty() && self.deletes.is_empty() && self.actions.is_empty() && !under_way
     }
 
     /// Handles an event. Call [`flush`](Self::flush) after one or several events, and then carry
@@ -227,8 +227,8 @@ impl Queue {
             Event::Disconnected => self.disconnected(),
             Event::TermBegan => self.term = true,
             Event::TermEnded => self.term = false,
-            Event::LookAgain => self.look_again(),
-            Event::Certain(doubt) => self.certain(doubt),
+            Event::Resync => self.resync(),
+            Event::Certain(doubt) => self.end_doubt(doubt),
             Event::Created(ticket, outcome) => self.created(ticket, outcome),
             Event::CheckForbidden(ticket) => self.check_forbidden(ticket),
             Event::ParentsMade(ticket, outcome) => self.parents_made(ticket, outcome),
@@ -262,7 +262,7 @@ impl Queue {
         // Send the listing last, so that one listing shows the result of all creates before it.
         self.send_creates();
         self.send_deletes();
-        self.look_ahead();
+        self.list_for_next_waiter();
         self.send_listing();
     }
 

@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use super::Queue;
 use super::entry::{Entry, EntryStage, QueuePlace};
-use super::listing::SOON;
+use super::listing::MIN_SEEN_AHEAD;
 use crate::queue::event::{JoinId, Ticket};
 use crate::queue::node_name::{Kind, NodeName};
 use crate::queue::remote_view::RemoteView;
@@ -117,12 +117,12 @@ impl Queue {
     /// listing of its own. Only contenders that might be next soon need that listing.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
-        self.entries.queueing() > SOON
+        self.entries.queueing() > MIN_SEEN_AHEAD
     }
 
     /// Returns `true` if the last listing shows this contender behind another one.
     #[must_use]
-    pub fn stands_behind_another(&self, join: JoinId) -> bool {
+    pub fn is_behind_another(&self, join: JoinId) -> bool {
         match self.entries.get(&join).map(|join| &join.stage) {
             Some(EntryStage::Queued(place)) if place.confirmed => {
                 let ours = self.line().range(..&place.name).next().is_some();
@@ -169,21 +169,21 @@ impl Queue {
     /// Permits do not depend on the order, so for a permit the result is some of the permit
     /// holders.
     #[must_use]
-    pub fn in_the_way(&self, join: JoinId) -> Vec<ContenderAhead> {
+    pub fn known_blockers(&self, join: JoinId) -> Vec<ContenderAhead> {
         let Some(waiter) = self.entries.get(&join) else { return Vec::new() };
         let EntryStage::Queued(QueuePlace { name, .. }) = &waiter.stage else { return Vec::new() };
-        self.in_the_way_of(waiter.kind, Some(name))
+        self.known_blockers_before(waiter.kind, Some(name))
     }
 
     /// Returns the blockers of a contender that would join now, selected in the same way.
     #[must_use]
-    pub fn in_the_way_of_newcomer(&self, kind: Kind) -> Vec<ContenderAhead> {
-        self.in_the_way_of(kind, None)
+    pub fn known_blockers_of_newcomer(&self, kind: Kind) -> Vec<ContenderAhead> {
+        self.known_blockers_before(kind, None)
     }
 
     /// Returns the blockers of a contender at `name`, or at the end of the queue if there is no
     /// name.
-    fn in_the_way_of(&self, kind: Kind, name: Option<&NodeName>) -> Vec<ContenderAhead> {
+    fn known_blockers_before(&self, kind: Kind, name: Option<&NodeName>) -> Vec<ContenderAhead> {
         let view = self.last_view();
         let end = name.map_or(Bound::Unbounded, Bound::Excluded);
         let before = (Bound::<&NodeName>::Unbounded, end);
@@ -214,20 +214,21 @@ impl Queue {
         names.dedup();
         let far = names.len().saturating_sub(NEAREST);
         let permits = matches!(kind, Kind::Permit(_));
-        let mut standing: Vec<_> = names.iter().filter_map(|name| self.standing(name, permits)).collect();
+        let mut contender_ahead: Vec<_> =
+            names.iter().filter_map(|name| self.contender_ahead(name, permits)).collect();
         if permits {
-            standing.retain(|other| other.holds);
-            standing.truncate(PERMITS);
+            contender_ahead.retain(|other| other.holds);
+            contender_ahead.truncate(PERMITS);
         } else {
             // Omit the contenders between the first and the nearest ones, unless they hold the
             // lock.
             let near = names.get(far.max(1)..).unwrap_or_default();
-            standing.retain(|other| other.position == 0 || other.holds || near.contains(&&other.name));
+            contender_ahead.retain(|other| other.position == 0 || other.holds || near.contains(&&other.name));
         }
-        standing
+        contender_ahead
     }
 
-    fn standing(&self, name: &NodeName, permits: bool) -> Option<ContenderAhead> {
+    fn contender_ahead(&self, name: &NodeName, permits: bool) -> Option<ContenderAhead> {
         let rank = |name| self.last_view().map_or(0, |view| view.rank(name));
         let position = rank(name) + self.line().rank(name);
         let ours = self.line().get(name).copied();

@@ -8,13 +8,13 @@ use crate::queue::node_name::{Kind, NodeName};
 use crate::queue::remote_view::RemoteView;
 
 /// Maximum number of nodes in a probe. They fit in one request unless the path is very long.
-const MOST: usize = 256;
+const MAX_PROBED_NODES: usize = 256;
 
 impl Queue {
     /// Keeps in `needed` only the nodes that can be watched immediately: our own nodes, and other
     /// clients' nodes that are known to exist or are the only candidates. Asks the server whether
     /// the remaining nodes exist.
-    pub(super) fn ask_before_watching(&mut self, needed: &mut Vec<NodeName>) {
+    pub(super) fn probe_before_watching(&mut self, needed: &mut Vec<NodeName>) {
         let mut doubtful = Vec::new();
         needed.retain(|name| {
             let unknown = if self.line().contains_key(name) { Vec::new() } else { self.unknown_up_to(name) };
@@ -32,10 +32,10 @@ impl Queue {
         if matches!(self.probe, Probing::For(..) | Probing::Check(_)) {
             // The reply to the probe under way might answer this. If it does not, another probe
             // follows.
-            self.watches.look_at(doubtful);
+            self.watches.mark_changed(doubtful);
         } else if self.probe == Probing::Refused || self.wanted.is_some() || !self.is_smaller(doubtful.len())
         {
-            self.want(ListingMode::Plain);
+            self.request_listing(ListingMode::Plain);
         } else {
             let ticket = self.ticket();
             self.actions.push_back(Action::Probe(ticket, doubtful.clone()));
@@ -46,13 +46,13 @@ impl Queue {
     /// Returns `true` if a probe for this number of nodes takes fewer bytes than a listing. For
     /// each node, a probe and its reply take about twice as many bytes as a listing.
     fn is_smaller(&self, count: usize) -> bool {
-        count <= self.most()
+        count <= self.max_probe_size()
     }
 
     /// Returns the maximum number of nodes for which a probe is smaller than a listing.
-    fn most(&self) -> usize {
+    fn max_probe_size(&self) -> usize {
         let all = self.view.as_ref().map_or(0, RemoteView::len) + self.line().len();
-        MOST.min(all / 2)
+        MAX_PROBED_NODES.min(all / 2)
     }
 
     /// Returns another client's node and the nodes before it that might block our next contender
@@ -63,11 +63,11 @@ impl Queue {
     fn unknown_up_to(&self, name: &NodeName) -> Vec<NodeName> {
         let Some(view) = &self.view else { return Vec::new() };
         let before: Vec<_> = if self.line().behind(name).map(NodeName::kind) == Some(Kind::Read) {
-            view.writers_before(name).rev().take(self.most() + 1).cloned().collect()
+            view.writers_before(name).rev().take(self.max_probe_size() + 1).cloned().collect()
         } else {
             let ours = self.line().range(..name).next_back().map(|(ours, _)| ours);
             let behind = |other: &&NodeName| ours.is_none_or(|ours| ours < *other);
-            view.all_before(name).rev().take_while(behind).take(self.most() + 1).cloned().collect()
+            view.all_before(name).rev().take_while(behind).take(self.max_probe_size() + 1).cloned().collect()
         };
         before.into_iter().chain([name.clone()]).collect()
     }
@@ -89,16 +89,16 @@ impl Queue {
         // Without a view, nothing is known of the other clients, so the reply is of no use. A
         // listing is under way or follows on the next connection.
         let Some(view) = &mut self.view else { return };
-        let Outcome::Done(gone) = outcome else { return self.want(ListingMode::Plain) };
+        let Outcome::Done(gone) = outcome else { return self.request_listing(ListingMode::Plain) };
         let mut unclear = false;
         for name in &gone {
             unclear |= view.subtract(name);
         }
         view.find(asked.iter().filter(|name| !gone.contains(name)).cloned());
-        self.watches.look_at(asked);
+        self.watches.mark_changed(asked);
         // Only a listing can show whether a reader took the place of a deleted writer (rule 6).
         if unclear && !self.line().writers().is_empty() {
-            self.want(ListingMode::Plain);
+            self.request_listing(ListingMode::Plain);
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::queue::remote_view::RemoteView;
 impl Queue {
     /// Handles a listing that was sent with `ticket`: decides for each contender that looks first
     /// whether the lock is free for it.
-    pub(super) fn answer_lookers(&mut self, ticket: Ticket) {
+    pub(super) fn decide_looking_contenders(&mut self, ticket: Ticket) {
         let looking = |join: &Entry| matches!(join.stage, EntryStage::Looking(asked) if asked < ticket);
         let lookers: Vec<_> = self
             .entries
@@ -21,9 +21,9 @@ impl Queue {
         for (id, kind, intent) in lookers {
             // A contender of ours that joined earlier also blocks it, even if the listing does not
             // show that contender.
-            let is_taken = self.is_taken(kind) || self.entries.contend_against(kind);
+            let is_taken = self.is_taken(kind) || self.entries.has_conflicting_contender(kind);
             match intent {
-                Intent::WaitIfFewer(limit) => self.answer_limited(id, limit, is_taken),
+                Intent::WaitIfFewer(limit) => self.decide_limited(id, limit, is_taken),
                 intent if is_taken && intent.only_tries() => self.refuse(id, Refusal::Busy),
                 _ => self.entries.set_stage(id, EntryStage::Idle),
             }
@@ -32,7 +32,7 @@ impl Queue {
 
     /// Lets a contender join if fewer than `limit` contenders wait, and refuses it otherwise. After
     /// it has joined, it is a waiter like any other.
-    fn answer_limited(&mut self, id: JoinId, limit: u32, is_taken: bool) {
+    fn decide_limited(&mut self, id: JoinId, limit: u32, is_taken: bool) {
         let waiting = if is_taken { self.waiting() } else { 0 };
         if is_taken && waiting >= limit as usize {
             return self.refuse(id, Refusal::Full(waiting));
@@ -47,11 +47,12 @@ impl Queue {
     /// our own contenders. These are all contenders except the first and the readers that hold the
     /// lock with it.
     fn waiting(&self) -> usize {
-        let minted =
-            |name: &NodeName| self.namer.as_ref().is_some_and(|namer| namer.minted(name.as_str()).is_some());
+        let own_uuid = |name: &NodeName| {
+            self.namer.as_ref().is_some_and(|namer| namer.own_uuid(name.as_str()).is_some())
+        };
         // The view can contain a node of ours whose create is under way. Leave it out, because its
         // contender is counted below.
-        let others = self.view.iter().flat_map(RemoteView::all).filter(|name| !minted(name));
+        let others = self.view.iter().flat_map(RemoteView::all).filter(|name| !own_uuid(name));
         let mut names: Vec<_> = others.chain(self.line().keys()).collect();
         names.sort_unstable();
         // A contender without a node counts as being at the end of the queue.
@@ -99,7 +100,7 @@ impl Queue {
     /// runs, because the term proves that the session and its nodes exist. A contender of ours
     /// without a node is no proof, because its create might never reach the server.
     pub(super) fn is_known_to_be_taken(&self, kind: Kind) -> bool {
-        self.term && self.entries.contend_against(kind) && self.is_taken_by_ours(kind)
+        self.term && self.entries.has_conflicting_contender(kind) && self.is_taken_by_ours(kind)
     }
 
     /// Refuses tries whose nodes are behind a contender that joined after the listing, because a
@@ -131,7 +132,7 @@ impl Queue {
     /// Returns `true` if a contender in the queue is known to be blocked: a listing that shows its
     /// node also shows a blocker, or its node is behind a blocking node of ours.
     #[must_use]
-    pub fn is_held_up(&self, join: JoinId) -> bool {
+    pub fn is_known_to_be_blocked(&self, join: JoinId) -> bool {
         match self.entries.get(&join) {
             Some(Entry { kind, stage: EntryStage::Queued(place), .. }) => {
                 let by_ours = self.line().blocks(&place.name, *kind);

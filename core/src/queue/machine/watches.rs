@@ -39,7 +39,7 @@ impl Queue {
         } else if self.view.as_mut().is_some_and(|view| view.subtract(&name))
             && !self.line().writers().is_empty()
         {
-            self.want(ListingMode::Plain);
+            self.request_listing(ListingMode::Plain);
         }
     }
 
@@ -57,7 +57,7 @@ impl Queue {
 
     /// Forgets the watch on a node of ours that is gone. If the watch was not acknowledged, the
     /// client might still be setting it, so the watch is also removed.
-    pub(super) fn watch_went(&mut self, name: &NodeName) {
+    pub(super) fn watched_node_removed(&mut self, name: &NodeName) {
         if let Some(watch) = self.watches.remove(name).filter(|watch| !watch.armed) {
             self.actions.push_back(Action::Unwatch(watch.ticket));
         }
@@ -65,7 +65,7 @@ impl Queue {
 
     /// Handles the loss of a node of ours that another client deleted.
     pub(super) fn own_node_gone(&mut self, id: JoinId, name: &NodeName) {
-        self.watch_went(name);
+        self.watched_node_removed(name);
         let Some(join) = self.entries.get(&id) else { return };
         if join.is_held() {
             let lost = if join.leaving { Action::Released } else { Action::NodeLost };
@@ -73,7 +73,7 @@ impl Queue {
             self.actions.push_back(lost(name.clone()));
             self.displace_readers(name);
         } else {
-            self.start_again(id);
+            self.create_again(id);
         }
     }
 
@@ -98,11 +98,11 @@ impl Queue {
             return;
         }
         let mut needed = Vec::new();
-        for name in self.where_watches_may_change() {
+        for name in self.nodes_to_recheck() {
             match (self.watches.get(&name), self.needs_watch(&name)) {
                 // Watches on our own nodes stay until the nodes are gone, because removing a watch
                 // takes a request.
-                (Some(_), false) if !self.line().contains_key(&name) && !self.doomed.contains_key(&name) => {
+                (Some(_), false) if !self.line().contains_key(&name) && !self.deletes.contains_key(&name) => {
                     if let Some(watch) = self.watches.remove(&name) {
                         self.actions.push_back(Action::Unwatch(watch.ticket));
                     }
@@ -114,7 +114,7 @@ impl Queue {
         // The nodes behind a deleted node might be gone too. Ask whether they exist before watching
         // them (rule 6).
         if self.view.as_ref().is_some_and(RemoteView::stale) {
-            self.ask_before_watching(&mut needed);
+            self.probe_before_watching(&mut needed);
         }
         for name in needed {
             let ticket = self.ticket();
@@ -124,15 +124,15 @@ impl Queue {
     }
 
     /// Returns the nodes for which a watch might have to be set or removed.
-    fn where_watches_may_change(&mut self) -> SmallSet<NodeName> {
+    fn nodes_to_recheck(&mut self) -> SmallSet<NodeName> {
         let moved = self.entries.take_moved();
         let Some(mut changed) = self.watches.take_changed(self.entries.of_permits()) else {
             let line = self.line();
             let seeds = self.watches.keys().chain(line.ready().iter()).chain(line.long_held().iter());
-            return seeds.flat_map(|seed| self.neighbourhood(seed)).cloned().collect();
+            return seeds.flat_map(|seed| self.affected_nodes(seed)).cloned().collect();
         };
         changed.extend(moved);
-        changed.iter().flat_map(|seed| self.neighbourhood(seed)).cloned().collect()
+        changed.iter().flat_map(|seed| self.affected_nodes(seed)).cloned().collect()
     }
 
     /// Returns the nodes whose watch can depend on a change at this node:
@@ -140,7 +140,7 @@ impl Queue {
     /// - the node itself
     /// - our first node behind it, whose nearest predecessor might be different now
     /// - the other clients' nearest nodes before it, whose nearest successor might be different now
-    fn neighbourhood<'a>(&'a self, name: &'a NodeName) -> impl Iterator<Item = &'a NodeName> {
+    fn affected_nodes<'a>(&'a self, name: &'a NodeName) -> impl Iterator<Item = &'a NodeName> {
         let view = self.view.as_ref();
         let others = view.into_iter().flat_map(|view| view.all_before(name).rev().take(2));
         let writer = view.and_then(|view| view.writers_before(name).next_back());
@@ -158,7 +158,8 @@ impl Queue {
         if self.line().contains_key(name) {
             self.watches_itself(view, name)
         } else {
-            view.contains(name) && (self.is_looked_at(view, name) || self.holds_up_a_reader(view, name))
+            view.contains(name)
+                && (self.blocks_near_writer(view, name) || self.blocks_next_reader(view, name))
         }
     }
 
@@ -176,7 +177,7 @@ impl Queue {
 
     /// Returns `true` if a contender of ours that wants to hold the lock alone waits behind this
     /// node, with at most one node of another client in between (rule 6).
-    fn is_looked_at(&self, view: &RemoteView, other: &NodeName) -> bool {
+    fn blocks_near_writer(&self, view: &RemoteView, other: &NodeName) -> bool {
         self.first_waiter(other).is_some_and(|ours| {
             ours.kind() != Kind::Read && view.all_behind(other).nth(1).is_none_or(|next| ours < next)
         })
@@ -184,7 +185,7 @@ impl Queue {
 
     /// Returns `true` if this node is a writer that directly blocks a reader of ours: the reader is
     /// our first contender behind it, and there is no other writer in between (rule 4).
-    fn holds_up_a_reader(&self, view: &RemoteView, other: &NodeName) -> bool {
+    fn blocks_next_reader(&self, view: &RemoteView, other: &NodeName) -> bool {
         let near = |ours: &NodeName| view.writers_behind(other).next().is_none_or(|next| ours < next);
         other.kind() != Kind::Read
             && self.first_waiter(other).is_some_and(|ours| ours.kind() == Kind::Read && near(ours))
@@ -254,13 +255,13 @@ impl WatchTable {
     }
 
     /// Notes that watches might have to change at any node.
-    pub(super) fn look_at_all(&mut self) {
+    pub(super) fn mark_all_changed(&mut self) {
         self.changed.clear();
         self.all_changed = true;
     }
 
     /// Notes nodes to examine when the watches are next adjusted.
-    pub(super) fn look_at(&mut self, names: impl IntoIterator<Item = NodeName>) {
+    pub(super) fn mark_changed(&mut self, names: impl IntoIterator<Item = NodeName>) {
         self.changed.extend(names);
     }
 

@@ -19,7 +19,7 @@ pub(crate) type Server = (String, u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptEnd {
     /// The server did something: it refused or closed the connection, or sent data.
-    Told,
+    Replied,
     /// The attempt was abandoned before there was a connection.
     NotConnected,
     /// The attempt was abandoned after the connection, before the server replied.
@@ -53,7 +53,7 @@ impl SilentServers {
 
     pub(super) fn ended(&mut self, server: &Server, end: AttemptEnd, urgency: Urgency) {
         match end {
-            AttemptEnd::Told => drop(self.doublings.remove(server)),
+            AttemptEnd::Replied => drop(self.doublings.remove(server)),
             AttemptEnd::FellSilent => self.last_resort = Some(server.clone()),
             // Do not double: if packets are dropped, a new attempt, which sends a new packet, helps
             // more than a longer limit.

@@ -10,17 +10,17 @@ fn server(port: u16) -> Server {
 /// Returns the number of attempts in each second. Each attempt lasts for `lasts`, and the client
 /// tries the servers in turn.
 async fn attempts(servers: u16, lasts: Duration, seconds: usize) -> Vec<usize> {
-    let pace = ConnectThrottle::new(|| 0.0);
+    let throttle = ConnectThrottle::new(|| 0.0);
     let start = Instant::now();
     let mut counts = vec![0; seconds];
     for port in (0..servers).cycle().take(1000) {
         let server = ("a".to_owned(), port);
-        let began = pace.turn(&server).await;
+        let began = throttle.wait_until_allowed(&server).await;
         let second = usize::try_from(began.duration_since(start).as_secs()).unwrap();
         let Some(count) = counts.get_mut(second) else { break };
         *count += 1;
         tokio::time::sleep(lasts).await;
-        pace.ended(&server, began, AttemptEnd::Told);
+        throttle.ended(&server, began, AttemptEnd::Replied);
     }
     counts
 }
@@ -40,93 +40,93 @@ async fn a_server_that_turns_us_away_gets_few_attempts_after_the_first_second() 
 
 #[tokio::test(start_paused = true)]
 async fn what_lasted_costs_no_pause() {
-    let pace = ConnectThrottle::new(|| 1.0);
+    let throttle = ConnectThrottle::new(|| 1.0);
     let server = ("a".to_owned(), 1);
     let waited = async || {
         let start = Instant::now();
-        pace.turn(&server).await;
+        throttle.wait_until_allowed(&server).await;
         start.elapsed()
     };
     for _ in 0..10 {
-        pace.ended(&server, Instant::now(), AttemptEnd::Told);
+        throttle.ended(&server, Instant::now(), AttemptEnd::Replied);
     }
     assert!(waited().await >= LONGEST);
     let began = Instant::now();
     tokio::time::sleep(LASTING).await;
-    pace.ended(&server, began, AttemptEnd::Told);
+    throttle.ended(&server, began, AttemptEnd::Replied);
     assert_eq!(waited().await, Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
 async fn another_server_does_not_wait() {
-    let pace = ConnectThrottle::new(|| 1.0);
-    pace.ended(&("a".to_owned(), 1), Instant::now(), AttemptEnd::Told);
+    let throttle = ConnectThrottle::new(|| 1.0);
+    throttle.ended(&("a".to_owned(), 1), Instant::now(), AttemptEnd::Replied);
     let start = Instant::now();
-    pace.turn(&("a".to_owned(), 2)).await;
+    throttle.wait_until_allowed(&("a".to_owned(), 2)).await;
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_is_forgotten_after_a_while() {
-    let pace = ConnectThrottle::new(|| 1.0);
+    let throttle = ConnectThrottle::new(|| 1.0);
     let server = ("a".to_owned(), 1);
     for _ in 0..10 {
-        pace.ended(&server, Instant::now(), AttemptEnd::Told);
+        throttle.ended(&server, Instant::now(), AttemptEnd::Replied);
     }
     tokio::time::sleep(LONGEST + FORGOTTEN + FIRST).await;
     let start = Instant::now();
-    pace.ended(&server, start, AttemptEnd::Told);
-    pace.turn(&server).await;
+    throttle.ended(&server, start, AttemptEnd::Replied);
+    throttle.wait_until_allowed(&server).await;
     assert!(start.elapsed() <= 2 * FIRST);
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_gives_up_waiting_has_not_shortened_the_pause() {
-    let pace = ConnectThrottle::new(|| 1.0);
+    let throttle = ConnectThrottle::new(|| 1.0);
     let server = ("a".to_owned(), 1);
     for _ in 0..10 {
-        pace.ended(&server, Instant::now(), AttemptEnd::Told);
+        throttle.ended(&server, Instant::now(), AttemptEnd::Replied);
     }
     let start = Instant::now();
-    while tokio::time::timeout(LONGEST / 4, pace.turn(&server)).await.is_err() {}
+    while tokio::time::timeout(LONGEST / 4, throttle.wait_until_allowed(&server)).await.is_err() {}
     assert!((LONGEST..LONGEST * 2).contains(&start.elapsed()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn in_a_hurry_the_pauses_begin_anew() {
-    let pace = ConnectThrottle::new(|| 1.0);
+    let throttle = ConnectThrottle::new(|| 1.0);
     let server = ("a".to_owned(), 1);
     for _ in 0..10 {
-        pace.ended(&server, Instant::now(), AttemptEnd::Told);
+        throttle.ended(&server, Instant::now(), AttemptEnd::Replied);
     }
     let start = Instant::now();
     let hurry = async {
         tokio::task::yield_now().await;
-        pace.hurry();
+        throttle.hurry();
     };
-    tokio::join!(pace.turn(&server), hurry);
+    tokio::join!(throttle.wait_until_allowed(&server), hurry);
     assert_eq!(start.elapsed(), Duration::ZERO);
-    pace.ended(&server, start, AttemptEnd::Told);
-    pace.turn(&server).await;
+    throttle.ended(&server, start, AttemptEnd::Replied);
+    throttle.wait_until_allowed(&server).await;
     assert!((FIRST / 2..FIRST * 3).contains(&start.elapsed()), "{:?}", start.elapsed());
 }
 
 /// Returns the longest time between two attempts at one server after the first seconds, and the
 /// maximum number of attempts in one second. All servers reject the client after `lasts`.
 async fn pauses(urgency: Urgency, random: fn() -> f64, servers: u16, lasts: Duration) -> (Duration, u32) {
-    let pace = ConnectThrottle::new(random);
-    pace.set_urgency(urgency);
+    let throttle = ConnectThrottle::new(random);
+    throttle.set_urgency(urgency);
     let start = Instant::now();
     let (mut last, mut longest, mut counts) = (BTreeMap::new(), Duration::ZERO, BTreeMap::<u64, u32>::new());
     for port in (0..servers).cycle().take(400) {
-        let began = pace.turn(&server(port)).await;
+        let began = throttle.wait_until_allowed(&server(port)).await;
         let before = last.insert(port, began);
         if began > start + Duration::from_secs(12) {
             longest = longest.max(began - before.unwrap());
             *counts.entry((began - start).as_secs()).or_default() += 1;
         }
         tokio::time::sleep(lasts).await;
-        pace.ended(&server(port), began, AttemptEnd::Told);
+        throttle.ended(&server(port), began, AttemptEnd::Replied);
     }
     (longest, counts.into_values().max().unwrap())
 }
@@ -156,18 +156,18 @@ async fn pauses_grow_where_nobody_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_that_is_too_long_for_what_is_at_stake_ends_sooner() {
-    let pace = ConnectThrottle::new(|| 1.0);
-    pace.set_urgency(Urgency::Idle);
+    let throttle = ConnectThrottle::new(|| 1.0);
+    throttle.set_urgency(Urgency::Idle);
     for _ in 0..12 {
-        pace.ended(&server(1), Instant::now(), AttemptEnd::Told);
+        throttle.ended(&server(1), Instant::now(), AttemptEnd::Replied);
     }
     let start = Instant::now();
     let server = server(1);
     let urgent = async {
         tokio::task::yield_now().await;
-        pace.set_urgency(Urgency::Session(Duration::from_secs(4)));
+        throttle.set_urgency(Urgency::Session(Duration::from_secs(4)));
     };
-    tokio::join!(pace.turn(&server), urgent);
+    tokio::join!(throttle.wait_until_allowed(&server), urgent);
     assert!(start.elapsed() <= Duration::from_millis(500), "{:?}", start.elapsed());
 }
 
@@ -182,32 +182,31 @@ fn pauses_differ_in_proportion_to_their_length() {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_server_is_given_up_after_a_second_only_if_there_is_another_and_later_each_time() {
-    let (pace, one, second) = (ConnectThrottle::new(|| 0.0), server(1), Duration::from_secs(1));
-    pace.servers(1);
-    assert_eq!(pace.limit(&one), None);
-    pace.servers(3);
+    let (throttle, one, second) = (ConnectThrottle::new(|| 0.0), server(1), Duration::from_secs(1));
+    throttle.servers(1);
+    assert_eq!(throttle.limit(&one), None);
+    throttle.servers(3);
     for limit in [1, 2, 4] {
-        assert_eq!(pace.limit(&one), Some(second * limit));
-        pace.ended(&one, Instant::now(), AttemptEnd::NotAnswered);
+        assert_eq!(throttle.limit(&one), Some(second * limit));
+        throttle.ended(&one, Instant::now(), AttemptEnd::NotAnswered);
     }
-    assert_eq!(pace.limit(&server(2)), Some(second));
-    pace.ended(&one, Instant::now(), AttemptEnd::Told);
-    assert_eq!(pace.limit(&one), Some(second));
-    // Packets are dropped, so a longer limit would not help, and another server might be available
-    // again.
-    pace.set_urgency(Urgency::Session(second * 10));
-    pace.ended(&one, Instant::now(), AttemptEnd::NotConnected);
-    assert_eq!(pace.limit(&one), Some(second));
+    assert_eq!(throttle.limit(&server(2)), Some(second));
+    throttle.ended(&one, Instant::now(), AttemptEnd::Replied);
+    assert_eq!(throttle.limit(&one), Some(second));
+    // More time does not help if packets are dropped, and other servers might be available again.
+    throttle.set_urgency(Urgency::Session(second * 10));
+    throttle.ended(&one, Instant::now(), AttemptEnd::NotConnected);
+    assert_eq!(throttle.limit(&one), Some(second));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_server_that_fell_silent_is_passed_over_once_if_there_is_another() {
     for (servers, passed) in [(1, false), (2, true)] {
-        let pace = ConnectThrottle::new(|| 0.0);
-        pace.servers(servers);
-        pace.ended(&server(1), Instant::now(), AttemptEnd::FellSilent);
-        assert!(!pace.passes_over(&server(2)));
-        assert_eq!(pace.passes_over(&server(1)), passed);
-        assert!(!pace.passes_over(&server(1)));
+        let throttle = ConnectThrottle::new(|| 0.0);
+        throttle.servers(servers);
+        throttle.ended(&server(1), Instant::now(), AttemptEnd::FellSilent);
+        assert!(!throttle.passes_over(&server(2)));
+        assert_eq!(throttle.passes_over(&server(1)), passed);
+        assert!(!throttle.passes_over(&server(1)));
     }
 }

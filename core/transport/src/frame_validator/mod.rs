@@ -75,13 +75,13 @@ pub(crate) struct FrameValidator {
     /// Replies that arrived before the greeting.
     early: Vec<u8>,
     /// Newest evidence of the server's contact with this client, until it is reported.
-    heard: Option<Sign>,
+    heard: Option<ContactEvidence>,
     failure: Option<Malformed>,
 }
 
 /// Evidence, from a reply, that the server has received something from this client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sign {
+pub(crate) enum ContactEvidence {
     /// The reply to the handshake that was sent at time `sent`. `timeout` is the session timeout in
     /// milliseconds. `has_password` is `true` if the session has a password.
     Greeting { sent: u64, timeout: u64, has_password: bool },
@@ -180,7 +180,7 @@ impl FrameValidator {
     }
 
     /// Returns the newest evidence of contact with the server since the last call.
-    pub(crate) fn heard(&mut self) -> Option<Sign> {
+    pub(crate) fn heard(&mut self) -> Option<ContactEvidence> {
         self.heard.take()
     }
 
@@ -216,7 +216,7 @@ impl FrameValidator {
                     return Ok(true);
                 }
                 let granted = greeting::check(answer, asked)?;
-                self.heard = granted.map(|Granted { timeout, has_password }| Sign::Greeting {
+                self.heard = granted.map(|Granted { timeout, has_password }| ContactEvidence::Greeting {
                     sent,
                     timeout,
                     has_password,
@@ -335,10 +335,10 @@ impl FrameValidator {
 
     fn answered(&mut self, xid: i32) {
         let sent = self.in_flight.answered(xid);
-        // The reply to a handshake is stronger evidence than this reply, so keep it until it is
-        // reported.
-        if let Some(sent) = sent.filter(|_| !matches!(self.heard, Some(Sign::Greeting { .. }))) {
-            self.heard = Some(Sign::Request { sent });
+        // The reply to a handshake is the better evidence, so it is reported first. The next reply
+        // then serves as evidence instead of this one.
+        if let Some(sent) = sent.filter(|_| !matches!(self.heard, Some(ContactEvidence::Greeting { .. }))) {
+            self.heard = Some(ContactEvidence::Request { sent });
         }
     }
 }

@@ -33,7 +33,7 @@ impl Fixture {
     /// Returns the tickets of the create and of the listing.
     fn queue(&mut self, number: u64, others: &[&str]) -> (Ticket, Ticket) {
         let id = self.directories.open(&self.path, &self.connection, false);
-        let directory = self.directories.change(id).expect("a directory");
+        let directory = self.directories.get_to_flush(id).expect("a directory");
         directory.on_event(Event::Join(JoinId(number), Naming::Curator, Kind::Exclusive, Intent::Wait));
         for event in [Event::SessionBegan(1), Event::Connected] {
             directory.on_event(event);
@@ -93,13 +93,13 @@ async fn a_queue_that_hears_nothing_for_twenty_seconds_looks_again() {
     let mut fixture = Fixture::new();
     fixture.queue(2, &["_c_x-lock-0000000001"]);
     assert!(!fixture.actions().is_empty(), "it watches");
-    fixture.directories.take_unsettled();
+    fixture.directories.take_to_flush();
     tokio::time::advance(Duration::from_secs(19)).await;
-    fixture.directories.wake_silent();
-    assert!(fixture.directories.take_unsettled().is_empty() && fixture.actions().is_empty());
+    fixture.directories.resync_silent();
+    assert!(fixture.directories.take_to_flush().is_empty() && fixture.actions().is_empty());
     tokio::time::advance(Duration::from_secs(1)).await;
-    fixture.directories.wake_silent();
-    assert_eq!(fixture.directories.take_unsettled().iter().count(), 1);
+    fixture.directories.resync_silent();
+    assert_eq!(fixture.directories.take_to_flush().iter().count(), 1);
     assert!(matches!(fixture.actions()[..], [Action::Probe(..)]), "it looks");
 }
 
@@ -127,7 +127,7 @@ fn idle(fixture: &mut Fixture, others: u64) {
         let Action::Watch(ticket, _) = action else { panic!("{action:?}") };
         fixture.dispatch(Event::Watched(ticket, Outcome::Done(())));
     }
-    fixture.directories.take_unsettled();
+    fixture.directories.take_to_flush();
 }
 
 /// Lets time pass and returns the queue's requests. Every probe is answered: each node exists.
@@ -135,7 +135,7 @@ async fn pass(fixture: &mut Fixture, minutes: usize) -> Vec<Action> {
     let mut asked = Vec::new();
     for _ in 0..minutes * 60 / 5 {
         tokio::time::advance(Duration::from_secs(5)).await;
-        fixture.directories.wake_silent();
+        fixture.directories.resync_silent();
         for action in fixture.actions() {
             if let Action::Probe(ticket, _) = &action {
                 fixture.dispatch(Event::Probed(*ticket, Outcome::Done(Vec::new())));
@@ -176,7 +176,7 @@ async fn a_server_that_refuses_one_check_is_asked_for_no_other_one() {
     let asked = |fixture: &mut Fixture, path: &str| {
         let id = fixture.directories.at(path).expect("a queue");
         let directory = fixture.directories.get_mut(id).expect("a queue");
-        directory.on_event(Event::LookAgain);
+        directory.on_event(Event::Resync);
         directory.next_action()
     };
     let Some(Action::Probe(ticket, _)) = asked(&mut fixture, "/l") else { panic!("it checks") };
@@ -193,9 +193,9 @@ async fn a_far_waiter_that_is_connected_again_looks_once_and_lists_nothing() {
     let mut fixture = Fixture::new();
     idle(&mut fixture, 40);
     for _ in 0..3 {
-        fixture.directories.tell_all(&Event::Disconnected);
+        fixture.directories.send_to_all(&Event::Disconnected);
         assert_eq!(fixture.actions(), []);
-        fixture.directories.tell_all(&Event::Connected);
+        fixture.directories.send_to_all(&Event::Connected);
         assert_eq!(fixture.actions(), [], "not at once");
         assert!(!fixture.directories.get(fixture.id()).expect("a queue").is_vital(), "it needs no heartbeat");
         let looks = pass(&mut fixture, 1).await;

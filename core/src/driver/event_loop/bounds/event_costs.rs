@@ -86,7 +86,7 @@ impl Desk {
     /// Returns the replies with which a server grants the lock at a path.
     fn grant(&mut self, path: &Arc<str>, node: &NodeName) -> [Event; 2] {
         let id = self.at(path);
-        let directory = self.driver.directories.change(id).expect("somebody waits there");
+        let directory = self.driver.directories.get_to_flush(id).expect("somebody waits there");
         for event in [Event::SessionBegan(1), Event::Connected, Event::TermBegan] {
             directory.on_event(event);
         }
@@ -147,7 +147,7 @@ pub(in crate::driver) fn deliver(driver: &mut Driver, input: Input) {
 }
 
 fn time_passes(driver: &mut Driver) {
-    driver.alarms();
+    driver.run_due_alarms();
     driver.flush();
 }
 
@@ -183,12 +183,16 @@ async fn one_more_hold_costs_at_most_twice_as_much_beside_many_paths() {
         desk.happens(costs, "granted", |_| queue(id, listed.clone()));
         let granted = desk.answers.last_mut().and_then(|answer| answer.try_recv().ok());
         assert!(matches!(granted, Some(Ok(_))), "it is held");
-        desk.happens(costs, "watched", |_| notice(&path, Notice::Listening { node: node.clone() }));
+        desk.happens(costs, "watched", |_| notice(&path, Notice::WatchNode { node: node.clone() }));
         desk.happens(costs, "revoked", |_| Input::Revoked { directory: id, node: node.clone(), version: 0 });
         for name in ["checked", "checked behind the last"] {
             let Driver { heartbeat, connection, directories, .. } = &mut desk.driver;
-            costs.note(name, || heartbeat.beat(connection, directories, 4));
-            heartbeat.beat(connection, directories, usize::try_from(count / 2).unwrap_or(usize::MAX));
+            costs.note(name, || heartbeat.send_heartbeat(connection, directories, 4));
+            heartbeat.send_heartbeat(
+                connection,
+                directories,
+                usize::try_from(count / 2).unwrap_or(usize::MAX),
+            );
         }
         let release = || Release { waiter: None, reporter: None };
         desk.happens(costs, "released", |_| {

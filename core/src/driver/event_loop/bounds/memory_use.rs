@@ -19,7 +19,7 @@ fn queue_up(desk: &mut Desk, at: &str, number: u32) {
     let join = desk.join(at);
     assert!(desk.driver.drain_inbox(std::iter::once(join)).is_continue());
     let id = desk.at(at);
-    let directory = desk.driver.directories.change(id).expect("it waits there");
+    let directory = desk.driver.directories.get_to_flush(id).expect("it waits there");
     for event in [Event::SessionBegan(1), Event::Connected, Event::TermBegan] {
         directory.on_event(event);
     }
@@ -78,7 +78,7 @@ async fn a_hold_of_a_lock_of_its_own_takes_at_most_4_600_bytes() {
     let bytes = kept(|| {
         desk = Desk::holding(MANY.into());
     });
-    assert!(desk.driver.directories.iter().all(|directory| directory.holds_through(&node)));
+    assert!(desk.driver.directories.iter().all(|directory| directory.has_hold_on(&node)));
     // Includes the lease and all that the client keeps for the path.
     assert!(each(bytes) <= 4_600, "{} bytes", each(bytes));
 }

@@ -26,9 +26,9 @@ impl From<Kind> for Class {
 /// the counts. Counts are sufficient, because the queue only asks whether there is such a
 /// contender, and never which one.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::queue::machine) struct Census([usize; 3]);
+pub(in crate::queue::machine) struct ClassCounts([usize; 3]);
 
-impl Census {
+impl ClassCounts {
     /// Replaces a contender's earlier state with its current one in the counts.
     pub(in crate::queue::machine) fn update(
         &mut self,

@@ -8,7 +8,7 @@ mod rank;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
-use self::counts::{Census, Class};
+use self::counts::{Class, ClassCounts};
 use self::order::LocalOrder;
 use super::entry::{Entry, EntryStage};
 use crate::queue::event::{Intent, JoinId, Ticket};
@@ -36,15 +36,15 @@ pub(super) struct Entries {
     /// Contenders that hold the lock and are leaving.
     departing: SmallSet<JoinId>,
     /// Contenders that hold the lock.
-    holding: Census,
+    holding: ClassCounts,
     /// Contenders that are not leaving and no longer look whether the lock is free.
-    staying: Census,
+    staying: ClassCounts,
     /// Contenders that wait for a permit and are not leaving, by the number of permits.
     wanting: SmallSet<(u32, JoinId)>,
     /// Contenders that wait for a permit and were seen in the queue.
     awaiting: SmallSet<JoinId>,
     /// Contenders that are not leaving and have a place in which they wait, or will have one soon.
-    queueing: Census,
+    queueing: ClassCounts,
 }
 
 impl Entries {
@@ -68,10 +68,10 @@ impl Entries {
     pub(super) fn change<T>(&mut self, id: JoinId, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
         let join = self.all.get_mut(&id)?;
         let before = join.clone();
-        let told = change(join);
+        let result = change(join);
         let after = join.clone();
         self.index(id, Some(&before), Some(&after));
-        Some(told)
+        Some(result)
     }
 
     pub(super) fn set_stage(&mut self, id: JoinId, stage: EntryStage) {
@@ -168,13 +168,13 @@ impl Entries {
     }
 
     /// Returns `true` if a holder conflicts with this kind.
-    pub(super) fn hold_against(&self, kind: Kind) -> bool {
+    pub(super) fn has_conflicting_holder(&self, kind: Kind) -> bool {
         self.holding.conflicts(kind)
     }
 
     /// Returns `true` if a contender conflicts with this kind. Contenders that are leaving, or
     /// still look whether the lock is free, do not count.
-    pub(super) fn contend_against(&self, kind: Kind) -> bool {
+    pub(super) fn has_conflicting_contender(&self, kind: Kind) -> bool {
         self.staying.conflicts(kind)
     }
 

@@ -24,17 +24,17 @@ fn conversation() -> (Vec<u8>, Vec<u8>) {
 }
 
 fn cut_at(cut: usize, asked: &[u8], said: &[u8]) {
-    let mut guard = FrameValidator::new(Limits::default());
+    let mut validator = FrameValidator::new(Limits::default());
     let (head, tail) = asked.split_at(cut.min(asked.len()));
-    guard.sent(head, 0);
-    guard.sent(tail, 0);
+    validator.sent(head, 0);
+    validator.sent(tail, 0);
     let (head, tail) = said.split_at(cut.min(said.len()));
-    guard.received(head);
-    let (mut read, end) = drain(&mut guard);
+    validator.received(head);
+    let (mut read, end) = drain(&mut validator);
     assert_eq!(end, Ok(()), "cut at {cut}");
     assert!(head.starts_with(&read), "cut at {cut}");
-    guard.received(tail);
-    let (rest, end) = drain(&mut guard);
+    validator.received(tail);
+    let (rest, end) = drain(&mut validator);
     read.extend(rest);
     assert_eq!(end, Ok(()), "cut at {cut}");
     assert!(read == said, "cut at {cut}");
@@ -51,14 +51,14 @@ fn valid_replies_pass_unchanged_wherever_they_are_cut() {
 #[test]
 fn valid_replies_pass_unchanged_byte_by_byte() {
     let (asked, said) = conversation();
-    let mut guard = FrameValidator::new(Limits::default());
+    let mut validator = FrameValidator::new(Limits::default());
     for byte in asked {
-        guard.sent(&[byte], 0);
+        validator.sent(&[byte], 0);
     }
     let mut read = Vec::new();
     for byte in &said {
-        guard.received(&[*byte]);
-        let (next, end) = drain(&mut guard);
+        validator.received(&[*byte]);
+        let (next, end) = drain(&mut validator);
         assert_eq!(end, Ok(()));
         read.extend(next);
     }
@@ -68,12 +68,12 @@ fn valid_replies_pass_unchanged_byte_by_byte() {
 #[test]
 fn the_last_byte_of_a_frame_is_read_only_when_all_of_it_is_there() {
     let body = bytes().buffer(vec![b'x'; 5000]).stat();
-    let mut guard = connected(&[request(1, 4, &bytes().buffer("/a").flag(false))]);
+    let mut validator = connected(&[request(1, 4, &bytes().buffer("/a").flag(false))]);
     let reply = reply(1, 0, &body);
     let mut read = 0;
     for (at, byte) in reply.iter().enumerate() {
-        guard.received(&[*byte]);
-        read += drain(&mut guard).0.len();
+        validator.received(&[*byte]);
+        read += drain(&mut validator).0.len();
         assert!(read <= at || at + 1 == reply.len());
         // The reader receives the bytes of a frame as they arrive, so it can distinguish a slow
         // server from a dead one.
@@ -105,12 +105,12 @@ fn answers_to_credentials_are_handed_on_behind_a_greeting_that_they_overtook() {
     let said = [&replies[..], &greeting(TIMEOUT, 1), &synced].concat();
     let asked = [connect(TIMEOUT), auth(7), login, request(9, 9, &bytes().buffer("/a"))].concat();
     for cut in 0..=said.len() {
-        let mut guard = FrameValidator::new(Limits::default());
-        guard.sent(&asked, 0);
-        guard.received(&said[..cut]);
-        let (mut read, _) = drain(&mut guard);
-        guard.received(&said[cut..]);
-        let (rest, end) = drain(&mut guard);
+        let mut validator = FrameValidator::new(Limits::default());
+        validator.sent(&asked, 0);
+        validator.received(&said[..cut]);
+        let (mut read, _) = drain(&mut validator);
+        validator.received(&said[cut..]);
+        let (rest, end) = drain(&mut validator);
         read.extend(rest);
         assert_eq!(end, Ok(()), "cut at {cut}");
         assert!(read == [&greeting(TIMEOUT, 1)[..], &replies, &synced].concat(), "cut at {cut}");
@@ -119,26 +119,26 @@ fn answers_to_credentials_are_handed_on_behind_a_greeting_that_they_overtook() {
 
 #[test]
 fn an_early_answer_without_a_greeting_is_not_handed_on_and_a_lie_in_it_is_found_later() {
-    let mut guard = FrameValidator::new(Limits::default());
-    guard.sent(&connect(TIMEOUT), 0);
-    guard.sent(&request(7, 100, &bytes().int(0).buffer("digest").buffer("a:b")), 0);
+    let mut validator = FrameValidator::new(Limits::default());
+    validator.sent(&connect(TIMEOUT), 0);
+    validator.sent(&request(7, 100, &bytes().int(0).buffer("digest").buffer("a:b")), 0);
     // The connection can end here: the client has read nothing.
-    guard.received(&reply(7, 0, &bytes().int(1)));
-    assert_eq!(drain(&mut guard), (Vec::new(), Ok(())));
-    guard.received(&greeting(TIMEOUT, 1));
-    let (read, end) = drain(&mut guard);
+    validator.received(&reply(7, 0, &bytes().int(1)));
+    assert_eq!(drain(&mut validator), (Vec::new(), Ok(())));
+    validator.received(&greeting(TIMEOUT, 1));
+    let (read, end) = drain(&mut validator);
     assert_eq!(read, greeting(TIMEOUT, 1));
     end.expect_err("an answer to credentials has no body");
 }
 
 #[test]
 fn a_server_can_make_us_hold_few_answers_before_its_greeting() {
-    let mut guard = FrameValidator::new(Limits::default());
-    guard.sent(&connect(TIMEOUT), 0);
-    guard.sent(&request(7, 100, &bytes().int(0).buffer("digest").buffer("a:b")), 0);
-    guard.received(&reply(7, 0, &bytes()).repeat(100_000));
-    assert_eq!(drain(&mut guard).0, b"");
-    assert!(guard.failure().unwrap().to_string().contains("version 7 of the protocol"));
+    let mut validator = FrameValidator::new(Limits::default());
+    validator.sent(&connect(TIMEOUT), 0);
+    validator.sent(&request(7, 100, &bytes().int(0).buffer("digest").buffer("a:b")), 0);
+    validator.received(&reply(7, 0, &bytes()).repeat(100_000));
+    assert_eq!(drain(&mut validator).0, b"");
+    assert!(validator.failure().unwrap().to_string().contains("version 7 of the protocol"));
 }
 
 #[test]
@@ -152,30 +152,30 @@ fn ten_thousand_requests_can_be_in_flight() {
 
 #[test]
 fn a_session_may_have_ended_whatever_its_time_out() {
-    let mut guard = FrameValidator::new(Limits::default());
-    guard.sent(&connect(TIMEOUT), 0);
-    guard.received(&greeting(0, 0));
-    assert_eq!(drain(&mut guard), (greeting(0, 0), Ok(())));
+    let mut validator = FrameValidator::new(Limits::default());
+    validator.sent(&connect(TIMEOUT), 0);
+    validator.received(&greeting(0, 0));
+    assert_eq!(drain(&mut validator), (greeting(0, 0), Ok(())));
 }
 
 #[test]
 fn servers_before_3_4_do_not_say_whether_they_can_only_be_read() {
-    let mut guard = FrameValidator::new(Limits::default());
-    guard.sent(&connect(TIMEOUT), 0);
+    let mut validator = FrameValidator::new(Limits::default());
+    validator.sent(&connect(TIMEOUT), 0);
     let greeting = bytes().int(0).int(TIMEOUT).long(1).buffer([7; 16]).frame();
-    guard.received(&greeting);
-    assert_eq!(drain(&mut guard), (greeting, Ok(())));
+    validator.received(&greeting);
+    assert_eq!(drain(&mut validator), (greeting, Ok(())));
 }
 
 #[test]
 fn a_question_in_four_letters_has_a_short_answer() {
-    let mut guard = FrameValidator::new(Limits::default());
-    guard.sent(b"isro", 0);
-    guard.received(b"r");
-    guard.received(b"w");
-    assert_eq!(drain(&mut guard), (b"rw".to_vec(), Ok(())));
-    guard.received(&[b'w'; 63]);
-    let (read, end) = drain(&mut guard);
+    let mut validator = FrameValidator::new(Limits::default());
+    validator.sent(b"isro", 0);
+    validator.received(b"r");
+    validator.received(b"w");
+    assert_eq!(drain(&mut validator), (b"rw".to_vec(), Ok(())));
+    validator.received(&[b'w'; 63]);
+    let (read, end) = drain(&mut validator);
     assert_eq!(read, b"");
     end.unwrap_err();
 }

@@ -17,15 +17,15 @@ fn names(count: i32, name: &str) -> Bytes {
 /// Sends `first` as the reply to the first of two requests, in pieces of this size. Returns the
 /// bytes that are read of it.
 fn first_of_two(first: &[u8], piece: usize) -> Vec<u8> {
-    let mut guard = connected_with(LIMITS, &[list(1), list(2)]);
+    let mut validator = connected_with(LIMITS, &[list(1), list(2)]);
     let second = reply(2, 0, &names(1, "x"));
     let mut read = Vec::new();
     for piece in [first, &second].concat().chunks(piece) {
-        guard.received(piece);
-        let (next, end) = drain(&mut guard);
+        validator.received(piece);
+        let (next, end) = drain(&mut validator);
         assert_eq!(end, Ok(()));
         read.extend(next);
-        assert!(guard.inbox.capacity() < 3 * 64 * 1024);
+        assert!(validator.inbox.capacity() < 3 * 64 * 1024);
     }
     assert!(read.ends_with(&second));
     read.truncate(read.len() - second.len());
@@ -57,50 +57,50 @@ fn a_list_of_too_many_names_fails_its_request_alone() {
 
 #[test]
 fn data_that_is_too_large_fails_its_request_alone() {
-    let mut guard = connected_with(LIMITS, &[request(1, 4, &bytes().buffer("/a").flag(true))]);
-    guard.received(&reply(1, 0, &bytes().buffer(vec![0; 200_000]).stat()));
-    let (read, end) = drain(&mut guard);
+    let mut validator = connected_with(LIMITS, &[request(1, 4, &bytes().buffer("/a").flag(true))]);
+    validator.received(&reply(1, 0, &bytes().buffer(vec![0; 200_000]).stat()));
+    let (read, end) = drain(&mut validator);
     assert_eq!((error(&read), end), (TooLarge::Size { kib: 196 }.code(), Ok(())));
 }
 
 #[test]
 fn a_reply_that_is_too_large_is_announced_as_it_goes_by() {
-    let mut guard = connected_with(LIMITS, &[list(1)]);
-    guard.received(&[417_000_000i32.to_be_bytes(), 1i32.to_be_bytes()].concat());
-    guard.received(&[0; 12]);
+    let mut validator = connected_with(LIMITS, &[list(1)]);
+    validator.received(&[417_000_000i32.to_be_bytes(), 1i32.to_be_bytes()].concat());
+    validator.received(&[0; 12]);
     let (piece, mut read, mut silent) = (vec![0; 1_000_000], Vec::new(), 0);
     for megabyte in 0..417 {
-        let (next, end) = drain(&mut guard);
+        let (next, end) = drain(&mut validator);
         assert_eq!(end, Ok(()));
         silent = if next.is_empty() { silent + 1 } else { 0 };
         assert!(silent < 24, "no sign of life for {silent} MB");
         read.extend(next);
         assert!(read.len() < 20, "read to the end after {megabyte} MB");
-        guard.received(&piece);
+        validator.received(&piece);
     }
-    let (rest, end) = drain(&mut guard);
+    let (rest, end) = drain(&mut validator);
     read.extend(rest);
     assert_eq!((error(&read), end), (TooLarge::Size { kib: 407_227 }.code(), Ok(())));
-    assert!(guard.inbox.capacity() <= 64 * 1024);
+    assert!(validator.inbox.capacity() <= 64 * 1024);
 }
 
 #[test]
 fn memory_grows_with_what_arrives_and_not_with_what_is_announced() {
-    let mut guard = connected(&[list(1)]);
-    guard.received(&[16_000_000i32.to_be_bytes(), 1i32.to_be_bytes()].concat());
-    guard.received(&[0; 12]);
-    guard.received(&100_000i32.to_be_bytes());
-    guard.received(&[0; 1000]);
-    assert!(guard.inbox.capacity() < 10_000, "{}", guard.inbox.capacity());
+    let mut validator = connected(&[list(1)]);
+    validator.received(&[16_000_000i32.to_be_bytes(), 1i32.to_be_bytes()].concat());
+    validator.received(&[0; 12]);
+    validator.received(&100_000i32.to_be_bytes());
+    validator.received(&[0; 1000]);
+    assert!(validator.inbox.capacity() < 10_000, "{}", validator.inbox.capacity());
 }
 
 #[test]
 fn memory_is_given_back() {
-    let mut guard = connected(&[list(1)]);
-    guard.received(&reply(1, 0, &names(60_000, "0123456789")));
-    assert!(guard.inbox.capacity() > 500_000);
-    assert_eq!(drain(&mut guard).0.len(), 20 + 4 + 60_000 * 14);
-    assert!(guard.inbox.capacity() <= 64 * 1024);
+    let mut validator = connected(&[list(1)]);
+    validator.received(&reply(1, 0, &names(60_000, "0123456789")));
+    assert!(validator.inbox.capacity() > 500_000);
+    assert_eq!(drain(&mut validator).0.len(), 20 + 4 + 60_000 * 14);
+    assert!(validator.inbox.capacity() <= 64 * 1024);
 }
 
 /// The reply is 24 bytes long. The client crate would allocate 51 GB for it.

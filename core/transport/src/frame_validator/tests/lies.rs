@@ -96,9 +96,9 @@ fn a_server_says_nothing_before_it_is_asked() {
 }
 
 fn greeted(greeting: &[u8]) -> String {
-    let mut guard = FrameValidator::new(Limits::default());
-    guard.sent(&connect(TIMEOUT), 0);
-    refusal(guard, greeting)
+    let mut validator = FrameValidator::new(Limits::default());
+    validator.sent(&connect(TIMEOUT), 0);
+    refusal(validator, greeting)
 }
 
 /// Returns the error for a server that speaks first.
@@ -106,9 +106,9 @@ fn unasked(greeting: &[u8]) -> String {
     refusal(FrameValidator::new(Limits::default()), greeting)
 }
 
-fn refusal(mut guard: FrameValidator, arrives: &[u8]) -> String {
-    guard.received(arrives);
-    let (read, end) = drain(&mut guard);
+fn refusal(mut validator: FrameValidator, arrives: &[u8]) -> String {
+    validator.received(arrives);
+    let (read, end) = drain(&mut validator);
     assert_eq!(read, b"");
     end.unwrap_err().to_string()
 }
@@ -120,10 +120,10 @@ fn a_session_has_a_sane_time_out() {
         assert!(why.contains(&format!("a session timeout of {timeout} ms")), "{why}");
     }
     for (asked, granted) in [(50, 50), (i32::MAX, i32::MAX), (TIMEOUT, 100), (TIMEOUT, 86_400_000)] {
-        let mut guard = FrameValidator::new(Limits::default());
-        guard.sent(&connect(asked), 0);
-        guard.received(&greeting(granted, 1));
-        assert_eq!(drain(&mut guard).1, Ok(()), "{granted} for {asked}");
+        let mut validator = FrameValidator::new(Limits::default());
+        validator.sent(&connect(asked), 0);
+        validator.received(&greeting(granted, 1));
+        assert_eq!(drain(&mut validator).1, Ok(()), "{granted} for {asked}");
     }
 }
 
@@ -273,11 +273,11 @@ proptest! {
         cut in 1usize..500,
     ) {
         let exchanges = exchanges();
-        let mut guard = FrameValidator::new(Limits::default());
+        let mut validator = FrameValidator::new(Limits::default());
         let (mut said, mut arrived) = (greeting(TIMEOUT, 1), 0);
-        guard.sent(&connect(TIMEOUT), 0);
+        validator.sent(&connect(TIMEOUT), 0);
         for (index, xid) in which.iter().zip(1..) {
-            guard.sent(&request(xid, exchanges[*index].op, &exchanges[*index].request), 0);
+            validator.sent(&request(xid, exchanges[*index].op, &exchanges[*index].request), 0);
             if usize::try_from(xid).unwrap() <= honest {
                 said.extend(reply(xid, 0, &exchanges[*index].reply));
             }
@@ -289,10 +289,10 @@ proptest! {
             said.extend(garbage);
         }
         for piece in said.chunks(cut) {
-            guard.received(piece);
+            validator.received(piece);
             arrived += piece.len();
-            prop_assert!(guard.inbox.capacity() <= 2 * arrived + 64);
-            if drain(&mut guard).1.is_err() {
+            prop_assert!(validator.inbox.capacity() <= 2 * arrived + 64);
+            if drain(&mut validator).1.is_err() {
                 break;
             }
         }

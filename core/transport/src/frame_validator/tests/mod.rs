@@ -13,10 +13,10 @@ use messages::{connect, greeting};
 const TIMEOUT: i32 = 10_000;
 
 /// Returns all bytes that can be read now.
-fn drain(guard: &mut FrameValidator) -> (Vec<u8>, Result<(), Malformed>) {
+fn drain(validator: &mut FrameValidator) -> (Vec<u8>, Result<(), Malformed>) {
     let (mut all, mut out) = (Vec::new(), [0; 1000]);
     loop {
-        match guard.take(&mut out) {
+        match validator.take(&mut out) {
             Ok(0) => return (all, Ok(())),
             Ok(count) => all.extend_from_slice(&out[..count]),
             Err(malformed) => return (all, Err(malformed)),
@@ -26,15 +26,15 @@ fn drain(guard: &mut FrameValidator) -> (Vec<u8>, Result<(), Malformed>) {
 
 /// Returns a validator whose connection has a session and has sent these requests.
 fn connected_with(limits: Limits, requests: &[Vec<u8>]) -> FrameValidator {
-    let mut guard = FrameValidator::new(limits);
-    guard.sent(&connect(TIMEOUT), 0);
+    let mut validator = FrameValidator::new(limits);
+    validator.sent(&connect(TIMEOUT), 0);
     for request in requests {
-        guard.sent(request, 0);
+        validator.sent(request, 0);
     }
     let greeting = greeting(TIMEOUT, 1);
-    guard.received(&greeting);
-    assert_eq!(drain(&mut guard), (greeting, Ok(())));
-    guard
+    validator.received(&greeting);
+    assert_eq!(drain(&mut validator), (greeting, Ok(())));
+    validator
 }
 
 fn connected(requests: &[Vec<u8>]) -> FrameValidator {
@@ -43,9 +43,9 @@ fn connected(requests: &[Vec<u8>]) -> FrameValidator {
 
 /// Returns the result of these bytes from the server.
 fn answered(requests: &[Vec<u8>], replies: &[u8]) -> (Vec<u8>, Result<(), Malformed>) {
-    let mut guard = connected(requests);
-    guard.received(replies);
-    drain(&mut guard)
+    let mut validator = connected(requests);
+    validator.received(replies);
+    drain(&mut validator)
 }
 
 /// Asserts that these bytes close the connection with an error that contains `why`, and that no

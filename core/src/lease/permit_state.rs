@@ -7,11 +7,11 @@ use crate::queue::contender::{Contender, NodeSnapshot};
 use crate::runtime::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Notify};
 
 /// Maximum number of permit nodes to remember.
-const REMEMBERED: usize = 1_000;
+const MAX_REMEMBERED_NODES: usize = 1_000;
 
 /// State, apart from the leases, that the semaphores in one directory share. Other locks have none.
 #[derive(Default)]
-pub(crate) struct PermitNews {
+pub(crate) struct PermitState {
     /// Notified when a listing shows contenders of this client that wait for permits.
     pub(crate) waiting: Notify,
     /// The last number of permits that this client compared with the other contenders' number, or 0
@@ -29,10 +29,10 @@ pub(crate) struct PermitNews {
 /// Node names, each with a snapshot of the node.
 struct NodeSnapshots(Vec<(NodeName, Arc<NodeSnapshot>)>);
 
-impl PermitNews {
+impl PermitState {
     /// Remembers these nodes.
     pub(crate) fn remember(&self, contenders: &[Contender]) {
-        let seen = contenders.iter().take(REMEMBERED).filter_map(|contender| {
+        let seen = contenders.iter().take(MAX_REMEMBERED_NODES).filter_map(|contender| {
             let name = NodeName::parse(contender.node.rsplit('/').next()?)?;
             Some((name, Arc::new(contender.snapshot())))
         });

@@ -25,7 +25,7 @@ const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slot(Kind);
+pub struct OnceSlot(Kind);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
@@ -34,7 +34,7 @@ enum Kind {
     Period(u64),
 }
 
-impl Slot {
+impl OnceSlot {
     /// Creates the slot with this key: 1 to 256 bytes of UTF-8 without control characters.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use zklock::ContenderInfo;
 use zklock::internal::{Listing, NodeContent, about};
 
 use crate::contender::Child;
-use crate::top::directory::Look;
+use crate::top::directory::DirectorySummary;
 
 /// Period over which grants are counted.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ pub(crate) struct Holder {
 /// State of one directory.
 #[derive(Debug, Default)]
 pub(crate) struct Entry {
-    pub(crate) look: Look,
+    pub(crate) summary: DirectorySummary,
     pub(crate) holder: Option<Holder>,
     /// Reason why the directory could not be read.
     pub(crate) problem: Option<String>,
@@ -43,7 +43,7 @@ pub(crate) struct Entry {
     /// Number of contenders that had left, with the time of each listing.
     samples: VecDeque<(Instant, u32)>,
     /// For children with ambiguous names: `true` if the child is a contender.
-    asked: HashMap<String, bool>,
+    ambiguous: HashMap<String, bool>,
 }
 
 impl Entry {
@@ -57,43 +57,43 @@ impl Entry {
 
     /// Returns `true` if the lock has contenders, or had some within the last seconds.
     pub(crate) fn is_busy(&self) -> bool {
-        self.look.contenders > 0 || self.rate().is_some_and(|rate| rate > 0.0)
+        self.summary.contenders > 0 || self.rate().is_some_and(|rate| rate > 0.0)
     }
 
-    fn update(&mut self, look: Look, sight: Option<NodeContent>, now: Instant) {
-        if look.czxid != self.look.czxid {
+    fn update(&mut self, summary: DirectorySummary, content: Option<NodeContent>, now: Instant) {
+        if summary.czxid != self.summary.czxid {
             // The directory was deleted and created again, so its count starts again.
             self.samples.clear();
         }
-        self.samples.push_back((now, look.gone));
+        self.samples.push_back((now, summary.gone));
         // Keep one sample from before the window as the start of the count.
         while self.samples.get(1).is_some_and(|(at, _)| now.saturating_duration_since(*at) >= WINDOW) {
             self.samples.pop_front();
         }
-        let known = self.holder.take().filter(|known| Some(&known.name) == look.head.as_ref());
+        let known = self.holder.take().filter(|known| Some(&known.name) == summary.head.as_ref());
         self.holder = known.or_else(|| {
-            let (name, sight) = (look.head.clone()?, sight?);
+            let (name, content) = (summary.head.clone()?, content?);
             let granted = self.seen.map(|before| (before, now));
-            let about = about(&sight.data);
-            let data = if about.is_some() { Vec::new() } else { sight.data };
-            let (session_id, token, since) = (sight.session_id, sight.czxid, sight.created);
+            let about = about(&content.data);
+            let data = if about.is_some() { Vec::new() } else { content.data };
+            let (session_id, token, since) = (content.session_id, content.czxid, content.created);
             Some(Holder { name, about, data, session_id, token, since, granted })
         });
         self.problem = None;
-        self.look = look;
+        self.summary = summary;
         self.seen = Some(now);
     }
 }
 
 /// All known directories, by path.
 #[derive(Debug, Default)]
-pub(crate) struct Board {
+pub(crate) struct LockTable {
     entries: BTreeMap<String, Entry>,
     /// Shortest time between two listings of one directory.
     pub(crate) interval: Duration,
 }
 
-impl Board {
+impl LockTable {
     pub(crate) fn new(interval: Duration) -> Self {
         Self { interval, ..Self::default() }
     }
@@ -117,35 +117,35 @@ impl Board {
 
     /// Returns the children with ambiguous names that have not been read yet. Only the content of
     /// such a node shows whether it is a contender.
-    pub(crate) fn unknown(&self, path: &str, listing: &Listing) -> Vec<String> {
+    pub(crate) fn unread_children(&self, path: &str, listing: &Listing) -> Vec<String> {
         let Some(entry) = self.entries.get(path) else { return Vec::new() };
-        let unknown = |name: &&String| {
-            matches!(Child::of(name, listing), Child::Ambiguous(_)) && !entry.asked.contains_key(*name)
+        let is_unread = |name: &&String| {
+            matches!(Child::of(name, listing), Child::Ambiguous(_)) && !entry.ambiguous.contains_key(*name)
         };
-        listing.names.iter().filter(unknown).cloned().collect()
+        listing.names.iter().filter(is_unread).cloned().collect()
     }
 
     /// Records whether a child with an ambiguous name is a contender.
-    pub(crate) fn answer(&mut self, path: &str, name: String, contends: bool) {
+    pub(crate) fn set_contender(&mut self, path: &str, name: String, contends: bool) {
         if let Some(entry) = self.entries.get_mut(path) {
-            entry.asked.insert(name, contends);
+            entry.ambiguous.insert(name, contends);
         }
     }
 
     /// Returns the first contender of a listing if it differs from the known holder and must be
     /// read. Returns `None` for the queue of a semaphore, because the screen does not show its
     /// first contender.
-    pub(crate) fn new_head(&self, path: &str, listing: &Listing) -> Option<String> {
+    pub(crate) fn unread_first_contender(&self, path: &str, listing: &Listing) -> Option<String> {
         let entry = self.entries.get(path)?;
-        let head = self.look(path, listing).0.head?;
+        let head = self.summarize(path, listing).0.head?;
         let known = entry.holder.as_ref().is_some_and(|holder| holder.name == head);
         let shown = !(path.ends_with("/locks") && self.is_part(path));
         (shown && !known).then_some(head)
     }
 
-    fn look(&self, path: &str, listing: &Listing) -> (Look, Vec<String>) {
-        let asked = self.entries.get(path).map(|entry| &entry.asked);
-        Look::of(listing, |name| asked?.get(name).copied())
+    fn summarize(&self, path: &str, listing: &Listing) -> (DirectorySummary, Vec<String>) {
+        let ambiguous = self.entries.get(path).map(|entry| &entry.ambiguous);
+        DirectorySummary::of(listing, |name| ambiguous?.get(name).copied())
     }
 
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&str, &Entry)> {
@@ -157,16 +157,16 @@ impl Board {
         &mut self,
         path: &str,
         listing: &Listing,
-        sight: Option<NodeContent>,
+        content: Option<NodeContent>,
         now: Instant,
     ) -> Vec<String> {
-        let (look, inner) = self.look(path, listing);
+        let (summary, inner) = self.summarize(path, listing);
         if let Some(entry) = self.entries.get_mut(path) {
-            if entry.asked.len() > listing.names.len() {
+            if entry.ambiguous.len() > listing.names.len() {
                 let still: HashSet<_> = listing.names.iter().collect();
-                entry.asked.retain(|name, _| still.contains(name));
+                entry.ambiguous.retain(|name, _| still.contains(name));
             }
-            entry.update(look, sight, now);
+            entry.update(summary, content, now);
         }
         inner
     }
@@ -193,7 +193,7 @@ impl Board {
         let Some((parent, "leases" | "locks")) = path.rsplit_once('/') else { return false };
         self.entries
             .get(if parent.is_empty() { "/" } else { parent })
-            .is_some_and(|entry| entry.look.semaphore)
+            .is_some_and(|entry| entry.summary.semaphore)
     }
 }
 
@@ -211,74 +211,78 @@ mod tests {
         Listing { names: names.iter().map(ToString::to_string).collect(), czxid: 5, created }
     }
 
-    fn sight() -> NodeContent {
+    fn content() -> NodeContent {
         NodeContent { data: b"10.0.0.1".to_vec(), czxid: 7, session_id: 9, created: 1000 }
     }
 
     #[test]
     fn turns_are_counted_by_who_has_left_not_by_who_was_seen() {
         let start = Instant::now();
-        let mut board = Board::default();
-        assert!(board.discover("/a") && !board.discover("/a"));
-        board.update("/a", &listing(&[named("lock-", 1)], 2), Some(sight()), start);
-        assert_eq!(board.get("/a").and_then(Entry::rate), None);
-        board.update("/a", &listing::<&str>(&[], 102), None, start + Duration::from_secs(2));
-        let rate = board.get("/a").and_then(Entry::rate).unwrap();
+        let mut lock_table = LockTable::default();
+        assert!(lock_table.discover("/a") && !lock_table.discover("/a"));
+        lock_table.update("/a", &listing(&[named("lock-", 1)], 2), Some(content()), start);
+        assert_eq!(lock_table.get("/a").and_then(Entry::rate), None);
+        lock_table.update("/a", &listing::<&str>(&[], 102), None, start + Duration::from_secs(2));
+        let rate = lock_table.get("/a").and_then(Entry::rate).unwrap();
         assert!((rate - 50.5).abs() < 0.01, "101 in two seconds, of whom one look saw nobody: {rate}");
         // After ten seconds without a grant, the rate is zero.
         for after in [4, 8, 13, 16] {
-            board.update("/a", &listing::<&str>(&[], 102), None, start + Duration::from_secs(after));
+            lock_table.update("/a", &listing::<&str>(&[], 102), None, start + Duration::from_secs(after));
         }
-        assert_eq!(board.get("/a").and_then(Entry::rate), Some(0.0));
-        assert!(!board.get("/a").unwrap().is_busy());
+        assert_eq!(lock_table.get("/a").and_then(Entry::rate), Some(0.0));
+        assert!(!lock_table.get("/a").unwrap().is_busy());
     }
 
     #[test]
     fn a_hold_that_was_seen_to_begin_has_its_moment() {
         let start = Instant::now();
-        let mut board = Board::default();
-        board.discover("/a");
+        let mut lock_table = LockTable::default();
+        lock_table.discover("/a");
         let (first, second) = (named("lock-", 1), named("lock-", 2));
-        board.update("/a", &listing(&[&first, &second], 2), Some(sight()), start);
-        assert_eq!(board.get("/a").unwrap().holder.as_ref().unwrap().granted, None, "since when, who knows");
+        lock_table.update("/a", &listing(&[&first, &second], 2), Some(content()), start);
+        assert_eq!(
+            lock_table.get("/a").unwrap().holder.as_ref().unwrap().granted,
+            None,
+            "since when, who knows"
+        );
         let later = start + Duration::from_secs(1);
-        assert_eq!(board.new_head("/a", &listing(&[&second], 2)), Some(second.clone()));
-        board.update("/a", &listing(&[&second], 2), Some(sight()), later);
-        let holder = board.get("/a").unwrap().holder.clone().unwrap();
+        assert_eq!(lock_table.unread_first_contender("/a", &listing(&[&second], 2)), Some(second.clone()));
+        lock_table.update("/a", &listing(&[&second], 2), Some(content()), later);
+        let holder = lock_table.get("/a").unwrap().holder.clone().unwrap();
         assert_eq!((&holder.name, holder.granted), (&second, Some((start, later))));
         // A later listing keeps the hold and sends no request.
-        assert_eq!(board.new_head("/a", &listing(&[&second], 2)), None);
-        board.update("/a", &listing(&[&second], 2), None, later + WINDOW);
-        assert_eq!(board.get("/a").unwrap().holder, Some(holder));
+        assert_eq!(lock_table.unread_first_contender("/a", &listing(&[&second], 2)), None);
+        lock_table.update("/a", &listing(&[&second], 2), None, later + WINDOW);
+        assert_eq!(lock_table.get("/a").unwrap().holder, Some(holder));
     }
 
     #[test]
     fn an_ambiguous_child_is_read_once() {
-        let mut board = Board::default();
-        board.discover("/orders");
+        let mut lock_table = LockTable::default();
+        lock_table.discover("/orders");
         let both = listing(&["10000000001", "10000000002"], 5);
-        assert_eq!(board.unknown("/orders", &both), ["10000000001", "10000000002"]);
-        board.answer("/orders", "10000000001".to_owned(), false);
-        board.answer("/orders", "10000000002".to_owned(), true);
-        assert_eq!(board.unknown("/orders", &both), [""; 0]);
-        assert_eq!(board.new_head("/orders", &both).as_deref(), Some("10000000002"));
-        assert_eq!(board.update("/orders", &both, Some(sight()), Instant::now()), ["10000000001"]);
+        assert_eq!(lock_table.unread_children("/orders", &both), ["10000000001", "10000000002"]);
+        lock_table.set_contender("/orders", "10000000001".to_owned(), false);
+        lock_table.set_contender("/orders", "10000000002".to_owned(), true);
+        assert_eq!(lock_table.unread_children("/orders", &both), [""; 0]);
+        assert_eq!(lock_table.unread_first_contender("/orders", &both).as_deref(), Some("10000000002"));
+        assert_eq!(lock_table.update("/orders", &both, Some(content()), Instant::now()), ["10000000001"]);
         // The answer for a deleted child is dropped.
-        board.update("/orders", &listing(&["10000000001"], 5), None, Instant::now());
-        assert_eq!(board.unknown("/orders", &both), ["10000000002"]);
+        lock_table.update("/orders", &listing(&["10000000001"], 5), None, Instant::now());
+        assert_eq!(lock_table.unread_children("/orders", &both), ["10000000002"]);
     }
 
     #[test]
     fn a_semaphore_has_parts() {
-        let mut board = Board::default();
+        let mut lock_table = LockTable::default();
         for path in ["/locks", "/locks/s", "/locks/s/leases", "/locks/s/locks"] {
-            board.discover(path);
+            lock_table.discover(path);
         }
-        board.update("/locks/s", &listing(&["leases", "locks"], 2), None, Instant::now());
+        lock_table.update("/locks/s", &listing(&["leases", "locks"], 2), None, Instant::now());
         let queue = listing(&[named("lock-", 1)], 2);
-        assert_eq!(board.new_head("/locks/s/leases", &queue), Some(named("lock-", 1)));
-        assert_eq!(board.new_head("/locks/s/locks", &queue), None);
-        assert!(board.is_part("/locks/s/leases") && board.is_part("/locks/s/locks"));
-        assert!(!board.is_part("/locks") && !board.is_part("/locks/s"));
+        assert_eq!(lock_table.unread_first_contender("/locks/s/leases", &queue), Some(named("lock-", 1)));
+        assert_eq!(lock_table.unread_first_contender("/locks/s/locks", &queue), None);
+        assert!(lock_table.is_part("/locks/s/leases") && lock_table.is_part("/locks/s/locks"));
+        assert!(!lock_table.is_part("/locks") && !lock_table.is_part("/locks/s"));
     }
 }
