@@ -1,11 +1,12 @@
-//! `zklock._zklock`, the extension module of the Python package `zklock`. It converts arguments, errors and
-//! handles, and waits in the ways that Python needs. The core implements the locks.
+//! `zklock._zklock`, the extension module of the Python package `zklock`. The crate `zklock` implements the
+//! locks. This module converts arguments, errors and objects, and implements the waits of threads, asyncio
+//! tasks and greenlets.
 //!
 //! Two rules hold everywhere:
 //!
-//! - The core's thread never waits for the interpreter, and drops no Python object: a busy interpreter would
-//!   delay heartbeats.
-//! - The binding never waits for anything while it has one of its own locks locked.
+//! - The core's thread never waits for the interpreter, and drops no Python object. Otherwise a busy
+//!   interpreter would delay heartbeats.
+//! - A thread never waits for anything while it has locked one of the binding's mutexes.
 
 #![expect(
     clippy::needless_pass_by_value,
@@ -40,7 +41,8 @@ mod _zklock {
     use pyo3::exceptions::PyImportError;
     use pyo3::prelude::*;
 
-    /// Our threads attach to the main interpreter, and each class is created once per process.
+    /// Rejects subinterpreters: the binding's threads attach to the main interpreter, and each class is
+    /// created once per process.
     #[pymodule_init]
     fn only_in_the_main_interpreter(_module: &Bound<'_, PyModule>) -> PyResult<()> {
         // SAFETY: the thread is attached, so there is a current interpreter. It is running, so it has a valid

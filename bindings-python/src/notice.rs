@@ -30,12 +30,12 @@ pub(crate) struct Notice {
     origin: ForkGuard,
 }
 
-/// Waits for the events to report, and then provides the next step.
+/// Waits for events, and provides the next step after each of them.
 type Course = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The waker of the core for events to report.
+/// A registered callback with the future that waits for its events. It is also the core's waker.
 struct Shared {
-    /// Waits for events, and provides the next step. The calling thread polls it. `None` once it has ended.
+    /// The thread that calls the callback polls this future. `None` once there are no more events.
     course: Mutex<Option<Course>>,
     callback: Callback,
     by: By,
@@ -44,7 +44,7 @@ struct Shared {
 /// The thread that calls the callback.
 #[derive(Clone, Copy)]
 enum By {
-    /// The callback thread: callbacks of the program can be slow.
+    /// The callback thread, because a callback of the program can be slow.
     Callbacks,
     /// The delivery thread, for a callback that only notifies an event loop or a hub.
     Delivery,
@@ -62,9 +62,9 @@ struct Callable {
 }
 
 enum Due {
-    /// Call it, if there is an argument.
+    /// Call the function, unless there is no argument any more.
     Call(Argument),
-    /// Report an error, like an error of the callback itself. After that there are no more calls.
+    /// Report an error in the same way as an error of the callback itself. No call follows.
     Fail(zklock::Error),
 }
 
@@ -79,7 +79,7 @@ impl Callback {
         self.0.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Completes when the calling thread has taken this step and polls the course again.
+    /// Provides a step. Completes once the step has been taken and the course is polled again.
     async fn have(&self, due: Due) {
         *self.due() = Some(due);
         let mut first = true;
@@ -94,7 +94,7 @@ impl Callback {
     }
 }
 
-/// A callback of `zklock.aio`. It only notifies an event loop: the delivery thread calls it itself.
+/// A callback of `zklock.aio` that only notifies an event loop. The delivery thread calls it directly.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct TellEventLoop(Py<PyAny>);
 
@@ -115,14 +115,14 @@ impl TellEventLoop {
 }
 
 impl Notice {
-    /// Arranges one call of `callable` with the lease when `event` resolves to `true`, or soon if it already
-    /// has.
+    /// Arranges one call of `callable` with the lease once `event` resolves to `true`.
     pub(crate) fn of_lease(
         lease: &Bound<'_, PyAny>,
         event: impl Future<Output = bool> + Send + 'static,
         callable: Py<PyAny>,
     ) -> Result<Self> {
-        // A lease without other references is released, so there is nothing to report.
+        // Keep only a weak reference: a lease without other references is released, and then there is nothing
+        // to report.
         let weak = PyWeakrefReference::new(lease)?.unbind();
         Self::start(lease.py(), callable, |callback| async move {
             if event.await {
@@ -146,7 +146,7 @@ impl Notice {
             loop {
                 let leader = match leaders.next().await {
                     Ok(leader) => leader,
-                    // Closing the client is the normal end. Any other error must be visible.
+                    // The observation ends when the client is closed. Any other error must be reported.
                     Err(error) if error.kind() == ErrorKind::ClientClosed => return,
                     Err(error) => return callback.have(Due::Fail(error)).await,
                 };
@@ -159,8 +159,7 @@ impl Notice {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        // `TellEventLoop` needs no check: it is callable, and a task creates one for each scope that it
-        // enters.
+        // Skip the check for `TellEventLoop`: it is callable, and every scope of a task creates one.
         let tells = callable.bind(py).is_instance_of::<TellEventLoop>();
         if !tells {
             py.import("zklock._decorators")?.call_method1("check_callback", (&callable,))?;
@@ -193,12 +192,13 @@ impl Notice {
     /// >>> notice = client.on_state(lambda state: print("now", state))
     /// >>> notice.cancel()
     fn cancel(&self) {
-        // In a forked child no callback runs, and a thread of the parent might have locked the course.
+        // In a forked child no callback runs, and the course might be locked forever, by a thread of the
+        // parent.
         if !self.origin.is_here() {
             return;
         }
         self.shared.callback.0.cancelled.store(true, Ordering::Release);
-        // If a thread is polling the course, that thread drops it.
+        // If another thread is polling the course, that thread will drop it.
         if let Ok(mut course) = self.shared.course.try_lock() {
             let course = course.take();
             drop(course);
@@ -207,9 +207,9 @@ impl Notice {
 }
 
 impl Shared {
-    /// Starts the course on the calling thread. Usually this only registers it, for example for the scope
-    /// that a task enters: another thread is woken only if a step is due already. No Python code runs
-    /// meanwhile, so no attached thread waits for the course.
+    /// Polls the course for the first time, on the calling thread. Usually this only registers a waker, for
+    /// example for the scope that a task enters. Another thread is woken only if a step is due already. No
+    /// Python code runs during the poll, so an attached thread never waits long for the course.
     fn begin(self: &Arc<Self>) {
         let mut course = self.course();
         self.carry_on(&mut course);
@@ -223,9 +223,9 @@ impl Shared {
     /// Returns the next step, or `None` if none is due.
     fn due(self: &Arc<Self>) -> Option<Due> {
         let mut course = self.course();
-        // After the end, or once the notice is cancelled, no step is due.
+        // There is no course once its events have ended or the notice is cancelled. No step is due then.
         course.as_ref()?;
-        // Take a due step first: if the course were polled now, it would overwrite this step.
+        // Take a due step first: polling the course would overwrite it.
         let due = self.callback.due().take();
         due.or_else(|| {
             self.carry_on(&mut course);
@@ -275,7 +275,7 @@ impl Caller for Shared {
 }
 
 impl Wake for Shared {
-    /// Runs on the core's thread, which must not do more than this.
+    /// Runs on the core's thread, which must not be delayed.
     fn wake(self: Arc<Self>) {
         match self.by {
             By::Callbacks => callbacks::send(self),

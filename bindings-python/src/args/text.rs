@@ -1,5 +1,5 @@
-//! Text arguments. A `str` can contain lone surrogates, which are not characters and which no server accepts.
-//! Without this check they would raise a `UnicodeEncodeError` that does not name the argument.
+//! Text arguments. A Python `str` can contain lone surrogates, which have no UTF-8 form. Without this check
+//! they would raise a `UnicodeEncodeError` that does not name the argument.
 
 use std::marker::PhantomData;
 use std::ops::Deref;

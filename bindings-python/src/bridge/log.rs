@@ -1,8 +1,8 @@
 //! Passes log events of the core to Python's `logging`.
 //!
-//! A Python thread takes the events from here. It starts with the first event. The delivery thread does not
-//! do this, because log handlers are code of the program: a handler that blocks would delay the outcomes that
-//! event loops wait for.
+//! A separate Python thread, `zklock._log`, takes the events from the core and calls the log handlers. It
+//! starts with the first event. The delivery thread must not run log handlers: they belong to the program,
+//! and one that blocks would delay the outcomes that event loops wait for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,8 +18,8 @@ use crate::bridge::delivery_thread::Deliver;
 use crate::exit;
 use crate::modules::attribute;
 
-/// Time for which the cached level of the logger is valid. Threads that are about to wait for a server read
-/// it again.
+/// Maximum age of the cached logger level. When it is older, the next thread that waits for a server reads
+/// the level again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Log state of one process.
@@ -42,9 +42,9 @@ struct Inbox {
 struct State {
     /// `true` if there might be an event to take.
     news: bool,
-    /// `true` once the Python thread has been requested.
+    /// `true` once the start of the Python thread has been requested.
     begun: bool,
-    /// `true` once no more items will arrive.
+    /// `true` once no more events will arrive.
     ended: bool,
 }
 
@@ -70,8 +70,8 @@ impl Log {
         due && self.asked.compare_exchange(asked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Reads the logger's level. If a signal handler raises an exception meanwhile, such as
-    /// `KeyboardInterrupt`, that exception is returned: this function must not swallow it.
+    /// Reads the logger's level. Returns an exception that a signal handler raises meanwhile, such as
+    /// `KeyboardInterrupt`, because this function must not swallow it.
     fn ask(&self, py: Python<'_>) -> PyResult<()> {
         static VERBOSITY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let asked = attribute(&VERBOSITY, py, "zklock._log", "verbosity")?.call0()?.extract();
@@ -125,7 +125,8 @@ impl Inbox {
     }
 }
 
-/// Reads the logger's level if the cached one is too old. For attached threads that are about to wait.
+/// Reads the logger's level if the cached one is too old. A thread calls this before it waits for a server,
+/// while it is still attached to the interpreter.
 pub(crate) fn refresh(py: Python<'_>) -> PyResult<()> {
     let log = LOG.get_or_init(Log::new);
     if log.is_due() { log.ask(py) } else { Ok(()) }
@@ -136,7 +137,7 @@ pub(crate) fn ask(py: Python<'_>) -> PyResult<()> {
     LOG.get_or_init(Log::new).ask(py)
 }
 
-/// Starts the Python thread. This needs the interpreter, so the delivery thread does it.
+/// Starts the Python thread that logs. The delivery thread does this, because it needs the interpreter.
 struct Begin;
 
 impl Deliver for Begin {

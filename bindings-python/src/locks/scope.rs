@@ -1,4 +1,5 @@
-//! Identification of the code that enters and leaves a scope, and of owners that have ended.
+//! Scopes: finds the scope that a `with` block leaves, even if several blocks use the same lock object, and
+//! detects scopes whose owners have ended.
 
 use std::sync::{Arc, Weak};
 
@@ -14,12 +15,13 @@ use crate::errors::Result;
 use crate::locks::acquired::Level;
 use crate::modules::interned;
 
-/// Flags of a code object that creates generators or asynchronous generators. Any owner can run these.
+/// Flags of a code object that creates generators or asynchronous generators. Different owners can run the
+/// same generator in turn.
 const GENERATOR: u32 = 0x20 | 0x200;
 
 /// The place at which a scope is entered or left.
 ///
-/// It consists of the frame and the number of the hold, which is 0 for the lock itself.
+/// It consists of the frame and the number of the `Hold` object, or 0 for the lock itself.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Site(pub(crate) internal::Site);
 
@@ -69,7 +71,7 @@ fn runs(py: Python<'_>, frame: Frame) -> bool {
 
 /// The owner of a scope, in a form that shows whether it has ended.
 pub(crate) enum Beginner {
-    /// A thread: a mark that is dropped with it.
+    /// A thread: a weak reference that expires when the thread ends.
     Thread(Weak<()>),
     /// A greenlet: a weak reference to it.
     Greenlet(Py<PyAny>),
@@ -77,8 +79,8 @@ pub(crate) enum Beginner {
     Task(Py<PyAny>),
 }
 
-/// Dropped when its thread ends: it is in a dictionary that Python clears before `join()` of the thread
-/// returns.
+/// An object that is dropped when its thread ends. It is in a dictionary that Python clears before `join()`
+/// of the thread returns.
 #[pyclass(frozen, module = "zklock._zklock")]
 struct Mark(Arc<()>);
 
@@ -149,8 +151,9 @@ impl Scope {
     }
 }
 
-/// Returns the scope that an exit ends. Returns `None` if there is none, or if the block has `raised` an
-/// exception: an error about a missing scope must not replace it.
+/// Returns the scope that an exit ends, or `None` if the object has no scopes. It is an error if the object
+/// has scopes, but the exit belongs to none of them. If the block has `raised` an exception, this error is
+/// not reported, because it must not replace that exception.
 pub(crate) fn leave<H>(
     py: Python<'_>,
     levels: &AcquiredStack<H, Scope>,
