@@ -1,4 +1,4 @@
-"""Warnings about blocking locks in an event loop: a wait blocks the loop, and its tasks share one owner."""
+"""Warnings about blocking locks in an event loop: a wait blocks the loop, and all its tasks are one owner."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import warnings
 import weakref
 from typing import Any
 
-# The task that acquired a lease. Only for leases that were acquired while an event loop ran.
+# The task that acquired each lease, for leases that were acquired while an event loop ran.
 _takers: weakref.WeakKeyDictionary[Any, weakref.ref[asyncio.Task[Any]]] = weakref.WeakKeyDictionary()
 _warned = False
 
-# Packages that might call an acquire on behalf of the program.
+# Packages that can call `acquire` on behalf of the program. A warning names the program's own line instead.
 _INNER = {"contextlib", "zklock"}
 
 # The files and lines for which a warning was issued.
@@ -22,7 +22,7 @@ _places: set[tuple[str, int]] = set()
 def warn_of_blocking() -> None:
     """Warn, once for each call site, that a wait for a lock blocks the event loop of this thread."""
     if "ipykernel" in sys.modules:
-        # A notebook runs its cells in an event loop that has nothing else to do meanwhile.
+        # A notebook runs each cell in an event loop, and no other task of the loop needs to run meanwhile.
         return
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:
@@ -37,7 +37,7 @@ def warn_of_blocking() -> None:
         RuntimeWarning,
         stacklevel=level,
     )
-    # Only after the warning: where warnings are errors, this one is raised each time.
+    # Record the place only after the warning, so that the warning is raised each time where it is an error.
     _places.add(place)
 
 
@@ -49,10 +49,10 @@ def remember(lease: object) -> None:
 
 
 def warn_of_another_task(lease: object) -> None:
-    """Warn, once, if another task that still runs has acquired the lease.
+    """Warn, once, if another task acquired the lease and is still running.
 
-    All other cases are silent, to avoid false alarms. A task can use its own lock. A program that runs in an
-    event loop without knowing it, as in a notebook, has only one task.
+    There is no warning in all other cases, to avoid false alarms. A task can use its own lock, and a program
+    that runs in an event loop without knowing it, as in a notebook, has only one task.
     """
     global _warned
     task, taker = asyncio.current_task(), _takers.get(lease)

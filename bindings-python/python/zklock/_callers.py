@@ -1,4 +1,4 @@
-"""Names of the waiters and holders, for `dump()`. Imported for the first dump."""
+"""Describes the threads, tasks and greenlets that use locks, for `dump()`. Imported for the first dump."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from zklock import _zklock
 
-# Packages that call on behalf of the program. A dump names the program's own line instead of, for example,
+# Packages whose frames a dump skips. It names the program's own line instead of, for example, a line in
 # `asyncio.sleep`.
 _INNER = {
     "asyncio",
@@ -56,7 +56,7 @@ def greenlets() -> Iterator[tuple[_zklock.Owner, str]]:
 
 
 def _given(give: Callable[[], object]) -> str | None:
-    """Return the name that the program's code returns, or None. Its failure must not hide other callers."""
+    """Return the name that the program's code returns, or None if that fails: the dump must continue."""
     try:
         name = give()
     except Exception:
@@ -74,7 +74,7 @@ def _described(kind: str, name: str, frame: FrameType | None) -> str:
 
 
 def _frame_of(coroutine: Any) -> FrameType | None:
-    """Return the program's innermost frame in the chain of frames in which a coroutine waits."""
+    """Return the innermost frame of the program among the frames in which a coroutine waits."""
     found = None
     while (frame := getattr(coroutine, "cr_frame", None)) is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:

@@ -1,4 +1,4 @@
-"""The metrics of clients, common to all exporters."""
+"""The metrics of clients that all exporters export: names, help texts and values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zklock import aio as _aio
 AnyClient: TypeAlias = Client | _aio.Client
 Reports: TypeAlias = Sequence[WaitReport] | Sequence[HoldReport]
 
-# Counters with a single value, by their fields in the statistics.
+# Counters with a single value, by the name of their field in `Stats`.
 COUNTS: Final = {
     "acquisitions": "Holds that began.",
     "contended": "Those of them that had to wait for another contender.",
@@ -52,12 +52,12 @@ REPORTS: Final[Mapping[str, tuple[Callable[[Health], Reports], str]]] = {
 
 
 def by_name(clients: AnyClient | Mapping[str, AnyClient]) -> dict[str, AnyClient]:
-    """Return clients by their names. A single client has an empty name."""
+    """Return the clients by name. A single client without a name has an empty one."""
     return dict(clients) if isinstance(clients, Mapping) else {"": clients}
 
 
 def by_mode(reports: Reports, path: Callable[[str], str] | None) -> Counter[tuple[str, str | None]]:
-    """Count by mode, and by the label that `path` returns for the lock's path."""
+    """Count the reports by mode, and by the label that `path` returns for the lock's path."""
     return Counter((one.mode, path(one.path) if path else None) for one in reports)
 
 

@@ -1,7 +1,8 @@
-"""Prevents a fork while a log handler runs.
+"""Delays a fork of the process while a log handler runs.
 
-Log handlers run on a thread of this package. If the process forks while a handler has something locked, such
-as the buffer of a file, it would stay locked forever in the child, which might log to the same file.
+Log handlers run on a thread of this package. If the process forks while a handler has a mutex locked, such as
+the mutex of a file's buffer, that mutex stays locked forever in the child. The child then hangs when it logs
+to the same file.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from collections.abc import Iterator
 
 from zklock import _unpatched_threading
 
-# Longest time that a fork waits, in seconds. A handler might itself wait for a lock of the forking thread.
+# Maximum time that a fork waits, in seconds. The handler might be waiting for the thread that forks.
 _LIMIT = 1.0
 
-# Only the holder of the first lock waits for the second one. So a fork is next in line, regardless of the
-# number of events. These are native locks: with gevent, a thread logs and a greenlet forks.
+# A handler and a fork both take the first lock before they wait for the second one. So a fork waits for at
+# most one event, even if there are many. These are native locks, because with gevent a native thread logs
+# and a greenlet forks.
 _next = _unpatched_threading.original("allocate_lock")()
 # Reentrant, because a handler might itself fork.
 _at_work = _unpatched_threading.original("RLock")()
@@ -24,7 +26,7 @@ _at_work = _unpatched_threading.original("RLock")()
 
 @contextlib.contextmanager
 def not_now() -> Iterator[None]:
-    """Run the block while no fork can happen, unless the fork has reached its time limit."""
+    """Run the block while no fork can happen, except a fork that has waited for `_LIMIT`."""
     _begin()
     try:
         yield
@@ -38,7 +40,8 @@ def _begin(limit: float = -1) -> None:
 
 
 def _end() -> None:
-    # A fork that reached its limit does not hold the lock. The child of a handler does not hold it either.
+    # This fails after a fork that reached its limit, and in a child that a handler forked: neither has the
+    # lock.
     with contextlib.suppress(RuntimeError):
         _at_work.release()
 

@@ -10,7 +10,7 @@ from zklock import _fork, _zklock
 from zklock._background import Background
 
 _logger = logging.getLogger("zklock")
-# Every library needs this: without it, a program that does not log would print warnings to standard error.
+# Without this handler, a program that does not configure logging would print warnings to standard error.
 _logger.addHandler(logging.NullHandler())
 # For the events of the ZooKeeper client crate.
 _client_logger = _logger.getChild("zookeeper_client")
@@ -48,7 +48,7 @@ def _try_to_tell(event: _Event) -> None:
     try:
         _tell(event)
     except Exception:
-        # Report a handler's error, so that its author sees it, and continue to log.
+        # Report the error of the program's handler, and continue to log.
         threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
 
 
@@ -61,7 +61,7 @@ def _tell(event: _Event) -> None:
     record = logger.makeRecord(
         logger.name, number, file, line, text, (), None, extra={"target": target, "fields": dict(fields)}
     )
-    # The event happened before it arrived here.
+    # Use the time of the event. `makeRecord` sets the current time, which is later.
     record.relativeCreated += (time - record.created) * 1000
     record.created, record.msecs = time, time % 1 * 1000
     logger.handle(record)

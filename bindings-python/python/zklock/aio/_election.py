@@ -41,7 +41,7 @@ class Leadership(Lease):
 
 @final
 class Election:
-    """A candidate in the election at a path, or an observer that only asks for the leader.
+    """A candidate in the election at a path. It can also be used only to observe the leader.
 
     >>> election = aio.Election(client, "/elections/scheduler", id="scheduler-1")
     >>> async with election.lead() as leadership:
@@ -107,9 +107,9 @@ class Election:
 
         >>> await election.run(schedule)
 
-        A loss of the leadership cancels the body, as in `lead()`, and another campaign follows. See
-        `zklock.Election.run` for its pauses and its end. If the call is cancelled, it cancels the body, and
-        resigns.
+        A loss of the leadership cancels the body, as in `lead()`, and another campaign follows. If the call
+        is cancelled, it cancels the body and resigns. See `zklock.Election.run` for the pauses between
+        campaigns, and for the conditions under which the call returns.
         """
         check_any_body(body)
         return self._run(body)
@@ -141,8 +141,9 @@ class Election:
         ...         break
         scheduler-1
 
-        The call needs no candidate, and watches one node, regardless of the number of candidates. If changes
-        follow each other faster than the caller reads them, only the last one is yielded.
+        The caller need not be a candidate. The client watches only one node, regardless of the number of
+        candidates. If the leader changes several times before the caller reads the next value, only the last
+        change is yielded.
         """
         leaders = _zklock.observe(self._inner)
         while True:
