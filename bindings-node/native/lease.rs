@@ -33,7 +33,7 @@ pub struct NativeLease {
 pub enum Held {
     /// A lease from an acquire.
     Own(Lease),
-    /// The lease of a turn, which releases it.
+    /// The lease of a once-per-slot run. The `Turn` releases it.
     OfTurn(Arc<Lease>),
 }
 
@@ -77,7 +77,7 @@ impl From<Arc<Lease>> for NativeLease {
 
 impl NativeLease {
     /// Stores the lease of a re-entry, and returns its number. The number is valid until the lease
-    /// is left or taken.
+    /// is released or taken.
     pub(crate) fn keep_inner(&self, lease: Lease) -> Option<u32> {
         let mut inner = self.inner.borrow_mut();
         let id = u32::try_from(inner.len()).ok()?;
@@ -251,7 +251,7 @@ impl NativeLease {
         })
     }
 
-    /// Releases the lease at the end of a scope. Returns one of three results:
+    /// Releases the lease at the end of a scope. The results are:
     ///
     /// - Zero: the lease is released, and there is nothing to wait for or to report.
     /// - Another number: the id of the operation that waits for the release.
@@ -293,7 +293,7 @@ impl NativeLease {
         self.take_inner(id).map_or_else(|| self.remains(), Self::from)
     }
 
-    /// Returns an object for a re-entry whose lease has already been left.
+    /// Returns an object for a re-entry whose lease has already been released.
     #[napi]
     pub fn remains(&self) -> NativeLease {
         remains(&self.lease).into()

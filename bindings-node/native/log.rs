@@ -28,8 +28,8 @@ pub struct NativeBacklog {
     pub dropped: i64,
 }
 
-/// Listens for one JavaScript environment, and ends with it. A weak handle, which does not keep the
-/// process alive.
+/// The log listener of one JavaScript environment. It ends with the environment. A weak handle,
+/// which does not keep the process alive.
 #[napi]
 pub struct NativeListener {
     listener: Arc<Listener>,
@@ -47,7 +47,7 @@ impl NativeListener {
         Ok(Self { listener: Listener::new(None, move || wake.call()) })
     }
 
-    /// Listens to this level and more severe levels from now on. Any other word stops the listener.
+    /// Sets the least severe level to listen to. A text that is no level stops the listener.
     #[napi]
     pub fn set_level(&self, level: Option<String>) {
         self.listener

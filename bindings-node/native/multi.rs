@@ -1,4 +1,4 @@
-//! Exports multi-locks: several locks taken as one.
+//! Exports multi-locks: several locks that are acquired together.
 
 use std::sync::Arc;
 

@@ -18,7 +18,7 @@ function platform(): string {
   const report = process.report as unknown as Report | undefined;
   if (platform !== 'linux' || report === undefined) return `${platform}-${arch}`;
   const { excludeNetwork } = report;
-  // Without this setting, the report resolves the host names of all peers.
+  // Without this setting, the report would look up the host names of all network peers, which can take long.
   report.excludeNetwork = true;
   const { header } = report.getReport();
   Object.assign(report, { excludeNetwork });

@@ -76,8 +76,8 @@ export abstract class ClientEvents extends EventEmitter {
   /**
    * Calls `listener` on every event with this name.
    *
-   * `state`: the connection state changed. The listener receives the new state; the last one is `closed`. To learn of
-   * the loss of a lock, use `lost` instead.
+   * `state`: the connection state changed. The listener receives the new state; the last one is `closed`. This event
+   * does not report lost locks: use `lost` for that.
    *
    * `lost`: a lease of this client was lost. The listener receives the lease; `lossReason` gives the reason, which can
    * be that the client was closed. Each lost lease is reported once; a released lease never is. See also
@@ -202,7 +202,7 @@ function isWrapped(event: string | symbol, listener: unknown): boolean {
  * Returns a function that calls a listener in its async context. `off(listener)` removes it, like a wrapper of `once`.
  */
 function wrapped(listener: Listener, call: Listener): AnyListener {
-  // Outside all scopes: the function is called for all leases of the client, and must not keep any of them.
+  // Bind it outside all scopes, because it is called for all leases of the client, and must not keep any of them.
   const bound = outsideScopes(() => outsideBlocks(() => inContext(call)));
   return Object.assign(bound as AnyListener, { listener });
 }

@@ -2,13 +2,13 @@
 
 import { type Brief, isOpenLease, type Lease } from './lease';
 
-/** A collection of leases that the program may drop: it refers to them weakly. */
+/** A collection of leases with weak references, so that the program can drop the leases. */
 export class Leased implements Brief {
   #all: WeakRef<Lease>[] = [];
   #pruneAt = 64;
   /**
-   * Leases of bodies that are running or about to run. Strong references, because they cost less than weak ones and
-   * these are brief.
+   * Leases of bodies that are running or about to run. These references are strong, because they cost less than weak
+   * ones, and they exist only for a short time.
    */
   readonly #brief = new Set<Lease>();
 

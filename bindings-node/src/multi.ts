@@ -36,19 +36,19 @@ function isNew(lock: LockInternals, named: readonly Lease[]): boolean {
 }
 
 /**
- * Several locks as one: all are acquired, or none, within one deadline.
+ * Several locks that are acquired together: all, or none, within one deadline.
  *
  * The order of the arguments does not matter. All zklock programs acquire locks in the same order: by path from the
- * ensemble's root, byte by byte, and on one path by the names of the servers. Two programs therefore cannot wait for
- * each other, unless both take one path on two ensembles that they call by different names. Curator's
- * `InterProcessMultiLock` keeps its caller's order, so such peers must sort by path.
+ * ensemble's root, byte by byte, and for equal paths by the names of the servers. So two programs cannot deadlock,
+ * unless they use different server names for the same two ensembles, and the same path on both. Curator's
+ * `InterProcessMultiLock` keeps its caller's order, so programs that use it must sort the locks by path.
  *
  * A lock that is given twice is acquired once. The write half of a read/write lock is acquired before its read half. If
  * one lock is lost while another is awaited, the others are released and all are acquired again.
  *
- * **Who may re-enter** is decided for each lock as in its own `acquire()`. Inside {@link MultiLock.using}, each of the
- * locks may be entered again. If an owner holds one of the locks but not an earlier one, the acquire is refused with
- * {@link BadArgumentError}, because acquiring the earlier lock now would break the order.
+ * **Re-entry** follows the rules of each lock's own `acquire()`. Inside {@link MultiLock.using}, each of the locks may
+ * be entered again. If an owner already holds one of the locks, but not a lock that precedes it in the order, the
+ * acquire is refused with {@link BadArgumentError}, because it would break the order.
  *
  * @example
  * const ledger = new ReadWriteLock(client, '/locks/ledger').writeLock;

@@ -33,11 +33,11 @@ export interface OnceOptions {
  * Waiters are served in the order in which the server queued them. Two lock objects with the same client and path are
  * one lock. Creating a lock object sends nothing.
  *
- * **Who may re-enter.** An `acquire()` inside a {@link Mutex.using} scope of the same client and path re-enters. All
+ * **Re-entry.** An `acquire()` inside a {@link Mutex.using} scope of the same client and path re-enters the lock. All
  * branches of a `Promise.all` inside the scope re-enter too, and share the lock. A callback that outlives the scope is
- * a new owner. Outside scopes, every `acquire()` is a new owner, which waits for the other owners; `within` re-enters
- * explicitly. With `reentrant: false` no owner re-enters, and an `acquire()` inside the lock's own scope waits until
- * that scope ends.
+ * a new owner. Outside scopes, every `acquire()` is a new owner, which waits for the other owners. To re-enter outside
+ * a scope, pass a lease as `within`. With `reentrant: false` no owner re-enters, and an `acquire()` inside the lock's
+ * own scope waits until that scope ends.
  *
  * @example
  * const mutex = new Mutex(client, '/locks/report', { label: 'nightly' });
@@ -60,11 +60,12 @@ export class Mutex extends Lock {
    * Runs `body` with the lease unless this slot is already recorded, then records the slot and releases the lock.
    * Resolves with the result of the body, or with `null` if the slot was already recorded.
    *
-   * The lock has one record, which all processes share: its last slot. The record is a node next to the lock directory,
-   * with `.once` appended to the directory's path. Keys are slots, not idempotency keys: the sequence A, B, A runs A
-   * twice. If the body fails, the process crashes or the lock is lost, nothing is recorded, and the slot runs again. If
-   * the lock is lost, `lease.signal` aborts, so that the body can stop. The body must not release the lease. Inside a
-   * {@link Mutex.using} scope, `once()` re-enters the lock.
+   * The lock has a single record, which holds the last slot, and which all processes share. The record is a node next
+   * to the lock directory, with `.once` appended to the directory's path. Because only the last slot is recorded, the
+   * calls A, B, A run A twice: do not use idempotency keys as slots. If the body fails, the process crashes or the lock
+   * is lost, nothing is recorded, and a later call runs the slot again. If the lock is lost, `lease.signal` aborts, so
+   * that the body can stop. The body must not release the lease. Inside a {@link Mutex.using} scope, `once()` re-enters
+   * the lock.
    *
    * @param key the name of the slot: 1 to 256 bytes of UTF-8 without control characters.
    * @throws {@link LockTimeoutError} if the lock is not acquired in time.
@@ -87,8 +88,8 @@ export class Mutex extends Lock {
    * Runs `body` at most once in each period of this length: `once()` with the current period as the slot.
    *
    * Periods are counted from the beginning of 1970 by the local clock, so a period of one day begins at midnight UTC.
-   * The period is the one in which the lock is acquired. A clock that is behind cannot run an earlier period: the body
-   * runs only in a later period than the recorded one.
+   * The period in which the lock is acquired counts. The body runs only if this period is later than the recorded one,
+   * so it does not run on a host whose clock is too far behind.
    *
    * @param period length of a period in ms, at least 1000.
    * @throws the same errors as `once()`.

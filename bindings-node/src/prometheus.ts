@@ -2,7 +2,7 @@
  * Exports metrics of clients to Prometheus, through a registry of the package `prom-client`, which the program
  * installs.
  *
- * All values are read when Prometheus scrapes; there is no cost between scrapes. In the examples, `client` is a
+ * All values are read when Prometheus scrapes them. There is no other cost. In the examples, `client` is a
  * connected client, and `register` is the registry of `prom-client`.
  *
  * @module zklock/prometheus
@@ -40,7 +40,7 @@ export interface CollectorOptions {
    * different values, because Prometheus keeps a separate series for each. Default: the label is empty.
    */
   path?: PathLabel | undefined;
-  /** Where to register the metrics. Default: the registry that `prom-client` calls `register`. */
+  /** The registries for the metrics. Default: the registry that `prom-client` calls `register`. */
   registers?: Registries | undefined;
 }
 

@@ -18,7 +18,7 @@ import { checkOptions, ours } from './validate';
  * - **No upgrade.** An owner that holds only the read lock and requests the write lock would wait for itself. The
  *   request is refused immediately, with `UpgradeRefusedError`.
  *
- * Fencing tokens of readers that hold the lock together are not comparable.
+ * Do not compare the fencing tokens of readers that hold the lock together.
  *
  * @example
  * const { readLock, writeLock } = new ReadWriteLock(client, '/locks/catalogue');

@@ -52,8 +52,8 @@ const running = new Set<Server>();
  * effect on a client. Stop it at the end of the test, or call {@link Server.unref}. When a process or a worker thread
  * exits, its servers end.
  *
- * Close the clients before you stop the server: a closing client says goodbye to its server, and waits up to two
- * seconds for a server that does not reply.
+ * Close the clients before you stop the server: a client that is being closed waits up to two seconds for the reply of
+ * its server.
  *
  * @example
  * const server = await Server.start();
@@ -99,7 +99,7 @@ export class Server {
       throw new BadArgumentError(`port: must be a whole number from 0 to ${LARGEST_PORT}, but is ${port}`);
     }
     const keepAlive = new KeepAlive();
-    // Set here, while the caller is on the stack: jest reports the line that opened a handle which was left open.
+    // Set this while the caller is on the stack, because jest reports the line that opened a handle.
     keepAlive.always = true;
     const { server, problem, errno } = await startServer(port);
     if (server !== undefined) return new Server(server, keepAlive, ours);
@@ -114,7 +114,7 @@ export class Server {
 
   /**
    * Ends a session, as if its client had been silent for the session timeout. When the promise resolves, the session's
-   * nodes are deleted and its locks are free. The client learns of the loss moments later, when it reconnects, and
+   * nodes are deleted and its locks are free. The client receives the expiry a moment later, when it reconnects, and
    * begins a new session.
    *
    * @param session a client, a lease, a contender, or a session id.

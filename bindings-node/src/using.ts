@@ -36,7 +36,7 @@ export async function using<Options, Held extends Lease | Leases, T>(
 ): Promise<T> {
   const [options, body] = partsOf(args);
   const held = options === undefined ? again?.() : undefined;
-  // The body never runs before this function has returned.
+  // Because of the `await`, the body never runs before this function has returned a promise.
   return runHeld(await (held ?? acquire(options)), body, enters);
 }
 
@@ -119,9 +119,9 @@ function scopeTrace(leases: readonly Lease[]): TracedHold | undefined {
 }
 
 /**
- * Runs the body and releases. Inside the body, the locks of the leases that `enters` selects may be re-entered. Fails
- * with a loss that happened meanwhile, unless the body failed by itself. Returns a plain value instead of a promise if
- * there is nothing to wait for, which saves a turn of the event loop.
+ * Runs the body and releases. Inside the body, the locks of the leases that `enters` selects may be re-entered. If a
+ * lock was lost meanwhile, throws the loss, unless the body failed by itself. Returns a plain value instead of a
+ * promise if there is nothing to wait for, which is faster.
  */
 function runHeld<Held extends Lease | Leases, T>(held: Held, body: Body<Held, T>, enters: Enters): T | Promise<T> {
   const leases: readonly Lease[] = Array.isArray(held) ? held : [held as Lease];

@@ -46,7 +46,7 @@ const observeChecks = { path: checkFunction, meterProvider: checkObject };
 const instrumentChecks = { tracerProvider: checkObject };
 
 /**
- * Makes a meter read the statistics and the health of one or more named clients whenever metrics are exported.
+ * Exports the statistics and the health of one or more named clients as metrics.
  *
  * Counters: `zklock.acquisitions`, `zklock.contended`, `zklock.busy`, `zklock.timeouts`, `zklock.sessions`,
  * `zklock.reconnections`, `zklock.losses` by `reason`, and `zklock.requests` by `kind`. Gauges: `zklock.waiters` and
