@@ -185,8 +185,8 @@ export class Collector {
       this.#counter('zklock_requests_total', HELP.requests, ['kind'], ({ stats }, add) => {
         for (const [kind, count] of Object.entries(stats.requests)) add({ kind }, count);
       }),
-      this.#histogram('zklock_wait_seconds', 'How long the acquisitions took, from the call to the grant.', ({ wait }) => wait),
-      this.#histogram('zklock_hold_seconds', 'How long the holds that have ended lasted.', ({ hold }) => hold),
+      this.#histogram('zklock_wait_seconds', 'Durations of the acquisitions, from the call to the grant.', ({ wait }) => wait),
+      this.#histogram('zklock_hold_seconds', 'Durations of the holds that have ended.', ({ hold }) => hold),
     ];
   }
 

@@ -69,11 +69,11 @@ class Collector(_Collector):
         requests = CounterMetricFamily("zklock_requests", _exporters.REQUESTS, labels=["client", "kind"])
         wait = HistogramMetricFamily(
             "zklock_wait_seconds",
-            "How long the acquisitions took, from the call to the grant.",
+            "Durations of the acquisitions, from the call to the grant.",
             labels=["client"],
         )
         hold = HistogramMetricFamily(
-            "zklock_hold_seconds", "How long the holds that have ended lasted.", labels=["client"]
+            "zklock_hold_seconds", "Durations of the holds that have ended.", labels=["client"]
         )
         for name, numbers in stats.items():
             for reason, count in numbers.losses_by_reason.items():
