@@ -69,8 +69,8 @@ pub(crate) fn next_callback(py: Python<'_>) -> Option<(Py<PyAny>, Py<PyAny>)> {
     loop {
         let caller = py.detach(|| {
             let caller = queue.take();
-            exit::stay_out_of_a_signalled_process();
-            exit::stay_out_of_a_dying_interpreter();
+            exit::block_if_signalled();
+            exit::block_if_finalizing();
             caller
         })?;
         if let Some(due) = Arc::clone(&caller).next_due(py) {

@@ -33,7 +33,7 @@ pub(crate) fn begin_by_signal() {
 /// Blocks the calling thread forever if a signal is terminating the process. Otherwise the program would
 /// receive errors about closed clients, and might exit with such an error before the signal takes effect.
 /// Call this only while the thread is not attached to the interpreter.
-pub(crate) fn stay_out_of_a_signalled_process() {
+pub(crate) fn block_if_signalled() {
     let signalled = SIGNALLED.load(Ordering::Acquire);
     // Do not block a child that was forked meanwhile.
     while signalled != 0 && signalled == std::process::id() {
@@ -64,11 +64,11 @@ pub(crate) fn pause(py: Python<'_>) -> PyResult<()> {
     if !is_ending() {
         return Ok(());
     }
-    py.detach(stay_out_of_a_signalled_process);
+    py.detach(block_if_signalled);
     if !is_main_thread(py)? {
         py.detach(|| {
             std::thread::sleep(PAUSE);
-            stay_out_of_a_dying_interpreter();
+            block_if_finalizing();
         });
     }
     Ok(())
@@ -77,7 +77,7 @@ pub(crate) fn pause(py: Python<'_>) -> PyResult<()> {
 /// Blocks the calling thread forever if the interpreter is shutting down. If a thread attaches then, the
 /// interpreter ends it in the middle of Rust frames, and Rust aborts the process. The calling thread need not
 /// be attached.
-pub(crate) fn stay_out_of_a_dying_interpreter() {
+pub(crate) fn block_if_finalizing() {
     // SAFETY: this only reads a flag, and any thread can do that at any time.
     while unsafe { pyo3::ffi::Py_IsInitialized() } == 0 {
         std::thread::park();

@@ -116,7 +116,7 @@ mod _zklock {
     #[pymodule_export]
     use crate::node_data::NodeData;
     #[pymodule_export]
-    use crate::notice::{Notice, TellEventLoop};
+    use crate::notice::{Notice, NotifyEventLoop};
     #[pymodule_export]
     use crate::owner_info::{OwnerInfo, OwnerReport};
     #[pymodule_export]

@@ -50,6 +50,7 @@ __all__ = [
     "Mutex",
     "NodeData",
     "Notice",
+    "NotifyEventLoop",
     "Owner",
     "OwnerInfo",
     "OwnerReport",
@@ -65,7 +66,6 @@ __all__ = [
     "Site",
     "Slot",
     "Stats",
-    "TellEventLoop",
     "Timeout",
     "Tls",
     "Transaction",
@@ -1928,7 +1928,7 @@ class Site:
     def __new__(cls, frame: object, through: int = 0) -> Self: ...
 
 @final
-class TellEventLoop:
+class NotifyEventLoop:
     """A callback of `zklock.aio` that only notifies an event loop. The delivery thread calls it directly."""
 
     def __new__(cls, callable: Callable[..., object]) -> Self: ...  # noqa: A002

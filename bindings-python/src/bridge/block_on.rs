@@ -16,7 +16,7 @@ use zklock::internal::{ForkGuard, error};
 use crate::bridge::gevent;
 use crate::bridge::gevent::Hub;
 use crate::bridge::log;
-use crate::bridge::loop_inbox::Ended;
+use crate::bridge::loop_inbox::Abandonable;
 use crate::bridge::trio;
 use crate::errors::Failure;
 use crate::exit;
@@ -101,7 +101,7 @@ pub(crate) fn block_on_for<F>(
     py: Python<'_>,
     future: F,
     limit: Option<Duration>,
-    claim: Option<Arc<dyn Ended>>,
+    claim: Option<Arc<dyn Abandonable>>,
 ) -> PyResult<Option<F::Output>>
 where
     F: Future<Output: Send> + Send,
@@ -140,7 +140,7 @@ where
             // The main thread is exempt, because it finalizes the interpreter itself: this wait might be in a
             // finalizer.
             if !main_thread {
-                exit::stay_out_of_a_dying_interpreter();
+                exit::block_if_finalizing();
             }
             output
         });

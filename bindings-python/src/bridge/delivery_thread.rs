@@ -67,18 +67,18 @@ pub(crate) fn stop(limit: Duration) {
 }
 
 thread_local! {
-    static OURS: Cell<bool> = const { Cell::new(false) };
+    static IS_BINDING_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Returns `true` if this is the delivery thread or the callback thread. The delivery thread must not wait
 /// for an outcome that it delivers itself.
-pub(crate) fn is_thread_of_ours() -> bool {
-    OURS.get()
+pub(crate) fn is_binding_thread() -> bool {
+    IS_BINDING_THREAD.get()
 }
 
 /// Marks the calling thread as one of the binding's threads.
 pub(crate) fn mark_this_thread() {
-    OURS.set(true);
+    IS_BINDING_THREAD.set(true);
 }
 
 fn deliver(messages: Receiver<Message>) {
@@ -93,7 +93,7 @@ fn deliver(messages: Receiver<Message>) {
             loop {
                 match messages.recv() {
                     Ok(Message::Deliver(operation)) => {
-                        exit::stay_out_of_a_signalled_process();
+                        exit::block_if_signalled();
                         if !operation.deliver() {
                             // The interpreter no longer exists, so this thread must not return into it.
                             loop {

@@ -17,8 +17,8 @@ use zklock::internal::{ForkGuard, OwnerId, error};
 use crate::bridge::delivery_thread;
 use crate::bridge::delivery_thread::Deliver;
 use crate::bridge::log;
-use crate::bridge::loop_inbox::Ended;
-use crate::bridge::owner::{Left, Owner};
+use crate::bridge::loop_inbox::Abandonable;
+use crate::bridge::owner::{Owner, OwnerEndListener};
 use crate::bridge::{owner, owner_names};
 use crate::errors::Failure;
 use crate::exit;
@@ -94,17 +94,17 @@ impl<'py> Caller<'py> {
     /// Returns the same owner with its current name.
     pub(crate) fn named(&self, py: Python<'_>) -> PyResult<zklock::Owner> {
         let name = match (self, gevent(py)?) {
-            (Self::Greenlet(_), Some(gevent)) => owner_names::given_by(gevent.name.bind(py))?,
+            (Self::Greenlet(_), Some(gevent)) => owner_names::name_from(gevent.name.bind(py))?,
             _ => owner_names::of_thread(py)?,
         };
         Ok(self.owner().named(name))
     }
 
     /// Records that the owner acquired a lock through this lock object and must release it itself.
-    pub(crate) fn uses<L: Left + 'static>(&self, lock: &Arc<L>) {
+    pub(crate) fn record_use<L: OwnerEndListener + 'static>(&self, lock: &Arc<L>) {
         match self {
-            Self::Thread => owner::this_thread_uses(lock),
-            Self::Greenlet(owner) => owner.get().uses(lock),
+            Self::Thread => owner::record_use_by_this_thread(lock),
+            Self::Greenlet(owner) => owner.get().record_use(lock),
         }
     }
 }
@@ -117,7 +117,7 @@ pub(crate) fn caller(py: Python<'_>) -> PyResult<OwnerId> {
 /// Returns a wrapper that calls a callback in a new greenlet, if the calling thread has greenlets. Otherwise
 /// returns `None`. A callback needs a greenlet if it calls a patched `Event.set`, or waits for a lock.
 pub(crate) fn callback(py: Python<'_>, callable: &Py<PyAny>) -> PyResult<Option<Py<PyAny>>> {
-    let Some(gevent) = gevent(py)?.filter(|_| !delivery_thread::is_thread_of_ours()) else { return Ok(None) };
+    let Some(gevent) = gevent(py)?.filter(|_| !delivery_thread::is_binding_thread()) else { return Ok(None) };
     let called = gevent.in_greenlet.call1(py, (callable, exit::is_main_thread(py)?))?;
     Ok((!called.is(callable)).then_some(called))
 }
@@ -134,7 +134,7 @@ impl<'py> Hub<'py> {
     /// because the delivery thread would then have to wake itself.
     pub(crate) fn of_this_thread(py: Python<'py>) -> PyResult<Option<Self>> {
         refuse_eventlet(py)?;
-        let Some(gevent) = gevent(py)?.filter(|_| !delivery_thread::is_thread_of_ours()) else {
+        let Some(gevent) = gevent(py)?.filter(|_| !delivery_thread::is_binding_thread()) else {
             return Ok(None);
         };
         let hub = gevent.hub.bind(py).call0()?;
@@ -153,7 +153,7 @@ impl<'py> Hub<'py> {
         &self,
         mut future: Pin<Box<F>>,
         limit: Option<Duration>,
-        claim: Option<Arc<dyn Ended>>,
+        claim: Option<Arc<dyn Abandonable>>,
     ) -> PyResult<Option<F::Output>>
     where
         F: Future<Output: Send> + Send,
@@ -167,7 +167,7 @@ impl<'py> Hub<'py> {
         log::refresh(py)?;
         delivery_thread::start().map_err(PyErr::from)?;
         let origin = ForkGuard::new();
-        let give_up = claim.map(|claim| Bound::new(py, GiveUp { claim, origin })).transpose()?;
+        let give_up = claim.map(|claim| Bound::new(py, AbandonOnHubEnd { claim, origin })).transpose()?;
         let parker = self.gevent.parker.bind(py).call1((&self.hub, give_up))?;
         let unpark = Arc::new(Unpark(Mutex::new(Some(parker.getattr(interned!(py, "unpark")?)?.unbind()))));
         let waker = Waker::from(Arc::clone(&unpark));
@@ -230,7 +230,7 @@ impl<F: Future> Claim<F> {
     }
 }
 
-impl<F: Future + Send> Ended for Claim<F> {
+impl<F: Future + Send> Abandonable for Claim<F> {
     fn abandon(&self) {
         let future = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(future);
@@ -240,13 +240,13 @@ impl<F: Future + Send> Ended for Claim<F> {
 /// The callable that gevent's hub runs for each wait in it when the hub is destroyed. The waiting greenlet
 /// never runs again, so it cannot leave the queue itself.
 #[pyclass(frozen)]
-struct GiveUp {
-    claim: Arc<dyn Ended>,
+struct AbandonOnHubEnd {
+    claim: Arc<dyn Abandonable>,
     origin: ForkGuard,
 }
 
 #[pymethods]
-impl GiveUp {
+impl AbandonOnHubEnd {
     fn __call__(&self) {
         // In a forked child this claim belongs to the parent, and a thread of the parent might have locked
         // it.

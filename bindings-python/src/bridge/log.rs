@@ -35,13 +35,13 @@ struct Log {
 #[derive(Default)]
 struct Inbox {
     state: Mutex<State>,
-    news: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     /// `true` if there might be an event to take.
-    news: bool,
+    has_event: bool,
     /// `true` once the start of the Python thread has been requested.
     begun: bool,
     /// `true` once no more events will arrive.
@@ -57,7 +57,7 @@ impl Log {
         Self {
             began: Instant::now(),
             asked: AtomicU64::new(0),
-            listener: Listener::new(None, move || wake.tell()),
+            listener: Listener::new(None, move || wake.notify()),
             inbox,
         }
     }
@@ -93,20 +93,20 @@ impl Inbox {
     }
 
     /// Signals that there is an event. Any thread can call this; usually it is the core's thread.
-    fn tell(&self) {
+    fn notify(&self) {
         let mut state = self.state();
-        state.news = true;
+        state.has_event = true;
         let first = !std::mem::replace(&mut state.begun, true);
         drop(state);
-        self.news.notify_one();
+        self.changed.notify_one();
         if first && delivery_thread::start().is_ok() {
-            delivery_thread::send(Arc::new(Begin));
+            delivery_thread::send(Arc::new(StartLogThread));
         }
     }
 
     fn end(&self) {
         self.state().ended = true;
-        self.news.notify_one();
+        self.changed.notify_one();
     }
 
     /// Waits for events. Returns `None` when no more will arrive.
@@ -116,9 +116,10 @@ impl Inbox {
             if !backlog.records.is_empty() {
                 return Some(backlog);
             }
-            let idle = |state: &mut State| !state.news && !state.ended;
-            let mut state = self.news.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);
-            if !std::mem::take(&mut state.news) {
+            let idle = |state: &mut State| !state.has_event && !state.ended;
+            let mut state =
+                self.changed.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);
+            if !std::mem::take(&mut state.has_event) {
                 return None;
             }
         }
@@ -138,9 +139,9 @@ pub(crate) fn ask(py: Python<'_>) -> PyResult<()> {
 }
 
 /// Starts the Python thread that logs. The delivery thread does this, because it needs the interpreter.
-struct Begin;
+struct StartLogThread;
 
-impl Deliver for Begin {
+impl Deliver for StartLogThread {
     fn deliver(self: Arc<Self>) -> bool {
         // This fails near the end of the process, when threads can no longer start.
         Python::try_attach(|py| drop(py.import("zklock._log").and_then(|log| log.call_method0("begin"))))
@@ -161,9 +162,9 @@ pub(crate) fn end(py: Python<'_>, limit: Duration) {
 }
 
 /// Level, target, file, line, time, text and fields of an event.
-type Told = (&'static str, &'static str, &'static str, u32, f64, String, Vec<(&'static str, String)>);
+type LogEvent = (&'static str, &'static str, &'static str, u32, f64, String, Vec<(&'static str, String)>);
 
-fn told(record: &Record) -> Told {
+fn log_event(record: &Record) -> LogEvent {
     let Record { level, target, file, line, .. } = record;
     let fields = record.fields.iter().map(|(name, value)| (*name, value.to_string())).collect();
     (level.as_str(), target, file, *line, record.time.as_secs_f64(), record.to_string(), fields)
@@ -173,13 +174,13 @@ fn told(record: &Record) -> Told {
 ///
 /// Also return the number of dropped events.
 #[pyfunction]
-pub(crate) fn next_events(py: Python<'_>, verbosity: usize) -> Option<(Vec<Told>, u64)> {
+pub(crate) fn next_events(py: Python<'_>, verbosity: usize) -> Option<(Vec<LogEvent>, u64)> {
     let log = LOG.get()?;
     log.set_verbosity(verbosity);
     let backlog = py.detach(|| {
         let backlog = log.inbox.take(&log.listener);
-        exit::stay_out_of_a_dying_interpreter();
+        exit::block_if_finalizing();
         backlog
     })?;
-    Some((backlog.records.iter().map(|record| told(record)).collect(), backlog.dropped))
+    Some((backlog.records.iter().map(|record| log_event(record)).collect(), backlog.dropped))
 }

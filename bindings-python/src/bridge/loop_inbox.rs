@@ -12,18 +12,18 @@ use crate::bridge::asyncio_tasks;
 use crate::modules::interned;
 
 /// A completed operation whose outcome has not been taken yet.
-pub(crate) trait Ended: Send + Sync {
+pub(crate) trait Abandonable: Send + Sync {
     /// Drops the outcome, because no task will take it. A dropped lease is released.
     fn abandon(&self);
 }
 
 /// A future to complete, and the inbox of its event loop.
-pub(crate) struct Waiting {
+pub(crate) struct WaitingFuture {
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) future: Py<PyAny>,
 }
 
-impl Waiting {
+impl WaitingFuture {
     /// Returns `true` if the event loop of the future runs on this thread.
     pub(crate) fn is_of_this_thread(&self, py: Python<'_>) -> PyResult<bool> {
         let running = asyncio_tasks::running_loop(py)?;
@@ -44,7 +44,7 @@ fn event_loop_of<'py>(future: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>
 pub(crate) type Inbox = Arrivals<Delivery>;
 
 /// A completed operation, and the future that waits for it.
-type Delivery = (Arc<dyn Ended>, Py<PyAny>);
+type Delivery = (Arc<dyn Abandonable>, Py<PyAny>);
 
 /// The inboxes of the event loops on which a future waits, by address.
 type Known = Mutex<Vec<(usize, Weak<Inbox>)>>;
@@ -71,7 +71,10 @@ impl Inbox {
 
 /// Makes the event loop of a future complete it. Runs on the delivery thread. Returns `false` if the
 /// interpreter no longer exists.
-pub(crate) fn tell(ended: Arc<dyn Ended>, Waiting { inbox, future }: Waiting) -> bool {
+pub(crate) fn complete_through_loop(
+    ended: Arc<dyn Abandonable>,
+    WaitingFuture { inbox, future }: WaitingFuture,
+) -> bool {
     if !inbox.push((ended, future)) {
         // The pending wake-up takes the operation, or has just taken it. No Python object is left to drop
         // here.
@@ -81,11 +84,15 @@ pub(crate) fn tell(ended: Arc<dyn Ended>, Waiting { inbox, future }: Waiting) ->
 }
 
 /// Completes a future whose event loop runs on this thread. No wake-up is needed.
-pub(crate) fn tell_here(py: Python<'_>, ended: Arc<dyn Ended>, waiting: &Waiting) -> PyResult<()> {
+pub(crate) fn complete_here(
+    py: Python<'_>,
+    ended: Arc<dyn Abandonable>,
+    waiting: &WaitingFuture,
+) -> PyResult<()> {
     let (inbox, stage) = (Arc::clone(&waiting.inbox), Stage::ToCheck(vec![ended]));
     let wake_up = WakeUp::new(waiting.future.bind(py), inbox, stage)?;
     complete(waiting.future.bind(py))?;
-    wake_up.get().come_by_again(&wake_up)
+    wake_up.get().schedule_again(&wake_up)
 }
 
 /// The next step of a wake-up. The steps run in this order.
@@ -94,7 +101,7 @@ enum Stage {
     ToComplete,
     /// Wait until the tasks of these operations have run. Completing a future only schedules its task, and a
     /// loop that is closed discards scheduled tasks, so the outcomes might never be taken.
-    ToCheck(Vec<Arc<dyn Ended>>),
+    ToCheck(Vec<Arc<dyn Abandonable>>),
     /// Done.
     Over,
 }
@@ -149,7 +156,7 @@ impl WakeUp {
     }
 
     /// Schedules this callback again, after the tasks whose futures are complete.
-    fn come_by_again(&self, this: &Bound<'_, Self>) -> PyResult<()> {
+    fn schedule_again(&self, this: &Bound<'_, Self>) -> PyResult<()> {
         let py = this.py();
         self.event_loop.call_method1(py, interned!(py, "call_soon")?, (this,)).map(drop)
     }
@@ -178,7 +185,7 @@ impl WakeUp {
             // Complete every future, even if one of them fails.
             result = complete(future.bind(py)).and(result);
         }
-        this.come_by_again(slf)?;
+        this.schedule_again(slf)?;
         result
     }
 

@@ -13,7 +13,7 @@ use crate::bridge::{callers, delivery_thread, owner_names};
 use crate::exit;
 
 /// A lock object that is notified when an owner ends.
-pub(crate) trait Left: Send + Sync {
+pub(crate) trait OwnerEndListener: Send + Sync {
     /// Warns if the ended owner still holds levels that only it can release. `kind` names the kind of owner.
     fn owner_ended(&self, py: Python<'_>, owner: OwnerId, kind: &'static str);
 }
@@ -21,18 +21,18 @@ pub(crate) trait Left: Send + Sync {
 /// The lock objects through which an owner acquired levels that no scope will release.
 #[derive(Default)]
 struct Used {
-    locks: Vec<Weak<dyn Left>>,
+    locks: Vec<Weak<dyn OwnerEndListener>>,
     prune_at: usize,
 }
 
 /// Returns the address of a lock object.
-fn address(lock: &Weak<dyn Left>) -> *const () {
+fn address(lock: &Weak<dyn OwnerEndListener>) -> *const () {
     lock.as_ptr().cast()
 }
 
 impl Used {
     /// Adds a lock object. For a re-entry, the cost is one comparison.
-    fn add<L: Left + 'static>(&mut self, lock: &Arc<L>) {
+    fn add<L: OwnerEndListener + 'static>(&mut self, lock: &Arc<L>) {
         if self.locks.last().is_some_and(|last| address(last) == Arc::as_ptr(lock).cast()) {
             return;
         }
@@ -79,7 +79,7 @@ impl Owner {
     }
 
     /// Records that the owner acquired a lock through this lock object and must release it itself.
-    pub(crate) fn uses<L: Left + 'static>(&self, lock: &Arc<L>) {
+    pub(crate) fn record_use<L: OwnerEndListener + 'static>(&self, lock: &Arc<L>) {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).add(lock);
     }
 }
@@ -132,7 +132,7 @@ pub(crate) fn this_thread() -> OwnerId {
 }
 
 /// Records that the calling thread acquired a lock through this lock object and must release it itself.
-pub(crate) fn this_thread_uses<L: Left + 'static>(lock: &Arc<L>) {
+pub(crate) fn record_use_by_this_thread<L: OwnerEndListener + 'static>(lock: &Arc<L>) {
     THIS_THREAD.try_with(|thread| thread.used.borrow_mut().add(lock)).ok();
 }
 

@@ -11,17 +11,17 @@ use crate::modules::{imported, interned};
 
 /// Returns the name of the calling thread.
 pub(crate) fn of_thread(py: Python<'_>) -> PyResult<Option<Arc<str>>> {
-    if_any(py, thread(py))
+    non_empty_name(py, thread(py))
 }
 
 /// Returns the name of the task behind a weak reference.
 pub(crate) fn of_task(reference: &Bound<'_, PyAny>) -> PyResult<Option<Arc<str>>> {
-    if_any(reference.py(), task(reference))
+    non_empty_name(reference.py(), task(reference))
 }
 
 /// Returns the name that a Python function returns.
-pub(crate) fn given_by(function: &Bound<'_, PyAny>) -> PyResult<Option<Arc<str>>> {
-    if_any(function.py(), function.call0().map(Some))
+pub(crate) fn name_from(function: &Bound<'_, PyAny>) -> PyResult<Option<Arc<str>>> {
+    non_empty_name(function.py(), function.call0().map(Some))
 }
 
 /// Returns the `threading` object of the calling thread, or `None`. Does not create one: a thread that
@@ -44,7 +44,7 @@ fn task<'py>(reference: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>
 
 /// Returns the name if it is a non-empty string. An error while reading a name must not make an acquire fail.
 /// But an exception that is not an `Exception`, such as the one from Ctrl-C, ends the acquire.
-fn if_any(py: Python<'_>, found: PyResult<Option<Bound<'_, PyAny>>>) -> PyResult<Option<Arc<str>>> {
+fn non_empty_name(py: Python<'_>, found: PyResult<Option<Bound<'_, PyAny>>>) -> PyResult<Option<Arc<str>>> {
     match found {
         Ok(name) => {
             let name = name.and_then(|name| name.cast_into::<PyString>().ok());

@@ -19,7 +19,7 @@ use crate::args::checked::Number;
 use crate::args::names;
 use crate::bridge::delivery_thread::Deliver;
 use crate::bridge::log;
-use crate::bridge::loop_inbox::{Ended, Inbox, Waiting};
+use crate::bridge::loop_inbox::{Abandonable, Inbox, WaitingFuture};
 use crate::bridge::trio;
 use crate::bridge::{block_on, delivery_thread, loop_inbox};
 use crate::contender::Contender;
@@ -85,7 +85,7 @@ struct State {
     operation: Option<Operation>,
     outcome: Option<Outcome>,
     /// The future to complete. Delivery or cancellation takes it, whichever is first.
-    waiting: Option<Waiting>,
+    waiting: Option<WaitingFuture>,
     /// Waker of a thread that waits until the operation is complete or abandoned.
     blocked: Option<Waker>,
 }
@@ -123,7 +123,7 @@ impl Pending {
             let running = attribute(&RUNNING, py, "asyncio", "get_running_loop")?;
             let event_loop = running.call0().map_err(|_| trio::no_event_loop(py))?;
             let future = event_loop.call_method0(interned!(py, "create_future")?)?;
-            let waiting = Waiting { inbox: Inbox::of(&event_loop), future: future.clone().unbind() };
+            let waiting = WaitingFuture { inbox: Inbox::of(&event_loop), future: future.clone().unbind() };
             if self.shared.wait(waiting) {
                 return future.call_method0(interned!(py, "__await__")?);
             }
@@ -175,7 +175,7 @@ impl Shared {
 
     /// Arranges that a future is completed when the outcome arrives. Returns `false` if there is an outcome
     /// already.
-    fn wait(&self, waiting: Waiting) -> bool {
+    fn wait(&self, waiting: WaitingFuture) -> bool {
         let mut state = self.state();
         let pending = state.outcome.is_none();
         if pending {
@@ -212,7 +212,7 @@ impl Shared {
     }
 }
 
-impl Ended for Shared {
+impl Abandonable for Shared {
     fn abandon(&self) {
         let mut state = std::mem::take(&mut *self.state());
         if let Some(blocked) = state.blocked.take() {
@@ -229,7 +229,7 @@ impl Deliver for Shared {
             return true;
         }
         let waiting = self.state().waiting.take();
-        waiting.is_none_or(|waiting| loop_inbox::tell(self, waiting))
+        waiting.is_none_or(|waiting| loop_inbox::complete_through_loop(self, waiting))
     }
 }
 
@@ -253,7 +253,7 @@ impl Woken for Shared {
             let here = waiting.is_of_this_thread(py).unwrap_or_default();
             if there && here {
                 // Fails if the event loop is closed. No task takes the outcome then.
-                loop_inbox::tell_here(py, self, &waiting).ok();
+                loop_inbox::complete_here(py, self, &waiting).ok();
                 return;
             }
             let mut state = self.state();

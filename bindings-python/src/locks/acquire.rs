@@ -25,7 +25,7 @@ use crate::errors::{Failure, Result};
 use crate::locks::acquired::Level;
 use crate::locks::lease::Lease;
 use crate::locks::lock_levels::{Handle, LockLevels};
-use crate::locks::scope::{Beginner, Scope, Site};
+use crate::locks::scope::{Scope, ScopeOwner, Site};
 use crate::locks::{acquired, scope};
 
 /// A lock, or several locks acquired together.
@@ -95,13 +95,13 @@ impl Acquirable {
             StartedAcquire::Granted(lease) => {
                 let lease = Arc::new(collectable(lease));
                 self.levels.push(owner, lease.clone(), Handle::Bare(lease), None);
-                caller.uses(&self.levels);
+                caller.record_use(&self.levels);
                 return Ok(());
             }
             StartedAcquire::Pending(operation) => operation,
         };
         let lease = block_to_own(py, operation)??(py)?;
-        caller.uses(&self.levels);
+        caller.record_use(&self.levels);
         let held = level(lease.bind(py))?.0.clone();
         self.levels.push(owner, held, Handle::Made(lease), None);
         Ok(())
@@ -117,7 +117,7 @@ impl Acquirable {
     ) -> Result<Py<PyAny>> {
         let caller = Caller::find(py)?;
         let owner = caller.owner();
-        let in_event_loop = self.look_for_event_loop(py, owner)?;
+        let in_event_loop = self.check_for_event_loop(py, owner)?;
         let lease = self.take_as(py, &caller, timeout)?;
         if in_event_loop {
             asyncio_tasks::remember(py, &lease)?;
@@ -127,7 +127,7 @@ impl Acquirable {
             None => None,
         };
         if scope.is_none() {
-            caller.uses(&self.levels);
+            caller.record_use(&self.levels);
         }
         let held = level(lease.bind(py))?.0.clone();
         self.levels.push(owner, held, Handle::Made(lease.clone_ref(py)), scope);
@@ -136,13 +136,13 @@ impl Acquirable {
 
     /// Returns `true` if an event loop runs on this thread. In that case, warns about the effects of the
     /// acquire that follows.
-    pub(crate) fn look_for_event_loop(&self, py: Python<'_>, owner: OwnerId) -> Result<bool> {
+    pub(crate) fn check_for_event_loop(&self, py: Python<'_>, owner: OwnerId) -> Result<bool> {
         let in_event_loop = asyncio_tasks::in_event_loop(py)?;
         if in_event_loop {
             if !self.target.owned_by(owner)? {
                 asyncio_tasks::warn_of_blocking(py)?;
             } else if let Some(newest) = self.newest(py, owner)? {
-                asyncio_tasks::warn_of_another(py, &newest)?;
+                asyncio_tasks::warn_of_another_task(py, &newest)?;
             }
         }
         Ok(in_event_loop)
@@ -186,7 +186,7 @@ impl Acquirable {
     }
 
     /// Returns the Python object of a level. Creates it if it does not exist yet.
-    fn made(&self, py: Python<'_>, handle: Handle) -> Result<Py<PyAny>> {
+    fn python_object(&self, py: Python<'_>, handle: Handle) -> Result<Py<PyAny>> {
         let lease = match handle {
             Handle::Made(lease) => return Ok(lease),
             Handle::Bare(lease) => lease,
@@ -277,7 +277,7 @@ impl Acquirable {
     pub(crate) fn newest(&self, py: Python<'_>, owner: OwnerId) -> Result<Option<Py<PyAny>>> {
         self.levels
             .newest(owner, |handle| handle.clone_ref(py))
-            .map(|handle| self.made(py, handle))
+            .map(|handle| self.python_object(py, handle))
             .transpose()
     }
 
@@ -303,7 +303,7 @@ pub(crate) fn raised<'py>(exception: &Bound<'py, PyTuple>) -> Option<Bound<'py, 
 /// Returns `true` if the acquire timed out. A refusal because of `max_waiters` is not a timeout here: it must
 /// stay an exception, so that a caller that ignores the result of `acquire()` does not continue without the
 /// lock.
-fn is_late(error: &zklock::Error) -> bool {
+fn is_timeout(error: &zklock::Error) -> bool {
     error.timeout_reason().is_some_and(|reason| reason != TimeoutReason::Full)
 }
 
@@ -350,7 +350,7 @@ impl Acquirable {
         connect_timeout: Option<Number<names::ConnectTimeout>>,
     ) -> Result<bool> {
         match self.acquire_level(py, bounded_timeout(blocking.0, timeout, connect_timeout)?) {
-            Err(Failure::Zklock(error)) if is_late(&error) => Ok(false),
+            Err(Failure::Zklock(error)) if is_timeout(&error) => Ok(false),
             taken => taken.map(|()| true),
         }
     }
@@ -536,9 +536,9 @@ pub(crate) fn push(
     handle: Py<PyAny>,
     scope: Option<(PyRef<'_, Site>, Py<PyAny>)>,
 ) {
-    let scope = scope.map(|(site, scope)| (site.0, Scope::new(scope.clone_ref(py), Beginner::Task(scope))));
+    let scope = scope.map(|(site, scope)| (site.0, Scope::new(scope.clone_ref(py), ScopeOwner::Task(scope))));
     if scope.is_none() {
-        owner.uses(&lock.levels);
+        owner.record_use(&lock.levels);
     }
     lock.levels.push(owner.id, level.0.clone(), Handle::Made(handle), scope);
 }
@@ -553,7 +553,7 @@ pub(crate) fn newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result
 #[pyfunction]
 pub(crate) fn take_newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Py<PyAny>> {
     let taken = lock.levels.take(owner.id, |handle| handle.clone_ref(py));
-    lock.made(py, taken.ok_or_else(|| lock.not_held(owner.id, "task"))?)
+    lock.python_object(py, taken.ok_or_else(|| lock.not_held(owner.id, "task"))?)
 }
 
 /// End the scope that an exit at this site ends, and return it, or None if there is none.

@@ -419,7 +419,7 @@ pub(crate) fn start_campaign(
     owner: Option<&Owner>,
     timeout: &Timeout,
 ) -> Result<Pending> {
-    let (election, timeout, caller) = (election.inner.clone(), timeout.0, scope::told_of(py, owner)?);
+    let (election, timeout, caller) = (election.inner.clone(), timeout.0, scope::caller_of(py, owner)?);
     Pending::start(py, async move { campaign(&election, &caller, timeout).await })
 }
 

@@ -140,7 +140,7 @@ pub(crate) fn begin_turn(
     let acquirable = Turn::lock(lock);
     let caller = Caller::find(py)?;
     let owner = caller.owner();
-    let in_event_loop = acquirable.look_for_event_loop(py, owner)?;
+    let in_event_loop = acquirable.check_for_event_loop(py, owner)?;
     admit(py)?;
     let Some(begun) = block_to_own(py, turn(lock, caller.named(py)?, slot, timeout))?? else {
         return Ok(None);

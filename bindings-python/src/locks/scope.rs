@@ -70,7 +70,7 @@ fn runs(py: Python<'_>, frame: Frame) -> bool {
 }
 
 /// The owner of a scope, in a form that shows whether it has ended.
-pub(crate) enum Beginner {
+pub(crate) enum ScopeOwner {
     /// A thread: a weak reference that expires when the thread ends.
     Thread(Weak<()>),
     /// A greenlet: a weak reference to it.
@@ -84,7 +84,7 @@ pub(crate) enum Beginner {
 #[pyclass(frozen, module = "zklock._zklock")]
 struct Mark(Arc<()>);
 
-impl Beginner {
+impl ScopeOwner {
     /// Returns the calling thread or greenlet.
     pub(crate) fn caller(py: Python<'_>) -> PyResult<Self> {
         if let Some(greenlet) = gevent::reference(py)? {
@@ -129,24 +129,24 @@ impl Beginner {
 pub(crate) struct Scope {
     /// Its lease, or the scope object of `zklock.aio`.
     object: Py<PyAny>,
-    beginner: Beginner,
+    owner: ScopeOwner,
 }
 
 impl Scope {
-    pub(crate) fn new(object: Py<PyAny>, beginner: Beginner) -> Self {
-        Self { object, beginner }
+    pub(crate) fn new(object: Py<PyAny>, owner: ScopeOwner) -> Self {
+        Self { object, owner }
     }
 
     /// Returns a scope of the calling owner, for a new lease.
     pub(crate) fn of_caller(py: Python<'_>, object: Py<PyAny>) -> PyResult<Self> {
-        Ok(Self { object, beginner: Beginner::caller(py)? })
+        Ok(Self { object, owner: ScopeOwner::caller(py)? })
     }
 
     pub(crate) fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.object)?;
-        match &self.beginner {
-            Beginner::Thread(_) => Ok(()),
-            Beginner::Greenlet(object) | Beginner::Task(object) => visit.call(object),
+        match &self.owner {
+            ScopeOwner::Thread(_) => Ok(()),
+            ScopeOwner::Greenlet(object) | ScopeOwner::Task(object) => visit.call(object),
         }
     }
 }
@@ -162,8 +162,8 @@ pub(crate) fn leave<H>(
     caller: &str,
     name: &str,
 ) -> Result<Option<Py<PyAny>>> {
-    let beginner = |scope: &Scope| scope.beginner.clone_ref(py);
-    let left = levels.leave(exit, beginner, |frame| runs(py, frame), |beginner| beginner.has_ended(py));
+    let owner = |scope: &Scope| scope.owner.clone_ref(py);
+    let left = levels.leave(exit, owner, |frame| runs(py, frame), |owner| owner.has_ended(py));
     match left {
         Exited::Scope(_, scope) => Ok(Some(scope.object)),
         Exited::Others if !raised => Err(error(
@@ -191,7 +191,7 @@ impl Scopes {
 
     /// Store a scope that a task has entered.
     fn push(&self, owner: &Owner, level: &Level, scope: Py<PyAny>, site: &Site, py: Python<'_>) {
-        let kept = Scope::new(scope.clone_ref(py), Beginner::Task(scope));
+        let kept = Scope::new(scope.clone_ref(py), ScopeOwner::Task(scope));
         self.0.push(owner.id, level.0.clone(), (), Some((site.0, kept)));
     }
 
@@ -223,6 +223,6 @@ pub(crate) fn of_task(owner: Option<&Owner>) -> OwnerId {
 }
 
 /// Returns the owner and name that other clients see while a task queues.
-pub(crate) fn told_of(py: Python<'_>, owner: Option<&Owner>) -> PyResult<zklock::Owner> {
+pub(crate) fn caller_of(py: Python<'_>, owner: Option<&Owner>) -> PyResult<zklock::Owner> {
     owner.map_or_else(|| Ok(zklock::Owner::new()), |owner| owner.caller(py))
 }

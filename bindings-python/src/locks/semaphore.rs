@@ -21,7 +21,7 @@ use crate::errors::Result;
 use crate::locks::client_arg::Source;
 use crate::locks::lock::Lock;
 use crate::locks::pickle::{Recipe, keywords};
-use crate::locks::scope::told_of;
+use crate::locks::scope::caller_of;
 
 /// A fair semaphore. Its queue is compatible with Curator's `InterProcessSemaphoreV2`.
 ///
@@ -161,6 +161,6 @@ pub(crate) fn start_acquire_many(
     timeout: &Timeout,
 ) -> Result<Pending> {
     let (semaphore, count) = (Arc::clone(&semaphore.0), parse_count("count", count.0)?);
-    let (caller, timeout) = (told_of(py, owner)?, timeout.0);
+    let (caller, timeout) = (caller_of(py, owner)?, timeout.0);
     Pending::start(py, async move { acquire_permits(&semaphore, &caller, count, timeout).await })
 }

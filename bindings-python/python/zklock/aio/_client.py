@@ -102,7 +102,7 @@ class Client:
         """
         event_loop = running_loop()
         return self._client.on_state(
-            _zklock.TellEventLoop(lambda state: call_soon(event_loop, callback, state))
+            _zklock.NotifyEventLoop(lambda state: call_soon(event_loop, callback, state))
         )
 
     def stats(self) -> _zklock.Stats:

@@ -159,7 +159,7 @@ class Election:
         """
         event_loop = running_loop()
         return self._inner.on_leader(
-            _zklock.TellEventLoop(lambda leader: call_soon(event_loop, callback, leader))
+            _zklock.NotifyEventLoop(lambda leader: call_soon(event_loop, callback, leader))
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

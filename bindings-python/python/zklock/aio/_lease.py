@@ -193,7 +193,7 @@ class Lease(Level[_zklock.Lease]):
             if lease is not None:
                 call(callback, lease)
 
-        return register(_zklock.TellEventLoop(lambda _: call_soon(event_loop, tell)))
+        return register(_zklock.NotifyEventLoop(lambda _: call_soon(event_loop, tell)))
 
 
 @final
