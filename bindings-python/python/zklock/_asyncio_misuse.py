@@ -9,14 +9,14 @@ import weakref
 from typing import Any
 
 # The task that acquired each lease, for leases that were acquired while an event loop ran.
-_takers: weakref.WeakKeyDictionary[Any, weakref.ref[asyncio.Task[Any]]] = weakref.WeakKeyDictionary()
+_acquiring_tasks: weakref.WeakKeyDictionary[Any, weakref.ref[asyncio.Task[Any]]] = weakref.WeakKeyDictionary()
 _warned = False
 
 # Packages that can call `acquire` on behalf of the program. A warning names the program's own line instead.
-_INNER = {"contextlib", "zklock"}
+_SKIPPED = {"contextlib", "zklock"}
 
 # The files and lines for which a warning was issued.
-_places: set[tuple[str, int]] = set()
+_warned_places: set[tuple[str, int]] = set()
 
 
 def warn_of_blocking() -> None:
@@ -25,10 +25,10 @@ def warn_of_blocking() -> None:
         # A notebook runs each cell in an event loop, and no other task of the loop needs to run meanwhile.
         return
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _SKIPPED:
         level, frame = level + 1, frame.f_back
     place = (frame.f_code.co_filename, frame.f_lineno)
-    if place in _places:
+    if place in _warned_places:
         return
     warnings.warn(
         "a lock of zklock is acquired on a thread that runs an event loop: until it is granted, no task of "
@@ -38,14 +38,14 @@ def warn_of_blocking() -> None:
         stacklevel=level,
     )
     # Record the place only after the warning, so that the warning is raised each time where it is an error.
-    _places.add(place)
+    _warned_places.add(place)
 
 
 def remember(lease: object) -> None:
     """Remember the current task as the one that acquired the lease."""
     task = asyncio.current_task()
     if task is not None:
-        _takers[lease] = weakref.ref(task)
+        _acquiring_tasks[lease] = weakref.ref(task)
 
 
 def warn_of_another_task(lease: object) -> None:
@@ -55,8 +55,8 @@ def warn_of_another_task(lease: object) -> None:
     that runs in an event loop without knowing it, as in a notebook, has only one task.
     """
     global _warned
-    task, taker = asyncio.current_task(), _takers.get(lease)
-    other = None if taker is None else taker()
+    task, acquiring_task = asyncio.current_task(), _acquiring_tasks.get(lease)
+    other = None if acquiring_task is None else acquiring_task()
     if _warned or task is None or other is None or other is task or other.done():
         return
     _warned = True

@@ -21,37 +21,37 @@ _LIMIT = 1.0
 # and a greenlet forks.
 _next = _unpatched_threading.original("allocate_lock")()
 # Reentrant, because a handler might itself fork.
-_at_work = _unpatched_threading.original("RLock")()
+_handler_runs = _unpatched_threading.original("RLock")()
 
 
 @contextlib.contextmanager
-def not_now() -> Iterator[None]:
+def delay_forks() -> Iterator[None]:
     """Run the block while no fork can happen, except a fork that has waited for `_LIMIT`."""
-    _begin()
+    _acquire()
     try:
         yield
     finally:
-        _end()
+        _release()
 
 
-def _begin(limit: float = -1) -> None:
+def _acquire(limit: float = -1) -> None:
     with _next:
-        _at_work.acquire(timeout=limit)
+        _handler_runs.acquire(timeout=limit)
 
 
-def _end() -> None:
+def _release() -> None:
     # This fails after a fork that reached its limit, and in a child that a handler forked: neither has the
     # lock.
     with contextlib.suppress(RuntimeError):
-        _at_work.release()
+        _handler_runs.release()
 
 
-def _begin_anew() -> None:
-    global _next, _at_work
-    _next, _at_work = (
+def _reset_locks() -> None:
+    global _next, _handler_runs
+    _next, _handler_runs = (
         _unpatched_threading.original("allocate_lock")(),
         _unpatched_threading.original("RLock")(),
     )
 
 
-os.register_at_fork(before=lambda: _begin(_LIMIT), after_in_parent=_end, after_in_child=_begin_anew)
+os.register_at_fork(before=lambda: _acquire(_LIMIT), after_in_parent=_release, after_in_child=_reset_locks)

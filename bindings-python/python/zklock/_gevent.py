@@ -67,7 +67,7 @@ class Parker:
     __slots__ = ("_all", "_give_up", "_waiter", "_watcher", "hub", "unpark")
 
     def __init__(self, hub: Hub, give_up: Callable[[], None] | None) -> None:
-        self._all = _attend(hub)
+        self._all = _watch_hub_end(hub)
         self.hub = hub
         self._give_up = give_up
         self._waiter = Waiter(hub)
@@ -108,7 +108,7 @@ class Parker:
                 watcher.stop()
                 watcher.close()
 
-    def strand(self) -> None:
+    def give_up(self) -> None:
         """End the wait of a greenlet that will not run again."""
         try:
             # Close first, so that no thread can wake the greenlet.
@@ -118,13 +118,13 @@ class Parker:
                 self._give_up()
 
 
-def _strand(parkers: set[Parker], hub: Hub | None = None) -> None:
+def _give_up_all(parkers: set[Parker], hub: Hub | None = None) -> None:
     """End the waits in a hub, or all waits of a thread."""
     # An exception during one call, such as the one from Ctrl-C, must not skip the other calls.
     with contextlib.ExitStack() as stack:
         for parker in list(parkers):
             if hub is None or parker.hub is hub:
-                stack.callback(parker.strand)
+                stack.callback(parker.give_up)
 
 
 class _Thread:
@@ -139,13 +139,13 @@ class _Local(monkey.get_original("threading", "local")):  # type: ignore[misc]
         # After a fork, this thread is the only one.
         self.parkers: set[Parker] = set()
         self.thread = _Thread()
-        weakref.finalize(self.thread, _strand, self.parkers).atexit = False
+        weakref.finalize(self.thread, _give_up_all, self.parkers).atexit = False
 
 
 _local = _Local()
 
 
-def _attend(hub: Hub) -> set[Parker]:
+def _watch_hub_end(hub: Hub) -> set[Parker]:
     """Make sure that the waits in a hub of this thread are given up when the hub ends.
 
     A hub ends with its thread, or when it is destroyed, which gevent does not report. Return the set of waits
@@ -159,7 +159,7 @@ def _attend(hub: Hub) -> set[Parker]:
             ended = reference()
             if ended is not None:
                 try:
-                    _strand(parkers, ended)
+                    _give_up_all(parkers, ended)
                 finally:
                     type(ended).destroy(ended, destroy_loop)
 

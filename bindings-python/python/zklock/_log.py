@@ -33,26 +33,26 @@ def verbosity() -> int:
     return sum(_logger.isEnabledFor(level) for level in _LEVELS.values())
 
 
-def _hand_on() -> None:
-    while (events := _zklock.next_events(verbosity())) is not None:
-        told, dropped = events
-        for event in told:
-            with _fork.not_now():
-                _try_to_tell(event)
+def _forward_events() -> None:
+    while (batch := _zklock.next_events(verbosity())) is not None:
+        events, dropped = batch
+        for event in events:
+            with _fork.delay_forks():
+                _log_safely(event)
         if dropped:
-            with _fork.not_now():
+            with _fork.delay_forks():
                 _logger.warning("%d events came too fast to be logged", dropped)
 
 
-def _try_to_tell(event: _Event) -> None:
+def _log_safely(event: _Event) -> None:
     try:
-        _tell(event)
+        _log_event(event)
     except Exception:
         # Report the error of the program's handler, and continue to log.
         threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
 
 
-def _tell(event: _Event) -> None:
+def _log_event(event: _Event) -> None:
     level, target, file, line, time, text, fields = event
     logger = _client_logger if target.startswith("zookeeper_client") else _logger
     number = _LEVELS[level]
@@ -67,5 +67,5 @@ def _tell(event: _Event) -> None:
     logger.handle(record)
 
 
-_thread = Background("zklock-log", _hand_on)
+_thread = Background("zklock-log", _forward_events)
 begin, join = _thread.begin, _thread.join

@@ -211,7 +211,7 @@ def observe(
     def count(field: str) -> _Values:
         return lambda stats, _: [(getattr(stats, field), {})]
 
-    def how_long(seconds: Callable[[Health], float]) -> _Values:
+    def duration(seconds: Callable[[Health], float]) -> _Values:
         return lambda _, health: [(seconds(health), {})]
 
     def by_mode(reports: Callable[[Health], _exporters.Reports]) -> _Values:
@@ -233,7 +233,7 @@ def observe(
     )
     gauge("responsive", lambda _, health: [(int(health.responsive), {})], _exporters.RESPONSIVE)
     for field, (seconds, text) in _exporters.SECONDS.items():
-        gauge(field.replace("_", "."), how_long(seconds), text, "s")
+        gauge(field.replace("_", "."), duration(seconds), text, "s")
 
 
 # A function that returns the values of an instrument for one client: numbers with their attributes.
@@ -254,18 +254,18 @@ class _Export:
     def __init__(self, clients: Mapping[str, _exporters.AnyClient]) -> None:
         self._clients = clients
         self._read: dict[str, tuple[Stats, Health]] = {}
-        self._asked: set[_Values] = set()
+        self._queried: set[_Values] = set()
 
     def callback(self, values: _Values) -> Callable[[CallbackOptions], Iterable[Observation]]:
         return lambda _: [
             Observation(value, {"client": name, **attributes})
-            for name, (stats, health) in self._now(values).items()
+            for name, (stats, health) in self._snapshot(values).items()
             for value, attributes in values(stats, health)
         ]
 
-    def _now(self, values: _Values) -> dict[str, tuple[Stats, Health]]:
-        if not self._read or values in self._asked:
+    def _snapshot(self, values: _Values) -> dict[str, tuple[Stats, Health]]:
+        if not self._read or values in self._queried:
             self._read = {name: (client.stats(), client.health()) for name, client in self._clients.items()}
-            self._asked.clear()
-        self._asked.add(values)
+            self._queried.clear()
+        self._queried.add(values)
         return self._read

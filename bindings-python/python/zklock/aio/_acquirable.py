@@ -17,7 +17,7 @@ from zklock._decorators import guarded_async
 from zklock._errors import LockTimeout
 from zklock.aio._awaitables import Answer
 from zklock.aio._lease import Lease, Leases
-from zklock.aio._scope import Scope, left
+from zklock.aio._scope import Scope, leave_scope
 from zklock.aio._tasks import outcome, represent, this_task, this_task_if_any, this_task_or_callback
 
 # The result of one acquire.
@@ -28,7 +28,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 # The owner that is passed for a lock without re-entry, whose levels any owner can release.
-_ANYBODY = _zklock.Owner()
+_ANY_OWNER = _zklock.Owner()
 
 # The timeout for default arguments, so that it is checked only once.
 _FOREVER = _zklock.Timeout(True, None)
@@ -121,7 +121,7 @@ class Acquirable(Generic[_L]):
 
     def _caller(self) -> _zklock.Owner:
         """Return the owner for a call: the calling task, or for a non-reentrant lock any owner."""
-        return this_task_or_callback() if self._reentrant else _ANYBODY
+        return this_task_or_callback() if self._reentrant else _ANY_OWNER
 
     def _newest(self) -> _L | None:
         newest: _L | None = _zklock.newest(self._inner, self._caller())
@@ -159,7 +159,8 @@ class Acquirable(Generic[_L]):
         self, raised: BaseException | None, site: _zklock.Site, only: bool
     ) -> CoroutineType[Any, Any, None]:
         # Call `leave` here and not in the coroutine, because the frame of the caller identifies the scope.
-        return left(_zklock.leave(self._inner, this_task_if_any(), site, only, raised is not None), raised)
+        scope = _zklock.leave(self._inner, this_task_if_any(), site, only, raised is not None)
+        return leave_scope(scope, raised)
 
 
 @final

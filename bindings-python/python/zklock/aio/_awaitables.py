@@ -53,21 +53,21 @@ class Begun(Wrapped[None]):
 
     def __await__(self) -> Generator[Any, Any, None]:
         # A complete operation needs no coroutine and no iteration of the event loop.
-        return _OVER if self._pending is None else self._begun().__await__()
+        return _EMPTY_ITERATOR if self._pending is None else self._begun().__await__()
 
     def _begun(self) -> Coroutine[Any, Any, None]:
         # Create the coroutine only when it is used, because Python warns about one that is never awaited.
         if self._coroutine is None:
-            self._coroutine = _over() if self._pending is None else outcome(self._pending)
+            self._coroutine = _return_immediately() if self._pending is None else outcome(self._pending)
         return self._coroutine
 
 
-async def _over() -> None:
+async def _return_immediately() -> None:
     """Return immediately."""
 
 
 # An exhausted iterator: each await of it completes immediately, any number of times.
-_OVER = cast("Generator[Any, Any, None]", iter(()))
+_EMPTY_ITERATOR = cast("Generator[Any, Any, None]", iter(()))
 
 
 class Answer(Wrapped[_T]):

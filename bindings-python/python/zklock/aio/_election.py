@@ -14,7 +14,7 @@ from zklock._rounds import failed
 from zklock._zklock import Candidate, Notice
 from zklock.aio._client import Client, source
 from zklock.aio._lease import Lease
-from zklock.aio._scope import Scope, left
+from zklock.aio._scope import Scope, leave_scope
 from zklock.aio._tasks import call_soon, outcome, represent, running_loop, this_task, this_task_if_any
 
 
@@ -218,7 +218,7 @@ class Lead:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> CoroutineType[Any, Any, None]:
         site = _zklock.Site(sys._getframe(1))
-        return left(self._scopes.leave(this_task_if_any(), site, value is not None), value)
+        return leave_scope(self._scopes.leave(this_task_if_any(), site, value is not None), value)
 
     async def _enter(self, owner: _zklock.Owner, site: _zklock.Site) -> Leadership:
         leadership = await self._election._campaign(owner, self._wait_limit)

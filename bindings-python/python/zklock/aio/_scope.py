@@ -53,8 +53,8 @@ class Scope:
         with suppress(NotHeld, Forked):
             await self._lease.release()
         # True if only this scope cancelled the task.
-        ours = self._uncancel() and isinstance(raised, asyncio.CancelledError)
-        leaving.end(raised, ours)
+        only_by_scope = self._uncancel() and isinstance(raised, asyncio.CancelledError)
+        leaving.end(raised, only_by_scope)
 
     async def record(self, turn: _zklock.Turn) -> None:
         """Record the slot of a turn whose body has succeeded, and release the lease."""
@@ -78,7 +78,7 @@ class Scope:
         return self._task.uncancel() <= self._cancelling
 
 
-def left(scope: Scope | None, raised: BaseException | None) -> CoroutineType[Any, Any, None]:
+def leave_scope(scope: Scope | None, raised: BaseException | None) -> CoroutineType[Any, Any, None]:
     """Leave a scope, if there is one."""
     # Declare the precise type that an async function returns, because some type checkers distinguish it from
     # other coroutines.

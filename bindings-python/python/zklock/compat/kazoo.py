@@ -183,10 +183,10 @@ class _Recipe:
     def _acquire_alone(self, blocking: bool, deadline: float | None) -> bool:
         admit()
         while (lease := self._lease) is not None and _valid(lease):
-            if not (blocking and self._wait(start_wait_lost(lease), _left(deadline))):
+            if not (blocking and self._wait(start_wait_lost(lease), _remaining(deadline))):
                 return False
         # Each acquire has a new owner, so that two locks of the same thread exclude each other.
-        acquiring = start_acquire(self._lock, Owner(), Timeout(blocking, _left(deadline)))
+        acquiring = start_acquire(self._lock, Owner(), Timeout(blocking, _remaining(deadline)))
         assert isinstance(acquiring, Pending), "a new owner holds nothing"
         self._wait(acquiring, None)
         try:
@@ -373,7 +373,7 @@ class Semaphore(_Recipe):
         lock = zklock.Semaphore(client, path, max_leases, label=_text(identifier))
         super().__init__(lock, client, path, identifier)
         self.max_leases = max_leases
-        self._looked = False
+        self._checked_node = False
 
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
         """Acquire a lease, waiting up to `timeout` seconds. None waits without a limit.
@@ -411,9 +411,9 @@ class Semaphore(_Recipe):
 
     def _granted(self) -> None:
         """Warn if a kazoo semaphore has written its number into the node: it might still be in use."""
-        if self._looked or not isinstance(self.client, Client):
+        if self._checked_node or not isinstance(self.client, Client):
             return
-        self._looked = True
+        self._checked_node = True
         try:
             found = self.client.get(self.path)
         except Error:
@@ -436,7 +436,7 @@ def _valid(lease: Lease | None) -> bool:
     return lease is not None and lease.state in ("held", "suspended")
 
 
-def _left(deadline: float | None) -> float | None:
+def _remaining(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
