@@ -3,9 +3,9 @@
 import { Bridge, type Settled } from '../addon';
 
 import { onAbort } from './abort';
-import { errorOf, native, raisedBelow } from './errors';
+import { errorOf, native, trimStack } from './errors';
 import { KeepAlive, type Pending } from './keep-alive';
-import { later } from './timers';
+import { inMicrotask } from './timers';
 
 /** Callbacks that settle the promise of an operation, by operation id. */
 const waiting = new Map<number, (settled: Settled) => void>();
@@ -20,11 +20,11 @@ const bridge = new Bridge(() => {
     // Call each callback in its own microtask, because it can run code of the program, which can throw or abort another
     // operation. If it threw here, the remaining outcomes would not be delivered, and a lease among them would never be
     // released.
-    if (watching.has(id)) later(() => tell(settled));
+    if (watching.has(id)) inMicrotask(() => callWatcher(settled));
   }
 });
 
-function tell({ id, value }: Settled): void {
+function callWatcher({ id, value }: Settled): void {
   const then = watching.get(id);
   watching.delete(id);
   then?.(value);
@@ -66,7 +66,7 @@ export async function run<T>(start: StartOrDo<T>, pending: Pending, signal?: Abo
     });
     if (code !== undefined) {
       // Create the error here, not where the outcome arrives, so that the stack shows the caller.
-      throw raisedBelow(errorOf(code, message ?? '', details), run);
+      throw trimStack(errorOf(code, message ?? '', details), run);
     }
     return value as T;
   } finally {

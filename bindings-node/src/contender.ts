@@ -80,8 +80,8 @@ const inspected = {
     const { node, about, ...rest } = this;
     if (about === undefined) return { node: shown(node), ...rest, about };
     const { host, language, label, owner, ...more } = about;
-    const said = { host: shown(host), language: shown(language), label: label && shown(label), owner: owner && shownOwner(owner), ...more };
-    return { node: shown(node), ...rest, about: said };
+    const escaped = { host: shown(host), language: shown(language), label: label && shown(label), owner: owner && shownOwner(owner), ...more };
+    return { node: shown(node), ...rest, about: escaped };
   },
 };
 

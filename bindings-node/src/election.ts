@@ -13,7 +13,7 @@ import { clientFor, waitChecks, type WaitOptions } from './lock';
 import { pause } from './pause';
 import { traceHookOf, untraced } from './trace-hook';
 import { type Body, using, type UsingArguments } from './using';
-import { checkFunction, checkOptions, checkSignal, checkString, ours } from './validate';
+import { checkFunction, checkOptions, checkSignal, checkString, internalKey } from './validate';
 
 /** Options of an {@link Election}. */
 export interface ElectionOptions {
@@ -66,7 +66,7 @@ let create: (native: NativeLease, client: object) => Leadership;
  */
 export class Leadership extends Lease {
   static {
-    create = (native, client) => new Leadership(native, client, ours);
+    create = (native, client) => new Leadership(native, client, internalKey);
   }
 
   /**

@@ -8,7 +8,7 @@ import { outsideBlocks } from './blocks';
 import { watch } from './bridge';
 import { inContext } from './context';
 import { BadArgumentError } from './errors';
-import { type Brief, type Lease, leaseInternals } from './lease';
+import { type ReentryTracker, type Lease, leaseInternals } from './lease';
 import { Leased } from './leased';
 import { outsideScopes } from './scope';
 import { throwUncaught } from './timers';
@@ -31,7 +31,7 @@ type How = 'on' | 'addListener' | 'prependListener';
 type Add = (events: ClientEvents, event: string | symbol, listener: Listener) => ClientEvents;
 
 let track: (events: ClientEvents, lease: Lease) => void;
-let trackBriefly: (events: ClientEvents, make: (brief: Brief) => Lease) => Lease;
+let trackReentry: (events: ClientEvents, make: (tracker: ReentryTracker) => Lease) => Lease;
 let follow: (events: ClientEvents, states: () => NativeStates) => void;
 
 /**
@@ -56,7 +56,7 @@ export abstract class ClientEvents extends EventEmitter {
       events.#leases.add(lease);
       if (events.listenerCount('lost') > 0) followLoss(events, lease);
     };
-    trackBriefly = (events, make) => {
+    trackReentry = (events, make) => {
       const lease = make(events.#leases);
       if (events.listenerCount('lost') > 0) followLoss(events, lease);
       return lease;
@@ -173,7 +173,7 @@ export abstract class ClientEvents extends EventEmitter {
         events.#followsState = events.listenerCount('state') > 0;
         if (!events.#followsState) return;
         ClientEvents.#followState(weak, states);
-        tell(events, 'state', state);
+        emitToAll(events, 'state', state);
       },
     );
   }
@@ -182,14 +182,14 @@ export abstract class ClientEvents extends EventEmitter {
 function followLoss(events: ClientEvents, lease: Lease): void {
   // Weak, so that the pending native operation does not keep the client open. The lease refers to the client.
   const weak = new WeakRef(events);
-  leaseInternals(lease).tellLoss((lost) => {
+  leaseInternals(lease).onFirstLoss((lost) => {
     const listening = weak.deref();
-    if (listening !== undefined) tell(listening, 'lost', lost);
+    if (listening !== undefined) emitToAll(listening, 'lost', lost);
   });
 }
 
 /** Works like `emit`, but calls every listener even if another one throws. */
-function tell(events: ClientEvents, event: string, value: unknown): void {
+function emitToAll(events: ClientEvents, event: string, value: unknown): void {
   for (const listener of events.rawListeners(event)) call(listener.bind(events) as (value: unknown) => void, value);
 }
 
@@ -212,7 +212,7 @@ function checkEvent(event: string | symbol): void {
   throw new BadArgumentError(`event: must be 'state' or 'lost', but is '${event}'`);
 }
 
-export { follow as followStates, trackBriefly as trackBriefLease, track as trackLease };
+export { follow as followStates, trackReentry as trackReentryLease, track as trackLease };
 
 /**
  * Calls a listener. Its exception becomes an uncaught exception, as with any event emitter, but only after the other

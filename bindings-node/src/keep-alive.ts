@@ -12,7 +12,7 @@ export interface Pending {
 }
 
 /** Combines several counters, so that the process stays alive while at least one of them requires it. */
-export function together(all: Iterable<Pending>): Pending {
+export function combinePending(all: Iterable<Pending>): Pending {
   return {
     begin() {
       for (const one of all) one.begin();

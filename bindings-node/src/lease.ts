@@ -13,9 +13,9 @@ import {
   checkInstance,
   checkNumber,
   checkOptions,
-  checkOurs,
+  checkInternalKey,
   checkSignal,
-  ours,
+  internalKey,
 } from './validate';
 
 /**
@@ -63,8 +63,8 @@ export interface LeaseInternals {
   /** The client of the lease, which the lease keeps referenced. */
   readonly client: object;
   /** Calls `then` with the lease if it is lost before it is released. Only the first call has an effect. */
-  readonly tellLoss: (then: (lease: Lease) => void) => void;
-  /** Like `tellLoss`, but every call adds a callback. */
+  readonly onFirstLoss: (then: (lease: Lease) => void) => void;
+  /** Like `onFirstLoss`, but every call adds a callback. */
   readonly onLoss: (then: (lease: Lease) => void) => void;
   /** Sets the keeper that is notified of the release. */
   readonly keepWith: (keeper: Keeper) => void;
@@ -77,12 +77,12 @@ export interface Keeper {
 }
 
 /** Keeps the lease of a re-entered scope referenced while the body runs synchronously. */
-export interface Brief {
+export interface ReentryTracker {
   begins(lease: Lease): void;
   /** Called when the lease is released. */
   over(lease: Lease): void;
   /** Called when the body turns out to be asynchronous. The lease may then be garbage collected. */
-  lasts(lease: Lease): void;
+  isAsync(lease: Lease): void;
 }
 
 /** A re-entered lease, whose native object is created only when it is needed. */
@@ -90,7 +90,7 @@ interface Again {
   /** The outer lease whose native object stores this lease, under the number `id`. */
   readonly outer: NativeLease;
   readonly id: number;
-  readonly brief: Brief;
+  readonly tracker: ReentryTracker;
 }
 
 const releaseChecks = { wait: checkBoolean, timeout: checkNumber, signal: checkSignal };
@@ -101,7 +101,7 @@ let clientOf: (lease: Lease) => object;
 let leave: (lease: Lease) => number | null;
 let isOpen: (lease: Lease) => boolean;
 let create: (native: NativeLease, client: object) => Lease;
-let createAgain: (outer: NativeLease, id: number, client: object, brief: Brief) => Lease;
+let createAgain: (outer: NativeLease, id: number, client: object, tracker: ReentryTracker) => Lease;
 let anchorOf: (lease: Lease) => NativeLease;
 let keep: (lease: Lease) => void;
 let begin: (lease: Lease) => void;
@@ -160,7 +160,7 @@ export class Lease {
     internals = (lease) => ({
       native: lease.#native,
       client: lease.#client,
-      tellLoss: (then) => lease.#tellLoss(then),
+      onFirstLoss: (then) => lease.#onFirstLoss(then),
       onLoss: (then) => void lease.#watch((bridge) => lease.#native.lost(bridge), then),
       keepWith: (keeper) => void (lease.#keeper = keeper),
     });
@@ -168,11 +168,11 @@ export class Lease {
     clientOf = (lease) => lease.#client;
     leave = (lease) => lease.#leave();
     isOpen = (lease) => !lease.#released && (lease.state === 'held' || lease.state === 'suspended');
-    create = (native, client) => new Lease(native, client, ours);
-    createAgain = (outer, id, client, brief) => {
-      const lease = new Lease(undefined, client, ours);
-      lease.#again = { outer, id, brief };
-      brief.begins(lease);
+    create = (native, client) => new Lease(native, client, internalKey);
+    createAgain = (outer, id, client, tracker) => {
+      const lease = new Lease(undefined, client, internalKey);
+      lease.#again = { outer, id, tracker };
+      tracker.begins(lease);
       return lease;
     };
     anchorOf = (lease) => lease.#again?.outer ?? lease.#native;
@@ -196,7 +196,7 @@ export class Lease {
   }
 
   protected constructor(native: NativeLease | undefined, client: object, key: symbol) {
-    checkOurs(key, 'acquire a lock to get a lease');
+    checkInternalKey(key, 'acquire a lock to get a lease');
     this.#made = native;
     this.#client = client;
   }
@@ -219,7 +219,7 @@ export class Lease {
   #keep(): void {
     if (this.#again === undefined) return;
     this.#made ??= this.#make();
-    this.#again.brief.lasts(this);
+    this.#again.tracker.isAsync(this);
   }
 
   /** The lock path, as given to the lock. */
@@ -358,7 +358,7 @@ export class Lease {
     };
   }
 
-  #tellLoss(then: (lease: Lease) => void): void {
+  #onFirstLoss(then: (lease: Lease) => void): void {
     if (this.#tellsLoss) return;
     this.#tellsLoss = true;
     internals(this).onLoss(then);
@@ -373,7 +373,7 @@ export class Lease {
 
   #end(): void {
     this.#released = true;
-    this.#again?.brief.over(this);
+    this.#again?.tracker.over(this);
     this.#keeper?.over(this);
     // Most leases are never watched. A lease that is not watched is not pinned either.
     if (this.#watches.length === 0) return;

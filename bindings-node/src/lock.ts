@@ -4,14 +4,14 @@ import { run, untilDone } from './bridge';
 import { Client, clientInternals } from './client';
 import { type Contender, contenderOf } from './contender';
 import { LockTimeoutError, nullIf } from './errors';
-import { trackBriefLease, trackLease } from './events';
+import { trackReentryLease, trackLease } from './events';
 import { showAs } from './inspect';
 import { anchorOfLease, checkLease, createInnerLease, createLease, type Lease, nativeLease } from './lease';
-import { blocksAround, namingOwnWait } from './own-wait';
+import { blocksAround, warnOfOwnWait } from './own-wait';
 import { innermostLease, outermostLease } from './scope';
 import { traceHookOf, untraced } from './trace-hook';
 import { type Body, tryUsing, using, type UsingArguments } from './using';
-import { checkInstance, checkNumber, checkOptions, checkOurs, checkSignal, checkString } from './validate';
+import { checkInstance, checkNumber, checkOptions, checkInternalKey, checkSignal, checkString } from './validate';
 
 /** Options of a semaphore. Other kinds of locks have more options. */
 export interface SemaphoreOptions {
@@ -176,7 +176,7 @@ export class Lock {
 
   /** @internal Not for callers: create a `Mutex`, a `ReadWriteLock` or a `Semaphore`. */
   constructor(internals: LockInternals, key: symbol) {
-    checkOurs(key, 'create a Mutex, a ReadWriteLock or a Semaphore');
+    checkInternalKey(key, 'create a Mutex, a ReadWriteLock or a Semaphore');
     this.#internals = internals;
   }
 
@@ -224,7 +224,7 @@ export class Lock {
       clientInternals(client).keepAlive,
       signal,
     );
-    return leaseOf(await (blocks.length === 0 ? attempt : namingOwnWait(blocks, attempt)), client);
+    return leaseOf(await (blocks.length === 0 ? attempt : warnOfOwnWait(blocks, attempt)), client);
   }
 
   /** Returns whether the caller already holds the lock, so that the acquire begins no new hold. */
@@ -247,7 +247,7 @@ export class Lock {
     const around = this.#around();
     const id = around && native.again(around);
     if (around === undefined || typeof id !== 'number') return undefined;
-    return trackBriefLease(client, (brief) => createInnerLease(around, id, client, brief));
+    return trackReentryLease(client, (tracker) => createInnerLease(around, id, client, tracker));
   }
 
   /**

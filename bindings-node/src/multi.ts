@@ -4,11 +4,11 @@ import { run } from './bridge';
 import { type ClientInternals, clientInternals } from './client';
 import { LockTimeoutError, native, nullIf } from './errors';
 import { showAs } from './inspect';
-import { type Pending, together } from './keep-alive';
+import { type Pending, combinePending } from './keep-alive';
 import { checkLease, type Lease, nativeLeases } from './lease';
 import { createLeases, type Leases } from './leases';
 import { leaseOf, Lock, lockInternals, type LockInternals, outermostAnchor, waitChecks, type WaitOptions } from './lock';
-import { blocksAround, namingOwnWait } from './own-wait';
+import { blocksAround, warnOfOwnWait } from './own-wait';
 import { innermostLease } from './scope';
 import { traceHookOf, untraced } from './trace-hook';
 import { type Body, tryUsing, using, type UsingArguments } from './using';
@@ -73,7 +73,7 @@ export class MultiLock {
     });
     this.#native = native(() => new NativeMultiLock(members.map((member) => member.native)));
     this.#locks = this.#native.order.flatMap((index) => members[index] ?? []);
-    this.#pending = together(new Set(members.map(({ client }) => clientInternals(client).keepAlive)));
+    this.#pending = combinePending(new Set(members.map(({ client }) => clientInternals(client).keepAlive)));
   }
 
   /** The paths of the locks, in the order in which they are acquired. */
@@ -116,7 +116,7 @@ export class MultiLock {
       this.#pending,
       signal,
     );
-    const leases = await (blocks.length === 0 ? attempt : namingOwnWait(blocks, attempt));
+    const leases = await (blocks.length === 0 ? attempt : warnOfOwnWait(blocks, attempt));
     return createLeases(
       this.#locks.flatMap(({ client }, index) => (leases[index] ? leaseOf(leases[index], client) : [])),
     );

@@ -6,11 +6,11 @@ import { native } from './errors';
 import { showAs } from './inspect';
 import { anchorOfLease, type Lease } from './lease';
 import { clientFor, leaseOf, Lock, lockChecks, lockInternals, type MutexOptions, outermostAnchor } from './lock';
-import { blocksAround, namingOwnWait } from './own-wait';
+import { blocksAround, warnOfOwnWait } from './own-wait';
 import { innermostLease } from './scope';
 import { traceHookOf } from './trace-hook';
 import { type Body, usingTurn } from './using';
-import { checkBoolean, checkFunction, checkNumber, checkOptions, checkSignal, checkString, ours } from './validate';
+import { checkBoolean, checkFunction, checkNumber, checkOptions, checkSignal, checkString, internalKey } from './validate';
 
 /** Options of {@link Mutex.once} and {@link Mutex.oncePer}. */
 export interface OnceOptions {
@@ -53,7 +53,7 @@ export class Mutex extends Lock {
     const on = clientFor(client, path);
     checkOptions<MutexOptions>(options, { ...lockChecks, reentrant: checkBoolean });
     const { reentrant = true } = options;
-    super({ native: native(() => mutex(on, path, options as NativeLockOptions)), client, path, reentrant }, ours);
+    super({ native: native(() => mutex(on, path, options as NativeLockOptions)), client, path, reentrant }, internalKey);
   }
 
   /**
@@ -118,7 +118,7 @@ export class Mutex extends Lock {
         clientInternals(client).keepAlive,
         signal,
       );
-      taken.turn = await (blocks.length === 0 ? attempt : namingOwnWait(blocks, attempt));
+      taken.turn = await (blocks.length === 0 ? attempt : warnOfOwnWait(blocks, attempt));
       return taken.turn && leaseOf(taken.turn.lease(), client);
     };
     const tracing = traceHookOf(clientInternals(client), () => reentrant && around !== undefined);

@@ -4,7 +4,7 @@ import type { Client } from './client';
 import { native } from './errors';
 import { showAs } from './inspect';
 import { clientFor, Lock, lockChecks, type LockOptions } from './lock';
-import { checkOptions, ours } from './validate';
+import { checkOptions, internalKey } from './validate';
 
 /**
  * A fair read/write lock in the node layout of Curator's `InterProcessReadWriteLock`.
@@ -40,8 +40,8 @@ export class ReadWriteLock {
     const on = clientFor(client, path);
     checkOptions<LockOptions>(options, lockChecks);
     const [read, write] = native(() => readWriteLock(on, path, options as NativeLockOptions));
-    this.readLock = new Lock({ native: read, client, path, reentrant: true }, ours);
-    this.writeLock = new Lock({ native: write, client, path, reentrant: true }, ours);
+    this.readLock = new Lock({ native: read, client, path, reentrant: true }, internalKey);
+    this.writeLock = new Lock({ native: write, client, path, reentrant: true }, internalKey);
   }
 
   /** The lock path, as given. */

@@ -7,7 +7,7 @@ import { showAs } from './inspect';
 import { createLeases, type Leases } from './leases';
 import { clientFor, leaseOf, Lock, lockInternals, optionChecks, outermostAnchor, type SemaphoreOptions, waitChecks, type WaitOptions } from './lock';
 import { traceHookOf, untraced } from './trace-hook';
-import { checkNames, checkNumber, checkOptions, checkString, checkType, type Names, ours } from './validate';
+import { checkNames, checkNumber, checkOptions, checkString, checkType, type Names, internalKey } from './validate';
 
 /** The source of the number of permits, if the number is not fixed. */
 export interface SharedCount {
@@ -58,7 +58,7 @@ export class Semaphore extends Lock {
     const fixed = typeof permits === 'number' ? permits : undefined;
     const sharedCount = typeof permits === 'number' ? undefined : permits.sharedCount;
     const semaphore = native(() => new NativeSemaphore(on, path, fixed, sharedCount, options as NativeLockOptions));
-    super({ native: semaphore.asLock(), client, path, reentrant: false }, ours);
+    super({ native: semaphore.asLock(), client, path, reentrant: false }, internalKey);
     this.#native = semaphore;
     this.#permits = typeof permits === 'number' ? permits : Object.freeze({ sharedCount: permits.sharedCount });
   }

@@ -17,10 +17,10 @@ import { getSystemErrorName } from 'node:util';
 
 import { type NativeServer, startServer } from '../addon';
 
-import { BadArgumentError, native, raisedBelow } from './errors';
+import { BadArgumentError, native, trimStack } from './errors';
 import { showAs } from './inspect';
 import { KeepAlive } from './keep-alive';
-import { type Checks, checkNumber, checkOptions, checkOurs, checkSession, ours } from './validate';
+import { type Checks, checkNumber, checkOptions, checkInternalKey, checkSession, internalKey } from './validate';
 
 /** Options of {@link Server.start}. */
 export interface ServerOptions {
@@ -75,7 +75,7 @@ export class Server {
   #stopping: Promise<void> | undefined;
 
   protected constructor(native: NativeServer, keepAlive: KeepAlive, key: symbol) {
-    checkOurs(key, 'start a server with Server.start()');
+    checkInternalKey(key, 'start a server with Server.start()');
     this.#native = native;
     this.#keepAlive = keepAlive;
     running.add(this);
@@ -102,7 +102,7 @@ export class Server {
     // Set this while the caller is on the stack, because jest reports the line that opened a handle.
     keepAlive.always = true;
     const { server, problem, errno } = await startServer(port);
-    if (server !== undefined) return new Server(server, keepAlive, ours);
+    if (server !== undefined) return new Server(server, keepAlive, internalKey);
     keepAlive.always = false;
     throw cannotListen(port, problem ?? '', errno);
   }
@@ -282,7 +282,7 @@ export class Server {
       return await done;
     } catch (error) {
       // The addon's error may belong to another realm, and its stack does not show the caller.
-      throw raisedBelow(error instanceof BadArgumentError ? error : new Error((error as Error).message), this.#call);
+      throw trimStack(error instanceof BadArgumentError ? error : new Error((error as Error).message), this.#call);
     }
   }
 }

@@ -18,6 +18,6 @@ export function throwUncaught(error: unknown): void {
 }
 
 /** Calls `then` in a microtask. Uses a promise because fake timers can replace `queueMicrotask`, but not promises. */
-export function later(then: () => void): void {
+export function inMicrotask(then: () => void): void {
   Promise.resolve().then(then).catch(throwUncaught);
 }
