@@ -99,7 +99,7 @@ struct Operations {
     settled: Vec<(i64, Outcome)>,
     /// `true` if the JavaScript thread is about to take the outcomes, so that it needs no
     /// notification.
-    looks: bool,
+    will_take: bool,
 }
 
 #[napi]
@@ -128,7 +128,7 @@ impl Bridge {
     #[napi]
     pub fn take<'env>(&self, env: &'env Env) -> napi::Result<Vec<Settled<'env>>> {
         let settled = std::mem::take(&mut self.shared.operations().settled);
-        self.shared.rest();
+        self.shared.drop_unused_wake();
         settled.into_iter().map(|(id, outcome)| Settled::new(env, id, outcome)).collect()
     }
 
@@ -147,7 +147,7 @@ impl Bridge {
 
 impl Bridge {
     /// Creates the thread-safe function if there is none, so that the next outcome is delivered.
-    fn awake(&self) -> Result<()> {
+    fn ensure_wake(&self) -> Result<()> {
         let mut wake = self.shared.wake();
         if wake.is_none() {
             let made = self.wake.borrow_back(&self.env).and_then(|call| Wake::new(&call));
@@ -166,10 +166,10 @@ impl Bridge {
     /// Delivery only resolves JavaScript promises. The program's code runs after this call has
     /// returned.
     pub fn work<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.shared.operations().looks = true;
+        self.shared.operations().will_take = true;
         let done = same_thread::carry_on_woken(work);
         let mut operations = self.shared.operations();
-        operations.looks = false;
+        operations.will_take = false;
         let any = !operations.settled.is_empty();
         drop(operations);
         if any && self.wake.borrow_back(&self.env).and_then(|wake| wake.call(())).is_err() {
@@ -194,7 +194,7 @@ impl Bridge {
     where
         T: ToNapiValue + Send + 'static,
     {
-        self.awake()?;
+        self.ensure_wake()?;
         let id = {
             let mut operations = self.shared.operations();
             operations.last_id += 1;
@@ -203,7 +203,7 @@ impl Bridge {
             id
         };
         let shared = Arc::clone(&self.shared);
-        match internal::begin(future, move |result| shared.settle(id, result.map(boxed))) {
+        match internal::begin(future, move |result| shared.store_outcome(id, result.map(boxed))) {
             Ok(begun) => {
                 if let Some(operation) = self.shared.operations().running.get_mut(&id) {
                     *operation = Some(begun);
@@ -233,7 +233,7 @@ impl Shared {
 
     /// Drops the thread-safe function if it cannot be called any more: no operation runs, and all
     /// clients are closed.
-    fn rest(&self) {
+    fn drop_unused_wake(&self) {
         let operations = self.operations();
         let busy = !operations.running.is_empty() || !operations.settled.is_empty();
         drop(operations);
@@ -258,14 +258,14 @@ impl Shared {
     }
 
     /// Stores an outcome. Runs on the library's thread.
-    fn settle(&self, id: i64, outcome: Outcome) {
+    fn store_outcome(&self, id: i64, outcome: Outcome) {
         let mut operations = self.operations();
         let operation = operations.running.remove(&id);
         let wake = if operation.is_some() {
             operations.settled.push((id, outcome));
             // One notification is enough for all outcomes that are present when JavaScript takes
             // them.
-            operations.settled.len() == 1 && !operations.looks
+            operations.settled.len() == 1 && !operations.will_take
         } else {
             // The operation was canceled. Dropping the outcome releases a lock that the operation
             // may have acquired.

@@ -34,7 +34,7 @@ pub enum Held {
     /// A lease from an acquire.
     Own(Lease),
     /// The lease of a once-per-slot run. The `Turn` releases it.
-    OfTurn(Arc<Lease>),
+    Turn(Arc<Lease>),
 }
 
 impl Deref for Held {
@@ -43,7 +43,7 @@ impl Deref for Held {
     fn deref(&self) -> &Lease {
         match self {
             Self::Own(lease) => lease,
-            Self::OfTurn(lease) => lease,
+            Self::Turn(lease) => lease,
         }
     }
 }
@@ -71,7 +71,7 @@ impl From<Lease> for NativeLease {
 
 impl From<Arc<Lease>> for NativeLease {
     fn from(lease: Arc<Lease>) -> Self {
-        Self { lease: Held::OfTurn(lease), inner: RefCell::default() }
+        Self { lease: Held::Turn(lease), inner: RefCell::default() }
     }
 }
 
@@ -101,7 +101,7 @@ impl NativeLease {
 }
 
 /// Returns the core leases behind JavaScript leases.
-pub fn inside<'a>(leases: &'a [ClassInstance<'_, NativeLease>]) -> Vec<&'a Lease> {
+pub fn core_leases<'a>(leases: &'a [ClassInstance<'_, NativeLease>]) -> Vec<&'a Lease> {
     leases.iter().map(|lease| &*lease.lease).collect()
 }
 
@@ -125,7 +125,7 @@ impl NativeLoss {
 /// the body, if it failed: a `loss`, an abort that the loss caused (`cancelled`), or any other
 /// `error`.
 #[napi(ts_args_type = "leases: NativeLease[], raised?: 'loss' | 'cancelled' | 'error'")]
-pub fn loss_to_tell(
+pub fn loss_to_report(
     leases: Vec<ClassInstance<'_, NativeLease>>,
     raised: Option<String>,
 ) -> Option<NativeLoss> {
@@ -135,7 +135,7 @@ pub fn loss_to_tell(
         Some("cancelled") => BodyOutcome::Cancelled,
         Some(_) => BodyOutcome::Error,
     };
-    match scope_error(inside(&leases).into_iter().find_map(Acquired::loss), raised) {
+    match scope_error(core_leases(&leases).into_iter().find_map(Acquired::loss), raised) {
         ScopeError::OfBody => None,
         ScopeError::Loss(loss) => Some(NativeLoss::new(&loss, false)),
         ScopeError::OfBodyWithLoss(loss) => Some(NativeLoss::new(&loss, true)),

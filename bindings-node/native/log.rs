@@ -63,7 +63,7 @@ impl NativeListener {
             target: record.target,
             time: record.time.as_secs_f64() * 1000.0,
             message: record.message.clone(),
-            fields: record.fields.iter().map(|(name, value)| (*name, given(value))).collect(),
+            fields: record.fields.iter().map(|(name, value)| (*name, to_js(value))).collect(),
         });
         NativeBacklog {
             records: records.collect(),
@@ -73,7 +73,7 @@ impl NativeListener {
 }
 
 /// Converts the value of a field to JavaScript's types and units.
-fn given(value: &Value) -> Either3<String, f64, bool> {
+fn to_js(value: &Value) -> Either3<String, f64, bool> {
     match value {
         Value::Text(text) => Either3::A(text.clone()),
         Value::Number(number) => Either3::B(*number),

@@ -1,6 +1,6 @@
 /** Runs a function while locks are held, and releases the locks when the function ends. */
 
-import { lossToTell, type NativeLoss } from '../addon';
+import { lossToReport, type NativeLoss } from '../addon';
 
 import { run, untilDone } from './bridge';
 import { LockLostError, NotHeldError, nullIf, withReason } from './errors';
@@ -188,7 +188,7 @@ function leave<T>(held: Lease | Leases, leases: readonly Lease[], end: PromiseSe
   // A term that ends while the release waits is not a loss. A node that was deleted by another client is one, and only
   // the release discovers it.
   const findLoss = (): NativeLoss | null =>
-    lossToTell(nativeLeases(leases), failed ? kindOf(end.reason) : undefined);
+    lossToReport(nativeLeases(leases), failed ? kindOf(end.reason) : undefined);
   const loss = release(held, leases, findLoss);
   return loss === null ? ending(leases, end, null) : loss.then((loss) => ending(leases, end, loss));
 }
