@@ -126,7 +126,7 @@ def test_a_scope_of_asyncio_is_entered_again_after_any_end(embedded: Server, how
         asyncio.run(job(operator))
 
 
-def test_a_lease_that_was_lost_does_not_end_what_followed(embedded: Server) -> None:
+def test_releasing_a_lost_lease_does_not_end_a_later_hold(embedded: Server) -> None:
     with zklock.Client(embedded.hosts) as client:
         lock = zklock.Mutex(client, "/l")
         assert lock.acquire()
@@ -149,7 +149,7 @@ def test_a_lease_that_was_lost_does_not_end_what_followed(embedded: Server) -> N
             lock.release()
 
 
-def test_listeners_are_told_once_each_and_a_second_cancel_does_nothing(embedded: Server) -> None:
+def test_each_listener_is_called_once_and_a_second_cancel_does_nothing(embedded: Server) -> None:
     told: list[str] = []
     client = zklock.Client(embedded.hosts)
 
@@ -182,7 +182,7 @@ def test_listeners_are_told_once_each_and_a_second_cancel_does_nothing(embedded:
     assert told == ["closed"]
 
 
-def test_losses_are_told_to_each_listener_once_also_to_one_that_comes_late(embedded: Server) -> None:
+def test_a_loss_is_reported_once_to_each_listener_even_a_late_one(embedded: Server) -> None:
     told: list[object] = []
     with zklock.Client(embedded.hosts) as client:
         lock = zklock.Mutex(client, "/l")
@@ -201,7 +201,7 @@ def test_losses_are_told_to_each_listener_once_also_to_one_that_comes_late(embed
         lock.release()
 
 
-def test_a_request_to_give_up_is_told_to_each_listener(embedded: Server) -> None:
+def test_a_revocation_request_reaches_each_listener(embedded: Server) -> None:
     told: list[object] = []
     with zklock.Client(embedded.hosts) as client, zklock.Client(embedded.hosts) as operator:
         lock = zklock.Mutex(client, "/l")
@@ -224,7 +224,7 @@ def test_a_request_to_give_up_is_told_to_each_listener(embedded: Server) -> None
 
 
 @pytest.mark.parametrize("times", [(BRIEF, 600.0), (600.0, BRIEF), (600.0, 0.0)])
-def test_the_earliest_drain_counts_and_everybody_waits_for_it(
+def test_the_earliest_drain_counts_and_all_callers_wait_for_it(
     embedded: Server, times: tuple[float, float]
 ) -> None:
     client = zklock.Client(embedded.hosts)
@@ -266,7 +266,7 @@ def test_a_candidate_runs_again_after_a_run_that_failed(embedded: Server) -> Non
     assert rounds == 3
 
 
-def test_a_number_that_is_set_again_lets_in_as_many(embedded: Server) -> None:
+def test_a_shared_count_that_is_set_again_admits_that_many_holders(embedded: Server) -> None:
     with zklock.Client(embedded.hosts) as client:
         client.set_shared_count("/n", 1)
         semaphore = zklock.Semaphore(client, "/s", shared_count="/n")
@@ -289,7 +289,7 @@ def test_a_number_that_is_set_again_lets_in_as_many(embedded: Server) -> None:
             waiting.join(LIMIT)
 
 
-def test_who_closes_second_waits_for_the_same_end(embedded: Server) -> None:
+def test_a_second_close_waits_for_the_first_one(embedded: Server) -> None:
     client = zklock.Client(embedded.hosts)
     embedded.pause()
     with ThreadPoolExecutor(3) as pool:
@@ -303,7 +303,7 @@ def test_who_closes_second_waits_for_the_same_end(embedded: Server) -> None:
     embedded.resume()
 
 
-def test_nothing_is_asked_of_a_lease_that_is_lost(embedded: Server) -> None:
+def test_operations_on_a_lost_lease_send_no_request(embedded: Server) -> None:
     told: list[object] = []
     with zklock.Client(embedded.hosts) as client, zklock.Client(embedded.hosts) as operator:
         lock = zklock.Mutex(client, "/l")

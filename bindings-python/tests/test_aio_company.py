@@ -31,7 +31,7 @@ def test_outcomes_that_come_while_a_loop_is_busy_all_arrive(run: Run, path: str)
     run(body)
 
 
-def test_what_takes_several_steps_goes_on_while_its_loop_is_busy(
+def test_an_acquire_of_several_steps_continues_while_its_loop_is_blocked(
     run: Run, observer: Observer, path: str
 ) -> None:
     """A permit is acquired in a turn, and other contenders wait for that turn."""
@@ -49,7 +49,7 @@ def test_what_takes_several_steps_goes_on_while_its_loop_is_busy(
     run(body)
 
 
-def test_a_loop_where_another_one_was_is_told(hosts: str, path: str) -> None:
+def test_a_new_event_loop_at_the_address_of_an_old_one_is_notified(hosts: str, path: str) -> None:
     """The thread that notifies a loop can be delayed until that loop is gone."""
     done = scripts.run(
         """
@@ -148,7 +148,7 @@ def test_a_task_that_waited_leaves_its_context_to_the_garbage_collector(hosts: s
     assert done.stdout.strip() == "False", done
 
 
-def test_a_loop_that_still_knows_a_closed_socket(hosts: str, path: str) -> None:
+def test_a_loop_that_still_watches_a_closed_socket(hosts: str, path: str) -> None:
     """The program closes a watched descriptor. A new one with the same number would not be watched."""
     done = scripts.run(
         """

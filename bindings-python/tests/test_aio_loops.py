@@ -162,7 +162,7 @@ def test_a_loop_that_is_closed_before_its_task_takes_what_another_handed_on_rele
     assert not waiting.done()
 
 
-def test_what_a_woken_task_has_taken_stays(
+def test_a_lock_that_a_woken_task_has_taken_stays_held(
     client: zklock.Client, hosts: str, observer: Observer, path: str, event_loop: Loop
 ) -> None:
     lock = aio.Mutex(hosts, path)
@@ -264,7 +264,7 @@ def test_a_task_that_waits_can_be_collected_with_its_loop(
     assert done.stdout.strip() == "None", done
 
 
-def test_a_task_that_stands_in_a_scope_can_be_collected_with_its_loop(hosts: str, path: str) -> None:
+def test_a_task_inside_a_scope_can_be_collected_with_its_loop(hosts: str, path: str) -> None:
     """The lock, the scope and its task form a cycle, which the garbage collector sees."""
     done = scripts.run(
         """

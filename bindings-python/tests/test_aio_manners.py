@@ -73,7 +73,7 @@ def test_a_callback_acts_for_the_task_that_scheduled_it(run: Run, path: str) -> 
     run(body)
 
 
-def test_a_callback_of_nobody_is_told_what_to_do(run: Run, path: str) -> None:
+def test_a_callback_without_a_task_gets_an_error_with_the_alternative(run: Run, path: str) -> None:
     async def body(client: aio.Client) -> None:
         lock = aio.Mutex(client, path)
         problems: list[str] = []
@@ -125,7 +125,7 @@ def test_a_client_that_a_callback_closes(hosts: str) -> None:
 
 
 @pytest.mark.parametrize("call", ["locked", "acquire"])
-def test_an_answer_that_is_not_awaited_is_not_true(run: Run, path: str, call: str) -> None:
+def test_a_result_that_is_not_awaited_raises_in_a_condition(run: Run, path: str, call: str) -> None:
     async def body(client: aio.Client) -> None:
         lock = aio.Mutex(client, path)
         with pytest.raises(TypeError, match=rf"await {call}\(\)"):
@@ -246,7 +246,7 @@ def test_async_callbacks_run_as_tasks(hosts: str, path: str) -> None:
     asyncio.run(main())
 
 
-def test_what_an_async_callback_raises_is_reported(hosts: str) -> None:
+def test_an_exception_of_an_async_callback_is_reported(hosts: str) -> None:
     async def main() -> list[str]:
         reports: list[str] = []
         reported = asyncio.Event()

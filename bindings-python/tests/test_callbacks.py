@@ -70,7 +70,9 @@ async def lose(lock: aio.Mutex, observer: Observer) -> None:
 
 
 @pytest.mark.usefixtures("blocked")
-def test_a_loss_is_told_to_a_body_of_asyncio(run: Run, observer: Observer, path: str) -> None:
+def test_a_loss_cancels_an_asyncio_body_while_a_callback_blocks(
+    run: Run, observer: Observer, path: str
+) -> None:
     async def body(client: aio.Client) -> None:
         with pytest.raises(zklock.LockLost):
             await lose(aio.Mutex(client, path), observer)
@@ -97,7 +99,7 @@ def test_callbacks_of_asyncio_are_called(run: Run, observer: Observer, path: str
 
 
 @pytest.mark.usefixtures("blocked")
-def test_outcomes_come(run: Run, path: str) -> None:
+def test_outcomes_arrive_while_a_callback_blocks(run: Run, path: str) -> None:
     async def body(client: aio.Client) -> None:
         lock, other = aio.Mutex(client, path), aio.Mutex(client, path)
         await lock.acquire()
@@ -110,7 +112,9 @@ def test_outcomes_come(run: Run, path: str) -> None:
 
 
 @pytest.mark.usefixtures("blocked")
-def test_a_thread_hears_of_its_loss(client: zklock.Client, observer: Observer, path: str) -> None:
+def test_a_thread_can_wait_for_a_loss_while_a_callback_blocks(
+    client: zklock.Client, observer: Observer, path: str
+) -> None:
     lease = held(client, path)
     observer.delete(lease.node)
     assert lease.wait_lost(timeout=20)
@@ -150,7 +154,7 @@ def test_a_callback_that_is_cancelled_while_it_waits_is_not_called(
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
-def test_what_a_callback_raises_stops_no_other(hosts: str, error: type[BaseException]) -> None:
+def test_an_exception_of_a_callback_stops_no_other_callback(hosts: str, error: type[BaseException]) -> None:
     told: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def fail(_: str) -> None:

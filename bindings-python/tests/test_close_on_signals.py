@@ -86,7 +86,7 @@ def test_sigterm_closes_the_clients_and_ends_the_process(
         assert len(observer.queue(path + "-busy")) == 1
 
 
-def test_without_it_the_lock_stays_taken(observer: Observer, hosts: str, path: str) -> None:
+def test_without_close_on_signals_the_lock_stays_taken(observer: Observer, hosts: str, path: str) -> None:
     """Without `close_on_signals()` the lock stays taken. Otherwise the tests above would prove nothing."""
     code = indented("print('ready'); threading.Event().wait()").replace("zklock.close_on_signals()", "")
     with scripts.start(code, hosts, path) as program:
@@ -126,7 +126,7 @@ def test_a_handler_of_the_program_comes_first(observer: Observer, hosts: str, pa
     observer.assert_free(path)
 
 
-def test_ctrl_c_raises_as_ever(observer: Observer, hosts: str, path: str) -> None:
+def test_ctrl_c_still_raises_keyboard_interrupt(observer: Observer, hosts: str, path: str) -> None:
     with scripts.start(
         """
         zklock.close_on_signals()

@@ -13,10 +13,10 @@ import pytest
 import zklock
 from zklock import aio
 
-Told = tuple[int, int, str]
+HoldPlace = tuple[int, int, str]
 
 
-def place(lease: zklock.Lease | aio.Lease) -> Told:
+def place(lease: zklock.Lease | aio.Lease) -> HoldPlace:
     return lease.fencing_token, lease.handoffs, lease.node
 
 
@@ -31,7 +31,7 @@ def until_waiting(client: zklock.Client, count: int) -> None:
 
 def test_threads_hand_the_lock_on_without_a_request(client: zklock.Client, path: str) -> None:
     lock = zklock.Mutex(client, path, cohort=3)
-    seen: queue.SimpleQueue[Told] = queue.SimpleQueue()
+    seen: queue.SimpleQueue[HoldPlace] = queue.SimpleQueue()
 
     def work() -> None:
         with lock as lease:
@@ -64,10 +64,10 @@ def test_threads_hand_the_lock_on_without_a_request(client: zklock.Client, path:
 
 
 def test_tasks_hand_the_lock_on(hosts: str, path: str) -> None:
-    async def main() -> list[Told]:
+    async def main() -> list[HoldPlace]:
         async with aio.Client(hosts) as client:
             lock = aio.Mutex(client, path, cohort=64)
-            seen: list[Told] = []
+            seen: list[HoldPlace] = []
 
             async def work() -> None:
                 async with lock as lease:
@@ -243,7 +243,7 @@ def test_a_waiter_that_gives_up_or_is_cancelled_is_passed_over(hosts: str, path:
     assert asyncio.run(main()) == 1
 
 
-def test_who_cannot_hand_a_lock_on_says_so(client: zklock.Client, path: str) -> None:
+def test_locks_that_cannot_be_handed_on_refuse_cohort(client: zklock.Client, path: str) -> None:
     with pytest.raises(zklock.BadArgument, match=r"^cohort: must not be combined with max_waiters"):
         zklock.Mutex(client, path, cohort=2, max_waiters=3)
     for number in (-1, 2**40):

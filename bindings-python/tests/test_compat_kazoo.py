@@ -187,7 +187,7 @@ def test_kazoos_own(name: str, observer: Observer, proxy: Proxy, monkeypatch: py
         assert not problems, problems
 
 
-def test_nine_of_ten_pass() -> None:
+def test_at_least_90_percent_of_kazoos_tests_pass() -> None:
     assert set(EXCEPTIONS) <= set(TESTS)
     on_a_server = [name for name in TESTS if not name.startswith("TestSequence")]
     passing = [name for name in on_a_server if name not in EXCEPTIONS]
@@ -195,7 +195,7 @@ def test_nine_of_ten_pass() -> None:
     assert len(passing) / len(on_a_server) > 0.9
 
 
-def test_who_waits_for_a_lease_is_no_holder(server: Standalone) -> None:
+def test_lease_holders_omits_waiters(server: Standalone) -> None:
     path = f"/t-{uuid.uuid4().hex[:8]}/pool"
     with zklock.Client(server.hosts) as client:
         fred, george = (compat.Semaphore(client, path, name, max_leases=1) for name in ("fred", "george"))

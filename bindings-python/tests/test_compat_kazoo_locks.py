@@ -89,7 +89,9 @@ def test_one_queue_with_kazoo(client: zklock.Client, kazoo: Any, observer: Obser
     assert order == names
 
 
-def test_a_crowd_of_both(client: zklock.Client, kazoo: Any, path: str) -> None:
+def test_many_contenders_of_kazoo_and_zklock_exclude_each_other(
+    client: zklock.Client, kazoo: Any, path: str
+) -> None:
     inside: list[str] = []
     taken = 0
 
@@ -208,7 +210,7 @@ def test_a_lost_lock_says_so_and_can_be_acquired_again(
     assert lock.release() is False
 
 
-def test_what_is_held_stays_held_without_references(
+def test_a_held_lock_stays_held_without_references(
     client: zklock.Client, observer: Observer, path: str
 ) -> None:
     def take() -> None:

@@ -27,7 +27,7 @@ def number(pattern: str, line: str) -> float:
     return float(found[1])
 
 
-def test_what_a_dump_tells_of_two_clients(hosts: str, observer: Observer, path: str) -> None:
+def test_a_dump_has_the_numbers_of_two_clients(hosts: str, observer: Observer, path: str) -> None:
     began = {}
     with (
         zklock.Client(hosts, session_timeout=20) as one,

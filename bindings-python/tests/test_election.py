@@ -76,7 +76,7 @@ def test_an_election_object_is_one_candidate(client: zklock.Client, observer: Ob
     observer.assert_free(path)
 
 
-def test_the_id_is_that_of_the_process_unless_it_is_chosen(hosts: str, path: str) -> None:
+def test_the_default_id_names_the_process(hosts: str, path: str) -> None:
     with zklock.Client(hosts) as client, zklock.Client(hosts, identify=False) as anonymous:
         assert zklock.Election(client, path).id == f"{os.uname().nodename}:{os.getpid()}"
         assert zklock.Election(anonymous, path).id == ""
@@ -114,7 +114,7 @@ def test_a_lost_leadership_ends(client: zklock.Client, observer: Observer, path:
         assert election.is_leader
 
 
-def test_a_watcher_is_told_of_each_leader(
+def test_a_watcher_receives_each_leader(
     client: zklock.Client, other: zklock.Client, server: Standalone, path: str
 ) -> None:
     told: queue.SimpleQueue[str | None] = queue.SimpleQueue()

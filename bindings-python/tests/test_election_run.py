@@ -291,7 +291,7 @@ def test_in_a_forked_child_it_fails(hosts: str, path: str) -> None:
     assert (done.stdout, done.stderr) == ("forked\n", "")
 
 
-def test_greenlets_go_on(hosts: str, path: str) -> None:
+def test_other_greenlets_run_meanwhile(hosts: str, path: str) -> None:
     head = "from gevent import monkey\nmonkey.patch_all()\nimport gevent\n" + scripts.HEAD
     done = scripts.run(
         """

@@ -34,7 +34,7 @@ class Ticks:
 """
 
 
-def told(code: str, hosts: str, path: str, timeout: float = 30) -> list[str]:
+def run_patched(code: str, hosts: str, path: str, timeout: float = 30) -> list[str]:
     """Run a patched program, and return its output."""
     done = scripts.run(code, hosts, path, timeout, head=HEAD)
     assert (done.returncode, done.stderr) == (0, ""), done
@@ -54,7 +54,7 @@ def test_a_greenlet_that_ends_while_it_holds_warns(hosts: str, path: str) -> Non
             gevent.sleep(0.01)
     print(*[str(warning.message).partition(" after ")[0] for warning in caught])
     """
-    assert told(code, hosts, path) == ["a greenlet ended"]
+    assert run_patched(code, hosts, path) == ["a greenlet ended"]
 
 
 def test_greenlets_exclude_each_other(hosts: str, path: str) -> None:
@@ -86,7 +86,7 @@ def test_greenlets_exclude_each_other(hosts: str, path: str) -> None:
         gevent.joinall(greenlets, raise_error=True)
     print(*most.values())
     """
-    assert told(code, hosts, path) == ["1 1 2"]
+    assert run_patched(code, hosts, path) == ["1 1 2"]
 
 
 def test_a_greenlet_re_enters_and_another_does_not_own(hosts: str, path: str) -> None:
@@ -101,7 +101,7 @@ def test_a_greenlet_re_enters_and_another_does_not_own(hosts: str, path: str) ->
     enter()
     gevent.spawn(enter).get()
     """
-    assert told(code, hosts, path) == ["False None False"] * 2
+    assert run_patched(code, hosts, path) == ["False None False"] * 2
 
 
 CALLS = {
@@ -148,7 +148,7 @@ def test_every_wait_lets_other_greenlets_run(hosts: str, path: str) -> None:
             print(name, ticks.count - before)
     """
     with Proxy(hosts, delay=0.05) as distant:
-        lines = told(code, distant.hosts, path)
+        lines = run_patched(code, distant.hosts, path)
     counts = {name: int(count) for name, count in (line.rsplit(" ", 1) for line in lines)}
     assert list(counts) == list(CALLS)
     # On an idle machine, a round trip takes 100 ticks.
@@ -202,7 +202,7 @@ def test_what_ends_a_wait_leaves_the_queue(
     assert (waiting.returncode, output, errors) == (0, "True\n", "")
 
 
-def test_a_storm(hosts: str, path: str) -> None:
+def test_many_waits_that_end_differently_leave_no_node(hosts: str, path: str) -> None:
     """Many waits are granted, time out or are killed. One greenlet holds at a time; no node is left."""
     code = """
     import random
@@ -238,7 +238,7 @@ def test_a_storm(hosts: str, path: str) -> None:
         gevent.sleep(0.01)
     print(all(ended.values()), [lock.contenders() for lock in locks])
     """
-    assert told(code, hosts, path) == ["True [[], [], []]"]
+    assert run_patched(code, hosts, path) == ["True [[], [], []]"]
 
 
 def test_control_c_leaves_the_queue(hosts: str, path: str, client: zklock.Client, observer: Observer) -> None:
@@ -277,7 +277,7 @@ def test_native_threads_work_beside_greenlets(hosts: str, path: str) -> None:
     gevent.joinall(greenlets, raise_error=True)
     print([result.get() for result in native])
     """
-    assert told(code, hosts, path) == ["[None, None, None, None]"]
+    assert run_patched(code, hosts, path) == ["[None, None, None, None]"]
 
 
 def test_waits_import_nothing(hosts: str, path: str) -> None:
@@ -298,7 +298,7 @@ def test_waits_import_nothing(hosts: str, path: str) -> None:
     use()
     print(Finder.sought)
     """
-    assert told(code, hosts, path) == ["[]"]
+    assert run_patched(code, hosts, path) == ["[]"]
 
 
 def test_a_wait_leaves_nothing_behind_in_the_hub(hosts: str, path: str) -> None:
@@ -312,7 +312,7 @@ def test_a_wait_leaves_nothing_behind_in_the_hub(hosts: str, path: str) -> None:
         waiting.kill()
         print(gevent.wait(timeout=10))
     """
-    assert told(code, hosts, path) == ["True"]
+    assert run_patched(code, hosts, path) == ["True"]
 
 
 def test_callbacks_run_in_greenlets(hosts: str, path: str) -> None:
@@ -359,7 +359,7 @@ def test_the_hub_itself_does_not_wait(hosts: str, path: str) -> None:
     ended.join()
     gevent.sleep()
     """
-    refused, state = told(code, hosts, path)
+    refused, state = run_patched(code, hosts, path)
     assert "gevent.spawn" in refused
     assert state == "released"
 
@@ -394,7 +394,7 @@ def test_a_generator_ends_its_own_scope_in_any_greenlet(hosts: str, path: str) -
         stack.close()
         print(lease.state, own.state)
     """
-    assert told(code, hosts, path) == ["released", "held", "released held"]
+    assert run_patched(code, hosts, path) == ["released", "held", "released held"]
 
 
 def test_a_callback_that_blocks_stops_no_greenlet(hosts: str, path: str) -> None:
@@ -418,7 +418,7 @@ def test_a_callback_that_blocks_stops_no_greenlet(hosts: str, path: str) -> None
     print(waiting.get(timeout=10))
     blocked.release()
     """
-    assert told(code, hosts, path) == ["True"]
+    assert run_patched(code, hosts, path) == ["True"]
 
 
 def test_a_fork(hosts: str, path: str, observer: Observer) -> None:
@@ -443,7 +443,7 @@ def test_a_fork(hosts: str, path: str, observer: Observer) -> None:
     lock.release()
     print("parent:", waiting.get(timeout=10))
     """
-    assert told(code, hosts, path) == ["child: forked True", "parent: acquired"]
+    assert run_patched(code, hosts, path) == ["child: forked True", "parent: acquired"]
     observer.wait_queue(path, 0)
     observer.wait_queue(f"{path}-child", 0)
 
@@ -455,12 +455,12 @@ def test_locks_are_free_at_once_when_the_process_ends(hosts: str, path: str, obs
     waiting = gevent.spawn(zklock.Mutex(hosts, path + "/0").acquire)
     gevent.sleep(0.1)
     """
-    assert told(code, hosts, path) == []
+    assert run_patched(code, hosts, path) == []
     for number in range(3):
         observer.wait_queue(f"{path}/{number}", 0, timeout=2)
 
 
-def test_the_log_is_a_thread_of_the_system(hosts: str, path: str) -> None:
+def test_the_log_thread_is_a_native_thread(hosts: str, path: str) -> None:
     """`threading` would make it a greenlet of the delivery thread, which would then deliver nothing more."""
     code = """
     import logging
@@ -470,7 +470,7 @@ def test_the_log_is_a_thread_of_the_system(hosts: str, path: str) -> None:
     # In one piece: the thread of the log writes too.
     sys.stdout.write("done\\n")
     """
-    lines = told(code, hosts, path)
+    lines = run_patched(code, hosts, path)
     assert "done" in lines
     assert any(line.startswith("zklock-log acquired") for line in lines), lines
     assert any(line.startswith("zklock-log closed") for line in lines), lines
@@ -500,7 +500,7 @@ import gevent
     assert done.stdout.splitlines() == ["True False", "True"], done
 
 
-def test_greenlets_that_nothing_has_patched(hosts: str, path: str) -> None:
+def test_greenlets_without_monkey_patching(hosts: str, path: str) -> None:
     """Greenlets are owners even if nothing is patched."""
     head = HEAD.replace("monkey.patch_all()", "")
     code = """

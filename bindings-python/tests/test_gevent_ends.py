@@ -91,7 +91,7 @@ def test_a_greenlet_that_waits_leaves_the_queue(
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_what_was_granted_and_not_taken_is_released(
+def test_a_granted_lock_that_was_not_taken_is_released(
     client: zklock.Client, hosts: str, path: str, observer: Observer, end: str
 ) -> None:
     """The hub has been woken, and is destroyed before it runs the greenlet."""
@@ -126,7 +126,7 @@ def test_what_was_granted_and_not_taken_is_released(
     assert (program.returncode, output, errors) == (0, "", "")
 
 
-def test_what_a_greenlet_has_taken_stays(hosts: str, path: str) -> None:
+def test_a_lock_that_a_greenlet_has_taken_stays_held(hosts: str, path: str) -> None:
     """The level stays, as with an event loop that is closed: only the program knows its purpose."""
     code = """
     client, kept = zklock.Client(hosts), []
@@ -202,7 +202,7 @@ def test_the_hubs_of_other_threads_are_left_alone(
     assert (program.returncode, output, errors) == (0, "True\n", "")
 
 
-def test_who_runs_again_nevertheless_is_told(hosts: str, path: str) -> None:
+def test_a_greenlet_that_runs_after_its_hub_ended_gets_an_error(hosts: str, path: str) -> None:
     """A greenlet runs again if another greenlet switches to it."""
     code = """
     import greenlet
@@ -297,7 +297,7 @@ def test_hubs_end_while_other_threads_begin_to_wait(hosts: str, path: str, obser
 
 @pytest.mark.parametrize("end", ["hub.destroy(True)", "gevent.hub.Hub.destroy(hub, True)"])
 @pytest.mark.parametrize("where", ["this thread", "another thread"])
-def test_after_a_fork_who_waits_in_another_hub_is_told(
+def test_after_a_fork_a_waiter_in_another_hub_gets_an_error(
     hosts: str, path: str, observer: Observer, where: str, end: str
 ) -> None:
     """Waiters in the destroyed hub cannot be woken: its loop is gone, and refuses.

@@ -95,7 +95,7 @@ def test_a_loss_is_a_warning(logged: Collector, observer: Observer, hosts: str, 
     assert logged.wait_for(about(path + "-kept", "lock lost")).levelno == logging.DEBUG
 
 
-def test_a_child_that_does_not_count_is_reported_once(
+def test_a_child_without_a_sequence_number_is_reported_once(
     logged: Collector, observer: Observer, hosts: str, path: str
 ) -> None:
     observer.create(f"{path}/config")
@@ -198,7 +198,7 @@ def blocked(logged: Collector) -> Iterator[tuple[threading.Event, threading.Even
     LOGGER.removeHandler(handler)
 
 
-def test_a_handler_that_blocks_holds_nothing_up(
+def test_a_handler_that_blocks_delays_nothing(
     blocked: tuple[threading.Event, threading.Event], logged: Collector, hosts: str, path: str
 ) -> None:
     async def awaiting() -> None:
@@ -248,7 +248,7 @@ LOUD = """
     """
 
 
-def test_the_last_word_is_heard(hosts: str, path: str) -> None:
+def test_the_last_events_before_the_exit_are_logged(hosts: str, path: str) -> None:
     done = scripts.run(f"{LOUD}\n    mutex = zklock.Mutex(hosts, path)\n    mutex.acquire()\n", hosts, path)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
@@ -256,7 +256,7 @@ def test_the_last_word_is_heard(hosts: str, path: str) -> None:
     assert any(line.startswith("zklock-log closed") for line in lines)
 
 
-def test_the_end_waits_for_a_client_that_nobody_has_any_more(hosts: str, path: str) -> None:
+def test_the_exit_waits_for_a_client_without_references(hosts: str, path: str) -> None:
     """The client is being closed in the background."""
     with Proxy(hosts, delay=0.1) as distant:
         done = scripts.run(
@@ -336,7 +336,7 @@ def test_the_end_does_not_wait_for_a_handler(hosts: str, path: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "blocked\n", "")
 
 
-def test_nothing_is_begun_for_who_does_not_listen(hosts: str, path: str) -> None:
+def test_no_log_thread_starts_if_no_event_reaches_the_logger_level(hosts: str, path: str) -> None:
     done = scripts.run(
         """
         import logging
@@ -350,7 +350,7 @@ def test_nothing_is_begun_for_who_does_not_listen(hosts: str, path: str) -> None
     assert (done.stdout, done.stderr) == ("1\n", "")
 
 
-def test_without_logging_there_is_no_word(path: str) -> None:
+def test_without_logging_nothing_is_printed(path: str) -> None:
     # The client crate warns about a server that it cannot reach.
     done = scripts.run(
         """

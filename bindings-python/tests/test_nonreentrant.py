@@ -61,7 +61,7 @@ def test_any_thread_may_release(client: zklock.Client, path: str) -> None:
         lock.release()
 
 
-def test_the_object_is_what_holds(client: zklock.Client, path: str) -> None:
+def test_the_lock_object_holds_the_lock(client: zklock.Client, path: str) -> None:
     lock, same = (zklock.Mutex(client, path, reentrant=False) for _ in range(2))
     assert not lock.owned()
     assert lock.acquire()

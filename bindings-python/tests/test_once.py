@@ -316,7 +316,7 @@ def test_an_interrupt_ends_it_and_records_nothing(
     assert lock.once("slot", lambda _: "again") == "again"
 
 
-def test_greenlets_go_on(hosts: str, path: str) -> None:
+def test_other_greenlets_run_meanwhile(hosts: str, path: str) -> None:
     head = "from gevent import monkey\nmonkey.patch_all()\nimport gevent\n" + scripts.HEAD
     done = scripts.run(
         """

@@ -32,7 +32,7 @@ def value(registry: CollectorRegistry, name: str, **labels: str) -> float:
     return found
 
 
-def test_what_was_done_and_what_is(client: zklock.Client, other: zklock.Client, path: str) -> None:
+def test_counters_and_gauges(client: zklock.Client, other: zklock.Client, path: str) -> None:
     told = registry(Collector(client))
     assert value(told, "zklock_acquisitions_total") == 0
     assert value(told, "zklock_holders", mode="mutex", path="") == 0
@@ -64,7 +64,7 @@ def test_what_was_done_and_what_is(client: zklock.Client, other: zklock.Client, 
     thread.join(60)
 
 
-def test_paths_are_told_only_where_asked_for(client: zklock.Client, other: zklock.Client, path: str) -> None:
+def test_paths_are_exported_only_on_request(client: zklock.Client, other: zklock.Client, path: str) -> None:
     with zklock.Mutex(client, f"{path}/1"), zklock.Mutex(client, f"{path}/2"):
         text = generate_latest(registry(Collector(client))).decode()
         assert path not in text
@@ -89,7 +89,7 @@ def queries(value: Any) -> list[str]:
     return [query for one in value for query in queries(one)] if isinstance(value, list) else []
 
 
-def test_the_dashboard_asks_for_what_there_is_and_for_all_of_it(client: zklock.Client, path: str) -> None:
+def test_the_dashboard_uses_exactly_the_exported_metrics(client: zklock.Client, path: str) -> None:
     with zklock.Mutex(client, path):
         text = generate_latest(registry(Collector(client))).decode()
     families = list(text_string_to_metric_families(text))
@@ -113,7 +113,7 @@ def test_the_dashboard_asks_for_what_there_is_and_for_all_of_it(client: zklock.C
     assert not {name for name in unused if not name.endswith("_created")}
 
 
-def test_the_rules_ask_for_what_there_is(client: zklock.Client) -> None:
+def test_the_rules_use_only_exported_metrics(client: zklock.Client) -> None:
     """Rules for jobs under `zklock run` are compared with its metrics in tests/cli/test_metrics.py."""
     text = generate_latest(registry(Collector(client))).decode()
     families = list(text_string_to_metric_families(text))

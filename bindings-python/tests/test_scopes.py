@@ -208,9 +208,7 @@ def test_a_scope_of_a_task_that_is_done_may_be_ended_by_another(run: Run, path: 
     run(body)
 
 
-def test_scopes_of_several_owners_that_have_ended_are_nobody_s_guess(
-    client: zklock.Client, path: str
-) -> None:
+def test_an_exit_among_scopes_of_several_ended_owners_is_refused(client: zklock.Client, path: str) -> None:
     slots = zklock.Semaphore(client, path, 5)
     stacks = [ExitStack(), ExitStack()]
     leases = [in_a_thread(partial(stack.enter_context, slots)) for stack in stacks]

@@ -15,7 +15,7 @@ import zklock
 from zklock import aio
 
 
-def test_the_end_is_told_on_the_thread_for_callbacks(client: zklock.Client) -> None:
+def test_closed_is_reported_on_the_callback_thread(client: zklock.Client) -> None:
     told: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
     client.on_state(lambda state: told.put((state, threading.current_thread().name)))
     client.close()
@@ -41,7 +41,7 @@ def test_an_async_listener_is_refused(client: zklock.Client, path: str) -> None:
                 register(5)  # type: ignore[arg-type]
 
 
-def test_who_cancels_hears_no_more(client: zklock.Client) -> None:
+def test_a_cancelled_listener_is_not_called(client: zklock.Client) -> None:
     heard: list[str] = []
     told = threading.Event()
     notice = client.on_state(heard.append)
@@ -52,7 +52,7 @@ def test_who_cancels_hears_no_more(client: zklock.Client) -> None:
     assert heard == []
 
 
-def test_a_closed_client_has_nothing_to_tell(client: zklock.Client) -> None:
+def test_a_closed_client_reports_no_state(client: zklock.Client) -> None:
     client.close()
     heard: list[str] = []
     client.on_state(heard.append)
@@ -72,7 +72,9 @@ def test_a_listener_does_not_keep_the_client(hosts: str) -> None:
     assert told.wait(10)
 
 
-def test_what_a_listener_raises_is_unraisable(client: zklock.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_of_a_listener_is_unraisable(
+    client: zklock.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     raised: queue.SimpleQueue[object] = queue.SimpleQueue()
     monkeypatch.setattr("sys.unraisablehook", lambda args: raised.put(args.exc_value))
     mistake = RuntimeError("of a listener")
@@ -85,7 +87,7 @@ def test_what_a_listener_raises_is_unraisable(client: zklock.Client, monkeypatch
     assert raised.get(timeout=10) is mistake
 
 
-def test_asyncio_is_told_on_its_loop(hosts: str) -> None:
+def test_asyncio_listeners_are_called_on_their_loop(hosts: str) -> None:
     async def main() -> tuple[list[str], bool]:
         heard: asyncio.Queue[tuple[str, int]] = asyncio.Queue()
         client = aio.Client(hosts)
