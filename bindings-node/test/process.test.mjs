@@ -23,7 +23,7 @@ for (const module of [true, false]) {
       const sockets = () => fs.readdirSync('/proc/self/fd').filter((fd) => {
         try { return fs.readlinkSync('/proc/self/fd/' + fd).startsWith('socket:'); } catch { return false; }
       }).length;
-      // The loader of ES modules reads files on Node's own pool: the pool must exist before we count.
+      // The loader of ES modules reads files on Node's thread pool, so the pool must exist before the count.
       const pool = new Promise((resolve) => fs.stat('.', resolve));
       ${module ? 'await pool' : ''};
       const before = [threads(), sockets(), process.listenerCount('exit')];

@@ -320,11 +320,11 @@ scenario('a server starts within 50 ms', async () => {
 const THREADS = `
   import { readdirSync, readFileSync } from 'node:fs';
   const name = (task) => {
-    // It may have ended since it was listed.
+    // The thread may have exited since it was listed.
     try { return readFileSync('/proc/self/task/' + task + '/comm', 'utf8').trim(); } catch { return ''; }
   };
   const servers = () => readdirSync('/proc/self/task').map(name).filter((name) => name === 'zklock-server').length;
-  // A thread gives itself its name, and may not have come to that yet. One that has ended is listed for a moment more.
+  // A new thread may not have set its name yet, and a thread that has exited is listed a moment longer.
   const serversOnce = async (expected) => {
     for (let left = 500; left > 0 && servers() !== expected; left -= 1) await new Promise((done) => setTimeout(done, 10));
     return servers();

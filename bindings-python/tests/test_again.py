@@ -42,7 +42,7 @@ def nodes(server: Server) -> list[str]:
 
 
 def end(how: str, server: Server, operator: zklock.Client, lease: zklock.Lease | aio.Lease) -> None:
-    """End a hold from outside."""
+    """End a hold in one of several ways, from outside its program."""
     match how:
         case "broken":
             operator.break_lock(lease.node)

@@ -1,4 +1,4 @@
-"""Other uses of the awaitables that a lock's methods return than to await them immediately."""
+"""The awaitables that a lock's methods return, if a program does not await them immediately."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_a_result_that_is_not_awaited_raises_in_a_condition(run: Run, path: str,
 
 
 async def forget(lock: aio.Lock) -> None:
-    """Make the mistake: acquire without `await`."""
+    """Acquire without `await`, by mistake."""
     lock.acquire()  # type: ignore[unused-coroutine]
     gc.collect()
 

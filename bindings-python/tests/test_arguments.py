@@ -1,4 +1,4 @@
-"""Arguments are checked before anything is sent: no server listens at the address of these locks."""
+"""Arguments are checked before a request is sent: no server listens at the address of these locks."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def test_a_number_beyond_all_bounds_is_out_of_range(sign: int) -> None:
     ):
         with pytest.raises(zklock.BadArgument):
             call()
-    # As a number of seconds this is as good as infinity.
+    # As a number of seconds, this is the same as infinity.
     zklock.Mutex(NOWHERE, "/a", max_hold=10**400)
     with pytest.raises(zklock.BadArgument, match=r"^max_hold: "):
         zklock.Mutex(NOWHERE, "/a", max_hold=-(10**400))

@@ -28,7 +28,7 @@ class Blocked:
         assert self._end.wait(60)
 
     def begin(self, hosts: str) -> None:
-        """Make a client call it, and wait until it blocks."""
+        """Make a client call this callback, and wait until it blocks."""
         client = zklock.Client(hosts)
         client.on_state(self)
         client.close()
@@ -199,7 +199,7 @@ def test_a_callback_that_blocks_does_not_stop_the_process_from_ending(hosts: str
         client, begun = zklock.Client(hosts), threading.Event()
         def block(state):
             begun.set()
-            # Time is what is tested: the end of the process waits a second for a callback, and no longer.
+            # The exit of the process waits a second for a callback, so block for longer than that.
             time.sleep(1.5)
             while True:
                 time.sleep(0.001)

@@ -1,4 +1,4 @@
-"""`close_on_signals()`: a process that SIGTERM ends leaves no lock behind, and still ends by the signal."""
+"""`close_on_signals()`: a process that SIGTERM ends frees its locks, and its exit status shows the signal."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_a_forked_child_ends_by_the_signal_and_may_call_it_for_itself(
             os.read(reader, 1)
             os.kill(child, signal.SIGTERM)
             print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-        # The parent is as it was.
+        # The parent still works.
         with zklock.Mutex(hosts, path):
             print("done")
         """,

@@ -112,7 +112,7 @@ def test_a_task_is_handed_the_lock_without_another_thread(hosts: str, path: str)
 
 
 def wake_ups_of_the_delivery_thread() -> int:
-    """Return how often the delivery thread has waited: it waits each time that it has nothing to deliver."""
+    """Return how often the delivery thread has waited. It waits whenever it has nothing to deliver."""
     for thread in Path("/proc/self/task").iterdir():
         if (thread / "comm").read_text().strip() == "zklock-deliver":
             (line,) = (

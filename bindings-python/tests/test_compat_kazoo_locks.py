@@ -1,4 +1,4 @@
-"""`zklock.compat.kazoo` together with real kazoo clients, and where it behaves better than kazoo."""
+"""`zklock.compat.kazoo` together with real kazoo clients, and its improvements over kazoo."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_cancel_at_the_moment_of_the_grant(client: zklock.Client, observer: Ob
     """Either the acquire was cancelled and leaves nothing behind, or it has the lock."""
     holder, waiting = compat.Lock(client, path), compat.Lock(client, path)
     ended = {True: 0, False: 0}
-    # About as long as a grant takes on this machine at this time.
+    # The time that a grant currently takes on this machine. Adjusted below.
     delay = 0.001
 
     def acquire() -> bool:

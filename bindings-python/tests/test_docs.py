@@ -1,4 +1,4 @@
-"""All public items are documented, at run time and in the stub, and the documented examples work."""
+"""All public items are documented, both at run time and in the stub, and the documented examples work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`close(drain=…)`: a client that is closed in order lets its holders finish."""
+"""`close(drain=…)`: the client lets its holders finish before it closes."""
 
 from __future__ import annotations
 

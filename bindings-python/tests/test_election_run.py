@@ -1,4 +1,4 @@
-"""`Election.run()`: repeated leadership, until something ends it."""
+"""`Election.run()`: repeated campaigns and leaderships, and the events that end the run."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class StopError(Exception):
 
 
 def by_check(leadership: zklock.Leadership) -> None:
-    """The body notices the loss."""
+    """A body that notices the loss."""
     leadership.check()
 
 
 def not_at_all(leadership: zklock.Leadership) -> None:
-    """Only the end of the scope finds the loss."""
+    """A body that does not notice the loss: only the end of the scope does."""
 
 
 def test_it_leads_again_when_the_body_returns_until_the_body_fails(
@@ -251,7 +251,7 @@ def test_an_interrupt_ends_it(client: zklock.Client, observer: Observer, path: s
 def test_it_ends_with_the_client_that_locks_on_the_same_hosts_share(
     hosts: str, observer: Observer, path: str, surface: str
 ) -> None:
-    """An election with a hosts string would get another client with the next campaign."""
+    """After the shared client is closed, another campaign with a hosts string would create a new client."""
     done = scripts.run(
         """
         if SURFACE == "sync":

@@ -1,4 +1,4 @@
-"""Locks that a program forgets: the collector releases them, or their owner ends, with a warning."""
+"""Locks that a program does not release: they are garbage-collected, or their owner ends, with a warning."""
 
 from __future__ import annotations
 

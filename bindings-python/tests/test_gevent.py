@@ -1,4 +1,4 @@
-"""With gevent's patches, greenlets are the owners, and others run while one waits."""
+"""gevent: each greenlet is an owner, and other greenlets run while one waits."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_greenlets_exclude_each_other(hosts: str, path: str) -> None:
                 assert lock.lease is lease
                 gevent.sleep(0.005)
                 if lock is pool:
-                    # However long it takes until the other permit is granted.
+                    # Wait until the other permit is granted, however long that takes.
                     if inside[lock] == 2: met.set()
                     met.wait(5)
                 inside[lock] -= 1
@@ -97,7 +97,7 @@ def test_a_greenlet_re_enters_and_another_does_not_own(hosts: str, path: str) ->
             assert outer.fencing_token == inner.fencing_token and lock.owned()
             others = gevent.spawn(lambda: (lock.owned(), lock.lease, lock.acquire(blocking=False))).get()
             print(*others)
-    # The first greenlet is the thread, as it was before gevent was there.
+    # The main greenlet has the same owner as the thread had before gevent was imported.
     enter()
     gevent.spawn(enter).get()
     """
@@ -191,7 +191,7 @@ def test_what_ends_a_wait_leaves_the_queue(
     print("left")
     sys.stdin.readline()
     lock.release()
-    # It can wait again, and nobody stands in its way.
+    # It can acquire again: no other contender holds the lock.
     print(gevent.spawn(lock.acquire, timeout=5).get())
     """
     with scripts.start(code, hosts, path, head=HEAD) as waiting:
@@ -232,7 +232,7 @@ def test_many_waits_that_end_differently_leave_no_node(hosts: str, path: str) ->
         random.choice(users).kill(block=False)
     [user.get() for user in users]
     locks = [zklock.Mutex(clients[0], f"{path}/{n}") for n in range(3)]
-    # Nodes of those that gave up go in the background.
+    # The nodes of waiters that gave up are deleted in the background.
     deadline = time.monotonic() + 10
     while any(lock.contenders() for lock in locks) and time.monotonic() < deadline:
         gevent.sleep(0.01)
@@ -271,7 +271,7 @@ def test_native_threads_work_beside_greenlets(hosts: str, path: str) -> None:
     from gevent.monkey import get_original
     pool = gevent.get_hub().threadpool
     native = [pool.spawn(enter, get_original("time", "sleep")) for _ in range(3)]
-    # One that has a hub of its own from its first wait on.
+    # This thread has its own hub as soon as it waits for the first time.
     native.append(pool.spawn(enter, gevent.sleep))
     greenlets = [gevent.spawn(enter, gevent.sleep) for _ in range(3)]
     gevent.joinall(greenlets, raise_error=True)
@@ -385,7 +385,7 @@ def test_a_generator_ends_its_own_scope_in_any_greenlet(hosts: str, path: str) -
     print(first.state)
     leave.set()
     print(working.get())
-    # A greenlet that is dead leaves a scope to others.
+    # Another greenlet can end the scope of a dead greenlet.
     import contextlib
     stack = contextlib.ExitStack()
     dead = gevent.spawn(stack.enter_context, slots)
@@ -467,7 +467,7 @@ def test_the_log_thread_is_a_native_thread(hosts: str, path: str) -> None:
     logging.basicConfig(level=logging.DEBUG, stream=sys.stdout, format="%(threadName)s %(message)s")
     lock = zklock.Mutex(hosts, path)
     [gevent.spawn(lambda: [lock.acquire(), gevent.sleep(), lock.release()]).join() for _ in range(3)]
-    # In one piece: the thread of the log writes too.
+    # Write in one call, because the log thread writes too.
     sys.stdout.write("done\\n")
     """
     lines = run_patched(code, hosts, path)

@@ -1,7 +1,7 @@
-"""A hub of gevent is destroyed while greenlets wait in it. They never run again, and must keep nothing.
+"""A hub of gevent is destroyed while greenlets wait in it. They never run again, and must not keep any lock.
 
-The program can keep references to them. If it does not, the objects on their stacks are dropped without any
-notification.
+The program might still have references to these greenlets. If it has none, the objects on their stacks are
+dropped.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def test_a_granted_lock_that_was_not_taken_is_released(
     client, kept = zklock.Client(hosts), []
     def work():
         kept.append(gevent.spawn(zklock.Mutex(client, path).acquire))
-        # Nobody runs the hub from here on.
+        # The hub does not run any more from here on.
         gevent.sleep(0)
         print("waits")
         while not client.stats().acquisitions:
@@ -127,7 +127,7 @@ def test_a_granted_lock_that_was_not_taken_is_released(
 
 
 def test_a_lock_that_a_greenlet_has_taken_stays_held(hosts: str, path: str) -> None:
-    """The level stays, as with an event loop that is closed: only the program knows its purpose."""
+    """The lock stays held, as with an event loop that is closed: only the program can know its purpose."""
     code = """
     client, kept = zklock.Client(hosts), []
     lock = zklock.Mutex(client, path, reentrant=False)

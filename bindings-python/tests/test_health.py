@@ -332,7 +332,8 @@ def test_a_signal_shows_what_a_blocked_program_waits_for(
                 process.kill()
 
 
-# Registers repeatedly, like a program that opens a new log file each day. The C library reserves signal 32.
+# A program that registers repeatedly, as if it opened a new log file each day. Signal 32 is reserved by the C
+# library.
 ANEW = """
 import os, signal, time, zklock
 def used(): return [len(os.listdir(f"/proc/self/{what}")) for what in ("fd", "task")]

@@ -289,12 +289,12 @@ def test_the_end_waits_for_a_thread_that_begins_late(hosts: str, path: str) -> N
 
         class Slow(logging.Handler):
             def emit(self, record):
-                # All of them, and the thread, have the second for which the end waits.
+                # All events must be logged within the second for which the exit waits.
                 time.sleep(0.01)
                 print(record.getMessage())
 
         def begin_late():
-            # Time is what is tested: a thread that is late is waited for.
+            # Delay the start of the thread. The exit must wait for it.
             time.sleep(0.3)
             begin()
 
@@ -369,7 +369,7 @@ def test_the_first_event_finds_the_level(hosts: str, path: str) -> None:
     from zklock import _log
 
     def verbosity_late():
-        # Time is what is tested: for so long the server's answer has to wait.
+        # Delay the read of the level for longer than the server needs for its reply.
         time.sleep(0.3)
         return verbosity()
 
@@ -416,7 +416,7 @@ def test_a_fork_waits_for_the_event_that_is_being_logged(hosts: str, path: str) 
             def write(self, data):
                 if threading.current_thread().name == "zklock-log":
                     begun.set()
-                    # Time is what is tested: the fork waits for it, so nothing after it could end this.
+                    # The fork must wait for the end of this call.
                     time.sleep(0.2)
                 return len(data)
 

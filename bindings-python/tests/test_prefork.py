@@ -1,4 +1,4 @@
-"""Servers that create all objects before they fork their workers, and pools whose workers are replaced."""
+"""Servers that create all lock objects before they fork their workers, and pools that replace workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only the code that began a scope ends it. Another exit from the same object does not."""
+"""A scope ends only where it was entered, even if other code leaves the same lock object."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ SHARED_AIO: dict[str, Callable[[aio.Client, str], AsyncScope]] = {
 
 
 def rows(scope: Scope) -> Iterator[zklock.Lease]:
-    """A generator with a scope in it."""
+    """A generator that enters a scope."""
     with scope as lease:
         yield lease
 
 
 async def async_rows(scope: AsyncScope) -> AsyncIterator[aio.Lease]:
-    """An async generator with a scope in it."""
+    """An async generator that enters a scope."""
     async with scope as lease:
         yield lease
 

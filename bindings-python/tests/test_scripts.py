@@ -1,4 +1,4 @@
-"""The report of a hanging program: the output of the tests' own programs when a test fails."""
+"""The stacks that the tests' own programs print if a test fails while they hang."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def in_a_thread(work: Callable[[], T]) -> T:
-    """Run a callable in a new task, and so as another owner."""
+    """Run a callable in a new thread, and so as another owner."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result(timeout=20)
 
@@ -415,7 +415,7 @@ def test_naming(client: zklock.Client, path: str) -> None:
 SHARED = """
 import warnings
 warnings.simplefilter("always")
-# That of any acquire in an event loop, which other tests are about.
+# Ignore the warning about any acquire in an event loop: other tests check it.
 warnings.filterwarnings("ignore", "a lock of zklock is acquired on a thread")
 client = zklock.Client(hosts)
 lock = zklock.Mutex(client, path)
