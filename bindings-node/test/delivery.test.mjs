@@ -63,7 +63,7 @@ scenario('a grant is not lost on a caller that aborts because another lock is lo
   await untilContenders(path, 0);
 });
 
-scenario('a listener that throws does not keep others from what came with it', async () => {
+scenario('a listener that throws does not stop the delivery of other events', async () => {
   const path = freshPath();
   const { code, stdout, stderr } = await run(
     program(`lease.onRevoke(() => { throw new Error('oops'); });`, 'await client.revoke(node);'),

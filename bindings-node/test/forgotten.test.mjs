@@ -46,7 +46,7 @@ scenario('a lease that is collected is released, and the log says so with its pa
   assert.ok(fields.lasted > 0, String(fields.lasted));
 });
 
-scenario('nothing is said of a lease that was released, lost, or not the last of its owner', async (t) => {
+scenario('no warning for a lease that was released, lost, or not the last of its owner', async (t) => {
   const [client, told] = [await connected(t), warnings(t)];
   const [released, lost, inner] = [1, 2, 3].map(() => new Mutex(client, freshPath()));
   await forget(async () => (await released.acquire()).release());
@@ -115,7 +115,7 @@ scenario('pinned leases are not kept after their end', async (t) => {
   await until('the leases are collected', () => (globalThis.gc(), ended.length >= 95));
 });
 
-scenario('listeners, transactions and what was read besides the signal pin nothing', async (t) => {
+scenario('listeners, transactions and properties other than the signal pin no lease', async (t) => {
   const [client, told] = [await connected(t), warnings(t)];
   client.on('lost', () => undefined);
   const mutex = new Mutex(client, freshPath());
@@ -130,7 +130,7 @@ scenario('listeners, transactions and what was read besides the signal pin nothi
   await assert.rejects(rest[1].create(`${mutex.path}-2`).commit());
 });
 
-scenario('an election that is kept leads on, and tells of the loss', async (t) => {
+scenario('an election that is kept continues to lead, and reports the loss', async (t) => {
   const [client, other, told] = [(await connected(t)).ref(), await connected(t), warnings(t)];
   const election = new Election(client, freshPath());
   const lost = new Promise((resolve) => client.on('lost', resolve));
@@ -150,7 +150,7 @@ scenario('an election that is kept leads on, and tells of the loss', async (t) =
   assert.deepEqual(told(election.path).map(({ message }) => message), ['lock lost']);
 });
 
-scenario('an election leads on with a campaign that is left when the first is resigned', async (t) => {
+scenario('an election continues to lead with another campaign when the first one resigns', async (t) => {
   const [client, told] = [await connected(t), warnings(t)];
   const election = new Election(client, freshPath());
   const first = await election.campaign();
@@ -172,7 +172,7 @@ scenario('an election that is dropped with its leadership resigns, with a warnin
   assert.deepEqual(told(path).map(({ message }) => message), [RELEASED]);
 });
 
-scenario('the end of a worker thread and of the process says nothing', async () => {
+scenario('the end of a worker thread and of the process causes no warning', async () => {
   const { code, stdout, stderr } = await run(
     `import { once } from 'node:events';
     import { Worker } from 'node:worker_threads';

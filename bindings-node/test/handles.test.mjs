@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 
 import { freshPath, run, scenario } from './support.mjs';
 
-scenario('the handle in the event loop is there while a client is open, and no longer', async () => {
+scenario('the handle in the event loop exists only while a client is open', async () => {
   const { code, stdout, stderr } = await run(
     `import { createHook } from 'node:async_hooks';
     import { setTimeout as sleep } from 'node:timers/promises';
@@ -40,7 +40,7 @@ scenario('the handle in the event loop is there while a client is open, and no l
   assert.deepEqual([code, stdout, stderr], [0, '0 1 0 1 0\n', '']);
 });
 
-scenario('what waits for the loss of a lease, or for a request to give it up, goes with its release', async () => {
+scenario('watches for a loss and for a revocation request end with the release of the lease', async () => {
   const { code, stdout, stderr } = await run(
     `import { createHook } from 'node:async_hooks';
     import { setTimeout as sleep } from 'node:timers/promises';

@@ -40,7 +40,7 @@ scenario('an event says what happened, to what and when', async (t) => {
   await told(records, path, 'no longer held');
 });
 
-scenario('listeners hear what they asked for', async (t) => {
+scenario('listeners receive the levels that they requested', async (t) => {
   const [all, course, nothing] = [[], [], []];
   const listeners = [all, course, nothing].map((records) => (record) => records.push(record));
   on('log', listeners[0], { level: 'trace' });
@@ -81,7 +81,7 @@ scenario('a listener that throws is an uncaught exception, and the others are st
   assert.deepEqual(stdout.trim().split('\n').sort(), ['a session began', 'on purpose']);
 });
 
-scenario('a thread that is blocked keeps its locks, and what it misses is counted', async (t) => {
+scenario('a blocked thread keeps its locks, and the events that it misses are counted', async (t) => {
   const path = freshPath();
   const done = new Int32Array(new SharedArrayBuffer(4));
   const blocked = new Int32Array(new SharedArrayBuffer(4));
@@ -163,7 +163,7 @@ scenario('every thread receives the events of the whole process', async (t) => {
   assert.deepEqual(await Promise.race([message, sleep(5000)]), ['a session began']);
 });
 
-scenario('what is no event, level or function is refused', () => {
+scenario('unknown events and levels, and listeners that are not functions, are refused', () => {
   assert.throws(() => on('lag', () => undefined), { code: 'BAD_ARGUMENT', message: /^event: / });
   assert.throws(() => off('lag', () => undefined), { code: 'BAD_ARGUMENT', message: /^event: / });
   assert.throws(() => on('log', () => undefined, { level: 'loud' }), { code: 'BAD_ARGUMENT', message: /^level: / });

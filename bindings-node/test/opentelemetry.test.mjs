@@ -100,7 +100,7 @@ scenario('a time-out and a loss are errors with their reasons', async (t) => {
   assert.deepEqual([attributes(hold).outcome, attributes(hold).lost_reason, hold.status.code], ['lost', 'node deleted', SpanStatusCode.ERROR]);
 });
 
-scenario('an error is called as in every language', async () => {
+scenario('an error has the same name as in every language', async () => {
   const { tracerProvider, spans } = tracing();
   const client = new Client('127.0.0.1:1', { connectTimeout: 50 });
   await client.close();
@@ -177,7 +177,7 @@ scenario('each wait of several locks has the node of its own, also on one path',
   }
 });
 
-scenario('an attempt at several locks or permits that fails is told for each lock', async (t) => {
+scenario('a failed attempt at several locks or permits is reported for each lock', async (t) => {
   const [client, other, path, { tracerProvider, spans, clear }] = [await connected(t), await connected(t), freshPath(), tracing()];
   t.after(instrument(client, { tracerProvider }));
   const paths = [`${path}/a`, `${path}/b`];
@@ -202,7 +202,7 @@ scenario('an attempt at several locks or permits that fails is told for each loc
   for (const lease of leases) await lease.release();
 });
 
-scenario('options that are none are refused as without a tracer, and are no attempt', async (t) => {
+scenario('invalid options are refused as without a tracer, and are not traced', async (t) => {
   const [client, path, { tracerProvider, spans }] = [await connected(t), freshPath(), tracing()];
   t.after(instrument(client, { tracerProvider }));
   const mutex = new Mutex(client, path);
@@ -258,7 +258,7 @@ scenario('a hold without a body ends with its loss, and with its lease', async (
   assert.equal(attributes(spans()[1]).outcome, 'released');
 });
 
-scenario('a loss that the release may be the first to find is told', async (t) => {
+scenario('a loss that only the release discovers is reported', async (t) => {
   const [client, other, path, { tracerProvider, spans }] = [await connected(t), await connected(t), freshPath(), tracing()];
   const losing = traced(new Mutex(client, path), { tracerProvider }, (lease) => other.breakLock(lease.node));
   await assert.rejects(losing, LockLostError);
@@ -266,7 +266,7 @@ scenario('a loss that the release may be the first to find is told', async (t) =
   assert.deepEqual([attributes(hold).outcome, attributes(hold).lost_reason], ['lost', 'node deleted']);
 });
 
-scenario('of several tracers of a client the last one is told, until it is ended', async (t) => {
+scenario('the newest of several tracers of a client receives the holds, until it is ended', async (t) => {
   const [client, first, second] = [await connected(t), tracing(), tracing()];
   const mutex = new Mutex(client, freshPath());
   const stopFirst = instrument(client, { tracerProvider: first.tracerProvider });
@@ -279,7 +279,7 @@ scenario('of several tracers of a client the last one is told, until it is ended
   assert.deepEqual([first.spans().length, second.spans().length], [0, 4]);
 });
 
-scenario('what is no lock or client, and options that do not exist, are refused', async (t) => {
+scenario('arguments that are not locks or clients, and unknown options, are refused', async (t) => {
   const client = await connected(t);
   const mutex = new Mutex(client, freshPath());
   await assert.rejects(traced(client, () => undefined), { name: 'TypeError', message: /^lock: must be a Lock/ });

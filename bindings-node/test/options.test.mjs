@@ -94,7 +94,7 @@ scenario('each function refuses a name that is not in the type of its options, a
   }
 });
 
-scenario('the name that was meant is told', async (t) => {
+scenario('the error suggests the option name that was probably meant', async (t) => {
   const client = await connected(t);
   const mutex = new Mutex(client, freshPath());
   const held = await mutex.acquire();
@@ -111,7 +111,7 @@ scenario('the name that was meant is told', async (t) => {
   await held.release();
 });
 
-scenario('options may have a prototype, and an undefined option is none', async (t) => {
+scenario('options may have a prototype, and an undefined option is ignored', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
   class Mine {
     timeout = 1000;

@@ -22,7 +22,7 @@ async function scrape(registry) {
   return Object.fromEntries(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ')))]));
 }
 
-scenario('a scrape tells what was done, and what is', async (t) => {
+scenario('a scrape has the counters and the gauges', async (t) => {
   const [client, other, path] = [await connected(t), await connected(t), freshPath()];
   const registry = collected(client);
   const before = await scrape(registry);
@@ -84,7 +84,7 @@ scenario('waits and holds are histograms in seconds', async (t) => {
   assert.equal((await scrape(cluster))['zklock_responsive{client=""}'], 1);
 });
 
-scenario('paths are told only where asked for, and several clients by their names', async (t) => {
+scenario('paths are exported only on request, and several clients have their names as labels', async (t) => {
   const [a, b, path] = [await connected(t), await connected(t), freshPath()];
   const leases = [await new Mutex(a, `${path}/1`).acquire(), await new Mutex(a, `${path}/2`).acquire()];
   assert.ok(!(await collected(a).metrics()).includes(path));
@@ -124,7 +124,7 @@ scenario('all metrics of a scrape are of one moment, and the next one is of anot
   assert.equal(asked, 2);
 });
 
-scenario('it registers with the default registry, and leaves it', async (t) => {
+scenario('a collector registers with the default registry, and can be removed from it', async (t) => {
   const client = await connected(t);
   const collector = new Collector(client);
   assert.throws(() => new Collector(client), /already been registered/);
@@ -137,7 +137,7 @@ scenario('it registers with the default registry, and leaves it', async (t) => {
   second.unregister();
 });
 
-scenario('a collector that cannot have all of its names, in all of its registries, leaves nothing behind', async (t) => {
+scenario('a collector that cannot register all of its names leaves nothing in any registry', async (t) => {
   const client = await connected(t);
   const [free, taken] = [new Registry(), collected(client)];
   assert.throws(() => new Collector(client, { registers: [free, taken] }), /already been registered/);
@@ -197,7 +197,7 @@ scenario('registries of both formats have their own names for counters, whicheve
   assert.deepEqual([...plain.getMetricsAsArray(), ...open.getMetricsAsArray()], []);
 });
 
-scenario('what is no client, and options that do not exist, are refused', async (t) => {
+scenario('arguments that are not clients, and unknown options, are refused', async (t) => {
   const client = await connected(t);
   assert.throws(() => new Collector('127.0.0.1:2181'), { name: 'TypeError', message: 'clients: must be an object, but is string' });
   assert.throws(() => new Collector({ a: 'b' }), { name: 'TypeError', message: 'clients.a: must be a Client, but is string' });

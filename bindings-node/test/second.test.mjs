@@ -259,7 +259,7 @@ for (const how of ['released', 'broken', 'expired', 'held too long', 'timed out'
   });
 }
 
-scenario('a lease that was lost does not end what followed', async (t) => {
+scenario('releasing a lost lease does not end a later hold', async (t) => {
   const { server, client } = await pair(t);
   const lock = new Mutex(client, '/l');
   const lost = await lock.acquire();
@@ -275,7 +275,7 @@ scenario('a lease that was lost does not end what followed', async (t) => {
   assert.ok(releases.every(({ reason }) => reason === undefined || reason.code === 'NOT_HELD'));
 });
 
-scenario('listeners are told once each, and one that is taken away twice is gone', async (t) => {
+scenario('each listener is called once, and removing one twice is harmless', async (t) => {
   const { server, client } = await pair(t);
   const told = [];
   const note = (state) => told.push(state);
@@ -298,7 +298,7 @@ scenario('listeners are told once each, and one that is taken away twice is gone
   assert.deepEqual(told, ['suspended', 'connected']);
 });
 
-scenario('a request to give up is told to each listener of a lease', async (t) => {
+scenario('a revocation request reaches each listener of a lease', async (t) => {
   const { client } = await pair(t);
   const lease = await new Mutex(client, '/l').acquire();
   const told = [];

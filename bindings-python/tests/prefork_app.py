@@ -1,4 +1,4 @@
-"""An application for a prefork server. The master loads it, and so creates all lock objects, before it forks."""
+"""An application for a prefork server. The master loads it before it forks, and creates all lock objects."""
 
 from __future__ import annotations
 

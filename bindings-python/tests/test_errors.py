@@ -119,7 +119,9 @@ def test_errors_created_by_a_program_have_empty_attributes() -> None:
     assert zklock.LockLost("lost").reason is None
 
 
-def test_what_a_client_was_granted(hosts: str, path: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_granted_session_timeout_and_the_warning_if_it_is_shorter(
+    hosts: str, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING, "zklock"), zklock.Client(hosts, session_timeout=3600) as client:
         assert 0 < client.session_timeout < 3600
         assert client.hosts == hosts

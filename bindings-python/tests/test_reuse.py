@@ -303,7 +303,7 @@ def test_a_second_close_waits_for_the_first_one(embedded: Server) -> None:
     embedded.resume()
 
 
-def test_operations_on_a_lost_lease_send_no_request(embedded: Server) -> None:
+def test_a_listener_added_after_the_loss_receives_no_revocation_request(embedded: Server) -> None:
     told: list[object] = []
     with zklock.Client(embedded.hosts) as client, zklock.Client(embedded.hosts) as operator:
         lock = zklock.Mutex(client, "/l")

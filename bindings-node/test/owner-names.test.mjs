@@ -60,7 +60,7 @@ scenario('inside scopes it is the outermost one, for locks of all kinds', async 
   });
 });
 
-scenario('entering again goes by the innermost scope, and changes no number', async (t) => {
+scenario('a re-entry uses the innermost scope, and changes no owner number', async (t) => {
   const client = await connected(t);
   const [outer, inner] = mutexes(client);
   await outer.using(async () => {
@@ -94,7 +94,7 @@ scenario('scopes of locks that are not entered again count too', async (t) => {
   });
 });
 
-scenario('such a scope keeps no lease whose body is given up', async (t) => {
+scenario('such a scope keeps no lease of an abandoned body', async (t) => {
   const client = await connected(t);
   const semaphore = new Semaphore(client, freshPath(), 1);
   await new Promise((begin) => {
@@ -118,7 +118,7 @@ scenario('the outermost scope counts, also around a lease of another owner', asy
   await earlier.release();
 });
 
-scenario('scopes side by side, and those of another client, are others', async (t) => {
+scenario('concurrent scopes, and scopes of another client, have other owners', async (t) => {
   const [client, elsewhere] = [await connected(t), await connected(t)];
   const [outer] = mutexes(client, 1);
   const [other] = mutexes(elsewhere, 1);
@@ -145,7 +145,7 @@ scenario('a callback that outlives its scope is a new owner', async (t) => {
   await lease.release();
 });
 
-scenario('what outlives the outermost scope within a scope keeps the number that was told', async (t) => {
+scenario('an inner scope that outlives the outermost scope keeps its owner number', async (t) => {
   const client = await connected(t);
   const [outer, inner, last] = mutexes(client, 3);
   let running;
@@ -188,7 +188,7 @@ scenario('each way to acquire takes a name', async (t) => {
   await lease.release();
 });
 
-scenario('waits and holds are told with their owners', async (t) => {
+scenario('waits and holds are reported with their owners', async (t) => {
   const client = await connected(t);
   const [mutex] = mutexes(client, 1);
   const lease = await mutex.acquire({ owner: 'first' });
@@ -218,7 +218,7 @@ scenario('the error of a second contender names the owner that holds', async (t)
   await lease.release();
 });
 
-scenario('two scopes that wait for each other are told so', async (t) => {
+scenario('the timeout error of two scopes that wait for each other reports the deadlock', async (t) => {
   const [client, other] = [await connected(t), await connected(t)];
   const [first, second] = mutexes(client);
   const [their, wanted] = [second, first].map(({ path }) => new Mutex(other, path));
@@ -250,7 +250,7 @@ scenario('two scopes that wait for each other are told so', async (t) => {
   await lease.release();
 });
 
-scenario('a client that does not identify itself tells no owner', async (t) => {
+scenario('a client without identify publishes no owner', async (t) => {
   const client = await connected(t, { identify: false });
   const [mutex] = mutexes(client, 1);
   const lease = await mutex.acquire({ owner: 'secret' });
@@ -262,7 +262,7 @@ scenario('a client that does not identify itself tells no owner', async (t) => {
   await lease.release();
 });
 
-scenario('names of owners are checked, and only their beginning is told', async (t) => {
+scenario('names of owners are checked, and only their beginning is published', async (t) => {
   const client = await connected(t);
   const [mutex, outer] = mutexes(client);
   const attempts = [
