@@ -51,7 +51,7 @@ function allowing(error: unknown): string | undefined {
 function explained(error: unknown): string {
   const start = allowing(error);
   if (start !== undefined) {
-    return `the native addon of zklock cannot be loaded, because this process may not load addons: start ${start}.`;
+    return `the native addon of zklock cannot be loaded, because this process is not permitted to load addons: start ${start}.`;
   }
   const here = platform();
   const supported = `Supported platforms: ${SUPPORTED.join(', ')}.`;

@@ -97,11 +97,11 @@ export function closeOnSignals(client: Closable, signals: Iterable<EndingSignal>
   const wanted = new Set(signals);
   for (const signal of wanted) {
     if (!KNOWN.includes(signal)) {
-      throw new BadArgumentError(`signals: ${JSON.stringify(signal)} is none of ${KNOWN.join(', ')}`);
+      throw new BadArgumentError(`signals: ${JSON.stringify(signal)} is not one of ${KNOWN.join(', ')}`);
     }
   }
   if (!isMainThread) {
-    throw new BadArgumentError('closeOnSignals: signals reach the main thread only; have it end this worker');
+    throw new BadArgumentError('closeOnSignals: signals reach only the main thread; let it end this worker');
   }
   const entry = { client };
   for (const signal of wanted) {

@@ -319,7 +319,7 @@ function causeOf(reports: readonly NativeServerReport[]): Error | undefined {
     const code = systemCodes[problem];
     return Object.assign(new Error(`${server} ${detail}`), code !== undefined && { code });
   });
-  return causes.length > 1 ? new AggregateError(causes, 'what happened at the servers') : causes[0];
+  return causes.length > 1 ? new AggregateError(causes, 'the problems of the servers') : causes[0];
 }
 
 /** Creates the error for a native error code. */

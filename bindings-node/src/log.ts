@@ -58,7 +58,7 @@ function forwardEvents(): void {
     callListeners({ ...rest, level: level as LogLevel, time: new Date(time), fields: Object.fromEntries(fields) });
   }
   if (dropped > 0) {
-    const message = 'events came too fast, and some were dropped';
+    const message = 'events arrived too fast, and some were dropped';
     callListeners({ level: 'warn', target: 'zklock', time: new Date(), message, fields: { dropped } });
   }
 }

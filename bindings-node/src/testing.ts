@@ -292,7 +292,7 @@ showAs(Server.prototype, 'Server', ({ hosts }) => ({ hosts }));
 function idOf(session: Session): bigint {
   checkSession('session', session);
   const id = typeof session === 'bigint' ? session : session.sessionId;
-  if (id === 0n) throw new BadArgumentError('session: there is none yet: the client has not connected');
+  if (id === 0n) throw new BadArgumentError('session: the client has not connected yet');
   return id;
 }
 

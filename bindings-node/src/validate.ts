@@ -39,7 +39,7 @@ export function checkType(type: string, wanted: string): Check {
 export function checkString(name: string, value: unknown): void {
   if (typeof value !== 'string') fail(name, 'a string', value, checkString);
   if (/\p{Surrogate}/u.test(value)) {
-    const problem = 'contains a lone surrogate, which is no character';
+    const problem = 'contains a lone surrogate, which is not a character';
     throw trimStack(new BadArgumentError(`${name}: ${problem}`), checkString);
   }
 }

@@ -92,7 +92,7 @@ scenario('where Node forbids addons, the error names the option', () => {
   const program = `try { require('zklock') } catch (error) { console.log(error.code, error.message) }`;
   const load = (...flags) => spawnSync(process.execPath, [...flags, '--eval', program], { cwd: home, encoding: 'utf8' }).stdout;
   const limited = [permission, '--allow-fs-read=*'];
-  assert.match(load(...limited), /^ADDON_MISSING .*this process may not load addons: start Node with --allow-addons\.$/m);
+  assert.match(load(...limited), /^ADDON_MISSING .*this process is not permitted to load addons: start Node with --allow-addons\.$/m);
   assert.equal(load(...limited, '--allow-addons'), '');
   assert.match(load('--no-addons'), /^ADDON_MISSING .*start Node without --no-addons\.$/m);
 });

@@ -173,5 +173,5 @@ scenario('signals that end nothing, or cannot be handled, are refused, and so is
     new Worker(source, { eval: true }).once('exit', () => clearInterval(stay));`,
     freshPath(),
   );
-  assert.match(stdout, /^BAD_ARGUMENT closeOnSignals: signals reach the main thread only/);
+  assert.match(stdout, /^BAD_ARGUMENT closeOnSignals: signals reach only the main thread/);
 });

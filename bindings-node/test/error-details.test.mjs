@@ -130,7 +130,7 @@ scenario('a lone surrogate is refused with the name of the argument, and a passw
   const refused = (name, call) =>
     assert.rejects(async () => call(), (error) => {
       assert.ok(error instanceof BadArgumentError, String(error));
-      assert.equal(error.message, `${name}: contains a lone surrogate, which is no character`);
+      assert.equal(error.message, `${name}: contains a lone surrogate, which is not a character`);
       return true;
     });
   await refused('path', () => new Mutex(client, `/${SURROGATE}`));

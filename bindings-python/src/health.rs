@@ -229,8 +229,7 @@ pub(crate) fn dump_on(
         None => py.import("sys")?.getattr("stderr")?,
     };
     let number: i32 = if file.is_instance_of::<PyInt>() {
-        file.extract()
-            .map_err(|_| Failure::from(bad_argument("file", "is the number of no file descriptor")))?
+        file.extract().map_err(|_| Failure::from(bad_argument("file", "is not a file descriptor")))?
     } else {
         let Some(fileno) = file.getattr_opt("fileno")? else {
             return Err(wrong_type("file", "an open file or the number of a file descriptor", &file).into());

@@ -53,7 +53,7 @@ mod _zklock {
             return Ok(());
         }
         Err(PyImportError::new_err(
-            "zklock works in the main interpreter of a process only; with mod_wsgi, set WSGIApplicationGroup to %{GLOBAL}",
+            "zklock works only in the main interpreter of a process; with mod_wsgi, set WSGIApplicationGroup to %{GLOBAL}",
         ))
     }
 

@@ -59,7 +59,10 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Session {
                 Err(Failure::from(bad_argument("client", "has no session: it has not connected yet")).into())
             }
             Ok(id) => Ok(Self(id)),
-            Err(_) => Err(Failure::from(bad_argument("client", "is no session id: too many bits")).into()),
+            Err(_) => {
+                Err(Failure::from(bad_argument("client", "is not a session id: it has more than 64 bits"))
+                    .into())
+            }
         }
     }
 }

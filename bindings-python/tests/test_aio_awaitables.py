@@ -85,7 +85,7 @@ def test_a_callback_without_a_task_gets_an_error_with_the_alternative(run: Run, 
         await asyncio.to_thread(lambda: loop.call_soon_threadsafe(lock.release))
         await free(lock)
         assert problems == [
-            "the owner of a lock is a task, and none scheduled this: release the lease instead"
+            "the owner of a lock is a task, but no task scheduled this callback: release the lease instead"
         ]
 
     run(body)

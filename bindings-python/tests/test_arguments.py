@@ -176,17 +176,17 @@ WRONG: list[tuple[Callable[[Any], object], Any, str]] = [
     (
         zklock.MultiLock,
         5,
-        "locks must be a list, each of it a Mutex, a Semaphore or a half of a ReadWriteLock",
+        "locks must be a list of locks, each a Mutex, a Semaphore or a half of a ReadWriteLock",
     ),
     (
         zklock.MultiLock,
         [5],
-        "locks must be a list, each of it a Mutex, a Semaphore or a half of a ReadWriteLock",
+        "locks must be a list of locks, each a Mutex, a Semaphore or a half of a ReadWriteLock",
     ),
     (
         zklock.MultiLock,
         LOCK,
-        "locks must be a list, each of it a Mutex, a Semaphore or a half of a ReadWriteLock",
+        "locks must be a list of locks, each a Mutex, a Semaphore or a half of a ReadWriteLock",
     ),
     (zklock.MultiLock, [PAIR], "locks: a ReadWriteLock is two locks; name its read_lock or its write_lock"),
     (aio.MultiLock, 5, "locks must be a list of locks of zklock.aio, not int"),

@@ -331,7 +331,7 @@ def generator(_: object) -> object:
 
 @pytest.mark.parametrize(
     ("body", "problem"),
-    [(5, "and 5 is none"), (async_body, "is an async function"), (generator, "is a generator")],
+    [(5, "but 5 is not"), (async_body, "is an async function"), (generator, "is a generator")],
 )
 def test_bodies_that_are_refused(client: zklock.Client, path: str, body: object, problem: str) -> None:
     election = zklock.Election(client, path)
@@ -342,7 +342,7 @@ def test_bodies_that_are_refused(client: zklock.Client, path: str, body: object,
 
 @pytest.mark.parametrize(
     ("body", "problem"),
-    [(5, "and 5 is none"), (generator, "is a generator"), (not_at_all, "must return an awaitable")],
+    [(5, "but 5 is not"), (generator, "is a generator"), (not_at_all, "must return an awaitable")],
 )
 def test_bodies_that_asyncio_refuses(
     run: Run, observer: Observer, path: str, body: object, problem: str

@@ -231,11 +231,11 @@ def test_a_handler_that_blocks_costs_no_memory(
             with lock:
                 pass
         release.set()
-        logged.wait_for(lambda record: "came too fast" in record.getMessage())
+        logged.wait_for(lambda record: "arrived too fast" in record.getMessage())
         about_locks = [record for record in logged.records if fields(record).get("path") == path]
         # The records that were taken before, and those that were kept.
         assert len(about_locks) <= CAPACITY + 3
-        (dropped,) = (record.args for record in logged.records if "came too fast" in record.msg)
+        (dropped,) = (record.args for record in logged.records if "arrived too fast" in record.msg)
         # Every dropped record is counted.
         assert isinstance(dropped, tuple)
         assert isinstance(dropped[0], int)

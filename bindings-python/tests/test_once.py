@@ -260,7 +260,7 @@ def generator(_: object) -> object:
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        (5, "and 5 is none"),
+        (5, "but 5 is not"),
         (async_body, "is an async function, and would run after the lock is released"),
         (generator, "is a generator"),
     ],

@@ -32,7 +32,7 @@ def warn_of_blocking() -> None:
         return
     warnings.warn(
         "a lock of zklock is acquired on a thread that runs an event loop: until it is granted, no task of "
-        "this loop goes on. Use the same lock of zklock.aio, or run the function that holds it in a thread "
+        "this loop runs. Use the same lock of zklock.aio, or run the function that holds it in a thread "
         "(asyncio.to_thread)",
         RuntimeWarning,
         stacklevel=level,
@@ -61,8 +61,8 @@ def warn_of_another_task(lease: object) -> None:
         return
     _warned = True
     warnings.warn(
-        "two tasks of one event loop are in this lock at once: its owner is the thread, and they share it. "
-        "Use the locks of zklock.aio, whose owners are tasks, and whose waits do not stop the event loop",
+        "two tasks of one event loop hold this lock at the same time: its owner is the thread, so they share "
+        "it. Use the locks of zklock.aio, whose owners are tasks, and whose waits do not block the loop",
         RuntimeWarning,
         stacklevel=2,
     )

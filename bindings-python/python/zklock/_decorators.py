@@ -76,7 +76,7 @@ def check_body(body: Any, end: str, runner: str) -> None:
 def check_any_body(body: Any) -> None:
     """Reject anything that is not a function, and generators, whose body would not run."""
     if not callable(body):
-        raise TypeError(f"body must be a function, and {_name(body)} is none")
+        raise TypeError(f"body must be a function, but {_name(body)} is not")
     if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
         raise TypeError(f"body must run when it is called, and {_name(body)} is a generator")
 

@@ -19,7 +19,7 @@ def cause(servers: tuple[ServerReport, ...]) -> Exception | None:
     """Return the servers' problems as an exception, for use as the cause of an error."""
     causes = [_BUILTIN.get(report.problem, OSError)(str(report)) for report in servers]
     if len(causes) > 1:
-        return ExceptionGroup("what happened at the servers", causes)
+        return ExceptionGroup("the problems of the servers", causes)
     return causes[0] if causes else None
 
 

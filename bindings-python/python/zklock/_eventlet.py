@@ -8,6 +8,6 @@ def refuse() -> None:
     if patcher.is_monkey_patched("thread") and hasattr(hubs._threadlocal, "hub"):
         raise RuntimeError(
             "zklock does not support eventlet, which has patched this process: all green threads of a "
-            "thread would own its locks together, and a wait would stop them all. Use gevent, where each "
+            "thread would be one owner, and a wait would block them all. Use gevent, where each "
             "greenlet is an owner, or threads; in eventlet, use locks in eventlet.tpool.execute() only"
         )

@@ -83,8 +83,8 @@ class Parker:
         """Let the other greenlets run until `unpark`, or for at most `seconds`."""
         if getcurrent() is self.hub:
             raise RuntimeError(
-                "this would wait in gevent's hub, where callbacks of its loop run, and stop all greenlets; "
-                "call it in a greenlet (gevent.spawn), or release with wait=False"
+                "this would wait in gevent's hub, where the callbacks of its loop run, and block all "
+                "greenlets; call it in a greenlet (gevent.spawn), or release with wait=False"
             )
         if seconds is None:
             self._waiter.get()
@@ -93,7 +93,7 @@ class Parker:
                 self._waiter.get()
         if self._watcher is None:
             raise RuntimeError(
-                "gevent's hub, in which this greenlet waited, has ended, and what it waited for was given up"
+                "gevent's hub, in which this greenlet waited, has ended, so the wait was given up"
             )
         self._waiter.clear()
 

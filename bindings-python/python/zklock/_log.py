@@ -41,7 +41,7 @@ def _forward_events() -> None:
                 _log_safely(event)
         if dropped:
             with _fork.delay_forks():
-                _logger.warning("%d events came too fast to be logged", dropped)
+                _logger.warning("%d events arrived too fast to be logged", dropped)
 
 
 def _log_safely(event: _Event) -> None:

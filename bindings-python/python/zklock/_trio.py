@@ -11,8 +11,8 @@ def refuse() -> None:
     """Raise an error in a trio task."""
     if _runs_here():
         raise RuntimeError(
-            "zklock does not support trio, which runs on this thread: all of its tasks would own a lock "
-            f"together, and a wait would stop them all; {_ADVICE}"
+            "zklock does not support trio, which runs on this thread: all its tasks would be one owner, "
+            f"and a wait would block them all; {_ADVICE}"
         )
 
 

@@ -53,7 +53,7 @@ impl<'a, 'py, A: Argument> FromPyObject<'a, 'py> for Text<A> {
             Ok(text) => Ok(Self(text.into_owned(), PhantomData)),
             Err(error) if error.is_instance_of::<PyUnicodeError>(py) => {
                 let shown = py.import("builtins")?.call_method1("ascii", (text,))?;
-                let problem = format!("contains a lone surrogate, which is no character: {shown}");
+                let problem = format!("contains a lone surrogate, which is not a character: {shown}");
                 Err(Failure::from(bad_argument(A::NAME, problem)).into())
             }
             Err(error) => Err(error),

@@ -81,7 +81,7 @@ where
 }
 
 fn unlimited<T>(output: Option<T>) -> PyResult<T> {
-    output.ok_or_else(|| PyRuntimeError::new_err("a wait without a limit has reached it"))
+    output.ok_or_else(|| PyRuntimeError::new_err("a wait without a time limit ended without a result"))
 }
 
 /// Returns the hub in which the caller waits, if the caller is a greenlet.
@@ -150,8 +150,7 @@ where
         }
         py.check_signals()?;
         if !origin.is_here() {
-            let message =
-                "a signal handler forked during this wait, which is the parent process's; begin it again";
+            let message = "a signal handler forked during this wait, which belongs to the parent process; call it again";
             return Err(Failure::from(error(ErrorKind::Forked, message)).into());
         }
     }

@@ -181,8 +181,7 @@ impl<'py> Hub<'py> {
             }
             let waited = parker.call_method1(interned!(py, "park")?, (left.map(|left| left.as_secs_f64()),));
             if !origin.is_here() {
-                let message =
-                    "the process was forked during this wait, which is the parent's; begin it again";
+                let message = "the process was forked during this wait, which belongs to the parent process; call it again";
                 break Err(waited
                     .err()
                     .unwrap_or_else(|| Failure::from(error(ErrorKind::Forked, message)).into()));

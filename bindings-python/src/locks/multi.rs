@@ -66,7 +66,7 @@ pub(crate) struct MultiLock {
 impl MultiLock {
     #[new]
     fn new(py: Python<'_>, locks: &Bound<'_, PyAny>) -> Result<PyClassInitializer<Self>> {
-        const EXPECTED: &str = "a list, each of it a Mutex, a Semaphore or a half of a ReadWriteLock";
+        const EXPECTED: &str = "a list of locks, each a Mutex, a Semaphore or a half of a ReadWriteLock";
         let mut members = Vec::new();
         let wrong = |given: &Bound<'_, PyAny>| wrong_type("locks", EXPECTED, given);
         for lock in locks.try_iter().map_err(|_| wrong(locks))? {

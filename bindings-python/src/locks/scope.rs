@@ -169,8 +169,8 @@ pub(crate) fn leave<H>(
         Exited::Others if !raised => Err(error(
             ErrorKind::NotHeld,
             format!(
-                "this {caller} began no scope of {name} that this exit could end; the scopes of others go on. \
-                 Leave a scope where it was entered, or enter a hold() of its own"
+                "this {caller} entered no scope of {name} that this exit could end; the scopes of other owners continue. \
+                 Leave a scope where it was entered, or use a separate hold()"
             ),
         )
         .into()),

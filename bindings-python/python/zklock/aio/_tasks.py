@@ -85,7 +85,8 @@ def this_task_or_callback() -> _zklock.Owner:
         owner = _scheduled_by.get(None)
         if owner is None:
             raise RuntimeError(
-                "the owner of a lock is a task, and none scheduled this: release the lease instead"
+                "the owner of a lock is a task, but no task scheduled this callback: release the lease "
+                "instead"
             )
         return owner
     return this_task()

@@ -163,7 +163,7 @@ class _Recipe:
 
     def _acquire(self, blocking: bool, timeout: float | None) -> bool:
         if timeout is not None and timeout < 0:
-            raise BadArgument(f"timeout: {timeout} is below zero; None waits as long as it takes")
+            raise BadArgument(f"timeout: {timeout} is below zero; None waits without a limit")
         # Check the arguments before any wait.
         Timeout(blocking, timeout)
         if self._pid != os.getpid():
@@ -303,7 +303,9 @@ class Lock(_Recipe):
         holder. Raise the exceptions of `zklock.Lock.acquire`.
         """
         if not ephemeral:
-            raise BadArgument("ephemeral: False is not offered; a lock ends with its session at the latest")
+            raise BadArgument(
+                "ephemeral: False is not supported; a lock is released with its session at the latest"
+            )
         return self._acquire(blocking, timeout)
 
     def contenders(self) -> list[str]:
@@ -421,8 +423,8 @@ class Semaphore(_Recipe):
             return
         if found is not None and found.data.isdigit():
             logging.getLogger("zklock").warning(
-                "kazoo's Semaphore has used the path %r; it does not see the leases of this one, nor this one"
-                " its: give this one a path of its own",
+                "kazoo's Semaphore has used the path %r; the two semaphores do not see each other's leases:"
+                " give this one a different path",
                 self.path,
             )
 
