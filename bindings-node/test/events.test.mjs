@@ -87,16 +87,16 @@ scenario('a client reports the loss of leases from before and after its listener
 scenario('events.once reports a loss, and each lease is reported once', async (t) => {
   const client = await connected(t);
   const lease = await new Mutex(client, freshPath()).acquire();
-  const told = [];
+  const received = [];
   // A listener alone does not keep the process alive.
   const next = once(client.ref(), 'lost');
-  client.on('lost', (lost) => told.push(lost));
+  client.on('lost', (lost) => received.push(lost));
   await deleteNode(lease.node);
   assert.deepEqual(await next, [lease]);
   const late = [];
   client.on('lost', (lost) => late.push(lost));
   await client.close();
-  assert.deepEqual([told, late], [[lease], []]);
+  assert.deepEqual([received, late], [[lease], []]);
 });
 
 scenario('an exception of a listener is uncaught, and the other listeners still receive the loss', async () => {
@@ -179,14 +179,14 @@ scenario('a listener of a client is an owner of no lock, and keeps no lease', as
   const [outer, lost] = [new Mutex(client, freshPath()), new Mutex(client, freshPath())];
   let tried;
   await outer.using(async () => {
-    const told = new Promise((resolve) => {
+    const received = new Promise((resolve) => {
       client.once('lost', () => {
         tried = outer.tryAcquire();
         resolve();
       });
     });
     await deleteNode((await lost.acquire()).node);
-    await told;
+    await received;
     assert.equal(await tried, null);
   });
   await new Promise((begin) => {

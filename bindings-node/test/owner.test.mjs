@@ -281,13 +281,13 @@ scenario('an inner body that is given up gives its lease back when it is collect
 scenario('a loss is reported for each lease, even if its body has not used it', async (t) => {
   const client = await connected(t);
   const mutex = new Mutex(client, freshPath());
-  const told = [];
+  const lostLeases = [];
   const losing = mutex.using(async (outer) => {
-    await mutex.using(() => void client.on('lost', (lease) => told.push(lease)));
+    await mutex.using(() => void client.on('lost', (lease) => lostLeases.push(lease)));
     await mutex.using(async (inner) => {
       await client.breakLock(outer.node);
-      while (told.length < 2) await sleep(10);
-      assert.deepEqual(new Set(told), new Set([outer, inner]));
+      while (lostLeases.length < 2) await sleep(10);
+      assert.deepEqual(new Set(lostLeases), new Set([outer, inner]));
     });
   });
   await assert.rejects(losing, LockLostError);

@@ -301,10 +301,10 @@ for (const when of ['before', 'after']) {
       ${when === 'after' ? fake : ''}
       await held.release();
       const lost = await waiting;
-      const told = [new Promise((resolve) => client.on('lost', resolve)), new Promise((resolve) => lost.signal.addEventListener('abort', resolve))];
+      const received = [new Promise((resolve) => client.on('lost', resolve)), new Promise((resolve) => lost.signal.addEventListener('abort', resolve))];
       client.ref();
       await client.breakLock(lost.node);
-      await Promise.all(told);
+      await Promise.all(received);
       await client.close();
       console.log('closed');`,
       { args: [freshPath()] },

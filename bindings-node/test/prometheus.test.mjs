@@ -66,13 +66,13 @@ scenario('waits and holds are histograms in seconds', async (t) => {
   const mutex = new Mutex(client, freshPath());
   await mutex.using(() => undefined);
   await mutex.using(() => undefined);
-  const told = await scrape(registry);
+  const samples = await scrape(registry);
   const { wait, hold } = client.stats();
   for (const [name, { buckets, count, sum }] of Object.entries({ wait, hold })) {
-    assert.equal(told[`zklock_${name}_seconds_count{client=""}`], 2);
-    assert.equal(told[`zklock_${name}_seconds_sum{client=""}`], sum / 1000);
+    assert.equal(samples[`zklock_${name}_seconds_count{client=""}`], 2);
+    assert.equal(samples[`zklock_${name}_seconds_sum{client=""}`], sum / 1000);
     const bounds = buckets.map(([bound, below]) => [`zklock_${name}_seconds_bucket{client="",le="${bound / 1000}"}`, below]);
-    for (const [key, below] of [...bounds, [`zklock_${name}_seconds_bucket{client="",le="+Inf"}`, count]]) assert.equal(told[key], below, key);
+    for (const [key, below] of [...bounds, [`zklock_${name}_seconds_bucket{client="",le="+Inf"}`, count]]) assert.equal(samples[key], below, key);
     assert.ok(bounds.some(([key]) => key.includes('le="0.0001"')) && bounds.some(([key]) => key.includes('le="1000"')));
   }
   // The JSON form has the same values. The processes of a cluster exchange metrics in this form.
@@ -88,9 +88,9 @@ scenario('paths are exported only on request, and several clients have their nam
   const [a, b, path] = [await connected(t), await connected(t), freshPath()];
   const leases = [await new Mutex(a, `${path}/1`).acquire(), await new Mutex(a, `${path}/2`).acquire()];
   assert.ok(!(await collected(a).metrics()).includes(path));
-  const told = await scrape(collected({ a, b }, { path: (one) => one.slice(0, one.lastIndexOf('/')) }));
-  assert.equal(told[`zklock_holders{client="a",mode="mutex",path="${path}"}`], 2);
-  assert.equal(told['zklock_holders{client="b",mode="mutex",path=""}'], 0);
+  const samples = await scrape(collected({ a, b }, { path: (one) => one.slice(0, one.lastIndexOf('/')) }));
+  assert.equal(samples[`zklock_holders{client="a",mode="mutex",path="${path}"}`], 2);
+  assert.equal(samples['zklock_holders{client="b",mode="mutex",path=""}'], 0);
   for (const lease of leases) await lease.release();
 });
 
@@ -107,9 +107,9 @@ scenario('a label that no longer applies is gone', async (t) => {
 scenario('a closed client can still be scraped', async (t) => {
   const client = await connected(t);
   await client.close();
-  const told = await scrape(collected(client));
-  assert.equal(told['zklock_state{client="",state="closed"}'], 1);
-  assert.equal(told['zklock_term_remaining_seconds{client=""}'], 0);
+  const samples = await scrape(collected(client));
+  assert.equal(samples['zklock_state{client="",state="closed"}'], 1);
+  assert.equal(samples['zklock_term_remaining_seconds{client=""}'], 0);
 });
 
 scenario('all metrics of a scrape are of one moment, and the next one is of another', async (t) => {
@@ -168,9 +168,9 @@ scenario('more reports than a function takes arguments', async (t) => {
   const waits = Array.from({ length: 200_000 }, (_, index) => ({ mode: 'mutex', path: '/busy', age: index }));
   const health = { ...client.health(), waits };
   client.health = () => health;
-  const told = await scrape(collected(client));
-  assert.equal(told['zklock_waiters{client="",mode="mutex",path=""}'], 200_000);
-  assert.equal(told['zklock_oldest_wait_seconds{client=""}'], 199.999);
+  const samples = await scrape(collected(client));
+  assert.equal(samples['zklock_waiters{client="",mode="mutex",path=""}'], 200_000);
+  assert.equal(samples['zklock_oldest_wait_seconds{client=""}'], 199.999);
 });
 
 scenario('OpenMetrics names counters in its own way', async (t) => {

@@ -172,10 +172,10 @@ scenario('a worker is terminated while its listeners receive events', async (t) 
   for (const [round, happens] of [...known, ...raced].entries()) {
     const mutex = new Mutex(client, freshPath());
     const worker = start(mutex.path, 'listen');
-    let told = {};
-    while (told.node === undefined) told = await message(worker);
+    let received = {};
+    while (received.node === undefined) received = await message(worker);
     await untilContenders(mutex.path, 2);
-    const happened = happens === 'nothing' ? undefined : client[happens](told.node);
+    const happened = happens === 'nothing' ? undefined : client[happens](received.node);
     // The request can fail before the `await` below handles the error.
     happened?.catch(() => undefined);
     if (round < known.length) await happened;

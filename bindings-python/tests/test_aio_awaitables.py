@@ -216,7 +216,7 @@ def test_a_cancelled_wait_for_permits_leaves_the_queue(run: Run, observer: Obser
 
 def test_async_callbacks_run_as_tasks(hosts: str, path: str) -> None:
     async def main() -> None:
-        client, told = aio.Client(hosts), asyncio.Event()
+        client, received = aio.Client(hosts), asyncio.Event()
         states: list[str] = []
 
         async def state(new: str) -> None:
@@ -228,7 +228,7 @@ def test_async_callbacks_run_as_tasks(hosts: str, path: str) -> None:
             await asyncio.sleep(0)
             assert lease.state == "lost"
             assert asyncio.current_task() is not None
-            told.set()
+            received.set()
 
         client.on_state(state)
         lock = aio.Mutex(client, path)
@@ -237,7 +237,7 @@ def test_async_callbacks_run_as_tasks(hosts: str, path: str) -> None:
         assert lease is not None
         lease.on_lost(lost)
         await in_a_task(lambda: client.break_lock(lease.node))
-        await asyncio.wait_for(told.wait(), 10)
+        await asyncio.wait_for(received.wait(), 10)
         await client.close()
         while "closed" not in states:
             await asyncio.sleep(0.01)

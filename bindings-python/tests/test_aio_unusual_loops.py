@@ -97,10 +97,10 @@ def test_a_forked_child_takes_nothing_from_its_parents_loop(hosts: str, path: st
             waiting = asyncio.create_task(wait())
             while len(held.contenders()) < 2:
                 await asyncio.sleep(0.01)
-            told, tell = os.pipe()
+            received, tell = os.pipe()
             pid = os.fork()
             if pid == 0:
-                os.read(told, 1)
+                os.read(received, 1)
                 sys.exit(0)
             held.release()
             # The loop has been woken for the outcome when the child runs it.

@@ -110,12 +110,12 @@ HANDLED = {
 def test_a_handler_of_the_program_comes_first(observer: Observer, hosts: str, path: str, when: str) -> None:
     done = scripts.run(
         f"""
-        told = []
-        def handler(number, frame): told.append(number)
+        received = []
+        def handler(number, frame): received.append(number)
         {HANDLED[when]}
         with zklock.Mutex(hosts, path) as lease:
             os.kill(os.getpid(), signal.SIGTERM)
-            while not told: time.sleep(0.01)
+            while not received: time.sleep(0.01)
             lease.check()
         print("done")
         """,

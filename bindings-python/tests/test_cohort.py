@@ -52,10 +52,10 @@ def test_threads_hand_the_lock_on_without_a_request(client: zklock.Client, path:
             assert pickle.loads(pickle.dumps(contender)) == contender
     for thread in threads:
         thread.join()
-    told = [seen.get() for _ in range(6)]
-    assert [handoffs for _, handoffs, _ in told] == [0, 1, 2, 0, 1, 2]
-    assert len({node for _, _, node in told}) == 2
-    assert told == sorted(told, key=lambda one: one[:2])
+    received = [seen.get() for _ in range(6)]
+    assert [handoffs for _, handoffs, _ in received] == [0, 1, 2, 0, 1, 2]
+    assert len({node for _, _, node in received}) == 2
+    assert received == sorted(received, key=lambda one: one[:2])
     # One node for the first waiters, and one for those that the first node does not serve.
     assert creates(client) - before == 2
     assert client.stats().handoffs == 4
@@ -81,9 +81,9 @@ def test_tasks_hand_the_lock_on(hosts: str, path: str) -> None:
             await asyncio.gather(*tasks)
             return seen
 
-    told = asyncio.run(main())
-    assert [handoffs for _, handoffs, _ in told] == list(range(11))
-    assert len({node for _, _, node in told}) == 1
+    received = asyncio.run(main())
+    assert [handoffs for _, handoffs, _ in received] == list(range(11))
+    assert len({node for _, _, node in received}) == 1
 
 
 def test_a_task_is_handed_the_lock_without_another_thread(hosts: str, path: str) -> None:

@@ -62,11 +62,11 @@ def test_the_log_tells_once_why_no_server_can_be_used(caplog: pytest.LogCaptureF
         eventually(lambda: any(web in record.getMessage() for record in caplog.records), "a warning")
         events = [record.getMessage() for record in caplog.records if record.name == "zklock"]
     # Clients that other tests left to the garbage collector might still log something.
-    told = [event for event in events if web in event]
-    assert len(told) == 1, events
-    assert told[0].startswith("no server can be used; trying again")
-    assert "127.0.0.1:1 refused the connection" in told[0]
-    assert f"{web} misbehaved" in told[0]
+    logged = [event for event in events if web in event]
+    assert len(logged) == 1, events
+    assert logged[0].startswith("no server can be used; trying again")
+    assert "127.0.0.1:1 refused the connection" in logged[0]
+    assert f"{web} misbehaved" in logged[0]
 
 
 def test_errors_and_their_attributes_can_be_pickled(

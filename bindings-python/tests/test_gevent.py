@@ -156,7 +156,7 @@ def test_every_wait_lets_other_greenlets_run(hosts: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("leave", "told_so"),
+    ("leave", "expected"),
     [
         ("gevent.Timeout(0.2)", "Timeout"),
         ("gevent.Timeout(0.2, False)", "nothing"),
@@ -166,7 +166,7 @@ def test_every_wait_lets_other_greenlets_run(hosts: str, path: str) -> None:
     ],
 )
 def test_what_ends_a_wait_leaves_the_queue(
-    hosts: str, path: str, observer: Observer, leave: str, told_so: str
+    hosts: str, path: str, observer: Observer, leave: str, expected: str
 ) -> None:
     code = f"""
     class KillLater:
@@ -196,7 +196,7 @@ def test_what_ends_a_wait_leaves_the_queue(
     """
     with scripts.start(code, hosts, path, head=HEAD) as waiting:
         assert waiting.stdout is not None
-        assert [waiting.stdout.readline() for _ in range(2)] == [told_so + "\n", "left\n"]
+        assert [waiting.stdout.readline() for _ in range(2)] == [expected + "\n", "left\n"]
         observer.wait_queue(path, 1)
         output, errors = waiting.communicate("\n", 20)
     assert (waiting.returncode, output, errors) == (0, "True\n", "")

@@ -57,18 +57,18 @@ def test_a_greenlet_that_waits_leaves_the_queue(
 ) -> None:
     made, acquire, below, nodes = WAITS[kind]
     code = f"""
-    client, told, kept = zklock.Client(hosts), threading.Event(), []
+    client, received, kept = zklock.Client(hosts), threading.Event(), []
     lock = {made}
     def work():
         kept.append(gevent.spawn(lambda: lock.{acquire}))
-        while not told.is_set():
+        while not received.is_set():
             gevent.sleep(0.01)
         {ENDS[end]}
         {STAYS[end]}
     working = threading.Thread(target=work)
     working.start()
     sys.stdin.readline()
-    told.set()
+    received.set()
     working.join()
     print("ended")
     sys.stdin.readline()
@@ -230,8 +230,8 @@ def test_a_greenlet_that_runs_after_its_hub_ended_gets_an_error(hosts: str, path
     print(len(held.contenders()))
     """
     done = scripts.run(code, hosts, path, head=THREADS)
-    told, contenders = done.stdout.splitlines()
-    assert "has ended" in told
+    received, contenders = done.stdout.splitlines()
+    assert "has ended" in received
     assert (contenders, done.stderr) == ("1", "")
 
 
@@ -289,10 +289,10 @@ def test_hubs_end_while_other_threads_begin_to_wait(hosts: str, path: str, obser
     """
     with scripts.start(code, hosts, path, head=THREADS) as program:
         assert program.stdout is not None
-        told = program.stdout.readline()
+        received = program.stdout.readline()
         observer.wait_queue(path, 1)
         output, errors = program.communicate("\n", 20)
-    assert (program.returncode, told + output, errors) == (0, "50\n", "")
+    assert (program.returncode, received + output, errors) == (0, "50\n", "")
 
 
 @pytest.mark.parametrize("end", ["hub.destroy(True)", "gevent.hub.Hub.destroy(hub, True)"])

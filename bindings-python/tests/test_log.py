@@ -165,8 +165,8 @@ def test_a_handler_that_raises(
         def emit(self, _record: logging.LogRecord) -> None:
             raise KeyError("on purpose")
 
-    told: list[threading.ExceptHookArgs] = []
-    monkeypatch.setattr(threading, "excepthook", told.append)
+    received: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", received.append)
     faulty = Faulty()
     LOGGER.addHandler(faulty)
     try:
@@ -177,7 +177,7 @@ def test_a_handler_that_raises(
             logged.wait_for(about(path, "no longer held"))
     finally:
         LOGGER.removeHandler(faulty)
-    assert {args.exc_type for args in told} == {KeyError}
+    assert {args.exc_type for args in received} == {KeyError}
 
 
 @pytest.fixture

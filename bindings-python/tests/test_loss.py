@@ -122,22 +122,22 @@ def test_a_loss_is_reported_on_the_callback_thread(
     client: zklock.Client, observer: Observer, path: str
 ) -> None:
     lease = held(zklock.Mutex(client, path))
-    told: queue.SimpleQueue[tuple[zklock.Lease, str]] = queue.SimpleQueue()
+    received: queue.SimpleQueue[tuple[zklock.Lease, str]] = queue.SimpleQueue()
 
     def tell(lost: zklock.Lease) -> None:
-        told.put((lost, threading.current_thread().name))
+        received.put((lost, threading.current_thread().name))
 
     lease.on_lost(tell)
-    lease.on_lost(lambda _: told.put((lease, "cancelled"))).cancel()
+    lease.on_lost(lambda _: received.put((lease, "cancelled"))).cancel()
     assert not lease.wait_lost(timeout=0)
     observer.delete(lease.node)
     assert lease.wait_lost(timeout=10)
-    assert told.get(timeout=10) == (lease, "zklock-callback")
+    assert received.get(timeout=10) == (lease, "zklock-callback")
     assert lease.loss_reason == "node deleted"
     # Registered after the loss.
     lease.on_lost(tell)
-    assert told.get(timeout=10) == (lease, "zklock-callback")
-    assert told.empty()
+    assert received.get(timeout=10) == (lease, "zklock-callback")
+    assert received.empty()
 
 
 def test_an_exception_of_a_callback_is_reported(
@@ -150,12 +150,12 @@ def test_an_exception_of_a_callback_is_reported(
     def fail(_: zklock.Lease) -> None:
         raise KeyError
 
-    told: queue.SimpleQueue[zklock.Lease] = queue.SimpleQueue()
+    received: queue.SimpleQueue[zklock.Lease] = queue.SimpleQueue()
     lease.on_lost(fail)
-    lease.on_lost(told.put)
+    lease.on_lost(received.put)
     observer.delete(lease.node)
     assert reported.get(timeout=10) is KeyError
-    assert told.get(timeout=10) is lease
+    assert received.get(timeout=10) is lease
 
 
 def test_a_release_ends_the_wait_for_a_loss(client: zklock.Client, path: str) -> None:

@@ -164,22 +164,22 @@ def test_a_loss_is_reported_in_the_event_loop(run: Run, observer: Observer, path
         lease = lock.lease
         assert lease is not None
         assert not await lease.wait_lost(timeout=0)
-        told: asyncio.Queue[tuple[aio.Lease, bool]] = asyncio.Queue()
+        received: asyncio.Queue[tuple[aio.Lease, bool]] = asyncio.Queue()
 
         def tell(lost: aio.Lease) -> None:
             # This raises unless it is called in an event loop.
-            told.put_nowait((lost, asyncio.get_running_loop().is_running()))
+            received.put_nowait((lost, asyncio.get_running_loop().is_running()))
 
         lease.on_lost(tell)
-        lease.on_lost(lambda _: told.put_nowait((lease, False))).cancel()
+        lease.on_lost(lambda _: received.put_nowait((lease, False))).cancel()
         observer.delete(lease.node)
         assert await lease.wait_lost(timeout=10)
-        assert await told.get() == (lease, True)
+        assert await received.get() == (lease, True)
         assert lease.loss_reason == "node deleted"
         # Registered after the loss.
         lease.on_lost(tell)
-        assert await told.get() == (lease, True)
-        assert told.empty()
+        assert await received.get() == (lease, True)
+        assert received.empty()
 
     run(body)
 

@@ -119,8 +119,8 @@ def test_a_name_is_that_of_the_acquire_and_not_of_a_re_entry(client: zklock.Clie
             with lock:
                 return first_owner(lock), client.health().holds[0].owner
 
-    told_to_others, reported = in_thread(re_enter, name="first")
-    assert (told_to_others.name, reported.name) == ("first", "first")
+    published, reported = in_thread(re_enter, name="first")
+    assert (published.name, reported.name) == ("first", "first")
 
 
 KINDS: dict[str, Callable[[zklock.Client, str], AbstractContextManager[Any]]] = {
@@ -193,13 +193,13 @@ def test_a_long_name_is_cut_and_its_control_characters_are_escaped(
                 pass
             return first_owner(lock), client.health().holds[0].owner, str(caught.value)
 
-    told_to_others, reported, error = in_thread(hold, name=name)
+    published, reported, error = in_thread(hold, name=name)
     # Two bytes per character, within the limit of 64.
     beginning = "a\x1b[2J" + 29 * "é"
-    assert (told_to_others.name, reported.name) == (beginning, name)
+    assert (published.name, reported.name) == (beginning, name)
     escaped = beginning.replace("\x1b", "\\u{1b}")
-    assert f", owner {told_to_others.number} ({escaped}), since " in error
-    assert "\x1b" not in error + repr(told_to_others) + repr(reported)
+    assert f", owner {published.number} ({escaped}), since " in error
+    assert "\x1b" not in error + repr(published) + repr(reported)
 
 
 class Odd(threading.Thread):

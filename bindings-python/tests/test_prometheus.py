@@ -33,34 +33,34 @@ def value(registry: CollectorRegistry, name: str, **labels: str) -> float:
 
 
 def test_counters_and_gauges(client: zklock.Client, other: zklock.Client, path: str) -> None:
-    told = registry(Collector(client))
-    assert value(told, "zklock_acquisitions_total") == 0
-    assert value(told, "zklock_holders", mode="mutex", path="") == 0
+    exported = registry(Collector(client))
+    assert value(exported, "zklock_acquisitions_total") == 0
+    assert value(exported, "zklock_holders", mode="mutex", path="") == 0
     lock = zklock.Mutex(client, path)
     assert lock.acquire()
     lease = lock.lease
     assert lease is not None
-    assert value(told, "zklock_acquisitions_total") == 1
-    assert value(told, "zklock_holders", mode="mutex", path="") == 1
-    assert value(told, "zklock_oldest_hold_seconds") > 0
-    assert value(told, "zklock_wait_seconds_count") == 1
-    assert value(told, "zklock_wait_seconds_bucket", le="+Inf") == 1
-    assert 0 < value(told, "zklock_term_remaining_seconds") <= client.session_timeout / 2
+    assert value(exported, "zklock_acquisitions_total") == 1
+    assert value(exported, "zklock_holders", mode="mutex", path="") == 1
+    assert value(exported, "zklock_oldest_hold_seconds") > 0
+    assert value(exported, "zklock_wait_seconds_count") == 1
+    assert value(exported, "zklock_wait_seconds_bucket", le="+Inf") == 1
+    assert 0 < value(exported, "zklock_term_remaining_seconds") <= client.session_timeout / 2
     client.break_lock(lease.node)
     assert lease.wait_lost(60)
-    assert value(told, "zklock_losses_total", reason="node deleted") == 1
-    assert value(told, "zklock_losses_total", reason="term ended") == 0
-    assert value(told, "zklock_requests_total", kind="create") == client.stats().requests["create"] > 0
-    states = [value(told, "zklock_state", state=state) for state in ("connected", "suspended", "closed")]
-    assert (states, value(told, "zklock_responsive")) == ([1, 0, 0], 1)
-    assert value(told, "zklock_sessions_total") == 1
+    assert value(exported, "zklock_losses_total", reason="node deleted") == 1
+    assert value(exported, "zklock_losses_total", reason="term ended") == 0
+    assert value(exported, "zklock_requests_total", kind="create") == client.stats().requests["create"] > 0
+    states = [value(exported, "zklock_state", state=state) for state in ("connected", "suspended", "closed")]
+    assert (states, value(exported, "zklock_responsive")) == ([1, 0, 0], 1)
+    assert value(exported, "zklock_sessions_total") == 1
     with zklock.Mutex(other, path):
         thread = threading.Thread(target=lambda: zklock.Mutex(client, path).acquire(timeout=60))
         thread.start()
         limit = time.monotonic() + 60
-        while value(told, "zklock_waiters", mode="mutex", path="") != 1:
+        while value(exported, "zklock_waiters", mode="mutex", path="") != 1:
             assert time.monotonic() < limit
-        assert value(told, "zklock_oldest_wait_seconds") > 0
+        assert value(exported, "zklock_oldest_wait_seconds") > 0
     thread.join(60)
 
 
@@ -69,16 +69,16 @@ def test_paths_are_exported_only_on_request(client: zklock.Client, other: zklock
         text = generate_latest(registry(Collector(client))).decode()
         assert path not in text
         collector = Collector({"a": client, "b": other}, path=lambda path: path.rpartition("/")[0])
-        told = registry(collector)
-        assert value(told, "zklock_holders", client="a", mode="mutex", path=path) == 2
-        assert value(told, "zklock_holders", client="b", mode="mutex", path="") == 0
+        exported = registry(collector)
+        assert value(exported, "zklock_holders", client="a", mode="mutex", path=path) == 2
+        assert value(exported, "zklock_holders", client="b", mode="mutex", path="") == 0
 
 
 def test_a_closed_client_can_still_be_scraped(client: zklock.Client) -> None:
     client.close()
-    told = registry(Collector(client))
-    assert value(told, "zklock_state", state="closed") == 1
-    assert value(told, "zklock_term_remaining_seconds") == 0
+    exported = registry(Collector(client))
+    assert value(exported, "zklock_state", state="closed") == 1
+    assert value(exported, "zklock_term_remaining_seconds") == 0
 
 
 def queries(value: Any) -> list[str]:

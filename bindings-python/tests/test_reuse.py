@@ -150,74 +150,74 @@ def test_releasing_a_lost_lease_does_not_end_a_later_hold(embedded: Server) -> N
 
 
 def test_each_listener_is_called_once_and_a_second_cancel_does_nothing(embedded: Server) -> None:
-    told: list[str] = []
+    received: list[str] = []
     client = zklock.Client(embedded.hosts)
 
     def note(state: str) -> None:
-        told.append(state)
+        received.append(state)
 
     one, same, gone = (
         client.on_state(note),
         client.on_state(note),
-        client.on_state(lambda _: told.append("!")),
+        client.on_state(lambda _: received.append("!")),
     )
     gone.cancel()
     gone.cancel()
     for _ in range(2):
-        told.clear()
+        received.clear()
         assert embedded.disconnect(client)
-        until(lambda: len(told) >= 4)
-        assert sorted(told) == ["connected", "connected", "suspended", "suspended"]
+        until(lambda: len(received) >= 4)
+        assert sorted(received) == ["connected", "connected", "suspended", "suspended"]
     one.cancel()
     one.cancel()
-    told.clear()
+    received.clear()
     client.close()
-    until(lambda: told)
+    until(lambda: received)
     # Wait long enough for a second call to arrive.
     time.sleep(BRIEF)
-    assert told == ["closed"]
+    assert received == ["closed"]
     client.close()
     client.on_state(note).cancel()
     same.cancel()
-    assert told == ["closed"]
+    assert received == ["closed"]
 
 
 def test_a_loss_is_reported_once_to_each_listener_even_a_late_one(embedded: Server) -> None:
-    told: list[object] = []
+    received: list[object] = []
     with zklock.Client(embedded.hosts) as client:
         lock = zklock.Mutex(client, "/l")
         assert lock.acquire()
         lease = lock.lease
         assert lease is not None
-        lease.on_lost(told.append)
-        lease.on_lost(told.append)
-        lease.on_lost(lambda _: told.append("!")).cancel()
+        lease.on_lost(received.append)
+        lease.on_lost(received.append)
+        lease.on_lost(lambda _: received.append("!")).cancel()
         assert embedded.expire(client)
-        until(lambda: len(told) == 2)
-        lease.on_lost(told.append)
-        until(lambda: len(told) == 3)
+        until(lambda: len(received) == 2)
+        lease.on_lost(received.append)
+        until(lambda: len(received) == 3)
         time.sleep(BRIEF)
-        assert [one.node for one in told] == [lease.node] * 3  # type: ignore[attr-defined]
+        assert [one.node for one in received] == [lease.node] * 3  # type: ignore[attr-defined]
         lock.release()
 
 
 def test_a_revocation_request_reaches_each_listener(embedded: Server) -> None:
-    told: list[object] = []
+    received: list[object] = []
     with zklock.Client(embedded.hosts) as client, zklock.Client(embedded.hosts) as operator:
         lock = zklock.Mutex(client, "/l")
         assert lock.acquire()
         lease = lock.lease
         assert lease is not None
-        notice = lease.on_revoke(told.append)
-        lease.on_revoke(told.append)
+        notice = lease.on_revoke(received.append)
+        lease.on_revoke(received.append)
         operator.revoke(lease.node)
-        until(lambda: len(told) == 2)
+        until(lambda: len(received) == 2)
         operator.revoke(lease.node)
         notice.cancel()
         notice.cancel()
         # A new listener receives an earlier request.
-        lease.on_revoke(told.append)
-        until(lambda: len(told) == 3)
+        lease.on_revoke(received.append)
+        until(lambda: len(received) == 3)
         lock.release()
         with pytest.raises(zklock.NotHeld):
             operator.revoke(lease.node)
@@ -304,7 +304,7 @@ def test_a_second_close_waits_for_the_first_one(embedded: Server) -> None:
 
 
 def test_a_listener_added_after_the_loss_receives_no_revocation_request(embedded: Server) -> None:
-    told: list[object] = []
+    received: list[object] = []
     with zklock.Client(embedded.hosts) as client, zklock.Client(embedded.hosts) as operator:
         lock = zklock.Mutex(client, "/l")
         assert lock.acquire()
@@ -316,7 +316,7 @@ def test_a_listener_added_after_the_loss_receives_no_revocation_request(embedded
         assert asked.wait(LIMIT)
         operator.break_lock(lease.node)
         assert lease.wait_lost(LIMIT)
-        lease.on_revoke(told.append)
+        lease.on_revoke(received.append)
         time.sleep(BRIEF)
-        assert told == []
+        assert received == []
         lock.release()

@@ -37,6 +37,6 @@ def test_a_program_that_hangs_tells_where(capfd: pytest.CaptureFixture[str]) -> 
     """
     with pytest.raises(subprocess.TimeoutExpired), scripts.start(code, "unused", "unused") as hanging:
         wait_in_vain(hanging)
-    told = capfd.readouterr().err
+    printed = capfd.readouterr().err
     for place in ("thread", "parent", "child"):
-        assert f"in stuck_in_the_{place}" in told
+        assert f"in stuck_in_the_{place}" in printed

@@ -16,10 +16,10 @@ from zklock import aio
 
 
 def test_closed_is_reported_on_the_callback_thread(client: zklock.Client) -> None:
-    told: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
-    client.on_state(lambda state: told.put((state, threading.current_thread().name)))
+    received: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+    client.on_state(lambda state: received.put((state, threading.current_thread().name)))
     client.close()
-    state, thread = told.get(timeout=10)
+    state, thread = received.get(timeout=10)
     assert (state, thread) == ("closed", "zklock-callback")
 
 
@@ -43,12 +43,12 @@ def test_an_async_listener_is_refused(client: zklock.Client, path: str) -> None:
 
 def test_a_cancelled_listener_is_not_called(client: zklock.Client) -> None:
     heard: list[str] = []
-    told = threading.Event()
+    received = threading.Event()
     notice = client.on_state(heard.append)
-    client.on_state(lambda _: told.set())
+    client.on_state(lambda _: received.set())
     notice.cancel()
     client.close()
-    assert told.wait(10)
+    assert received.wait(10)
     assert heard == []
 
 
@@ -62,14 +62,14 @@ def test_a_closed_client_reports_no_state(client: zklock.Client) -> None:
 
 def test_a_listener_does_not_keep_the_client(hosts: str) -> None:
     client = zklock.Client(hosts)
-    told = threading.Event()
-    client.on_state(lambda _: told.set())
+    received = threading.Event()
+    client.on_state(lambda _: received.set())
     gone = weakref.ref(client)
     del client
     gc.collect()
     assert gone() is None
     # Without handles the client closes, and reports that.
-    assert told.wait(10)
+    assert received.wait(10)
 
 
 def test_an_exception_of_a_listener_is_unraisable(

@@ -301,7 +301,7 @@ def test_a_revoked_holder_shows_the_request_and_its_label(client: zklock.Client,
     with lock as lease:
         assert lock.contenders()[0].revoked is False
         client.revoke(lease.node)
-        eventually(lambda: lock.contenders()[0].revoked is True, "it has been told")
+        eventually(lambda: lock.contenders()[0].revoked is True, "it has been received")
         assert lock.contenders()[0].label == "ours"
 
 
