@@ -1,7 +1,7 @@
 """Build packages through maturin, with the `zklock` command in the wheel.
 
-The command is a native program that is built like the extension. pip calls this module (PEP 517), in a clone
-and in a source distribution. If you call maturin directly, build the command first: `python backend.py
+pip calls this module (PEP 517), in a clone and in a source distribution. The command is a native program,
+built by cargo like the extension. If you call maturin directly, build the command first: `python backend.py
 --profile dist`.
 """
 
@@ -19,13 +19,13 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SCRIPTS = HERE / "zklock._zklock.data" / "scripts"
-"""Directory that pip installs next to the interpreter. Maturin takes it by its name, if it exists."""
+"""Directory whose files pip installs next to the interpreter. Maturin finds it by its name, if it exists."""
 
 Settings = Mapping[str, str] | None
 
 
 def command(*options: str) -> None:
-    """Build the command, and put it where maturin finds it."""
+    """Build the command, and copy it to the directory where maturin finds it."""
     # In a clone this directory is a member of the workspace. In a source distribution it is the workspace's
     # root.
     cargo = [os.environ.get("CARGO", "cargo"), "build", "--package=zklock-cli", "--bin=zklock", *options]
@@ -45,7 +45,7 @@ def chosen() -> Sequence[str]:
 
 @contextmanager
 def program() -> Iterator[None]:
-    """Keep the command where maturin finds it while maturin packs. A later run must not pick it up."""
+    """Build the command for the block, and delete it afterwards, so that a later run does not pack it."""
     try:
         command(*chosen())
         yield

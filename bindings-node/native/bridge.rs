@@ -1,8 +1,8 @@
 //! Carries the outcomes of operations from the library's thread to the JavaScript thread.
 //!
-//! Each JavaScript environment (the main thread and each worker) has one bridge. Outcomes wait in
-//! the bridge, not in the queue of the thread-safe function. That queue leaks its content when the
-//! environment ends, and a leaked lease would hold its lock until the process exits.
+//! Each JavaScript environment (the main thread and each worker) has one bridge. Outcomes are
+//! queued in the bridge, because napi's own queue for a thread-safe function leaks its content when
+//! the environment ends, and a leaked lease would hold its lock until the process exits.
 //!
 //! The thread-safe function exists only while a client is open or an operation runs. It does not
 //! keep the process alive, but test runners that search for open handles would report it.
@@ -25,7 +25,7 @@ use crate::error::{Failure, NativeDetails, Result};
 const CLOSING: Duration = Duration::from_secs(1);
 
 /// Notifies the JavaScript thread that there are outcomes to take. A weak handle, which does not
-/// keep the process alive: TypeScript decides that.
+/// keep the process alive: the TypeScript part decides when the process can exit.
 pub struct Wake(ThreadsafeFunction<(), (), (), Status, false, true>);
 
 impl Wake {
@@ -44,7 +44,7 @@ type Convert = Box<dyn FnOnce(&Env) -> napi::Result<Unknown<'_>> + Send>;
 
 type Outcome = zklock::Result<Convert>;
 
-/// An operation that has ended, with either a value or an error's code, message and details.
+/// The outcome of an operation: either a value, or the code, message and details of an error.
 #[napi(object, object_from_js = false)]
 pub struct Settled<'env> {
     pub id: i64,
@@ -81,7 +81,7 @@ pub struct Bridge {
 }
 
 struct Shared {
-    /// Present while there is or can be something to notify. Only the JavaScript thread creates and
+    /// Present while an operation runs or a client is open. Only the JavaScript thread creates and
     /// drops it.
     wake: Mutex<Option<Wake>>,
     operations: Mutex<Operations>,
@@ -97,18 +97,18 @@ struct Operations {
     running: HashMap<i64, Option<Operation>>,
     /// Operations that have ended and have not been taken.
     settled: Vec<(i64, Outcome)>,
-    /// Whether the JavaScript thread is about to take the outcomes, so that no notification is
-    /// necessary.
-    looks: bool,
+    /// `true` if the JavaScript thread is about to take the outcomes, so that it needs no
+    /// notification.
+    will_take: bool,
 }
 
 #[napi]
 impl Bridge {
     /// Creates a bridge that calls `wake` when there are outcomes to take.
     ///
-    /// The clients are closed when the environment ends. Dropping their handles would not be
-    /// enough: that only begins the closing, and nothing would wait for it if the process exits
-    /// together with a worker.
+    /// When the environment ends, this closes its clients and waits for them. Dropping the clients
+    /// would only begin to close them, and the process might exit, together with a worker, before
+    /// they are closed.
     ///
     /// # Errors Returns an error if Node refuses the registration.
     #[napi(constructor)]
@@ -128,11 +128,11 @@ impl Bridge {
     #[napi]
     pub fn take<'env>(&self, env: &'env Env) -> napi::Result<Vec<Settled<'env>>> {
         let settled = std::mem::take(&mut self.shared.operations().settled);
-        self.shared.rest();
+        self.shared.drop_unused_wake();
         settled.into_iter().map(|(id, outcome)| Settled::new(env, id, outcome)).collect()
     }
 
-    /// Gives an operation up. Drops its future, or its outcome if it has already ended.
+    /// Cancels an operation: drops its future, or its outcome if it has already ended.
     #[napi]
     pub fn cancel(&self, id: i64) {
         let mut operations = self.shared.operations();
@@ -147,11 +147,11 @@ impl Bridge {
 
 impl Bridge {
     /// Creates the thread-safe function if there is none, so that the next outcome is delivered.
-    fn awake(&self) -> Result<()> {
+    fn ensure_wake(&self) -> Result<()> {
         let mut wake = self.shared.wake();
         if wake.is_none() {
             let made = self.wake.borrow_back(&self.env).and_then(|call| Wake::new(&call));
-            // Same error as without a thread that could run the operation.
+            // The same error as for a failure to start the library's thread.
             let refused =
                 |error: napi::Error| Failure { code: "CONNECTION_FAILED", message: error.reason.clone() };
             *wake = Some(made.map_err(refused)?);
@@ -159,21 +159,21 @@ impl Bridge {
         Ok(())
     }
 
-    /// Runs some work on the JavaScript thread. The operations that the work wakes continue in this
-    /// call, and outcomes that are ready afterwards are delivered immediately. A handoff within one
-    /// environment therefore needs no other thread and no turn of the event loop.
+    /// Runs some work on the JavaScript thread. Operations that the work wakes are polled in this
+    /// call, and their outcomes are delivered immediately. So a hand-off between two scopes of one
+    /// environment needs no other thread and no iteration of the event loop.
     ///
     /// Delivery only resolves JavaScript promises. The program's code runs after this call has
     /// returned.
     pub fn work<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.shared.operations().looks = true;
+        self.shared.operations().will_take = true;
         let done = same_thread::carry_on_woken(work);
         let mut operations = self.shared.operations();
-        operations.looks = false;
+        operations.will_take = false;
         let any = !operations.settled.is_empty();
         drop(operations);
         if any && self.wake.borrow_back(&self.env).and_then(|wake| wake.call(())).is_err() {
-            // Try to deliver the outcomes in a later turn of the event loop.
+            // Deliver the outcomes in a later iteration of the event loop.
             self.shared.wake().as_ref().inspect(|wake| wake.call());
         }
         done
@@ -194,7 +194,7 @@ impl Bridge {
     where
         T: ToNapiValue + Send + 'static,
     {
-        self.awake()?;
+        self.ensure_wake()?;
         let id = {
             let mut operations = self.shared.operations();
             operations.last_id += 1;
@@ -203,7 +203,7 @@ impl Bridge {
             id
         };
         let shared = Arc::clone(&self.shared);
-        match internal::begin(future, move |result| shared.settle(id, result.map(boxed))) {
+        match internal::begin(future, move |result| shared.store_outcome(id, result.map(boxed))) {
             Ok(begun) => {
                 if let Some(operation) = self.shared.operations().running.get_mut(&id) {
                     *operation = Some(begun);
@@ -231,9 +231,9 @@ impl Shared {
         self.wake.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Drops the thread-safe function if nothing can call it: no operation exists, and all clients
-    /// are closed.
-    fn rest(&self) {
+    /// Drops the thread-safe function if it cannot be called any more: no operation runs, and all
+    /// clients are closed.
+    fn drop_unused_wake(&self) {
         let operations = self.operations();
         let busy = !operations.running.is_empty() || !operations.settled.is_empty();
         drop(operations);
@@ -258,17 +258,17 @@ impl Shared {
     }
 
     /// Stores an outcome. Runs on the library's thread.
-    fn settle(&self, id: i64, outcome: Outcome) {
+    fn store_outcome(&self, id: i64, outcome: Outcome) {
         let mut operations = self.operations();
         let operation = operations.running.remove(&id);
         let wake = if operation.is_some() {
             operations.settled.push((id, outcome));
             // One notification is enough for all outcomes that are present when JavaScript takes
             // them.
-            operations.settled.len() == 1 && !operations.looks
+            operations.settled.len() == 1 && !operations.will_take
         } else {
-            // The operation was canceled. Dropping the outcome releases a lock that it may have
-            // acquired.
+            // The operation was canceled. Dropping the outcome releases a lock that the operation
+            // may have acquired.
             drop(operations);
             drop(outcome);
             return;

@@ -33,8 +33,8 @@ pub struct NativeLease {
 pub enum Held {
     /// A lease from an acquire.
     Own(Lease),
-    /// The lease of a turn, which releases it.
-    OfTurn(Arc<Lease>),
+    /// The lease of a once-per-slot run. The `Turn` releases it.
+    Turn(Arc<Lease>),
 }
 
 impl Deref for Held {
@@ -43,7 +43,7 @@ impl Deref for Held {
     fn deref(&self) -> &Lease {
         match self {
             Self::Own(lease) => lease,
-            Self::OfTurn(lease) => lease,
+            Self::Turn(lease) => lease,
         }
     }
 }
@@ -71,13 +71,13 @@ impl From<Lease> for NativeLease {
 
 impl From<Arc<Lease>> for NativeLease {
     fn from(lease: Arc<Lease>) -> Self {
-        Self { lease: Held::OfTurn(lease), inner: RefCell::default() }
+        Self { lease: Held::Turn(lease), inner: RefCell::default() }
     }
 }
 
 impl NativeLease {
     /// Stores the lease of a re-entry, and returns its number. The number is valid until the lease
-    /// is left or taken.
+    /// is released or taken.
     pub(crate) fn keep_inner(&self, lease: Lease) -> Option<u32> {
         let mut inner = self.inner.borrow_mut();
         let id = u32::try_from(inner.len()).ok()?;
@@ -101,7 +101,7 @@ impl NativeLease {
 }
 
 /// Returns the core leases behind JavaScript leases.
-pub fn inside<'a>(leases: &'a [ClassInstance<'_, NativeLease>]) -> Vec<&'a Lease> {
+pub fn core_leases<'a>(leases: &'a [ClassInstance<'_, NativeLease>]) -> Vec<&'a Lease> {
     leases.iter().map(|lease| &*lease.lease).collect()
 }
 
@@ -125,7 +125,7 @@ impl NativeLoss {
 /// the body, if it failed: a `loss`, an abort that the loss caused (`cancelled`), or any other
 /// `error`.
 #[napi(ts_args_type = "leases: NativeLease[], raised?: 'loss' | 'cancelled' | 'error'")]
-pub fn loss_to_tell(
+pub fn loss_to_report(
     leases: Vec<ClassInstance<'_, NativeLease>>,
     raised: Option<String>,
 ) -> Option<NativeLoss> {
@@ -135,7 +135,7 @@ pub fn loss_to_tell(
         Some("cancelled") => BodyOutcome::Cancelled,
         Some(_) => BodyOutcome::Error,
     };
-    match scope_error(inside(&leases).into_iter().find_map(Acquired::loss), raised) {
+    match scope_error(core_leases(&leases).into_iter().find_map(Acquired::loss), raised) {
         ScopeError::OfBody => None,
         ScopeError::Loss(loss) => Some(NativeLoss::new(&loss, false)),
         ScopeError::OfBodyWithLoss(loss) => Some(NativeLoss::new(&loss, true)),
@@ -251,7 +251,7 @@ impl NativeLease {
         })
     }
 
-    /// Releases the lease at the end of a scope. Returns one of three results:
+    /// Releases the lease at the end of a scope. The results are:
     ///
     /// - Zero: the lease is released, and there is nothing to wait for or to report.
     /// - Another number: the id of the operation that waits for the release.
@@ -293,7 +293,7 @@ impl NativeLease {
         self.take_inner(id).map_or_else(|| self.remains(), Self::from)
     }
 
-    /// Returns an object for a re-entry whose lease has already been left.
+    /// Returns an object for a re-entry whose lease has already been released.
     #[napi]
     pub fn remains(&self) -> NativeLease {
         remains(&self.lease).into()

@@ -1,8 +1,8 @@
 //! The native half of the npm package `zklock`: exports the core's handles as JavaScript classes.
 //!
-//! Private to the package. The public API, its documentation and its argument checks are in
-//! TypeScript. A [`bridge::Bridge`] starts operations, and delivers their outcomes to the
-//! JavaScript thread.
+//! These classes are private to the package. The public API, its documentation and its argument
+//! checks are in TypeScript. A [`bridge::Bridge`] starts operations, and delivers their outcomes to
+//! the JavaScript thread.
 
 #![allow(unreachable_pub, reason = "what `#[napi]` exports has to be public")]
 #![allow(clippy::needless_pass_by_value, reason = "napi passes arguments by value")]

@@ -74,10 +74,10 @@ pub fn read_write_lock(
 
 #[napi]
 impl NativeLock {
-    /// Acquires the lock. The owner is that of the lease `within`, else that of `around`, else a
-    /// new one. If the owner already holds the lock, this returns a lease immediately; otherwise it
-    /// starts an operation that yields a lease. Without a timeout it waits forever; a timeout of
-    /// zero means a try. Other programs see the owner of the `outermost` scope's lease.
+    /// Acquires the lock as the owner of the lease `within` or else `around`, or as a new owner. If
+    /// the owner already holds the lock, this returns a lease immediately; otherwise it starts an
+    /// operation that yields a lease. Without a timeout the operation waits forever; with a timeout
+    /// of zero it does not wait. Other programs see the owner of the `outermost` scope's lease.
     ///
     /// # Errors `BAD_ARGUMENT`.
     #[napi]

@@ -28,8 +28,8 @@ pub struct NativeBacklog {
     pub dropped: i64,
 }
 
-/// Listens for one JavaScript environment, and ends with it. A weak handle, which does not keep the
-/// process alive.
+/// The log listener of one JavaScript environment. It ends with the environment. A weak handle,
+/// which does not keep the process alive.
 #[napi]
 pub struct NativeListener {
     listener: Arc<Listener>,
@@ -47,7 +47,7 @@ impl NativeListener {
         Ok(Self { listener: Listener::new(None, move || wake.call()) })
     }
 
-    /// Listens to this level and more severe levels from now on. Any other word stops the listener.
+    /// Sets the least severe level to listen to. A text that is no level stops the listener.
     #[napi]
     pub fn set_level(&self, level: Option<String>) {
         self.listener
@@ -63,7 +63,7 @@ impl NativeListener {
             target: record.target,
             time: record.time.as_secs_f64() * 1000.0,
             message: record.message.clone(),
-            fields: record.fields.iter().map(|(name, value)| (*name, given(value))).collect(),
+            fields: record.fields.iter().map(|(name, value)| (*name, to_js(value))).collect(),
         });
         NativeBacklog {
             records: records.collect(),
@@ -73,7 +73,7 @@ impl NativeListener {
 }
 
 /// Converts the value of a field to JavaScript's types and units.
-fn given(value: &Value) -> Either3<String, f64, bool> {
+fn to_js(value: &Value) -> Either3<String, f64, bool> {
     match value {
         Value::Text(text) => Either3::A(text.clone()),
         Value::Number(number) => Either3::B(*number),

@@ -1,4 +1,4 @@
-//! Exports multi-locks: several locks taken as one.
+//! Exports multi-locks: several locks that are acquired together.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use zklock::{AnyLock, MultiLock};
 
 use crate::bridge::Bridge;
 use crate::error::Result;
-use crate::lease::{NativeLease, inside};
+use crate::lease::{NativeLease, core_leases};
 use crate::lock::NativeLock;
 use crate::owner::{NativeWait, caller};
 
@@ -57,8 +57,8 @@ impl NativeMultiLock {
         outermost: Option<ClassInstance<'_, NativeLease>>,
     ) -> Result<i64> {
         let (timeout, name) = wait.check()?;
-        let named = inside(&within);
-        let owners = owners(self.lock.locks(), &named, &inside(&around))?;
+        let named = core_leases(&within);
+        let owners = owners(self.lock.locks(), &named, &core_leases(&around))?;
         let flow = outermost.as_ref().map(|lease| &*lease.lease).or(named.first().copied());
         // Outside scopes, one new owner acquires all locks.
         let caller = caller(&owners[0], flow, name);

@@ -1,4 +1,4 @@
-//! Exports the once-per-slot functions.
+//! Exports `once` and `oncePer`, which run a function once per slot: a key, or a period of time.
 
 use std::cell::RefCell;
 use std::slice;

@@ -9,7 +9,7 @@ use zklock::{ClientState, States};
 use crate::bridge::Bridge;
 use crate::error::Result;
 
-/// The stream of a client's state changes. It does not keep the client alive.
+/// The stream of a client's state changes. It does not keep the client open.
 #[napi]
 pub struct NativeStates {
     states: Arc<Mutex<States>>,

@@ -1,7 +1,7 @@
 //! Exports the server for users' tests.
 //!
-//! Its methods block for a moment, so they run on libuv's threads. They do not run on the library's
-//! thread, which serves the clients that the test observes meanwhile.
+//! The server's methods block for a moment, so they run on libuv's threads. They must not run on
+//! the library's thread, because it serves the clients of the test.
 
 use std::collections::BTreeMap;
 use std::io;

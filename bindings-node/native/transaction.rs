@@ -64,7 +64,7 @@ impl NativeTransaction {
     /// Starts committing the transaction.
     ///
     /// # Errors
-    /// `BAD_ARGUMENT`, and `CONNECTION_FAILED` if there is no thread to do it on.
+    /// `BAD_ARGUMENT`, and `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn commit(&self, bridge: &Bridge) -> Result<i64> {
         bridge.start(self.draft.take()?.commit())

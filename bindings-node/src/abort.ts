@@ -3,14 +3,14 @@
 /** Callback that runs when a signal aborts. */
 type Then = () => void;
 
-/** The pending callbacks and the single listener of each signal that is in use. */
+/** The pending callbacks of each signal, and the single listener that calls them. */
 const waiting = new WeakMap<AbortSignal, { all: Set<Then>; listener: Then }>();
 
 /**
- * Calls `then` once when the signal aborts. The returned function cancels the call.
+ * Calls `then` once when the signal aborts. Returns a function that cancels the call.
  *
- * A signal has one listener, however many callbacks wait for it, because Node warns of a leak from the eleventh
- * listener on. The listener is removed together with the last callback.
+ * All callbacks for a signal share one listener, because Node warns of a leak if a signal has more than ten. The
+ * listener is removed together with the last callback.
  */
 export function onAbort(signal: AbortSignal, then: Then): Then {
   const { all, listener } = waiting.get(signal) ?? listen(signal);

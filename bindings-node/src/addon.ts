@@ -18,7 +18,7 @@ function platform(): string {
   const report = process.report as unknown as Report | undefined;
   if (platform !== 'linux' || report === undefined) return `${platform}-${arch}`;
   const { excludeNetwork } = report;
-  // Without this setting, the report resolves the host names of all peers.
+  // Without this setting, the report would look up the host names of all network peers, which can take long.
   report.excludeNetwork = true;
   const { header } = report.getReport();
   Object.assign(report, { excludeNetwork });
@@ -51,7 +51,7 @@ function allowing(error: unknown): string | undefined {
 function explained(error: unknown): string {
   const start = allowing(error);
   if (start !== undefined) {
-    return `the native addon of zklock cannot be loaded, because this process may not load addons: start ${start}.`;
+    return `the native addon of zklock cannot be loaded, because this process is not permitted to load addons: start ${start}.`;
   }
   const here = platform();
   const supported = `Supported platforms: ${SUPPORTED.join(', ')}.`;

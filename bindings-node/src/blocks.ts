@@ -1,4 +1,7 @@
-/** Tracks which `await using` blocks hold a lock, so that the log can name an acquire that waits for its own block. */
+/**
+ * Tracks which `await using` blocks hold a lock, so that the log can report an acquire that waits for the block around
+ * it.
+ */
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 
@@ -26,14 +29,14 @@ const current = new AsyncLocalStorage<Block | undefined>();
 let watched = false;
 
 /**
- * Starts tracking blocks, for a log that reports waits. Called when the first log listener is added: up to Node 22, an
- * async context makes every promise of the process slower.
+ * Starts tracking blocks. Called when the first log listener is added, and not earlier, because up to Node 22 an async
+ * context makes every promise of the process slower.
  */
 export function watchBlocks(): void {
   if (watched) return;
   watched = true;
-  // Up to Node 22, async contexts are separated only from the first use of a store on. The first block would be too
-  // late: code that runs concurrently with it would count as inside it.
+  // Up to Node 22, async contexts are separate only after the first use of a store. If the first block were that first
+  // use, code that runs concurrently with the block would count as inside it.
   current.enterWith(current.getStore());
 }
 

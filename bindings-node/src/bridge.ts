@@ -1,11 +1,11 @@
-/** Runs native operations as promises. */
+/** Runs operations of the native addon, and returns promises for their outcomes. */
 
 import { Bridge, type Settled } from '../addon';
 
 import { onAbort } from './abort';
-import { errorOf, native, raisedBelow } from './errors';
+import { errorOf, native, trimStack } from './errors';
 import { KeepAlive, type Pending } from './keep-alive';
-import { later } from './timers';
+import { inMicrotask } from './timers';
 
 /** Callbacks that settle the promise of an operation, by operation id. */
 const waiting = new Map<number, (settled: Settled) => void>();
@@ -17,19 +17,20 @@ const bridge = new Bridge(() => {
     const { id } = settled;
     waiting.get(id)?.(settled);
     waiting.delete(id);
-    // Deferred, each call separately. `tell` runs the caller's code, which can throw, or abort an operation that has
-    // just ended. A throw here would leave other outcomes undelivered, and a lease among them would never be released.
-    if (watching.has(id)) later(() => tell(settled));
+    // Call each callback in its own microtask, because it can run code of the program, which can throw or abort another
+    // operation. If it threw here, the remaining outcomes would not be delivered, and a lease among them would never be
+    // released.
+    if (watching.has(id)) inMicrotask(() => callWatcher(settled));
   }
 });
 
-function tell({ id, value }: Settled): void {
+function callWatcher({ id, value }: Settled): void {
   const then = watching.get(id);
   watching.delete(id);
   then?.(value);
 }
 
-/** Calls `make` with the bridge, for native calls that are not operations but need to know their thread. */
+/** Calls `make` with the bridge, for native calls that are not operations but need the bridge of their thread. */
 export function withBridge<T>(make: (bridge: Bridge) => T): T {
   return native(() => make(bridge), withBridge);
 }
@@ -44,8 +45,8 @@ type StartOrDo<T> = (bridge: Bridge) => number | T;
 export const untilDone = new KeepAlive();
 
 /**
- * Runs an operation to its end and returns its value. If the signal aborts, this function gives the operation up, drops
- * a lock that it may have acquired, and then rejects with the signal's reason.
+ * Runs an operation to its end and returns its value. If the signal aborts, this function cancels the operation,
+ * releases a lock that the operation may have acquired, and rejects with the signal's reason.
  */
 export async function run<T>(start: StartOrDo<T>, pending: Pending, signal?: AbortSignal): Promise<T> {
   signal?.throwIfAborted();
@@ -65,7 +66,7 @@ export async function run<T>(start: StartOrDo<T>, pending: Pending, signal?: Abo
     });
     if (code !== undefined) {
       // Create the error here, not where the outcome arrives, so that the stack shows the caller.
-      throw raisedBelow(errorOf(code, message ?? '', details), run);
+      throw trimStack(errorOf(code, message ?? '', details), run);
     }
     return value as T;
   } finally {
@@ -84,7 +85,7 @@ export function watch(start: Start, then: (value: Settled['value']) => void): nu
   return id;
 }
 
-/** Gives an operation up, so that its end is not reported. Does nothing if the operation has ended. */
+/** Cancels an operation, so that its outcome is not reported. Does nothing if the operation has ended. */
 export function giveUp(id: number): void {
   waiting.delete(id);
   watching.delete(id);

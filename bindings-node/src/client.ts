@@ -24,7 +24,7 @@ import { checkNumber, checkOptions, checkString } from './validate';
 export interface NodeData {
   /** The data. */
   readonly data: Buffer;
-  /** How often the data was set: the `version` that a transaction checks. */
+  /** Number of times that the data was set: the `version` that a transaction checks. */
   readonly version: number;
 }
 
@@ -63,8 +63,8 @@ export function provideRequests(provided: Requests): void {
  * starts another one.
  *
  * `new Client()` connects when it is first used; `Client.connect()` connects immediately. An `acquire()` without a
- * timeout waits for the connection as long as it takes, just as it waits for the lock. {@link Client.ready} and all
- * other operations fail if no server answers within the connect timeout.
+ * timeout waits for the connection without a limit, as it waits for the lock. {@link Client.ready} and all other
+ * operations fail if no server answers within the connect timeout.
  *
  * A client does not keep the process alive by itself, but a pending `acquire()` does; see {@link Client.ref} and {@link
  * Client.unref}. On the process's `exit` event, zklock closes all open clients, within a second. A process that is
@@ -106,7 +106,7 @@ export class Client extends ClientEvents {
    * Connects, and resolves once there is a session. If connecting fails or `signal` aborts, the client is closed.
    *
    * @param hosts as for the constructor.
-   * @throws {@link ConnectionFailedError} if no server answers within the connect time-out.
+   * @throws {@link ConnectionFailedError} if no server answers within the connect timeout.
    * @throws {@link AuthFailedError} if the server refuses the credentials.
    * @throws {@link BadArgumentError} if `hosts` or an option is malformed or out of range. Nothing is sent.
    * @throws the signal's reason if the signal aborts.
@@ -124,7 +124,7 @@ export class Client extends ClientEvents {
       await client.ready({ signal });
       return client;
     } catch (error) {
-      // Not awaited, and does not keep the process alive: there may be no server that could acknowledge the close.
+      // Do not wait for the close, and do not keep the process alive for it: there may be no server to acknowledge it.
       watch((bridge) => client.#native.close(bridge), () => undefined);
       throw error;
     }
@@ -184,9 +184,9 @@ export class Client extends ClientEvents {
   }
 
   /**
-   * Returns the current condition of the client, with the lock attempts that wait and the locks that it holds. Use it
-   * for health checks, and to find out what a hanging program waits for. Sends nothing, waits for no server, and also
-   * works on a closed client.
+   * Returns the current state of the client, with its pending acquires and the locks that it holds. Use it for health
+   * checks, and to find out what a hanging program waits for. Sends nothing, waits for no server, and also works on a
+   * closed client.
    *
    * @example
    * const { state, holds } = client.health();
@@ -215,8 +215,8 @@ export class Client extends ClientEvents {
   }
 
   /**
-   * Takes a contender's lock, or its place in the queue, away by deleting its node. For operators. A connected holder
-   * learns of the loss within moments, but the next contender may be granted the lock before that.
+   * Takes away a contender's lock, or its place in the queue, by deleting its node. For operators. A connected holder
+   * is notified of the loss almost immediately, but the next contender may be granted the lock before that.
    *
    * @param node as in `revoke()`.
    * @throws the same errors as `revoke()`.
@@ -251,8 +251,8 @@ export class Client extends ClientEvents {
 
   /**
    * Sets the number of permits in a node that semaphores use as their `sharedCount`. Creates the node if it does not
-   * exist, in the format of Curator's `SharedCount`. Waiting semaphores receive the new number. A smaller number takes
-   * no permit away from a holder.
+   * exist, in the format of Curator's `SharedCount`. Waiting semaphores receive the new number. If it is smaller than
+   * the number of permits that are held, the holders keep them.
    *
    * @param path an absolute path below the client's chroot.
    * @throws {@link BadArgumentError} if the path is malformed, or if the count is not a whole number from 0 to
@@ -279,8 +279,8 @@ export class Client extends ClientEvents {
    * orderly shutdown. Meanwhile leases stay valid, and their owners can acquire the same locks again. Every other
    * acquire rejects immediately with `ClientClosedError`: acquires that already wait, and acquires of another lock
    * inside a running scope. If `close()` is called more than once, the earliest deadline counts; a close without
-   * `drain` does not wait. A pending close keeps the process alive. Do not await a draining close inside a scope: the
-   * scope would wait for itself.
+   * `drain` does not wait. A pending close keeps the process alive. Do not await a draining close inside a scope,
+   * because it would wait for the end of that scope.
    *
    * @throws {@link BadArgumentError} if `drain` is negative or NaN.
    *
@@ -302,12 +302,12 @@ export class Client extends ClientEvents {
 
   /**
    * Frees the client's locks when the process receives one of these signals, and then lets the signal end the process
-   * as usual. Node itself frees no locks on Ctrl-C (SIGINT) and SIGTERM: they would stay locked until the session times
-   * out. All clients of the process are closed within a second, and no other code runs meanwhile.
+   * as usual. Otherwise, after Ctrl-C (SIGINT) and SIGTERM, the locks stay taken until the session times out. All
+   * clients of the process are closed within a second, and no other code runs meanwhile.
    *
-   * If the program has its own handlers for the signal, those decide whether and how the process ends. In this case the
-   * client is closed as by `close()`, and `lease.signal` aborts. The returned function removes the signal handling; so
-   * do the end of a `using` block and `close()`.
+   * If the program has its own handlers for the signal, they decide whether and how the process ends. In this case the
+   * client is closed as by `close()`, and `lease.signal` aborts. To remove the signal handling, call the returned
+   * function, leave its `using` block, or close the client.
    *
    * @param signals any of SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGBREAK. Default: SIGINT and SIGTERM.
    * @throws {@link BadArgumentError} for any other signal, and in a worker thread, because signals do not reach it.
@@ -327,7 +327,7 @@ export class Client extends ClientEvents {
    *
    * The lock is a {@link ReadWriteLock}: the mode `shared` is its read lock. A `Mutex` on the same path excludes both
    * modes. There are two differences from the Web Locks API. A request inside the callback of another request for the
-   * same path does not wait for it, but belongs to the same owner. And the lock can be lost, so `callback` should stop
+   * same path does not wait for it, but belongs to the same owner. The lock can also be lost, so `callback` should stop
    * when `lease.signal` aborts.
    *
    * @throws the signal's reason if the signal aborts.

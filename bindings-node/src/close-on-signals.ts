@@ -57,8 +57,8 @@ class Handler {
   }
 
   add(entry: Entry): void {
-    // Prepended, so that it still sees the program's own handlers, including `once` handlers that are removed when
-    // called.
+    // Run before the program's own handlers, so that this listener can still count them: Node removes a `once` handler
+    // when it calls it.
     if (this.#entries.size === 0) process.prependListener(this.#signal, this.#listener);
     this.#entries.add(entry);
   }
@@ -72,19 +72,18 @@ class Handler {
 
   readonly #listener = (): void => {
     if (process.listenerCount(this.#signal) > 1) {
-      // The program has its own handlers, which decide whether it ends. It may go on, so its leases must report their
-      // loss.
+      // The program's own handlers decide whether the process ends. If it continues, its leases must report their loss.
       for (const { client } of this.#entries) client.close().catch(() => undefined);
       return;
     }
-    // Must happen before any other code runs. Otherwise waiters and holders would learn of the close, and an uncaught
-    // rejection would end the process with a different status. Removing the entries first also ignores a signal that
-    // arrives twice, from the terminal and from npm.
+    // Close the clients before any other code runs. Otherwise pending acquires would reject, and an uncaught rejection
+    // would end the process with a different status. The entries are removed first, because the signal can arrive
+    // twice, from the terminal and from npm.
     this.remove(() => true);
     closeClients();
     process.kill(process.pid, this.#signal);
-    // Node exits in the line above. Deno exits in a separate thread that receives the signal, which takes a moment. The
-    // first process of a container has no default action for signals, and must not continue with closed clients.
+    // Node exits in the line above. Deno exits on a separate thread, which takes a moment. The first process of a
+    // container has no default action for signals, and must not continue with closed clients.
     if (process.pid !== 1) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000);
     process.exit(128 + constants.signals[this.#signal]);
   };
@@ -98,11 +97,11 @@ export function closeOnSignals(client: Closable, signals: Iterable<EndingSignal>
   const wanted = new Set(signals);
   for (const signal of wanted) {
     if (!KNOWN.includes(signal)) {
-      throw new BadArgumentError(`signals: ${JSON.stringify(signal)} is none of ${KNOWN.join(', ')}`);
+      throw new BadArgumentError(`signals: ${JSON.stringify(signal)} is not one of ${KNOWN.join(', ')}`);
     }
   }
   if (!isMainThread) {
-    throw new BadArgumentError('closeOnSignals: signals reach the main thread only; have it end this worker');
+    throw new BadArgumentError('closeOnSignals: signals reach only the main thread; let it end this worker');
   }
   const entry = { client };
   for (const signal of wanted) {

@@ -26,21 +26,21 @@ import {
 export interface ConnectOptions {
   /**
    * The session timeout to request, in ms. The server frees a client's locks if it receives nothing from the client for
-   * this long. The server may grant a different timeout. Default: the variable `ZKLOCK_SESSION_TIMEOUT`, or else 10
-   * 000.
+   * this long. The server may grant a different timeout. Default: the variable `ZKLOCK_SESSION_TIMEOUT`, or else
+   * 10 000.
    */
   sessionTimeout?: number | undefined;
-  /** How long to wait for the first reply from any server, in ms. Default: 10 000. */
+  /** The time limit for the first reply from any server, in ms. Default: 10 000. */
   connectTimeout?: number | undefined;
   /**
-   * The largest reply that the client reads, in bytes. A list can have one name for every 256 bytes of this limit. A
-   * larger reply fails only the request that it belongs to: a lock directory with more children cannot be locked or
-   * listed. Default: 16 777 216.
+   * The size of the largest reply that the client reads, in bytes. A listing needs up to 256 bytes per name. If a reply
+   * is larger, only its request fails: a lock directory whose listing exceeds this limit cannot be locked or listed.
+   * Default: 16 777 216.
    */
   maxFrame?: number | undefined;
   /**
    * Credentials to present to the servers. For the scheme `digest`, the credential is `user:password`. A server accepts
-   * any password of that scheme; a wrong password shows only when a node refuses access.
+   * any password of that scheme: a wrong password is noticed only when a node refuses access.
    */
   auth?: readonly Credential[] | undefined;
   /**

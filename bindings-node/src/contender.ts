@@ -34,13 +34,13 @@ export interface ContenderInfo {
   /** Whether the contender received a request to give up the lock while it held it. */
   readonly revoked: boolean;
   /**
-   * How many holds of its client may follow each other on the node before the next node in the queue is granted;
-   * `undefined` without the option `cohort`. The client's waiters without nodes appear in no list.
+   * The option `cohort` of its lock, or `undefined`: the maximum number of consecutive holds on the node before the
+   * next node in the queue is granted. The client's other waiters have no nodes, and so do not appear in the list.
    */
   readonly cohort: number | undefined;
   /**
-   * How long its client may keep the node after a release, in ms; `undefined` without the option `linger`. The node
-   * does not show whether the lock is held through it now.
+   * The option `linger` of its lock in ms, or `undefined`: the time for which its client can keep the node after a
+   * release. The node does not show whether the lock is held, or the node is only kept.
    */
   readonly linger: number | undefined;
 }
@@ -48,8 +48,8 @@ export interface ContenderInfo {
 /** A contender in the queue of a lock, at the time of the call. Immutable. */
 export interface Contender {
   /**
-   * Position in the queue, from 0. The contender at 0 holds the lock. Readers or permits behind it that fit hold it
-   * too.
+   * Position in the queue, from 0. The contender at 0 holds the lock. Readers and holders of permits at later positions
+   * can hold it at the same time.
    */
   readonly position: number;
   /** Full path of the node, below the client's chroot, for `client.revoke()` and `client.breakLock()`. */
@@ -60,7 +60,7 @@ export interface Contender {
   readonly sessionId: bigint;
   /**
    * The zxid that created the node. It is the fencing token of the contender's lease, now or once it is granted. The
-   * exception is a downgrade: the reader has a new node, but its lease keeps the writer's token.
+   * exception is a writer that keeps only its read lock: it has a new node, but its lease keeps the writer's token.
    */
   readonly fencingToken: bigint;
   /** The contender's own description, if it uses zklock. */
@@ -80,8 +80,8 @@ const inspected = {
     const { node, about, ...rest } = this;
     if (about === undefined) return { node: shown(node), ...rest, about };
     const { host, language, label, owner, ...more } = about;
-    const said = { host: shown(host), language: shown(language), label: label && shown(label), owner: owner && shownOwner(owner), ...more };
-    return { node: shown(node), ...rest, about: said };
+    const escaped = { host: shown(host), language: shown(language), label: label && shown(label), owner: owner && shownOwner(owner), ...more };
+    return { node: shown(node), ...rest, about: escaped };
   },
 };
 

@@ -13,7 +13,7 @@ import { clientFor, waitChecks, type WaitOptions } from './lock';
 import { pause } from './pause';
 import { traceHookOf, untraced } from './trace-hook';
 import { type Body, using, type UsingArguments } from './using';
-import { checkFunction, checkOptions, checkSignal, checkString, ours } from './validate';
+import { checkFunction, checkOptions, checkSignal, checkString, internalKey } from './validate';
 
 /** Options of an {@link Election}. */
 export interface ElectionOptions {
@@ -66,7 +66,7 @@ let create: (native: NativeLease, client: object) => Leadership;
  */
 export class Leadership extends Lease {
   static {
-    create = (native, client) => new Leadership(native, client, ours);
+    create = (native, client) => new Leadership(native, client, internalKey);
   }
 
   /**
@@ -104,15 +104,15 @@ class Leaderships implements Keeper {
 }
 
 /**
- * A candidate for the leadership at a path, or an observer of the election.
+ * A candidate for the leadership at a path. It can also be used only to observe the leader.
  *
  * Candidates lead in the order in which the server queued them. An election is an exclusive lock with all guarantees of
  * this library. Services that use Curator's `LeaderLatch` can take part in the same election.
  *
- * An election object is one candidate. Campaigns that overlap share a node and a leadership, which ends when the last
- * of them is resigned. If the program drops leaderships without resigning them, the election keeps one of them and
- * continues to lead. If the election object itself is garbage collected while it leads, it resigns, with a warning in
- * the log. Creating an election sends nothing.
+ * An election object is one candidate, even if several campaigns run at the same time. They share a node and a
+ * leadership, which ends when the last of them resigns. The election continues to lead even if the program drops its
+ * `Leadership` objects without resigning. If the election object itself is garbage collected while it leads, it
+ * resigns, with a warning in the log. Creating an election sends nothing.
  *
  * @example
  * const election = new Election(client, '/elections/scheduler', { id: 'scheduler-1' });
@@ -158,9 +158,9 @@ export class Election {
   }
 
   /**
-   * Becomes a candidate, waits until it leads, and resolves with the leadership. Losing the connection or the session
-   * only lengthens the wait. A campaign that times out or is aborted withdraws the candidate. With a timeout of 0, the
-   * candidate leads only if there is no other candidate.
+   * Becomes a candidate, waits until it leads, and resolves with the leadership. The wait continues even across a loss
+   * of the connection or the session. A campaign that times out or is aborted withdraws the candidate. With a timeout
+   * of 0, the candidate leads only if there is no other candidate.
    *
    * @throws {@link LockTimeoutError} if it does not lead in time.
    * @throws {@link BadArgumentError} if the path has a contender of kazoo, whose election does not see zklock's
@@ -304,9 +304,9 @@ export class Election {
 
   /**
    * Yields the current leader, and the new leader after each change; `null` while there is no candidate. The observer
-   * does not have to be a candidate. It watches one node, however many candidates there are. If changes happen faster
-   * than the loop asks for them, it receives only the latest. Losing the connection or the session only delays the
-   * result. Keeps the process alive while it waits.
+   * need not be a candidate. It watches only one node, regardless of the number of candidates. If the leader changes
+   * several times before the loop asks for the next value, only the last change is yielded. The observation continues
+   * after a loss of the connection or the session. Keeps the process alive while it waits.
    *
    * @throws the signal's reason if the signal aborts.
    * @throws {@link ClientClosedError} once the client is closed.

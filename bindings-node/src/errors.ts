@@ -319,7 +319,7 @@ function causeOf(reports: readonly NativeServerReport[]): Error | undefined {
     const code = systemCodes[problem];
     return Object.assign(new Error(`${server} ${detail}`), code !== undefined && { code });
   });
-  return causes.length > 1 ? new AggregateError(causes, 'what happened at the servers') : causes[0];
+  return causes.length > 1 ? new AggregateError(causes, 'the problems of the servers') : causes[0];
 }
 
 /** Creates the error for a native error code. */
@@ -365,7 +365,7 @@ function isNativeError(error: unknown): error is { code: ErrorCode; message: str
 /**
  * Makes the stack of an error begin at the caller of `below`, so that it shows the user's call instead of internals.
  */
-export function raisedBelow<E>(error: E, below: (...given: never[]) => unknown): E {
+export function trimStack<E>(error: E, below: (...given: never[]) => unknown): E {
   if (error instanceof Error) Error.captureStackTrace(error, below);
   return error;
 }
@@ -375,7 +375,7 @@ export function native<T>(call: () => T, below: (...given: never[]) => unknown =
   try {
     return call();
   } catch (error) {
-    if (isNativeError(error)) throw raisedBelow(errorOf(error.code, error.message), below);
+    if (isNativeError(error)) throw trimStack(errorOf(error.code, error.message), below);
     throw error;
   }
 }

@@ -8,7 +8,7 @@ import { outsideBlocks } from './blocks';
 import { watch } from './bridge';
 import { inContext } from './context';
 import { BadArgumentError } from './errors';
-import { type Brief, type Lease, leaseInternals } from './lease';
+import { type ReentryTracker, type Lease, leaseInternals } from './lease';
 import { Leased } from './leased';
 import { outsideScopes } from './scope';
 import { throwUncaught } from './timers';
@@ -31,7 +31,7 @@ type How = 'on' | 'addListener' | 'prependListener';
 type Add = (events: ClientEvents, event: string | symbol, listener: Listener) => ClientEvents;
 
 let track: (events: ClientEvents, lease: Lease) => void;
-let trackBriefly: (events: ClientEvents, make: (brief: Brief) => Lease) => Lease;
+let trackReentry: (events: ClientEvents, make: (tracker: ReentryTracker) => Lease) => Lease;
 let follow: (events: ClientEvents, states: () => NativeStates) => void;
 
 /**
@@ -56,7 +56,7 @@ export abstract class ClientEvents extends EventEmitter {
       events.#leases.add(lease);
       if (events.listenerCount('lost') > 0) followLoss(events, lease);
     };
-    trackBriefly = (events, make) => {
+    trackReentry = (events, make) => {
       const lease = make(events.#leases);
       if (events.listenerCount('lost') > 0) followLoss(events, lease);
       return lease;
@@ -76,8 +76,8 @@ export abstract class ClientEvents extends EventEmitter {
   /**
    * Calls `listener` on every event with this name.
    *
-   * `state`: the connection state changed. The listener receives the new state; the last one is `closed`. To learn of
-   * the loss of a lock, use `lost` instead.
+   * `state`: the connection state changed. The listener receives the new state; the last one is `closed`. This event
+   * does not report lost locks: use `lost` for that.
    *
    * `lost`: a lease of this client was lost. The listener receives the lease; `lossReason` gives the reason, which can
    * be that the client was closed. Each lost lease is reported once; a released lease never is. See also
@@ -173,7 +173,7 @@ export abstract class ClientEvents extends EventEmitter {
         events.#followsState = events.listenerCount('state') > 0;
         if (!events.#followsState) return;
         ClientEvents.#followState(weak, states);
-        tell(events, 'state', state);
+        emitToAll(events, 'state', state);
       },
     );
   }
@@ -182,14 +182,14 @@ export abstract class ClientEvents extends EventEmitter {
 function followLoss(events: ClientEvents, lease: Lease): void {
   // Weak, so that the pending native operation does not keep the client open. The lease refers to the client.
   const weak = new WeakRef(events);
-  leaseInternals(lease).tellLoss((lost) => {
+  leaseInternals(lease).onFirstLoss((lost) => {
     const listening = weak.deref();
-    if (listening !== undefined) tell(listening, 'lost', lost);
+    if (listening !== undefined) emitToAll(listening, 'lost', lost);
   });
 }
 
 /** Works like `emit`, but calls every listener even if another one throws. */
-function tell(events: ClientEvents, event: string, value: unknown): void {
+function emitToAll(events: ClientEvents, event: string, value: unknown): void {
   for (const listener of events.rawListeners(event)) call(listener.bind(events) as (value: unknown) => void, value);
 }
 
@@ -202,7 +202,7 @@ function isWrapped(event: string | symbol, listener: unknown): boolean {
  * Returns a function that calls a listener in its async context. `off(listener)` removes it, like a wrapper of `once`.
  */
 function wrapped(listener: Listener, call: Listener): AnyListener {
-  // Outside all scopes: the function is called for all leases of the client, and must not keep any of them.
+  // Bind it outside all scopes, because it is called for all leases of the client, and must not keep any of them.
   const bound = outsideScopes(() => outsideBlocks(() => inContext(call)));
   return Object.assign(bound as AnyListener, { listener });
 }
@@ -212,7 +212,7 @@ function checkEvent(event: string | symbol): void {
   throw new BadArgumentError(`event: must be 'state' or 'lost', but is '${event}'`);
 }
 
-export { follow as followStates, trackBriefly as trackBriefLease, track as trackLease };
+export { follow as followStates, trackReentry as trackReentryLease, track as trackLease };
 
 /**
  * Calls a listener. Its exception becomes an uncaught exception, as with any event emitter, but only after the other

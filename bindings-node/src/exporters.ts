@@ -19,29 +19,29 @@ export const STATES: readonly ClientState[] = ['idle', 'connecting', 'connected'
 
 /** Descriptions of the counters that have no label except the client. */
 export const COUNTS = {
-  acquisitions: 'Holds that began.',
-  contended: 'Those of them that had to wait for another contender.',
-  handoffs: 'Acquisitions that were handed on within the client, without a request.',
-  retakes: 'Acquisitions that took a node again that the client had kept, without a request.',
-  busy: 'Tries that found the lock taken, and acquires that `maxWaiters` refused.',
-  timeouts: 'Attempts that timed out.',
-  sessions: 'Sessions that began.',
-  reconnections: 'Connections that were lost and replaced within a session.',
+  acquisitions: 'Number of holds that began.',
+  contended: 'Number of acquisitions that had to wait for another contender.',
+  handoffs: 'Number of acquisitions that another holder in this client handed on, without a request.',
+  retakes: 'Number of acquisitions that reused a node that the client had kept, without a request.',
+  busy: 'Number of acquires that did not wait and found the lock taken, or that `maxWaiters` refused.',
+  timeouts: 'Number of acquires that timed out.',
+  sessions: 'Number of sessions that began.',
+  reconnections: 'Number of connections that were lost and replaced within a session.',
 } as const satisfies Partial<Record<keyof Stats, string>>;
 
 export type Count = keyof typeof COUNTS;
 
 /** Descriptions of the other metrics. */
 export const HELP = {
-  losses: 'Holds that were lost, except by closing the client.',
-  requests: 'Requests for locks.',
-  state: '1 for the state that the client is in, 0 for the others.',
-  term: "What is left of the session's term, after which its leases are lost; 0 if it does not run.",
-  responsive: "1 if the library's thread could be looked at, else 0.",
-  waiters: 'Attempts that wait for a lock now.',
-  holders: 'Holds now.',
-  oldestWait: 'How long the oldest of the attempts has waited; 0 without any.',
-  oldestHold: 'How long the oldest of the holds has lasted; 0 without any.',
+  losses: 'Number of holds that were lost, except by closing the client.',
+  requests: 'Number of requests for locks.',
+  state: '1 for the current state of the client, 0 for all other states.',
+  term: "Remaining time of the session's term. At its end, the leases are lost. 0 if no term is running.",
+  responsive: "1 if the library's thread answered, else 0.",
+  waiters: 'Number of acquires that are waiting for a lock.',
+  holders: 'Number of current holds.',
+  oldestWait: 'Time that the oldest pending acquire has waited; 0 if there is none.',
+  oldestHold: 'Age of the oldest hold; 0 if there is none.',
 } as const;
 
 /** Returns the clients with their names. A single client has an empty name. */

@@ -28,7 +28,7 @@ export interface WaitReport {
   readonly label?: string;
   /** The owner of the attempt: the outermost `using` scope around the acquire, or the acquire itself. */
   readonly owner: OwnerReport;
-  /** How long the caller has waited, in ms. */
+  /** The time that the caller has waited, in ms. */
   readonly age: number;
   /** Full path of the attempt's node; absent while it has no node, for example without a connection. */
   readonly node?: string;
@@ -71,11 +71,11 @@ export interface HoldReport {
   readonly pinned: boolean;
   /** The state of the leases. */
   readonly state: LeaseState;
-  /** How long no other client can get the lock, in ms, unless it is broken. */
+  /** The time in ms during which no other client can get the lock, unless the lock is broken. */
   readonly remaining: number;
 }
 
-/** The condition of a client at one moment, with its waiting attempts and its holds. In JSON, bigints are strings. */
+/** The state of a client at one moment, with its pending acquires and its holds. In JSON, bigints are strings. */
 export interface Health {
   /** The state of the connection to the ensemble. */
   readonly state: ClientState;
@@ -87,15 +87,15 @@ export interface Health {
   readonly sessionTimeout: number;
   /**
    * Time in ms since the client sent the last write that the server acknowledged. Such a write proves that the session
-   * is alive. Absent without a session, and before its first proof. The value grows while the client holds nothing and
-   * waits for nothing, because such a client sends no proofs.
+   * is alive. Absent without a session, and before the first such write. The value grows while the client holds nothing
+   * and waits for nothing, because it then sends no such writes.
    */
   readonly lastProof?: number;
-  /** Rest of the session's term, in ms: then the leases are lost. 0 if no term is running. */
+  /** The remaining time of the session's term, in ms, or 0. At its end, the leases are lost. */
   readonly remaining: number;
   /**
-   * Whether the library's thread released its queues within 100 ms. If not, the machine is badly overloaded or there is
-   * a bug, and `waits` and `holds` are empty.
+   * Whether the library's thread answered within 100 ms. If not, the machine is heavily overloaded or there is a bug,
+   * and `waits` and `holds` are empty.
    */
   readonly responsive: boolean;
   /** The attempts that wait for a lock, ordered by path. */

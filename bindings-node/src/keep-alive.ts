@@ -2,17 +2,17 @@
 
 import { clearInterval, setInterval } from './timers';
 
-// The longest delay that Node's timers accept. A timer is the only handle that needs no file descriptor.
+// The longest delay that Node's timers accept. A timer keeps the process alive without using a file descriptor.
 const LONGEST = 2 ** 31 - 1;
 
-/** Receives a call when an operation begins and when it ends. */
+/** Counts pending operations: it is called when an operation begins and when it ends. */
 export interface Pending {
   begin(): void;
   end(): void;
 }
 
-/** Forwards to several receivers, so that the process stays alive while at least one of them requires it. */
-export function together(all: Iterable<Pending>): Pending {
+/** Combines several counters, so that the process stays alive while at least one of them requires it. */
+export function combinePending(all: Iterable<Pending>): Pending {
   return {
     begin() {
       for (const one of all) one.begin();
@@ -45,7 +45,7 @@ export class KeepAlive implements Pending {
     this.#update();
   }
 
-  /** Overrides the counter: whether to keep the process alive. With `undefined`, pending operations decide. */
+  /** Whether to keep the process alive regardless of pending operations. With `undefined`, the counter decides. */
   set always(always: boolean | undefined) {
     this.#always = always;
     this.#update();

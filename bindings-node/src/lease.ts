@@ -13,9 +13,9 @@ import {
   checkInstance,
   checkNumber,
   checkOptions,
-  checkOurs,
+  checkInternalKey,
   checkSignal,
-  ours,
+  internalKey,
 } from './validate';
 
 /**
@@ -39,7 +39,7 @@ export interface ReleaseOptions {
   /** Whether to wait for the server's acknowledgement. Default: true. */
   wait?: boolean | undefined;
   /**
-   * How long to wait at most, in ms. The wait never exceeds the value of `remaining` at the time of the call. Default:
+   * The maximum time to wait, in ms. The wait never exceeds the value of `remaining` at the time of the call. Default:
    * no other limit.
    */
   timeout?: number | undefined;
@@ -63,8 +63,8 @@ export interface LeaseInternals {
   /** The client of the lease, which the lease keeps referenced. */
   readonly client: object;
   /** Calls `then` with the lease if it is lost before it is released. Only the first call has an effect. */
-  readonly tellLoss: (then: (lease: Lease) => void) => void;
-  /** Like `tellLoss`, but every call adds a callback. */
+  readonly onFirstLoss: (then: (lease: Lease) => void) => void;
+  /** Like `onFirstLoss`, but every call adds a callback. */
   readonly onLoss: (then: (lease: Lease) => void) => void;
   /** Sets the keeper that is notified of the release. */
   readonly keepWith: (keeper: Keeper) => void;
@@ -76,13 +76,13 @@ export interface Keeper {
   over(lease: Lease): void;
 }
 
-/** Tracks the lease of a re-entered scope from its beginning. */
-export interface Brief {
+/** Keeps the lease of a re-entered scope referenced while the body runs synchronously. */
+export interface ReentryTracker {
   begins(lease: Lease): void;
   /** Called when the lease is released. */
   over(lease: Lease): void;
-  /** Called when the body is asynchronous. From now on the lease may be garbage collected. */
-  lasts(lease: Lease): void;
+  /** Called when the body turns out to be asynchronous. The lease may then be garbage collected. */
+  isAsync(lease: Lease): void;
 }
 
 /** A re-entered lease, whose native object is created only when it is needed. */
@@ -90,7 +90,7 @@ interface Again {
   /** The outer lease whose native object stores this lease, under the number `id`. */
   readonly outer: NativeLease;
   readonly id: number;
-  readonly brief: Brief;
+  readonly tracker: ReentryTracker;
 }
 
 const releaseChecks = { wait: checkBoolean, timeout: checkNumber, signal: checkSignal };
@@ -101,7 +101,7 @@ let clientOf: (lease: Lease) => object;
 let leave: (lease: Lease) => number | null;
 let isOpen: (lease: Lease) => boolean;
 let create: (native: NativeLease, client: object) => Lease;
-let createAgain: (outer: NativeLease, id: number, client: object, brief: Brief) => Lease;
+let createAgain: (outer: NativeLease, id: number, client: object, tracker: ReentryTracker) => Lease;
 let anchorOf: (lease: Lease) => NativeLease;
 let keep: (lease: Lease) => void;
 let begin: (lease: Lease) => void;
@@ -160,7 +160,7 @@ export class Lease {
     internals = (lease) => ({
       native: lease.#native,
       client: lease.#client,
-      tellLoss: (then) => lease.#tellLoss(then),
+      onFirstLoss: (then) => lease.#onFirstLoss(then),
       onLoss: (then) => void lease.#watch((bridge) => lease.#native.lost(bridge), then),
       keepWith: (keeper) => void (lease.#keeper = keeper),
     });
@@ -168,11 +168,11 @@ export class Lease {
     clientOf = (lease) => lease.#client;
     leave = (lease) => lease.#leave();
     isOpen = (lease) => !lease.#released && (lease.state === 'held' || lease.state === 'suspended');
-    create = (native, client) => new Lease(native, client, ours);
-    createAgain = (outer, id, client, brief) => {
-      const lease = new Lease(undefined, client, ours);
-      lease.#again = { outer, id, brief };
-      brief.begins(lease);
+    create = (native, client) => new Lease(native, client, internalKey);
+    createAgain = (outer, id, client, tracker) => {
+      const lease = new Lease(undefined, client, internalKey);
+      lease.#again = { outer, id, tracker };
+      tracker.begins(lease);
       return lease;
     };
     anchorOf = (lease) => lease.#again?.outer ?? lease.#native;
@@ -196,7 +196,7 @@ export class Lease {
   }
 
   protected constructor(native: NativeLease | undefined, client: object, key: symbol) {
-    checkOurs(key, 'acquire a lock to get a lease');
+    checkInternalKey(key, 'acquire a lock to get a lease');
     this.#made = native;
     this.#client = client;
   }
@@ -213,13 +213,13 @@ export class Lease {
   }
 
   /**
-   * The body of the scope continues asynchronously. If the program abandons the body, the lease must be garbage
-   * collected, and thereby released.
+   * Records that the body of the scope is asynchronous. If the program abandons the body, the lease must be garbage
+   * collected, which releases it.
    */
   #keep(): void {
     if (this.#again === undefined) return;
     this.#made ??= this.#make();
-    this.#again.brief.lasts(this);
+    this.#again.tracker.isAsync(this);
   }
 
   /** The lock path, as given to the lock. */
@@ -238,7 +238,7 @@ export class Lease {
   }
 
   /**
-   * The fencing token. It increases from holder to holder, throughout the life of the ensemble. Pass it to the resource
+   * The fencing token. It increases with each new holder, over the lifetime of the ensemble. Pass it to the resource
    * that the lock protects, and let the resource refuse smaller tokens.
    */
   get fencingToken(): bigint {
@@ -247,8 +247,8 @@ export class Lease {
 
   /**
    * Number of earlier holds on this lease's node. With the options `cohort` and `linger`, consecutive holds on one node
-   * have the same fencing token. The pair of token and handoffs increases from holder to holder. 0 without these
-   * options.
+   * have the same fencing token. The pair of `fencingToken` and `handoffs` increases with each new holder. 0 without
+   * these options.
    */
   get handoffs(): number {
     return this.#native.handoffs;
@@ -274,8 +274,8 @@ export class Lease {
 
   /**
    * Time in ms during which no other client can get the lock, unless it is broken; 0 once the lease is lost or
-   * released. This time ends half a session timeout after the last write that the server acknowledged, and is extended
-   * while the server replies. Sends nothing.
+   * released. The term of the lease ends half a session timeout after the client sent the last write that the server
+   * acknowledged, and is extended while the server replies. Sends nothing.
    */
   get remaining(): number {
     return this.#native.remaining;
@@ -291,8 +291,9 @@ export class Lease {
 
   /**
    * Calls `listener` once with the lease when the holder is asked to give up the lock, through `client.revoke()` or
-   * Curator's `Revoker`. An earlier request also counts. The lease stays held: the holder decides whether to release
-   * it. The listener keeps neither the process alive nor the lease held, and runs in the async context of this call.
+   * Curator's `Revoker`. A request that arrived before this call also counts. The lease stays held: the holder decides
+   * whether to release it. The listener does not keep the process alive or the lease held. It runs in the async context
+   * of this call.
    *
    * @returns a function that removes the listener.
    *
@@ -309,8 +310,8 @@ export class Lease {
   }
 
   /**
-   * Static, like the next two functions: closures share the variables that they capture, and these must not refer to
-   * the lease.
+   * This and the next two functions are static, because a closure in a method would capture the lease, and the lease
+   * could never be garbage collected.
    */
   static #listenerOf(key: symbol): (lease: Lease) => void {
     return (lease) => void lease.#listeners.get(key)?.(lease);
@@ -325,10 +326,10 @@ export class Lease {
   }
 
   /**
-   * Aborts when the lease is lost, with a `LockLostError` as its reason; never after a release. Pass it to operations
-   * that must stop in this case. Reading it pins the lease: the lease is held until it is released or lost, even if
-   * nothing refers to it, and `client.health()` lists it as pinned. It does not keep the process alive. It aborts in
-   * the async context in which it was first read.
+   * A signal that aborts when the lease is lost, with a `LockLostError` as its reason. It never aborts after a release.
+   * Pass it to operations that must stop when the lock is lost. Reading it pins the lease: the lease is held until it
+   * is released or lost, even if nothing refers to it, and `client.health()` lists it as pinned. The signal does not
+   * keep the process alive. It aborts in the async context in which it was first read.
    */
   get signal(): AbortSignal {
     this.#signal ??= this.#startWatching();
@@ -357,7 +358,7 @@ export class Lease {
     };
   }
 
-  #tellLoss(then: (lease: Lease) => void): void {
+  #onFirstLoss(then: (lease: Lease) => void): void {
     if (this.#tellsLoss) return;
     this.#tellsLoss = true;
     internals(this).onLoss(then);
@@ -372,9 +373,9 @@ export class Lease {
 
   #end(): void {
     this.#released = true;
-    this.#again?.brief.over(this);
+    this.#again?.tracker.over(this);
     this.#keeper?.over(this);
-    // Most leases are never watched. Every pinned lease is.
+    // Most leases are never watched. A lease that is not watched is not pinned either.
     if (this.#watches.length === 0) return;
     pinned.delete(this);
     collected.unregister(this);
@@ -418,7 +419,7 @@ export class Lease {
    * continues in the background.
    *
    * Network problems never make a release fail. Releasing a lost lease is no error, because there is nothing to undo.
-   * If the lock's node had been deleted or the session had ended, `state` is `lost` afterwards.
+   * If the lock's node had already been deleted or the session had ended, `state` is `lost` afterwards.
    *
    * @throws {@link NotHeldError} if the lease has already been released.
    * @throws {@link BadArgumentError} if the timeout is negative or NaN, or is combined with `wait: false`.

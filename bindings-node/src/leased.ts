@@ -1,27 +1,27 @@
 /** Tracks open leases without keeping them referenced. */
 
-import { type Brief, isOpenLease, type Lease } from './lease';
+import { type ReentryTracker, isOpenLease, type Lease } from './lease';
 
-/** A collection of leases that the program may drop: it refers to them weakly. */
-export class Leased implements Brief {
+/** A collection of leases with weak references, so that the program can drop the leases. */
+export class Leased implements ReentryTracker {
   #all: WeakRef<Lease>[] = [];
   #pruneAt = 64;
   /**
-   * Leases of bodies that are running or about to run. Strong references, because they cost less than weak ones and
-   * these are brief.
+   * Leases of bodies that are running or about to run. These references are strong, because they cost less than weak
+   * ones, and they exist only for a short time.
    */
-  readonly #brief = new Set<Lease>();
+  readonly #running = new Set<Lease>();
 
   begins(lease: Lease): void {
-    this.#brief.add(lease);
+    this.#running.add(lease);
   }
 
   over(lease: Lease): void {
-    this.#brief.delete(lease);
+    this.#running.delete(lease);
   }
 
-  lasts(lease: Lease): void {
-    this.#brief.delete(lease);
+  isAsync(lease: Lease): void {
+    this.#running.delete(lease);
     this.add(lease);
   }
 
@@ -39,6 +39,6 @@ export class Leased implements Brief {
 
   open(): Lease[] {
     const leases = this.#all.flatMap((weak) => weak.deref() ?? []);
-    return [...leases, ...this.#brief].filter(isOpenLease);
+    return [...leases, ...this.#running].filter(isOpenLease);
   }
 }

@@ -1,6 +1,6 @@
 import { NotHeldError, nullIf } from './errors';
 import { beginLeaseBlock, type Lease, type ReleaseOptions } from './lease';
-import { checkOurs, ours } from './validate';
+import { checkInternalKey, internalKey } from './validate';
 
 let create: (leases: readonly Lease[]) => Leases;
 
@@ -26,7 +26,7 @@ export class Leases extends LeaseArray {
   }
 
   static {
-    create = (leases) => new Leases(leases, ours);
+    create = (leases) => new Leases(leases, internalKey);
     const { [Symbol.asyncDispose]: dispose } = this.prototype;
     // `await using` reads this property at the beginning of its block.
     const get = function (this: object): () => Promise<void> {
@@ -37,7 +37,7 @@ export class Leases extends LeaseArray {
   }
 
   private constructor(leases: readonly Lease[], key: symbol) {
-    checkOurs(key, 'acquire locks to get leases');
+    checkInternalKey(key, 'acquire locks to get leases');
     super(...leases);
     Object.freeze(this);
   }

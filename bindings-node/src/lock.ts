@@ -4,42 +4,43 @@ import { run, untilDone } from './bridge';
 import { Client, clientInternals } from './client';
 import { type Contender, contenderOf } from './contender';
 import { LockTimeoutError, nullIf } from './errors';
-import { trackBriefLease, trackLease } from './events';
+import { trackReentryLease, trackLease } from './events';
 import { showAs } from './inspect';
 import { anchorOfLease, checkLease, createInnerLease, createLease, type Lease, nativeLease } from './lease';
-import { blocksAround, namingOwnWait } from './own-wait';
+import { blocksAround, warnOfOwnWait } from './own-wait';
 import { innermostLease, outermostLease } from './scope';
 import { traceHookOf, untraced } from './trace-hook';
 import { type Body, tryUsing, using, type UsingArguments } from './using';
-import { checkInstance, checkNumber, checkOptions, checkOurs, checkSignal, checkString } from './validate';
+import { checkInstance, checkNumber, checkOptions, checkInternalKey, checkSignal, checkString } from './validate';
 
 /** Options of a semaphore. Other kinds of locks have more options. */
 export interface SemaphoreOptions {
   /** A name for this contender, shown to operators in the data of its nodes. */
   label?: string | undefined;
   /**
-   * How long the lock may be held, in ms from the grant, including re-entries by its owner. Then the lease is lost with
-   * the reason `held too long`, and the next contender gets the lock. Without a limit, a hanging program keeps its
-   * locks forever, because its heartbeat continues. Handle this loss like any other: the library cannot stop the work
-   * that the program does under the lock. For a semaphore, the limit applies to each permit. Default: no limit.
+   * The maximum time of a hold, in ms from the grant. Re-entries do not extend it. After that the lease is lost with
+   * the reason `held too long`, and the next contender gets the lock. Without a limit, a program that hangs keeps its
+   * locks forever, because its heartbeats continue. The program must stop its work after this loss as after any other,
+   * because the library cannot stop it. For a semaphore, the limit applies to each permit. Default: no limit.
    */
   maxHold?: number | undefined;
   /**
-   * How long before the end of its term the lease is reported as lost, in ms. The body can then stop before the next
-   * contender gets the lock, because the node is kept until the lease is released or the term ends. At most a sixth of
-   * the session timeout that the server granted. There is no grace if the lock is broken or held longer than `maxHold`.
-   * Default: none.
+   * The time in ms by which the loss of a lease is reported before its term ends. The lock's node is kept until the
+   * lease is released or the term ends, so the body can stop before the next contender gets the lock. At most a sixth
+   * of the session timeout that the server granted. There is no grace if the lock is broken or held longer than
+   * `maxHold`. Default: none.
    */
   grace?: number | undefined;
   /**
-   * Maximum number of contenders that may already wait when this one joins. An acquire that would have to wait behind
-   * this many is refused immediately, with {@link LockTimeoutError} and the reason `full`. Useful for a service that
-   * answers 503 instead of queueing. With 0, an acquire never waits behind another waiter.
+   * The maximum length of the queue. If that many contenders already wait, an acquire is refused immediately, with
+   * {@link LockTimeoutError} and the reason `full`. Use it in a service that answers 503 instead of queueing. With 0,
+   * an acquire never waits behind another contender.
    *
-   * Holders are not waiters, and a re-entry is never refused. For a read/write lock, the waiters of both halves count;
-   * for a semaphore, all contenders that take turns count. An acquire reads the queue first, which takes one more round
-   * trip. Acquires that arrive at the same moment read the same queue, so together they can exceed the limit. The limit
-   * applies to this lock object. A try never waits in any case. Default: no limit.
+   * Holders do not count as waiters, and a re-entry is never refused. For a read/write lock, the waiters of both halves
+   * count; for a semaphore, all contenders in the queue count. An acquire reads the queue first, which takes one more
+   * round trip. Acquires that arrive at the same moment read the same queue, so together they can exceed the limit. The
+   * limit applies only to acquires of this lock object. An acquire that does not wait is not affected. Default: no
+   * limit.
    */
   maxWaiters?: number | undefined;
 }
@@ -52,22 +53,24 @@ export interface LockOptions extends SemaphoreOptions {
    */
   naming?: 'curator' | 'kazoo' | undefined;
   /**
-   * Maximum number of consecutive holds on one node within this client, before the next node in the queue is granted.
-   * For a mutex or a write lock that many scopes of one process contend for. A release hands the lock to the client's
-   * next waiter without a request. Such waiters create no nodes, so other clients do not see them.
+   * The maximum number of consecutive holds by waiters of this client before the next node in the queue is granted. Use
+   * it for a mutex or a write lock if many scopes of one process contend for it. These waiters share a node: a release
+   * hands the lock to the next of them without a request. They create no nodes of their own, so other clients do not
+   * see them.
    *
-   * The price is fairness: a contender of another client waits for up to this many holds for each node ahead of its
-   * own. Holds on one node share a fencing token, so compare the pair of {@link Lease.fencingToken} and {@link
+   * The lock is less fair: a contender of another client waits for up to this many holds for each node ahead of its
+   * own. Holds on one node have the same fencing token, so compare the pair of {@link Lease.fencingToken} and {@link
    * Lease.handoffs}. Cannot be combined with `maxWaiters`, which counts nodes. Default: 0, which keeps the strict order
    * of the queue.
    */
   cohort?: number | undefined;
   /**
-   * How long the lock's node is kept after a release, in ms, while no other contender waits for it. For a lock that one
-   * client acquires repeatedly, such as the read lock of a configuration: acquiring it again sends no request. The
-   * client gives the node up as soon as a contender that conflicts with it joins; until then, a try of another client
-   * finds the lock taken. The time counts from the first release after a grant. As with `cohort`, holds on one node
-   * share a fencing token. Default: 0, which deletes the node when the lock is released.
+   * The time in ms for which the client keeps the lock's node after a release, while no other client waits for the
+   * lock. Use it for a lock that one client acquires repeatedly, such as the read lock of a configuration: the next
+   * acquire sends no request. The client deletes the node as soon as another contender waits behind it. Until then, an
+   * acquire of another client that does not wait finds the lock taken. The time counts from the first release after a
+   * grant. As with `cohort`, holds on one node have the same fencing token. Default: 0, which deletes the node when the
+   * lock is released.
    */
   linger?: number | undefined;
 }
@@ -83,12 +86,12 @@ export interface MutexOptions extends LockOptions {
 /** Options of an attempt to acquire. */
 export interface WaitOptions {
   /**
-   * How long the whole attempt may take, in ms, including connecting, queueing and waiting. With 0, the attempt takes
+   * The time limit for the whole attempt, in ms: connecting, queueing and waiting together. With 0, the attempt takes
    * the lock only if it is free, without queueing. Default: no limit.
    */
   timeout?: number | undefined;
   /**
-   * For an attempt that does not wait: how long a server may take to reply, in ms, before the attempt rejects with
+   * For an attempt that does not wait: the time in ms in which a server must reply. Otherwise the attempt rejects with
    * {@link ConnectionFailedError}. Default: the client's connect timeout.
    */
   connectTimeout?: number | undefined;
@@ -173,7 +176,7 @@ export class Lock {
 
   /** @internal Not for callers: create a `Mutex`, a `ReadWriteLock` or a `Semaphore`. */
   constructor(internals: LockInternals, key: symbol) {
-    checkOurs(key, 'create a Mutex, a ReadWriteLock or a Semaphore');
+    checkInternalKey(key, 'create a Mutex, a ReadWriteLock or a Semaphore');
     this.#internals = internals;
   }
 
@@ -221,7 +224,7 @@ export class Lock {
       clientInternals(client).keepAlive,
       signal,
     );
-    return leaseOf(await (blocks.length === 0 ? attempt : namingOwnWait(blocks, attempt)), client);
+    return leaseOf(await (blocks.length === 0 ? attempt : warnOfOwnWait(blocks, attempt)), client);
   }
 
   /** Returns whether the caller already holds the lock, so that the acquire begins no new hold. */
@@ -244,7 +247,7 @@ export class Lock {
     const around = this.#around();
     const id = around && native.again(around);
     if (around === undefined || typeof id !== 'number') return undefined;
-    return trackBriefLease(client, (brief) => createInnerLease(around, id, client, brief));
+    return trackReentryLease(client, (tracker) => createInnerLease(around, id, client, tracker));
   }
 
   /**
@@ -267,8 +270,8 @@ export class Lock {
    *
    * @throws as `acquire()`, before the body runs.
    * @throws {@link LockLostError} after the body has ended, if the lock was lost meanwhile. If the body fails, its own
-   *   error is thrown instead, with the loss at the end of its chain of causes. The exception is an `AbortError` that
-   *   the loss caused.
+   *   error is thrown instead, with the loss at the end of its chain of causes. But an `AbortError` that the loss
+   *   caused is replaced by the `LockLostError`.
    *
    * @example
    * const node = await mutex.using({ timeout: 5000 }, (lease) => lease.node);

@@ -45,25 +45,25 @@ let source: NativeListener | undefined;
 
 function update(): void {
   if (listeners.size > 0) {
-    source ??= new NativeListener(handOn);
+    source ??= new NativeListener(forwardEvents);
     watchBlocks();
   }
   source?.setLevel(LEVELS[Math.max(-1, ...listeners.values())]);
 }
 
-function handOn(): void {
+function forwardEvents(): void {
   if (source === undefined) return;
   const { records, dropped } = source.take();
   for (const { level, time, fields, ...rest } of records) {
-    tell({ ...rest, level: level as LogLevel, time: new Date(time), fields: Object.fromEntries(fields) });
+    callListeners({ ...rest, level: level as LogLevel, time: new Date(time), fields: Object.fromEntries(fields) });
   }
   if (dropped > 0) {
-    const message = 'events came too fast, and some were dropped';
-    tell({ level: 'warn', target: 'zklock', time: new Date(), message, fields: { dropped } });
+    const message = 'events arrived too fast, and some were dropped';
+    callListeners({ level: 'warn', target: 'zklock', time: new Date(), message, fields: { dropped } });
   }
 }
 
-function tell(record: LogRecord): void {
+function callListeners(record: LogRecord): void {
   for (const [listener, wanted] of [...listeners]) {
     if (LEVELS.indexOf(record.level) <= wanted) call(listener, record);
   }

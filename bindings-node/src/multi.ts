@@ -4,11 +4,11 @@ import { run } from './bridge';
 import { type ClientInternals, clientInternals } from './client';
 import { LockTimeoutError, native, nullIf } from './errors';
 import { showAs } from './inspect';
-import { type Pending, together } from './keep-alive';
+import { type Pending, combinePending } from './keep-alive';
 import { checkLease, type Lease, nativeLeases } from './lease';
 import { createLeases, type Leases } from './leases';
 import { leaseOf, Lock, lockInternals, type LockInternals, outermostAnchor, waitChecks, type WaitOptions } from './lock';
-import { blocksAround, namingOwnWait } from './own-wait';
+import { blocksAround, warnOfOwnWait } from './own-wait';
 import { innermostLease } from './scope';
 import { traceHookOf, untraced } from './trace-hook';
 import { type Body, tryUsing, using, type UsingArguments } from './using';
@@ -36,19 +36,19 @@ function isNew(lock: LockInternals, named: readonly Lease[]): boolean {
 }
 
 /**
- * Several locks as one: all are acquired, or none, within one deadline.
+ * Several locks that are acquired together: all, or none, within one deadline.
  *
  * The order of the arguments does not matter. All zklock programs acquire locks in the same order: by path from the
- * ensemble's root, byte by byte, and on one path by the names of the servers. Two programs therefore cannot wait for
- * each other, unless both take one path on two ensembles that they call by different names. Curator's
- * `InterProcessMultiLock` keeps its caller's order, so such peers must sort by path.
+ * ensemble's root, byte by byte, and for equal paths by the names of the servers. So two programs cannot deadlock,
+ * unless they use different server names for the same two ensembles, and the same path on both. Curator's
+ * `InterProcessMultiLock` keeps its caller's order, so programs that use it must sort the locks by path.
  *
  * A lock that is given twice is acquired once. The write half of a read/write lock is acquired before its read half. If
  * one lock is lost while another is awaited, the others are released and all are acquired again.
  *
- * **Who may re-enter** is decided for each lock as in its own `acquire()`. Inside {@link MultiLock.using}, each of the
- * locks may be entered again. If an owner holds one of the locks but not an earlier one, the acquire is refused with
- * {@link BadArgumentError}, because acquiring the earlier lock now would break the order.
+ * **Re-entry** follows the rules of each lock's own `acquire()`. Inside {@link MultiLock.using}, each of the locks may
+ * be entered again. If an owner already holds one of the locks, but not a lock that precedes it in the order, the
+ * acquire is refused with {@link BadArgumentError}, because it would break the order.
  *
  * @example
  * const ledger = new ReadWriteLock(client, '/locks/ledger').writeLock;
@@ -73,7 +73,7 @@ export class MultiLock {
     });
     this.#native = native(() => new NativeMultiLock(members.map((member) => member.native)));
     this.#locks = this.#native.order.flatMap((index) => members[index] ?? []);
-    this.#pending = together(new Set(members.map(({ client }) => clientInternals(client).keepAlive)));
+    this.#pending = combinePending(new Set(members.map(({ client }) => clientInternals(client).keepAlive)));
   }
 
   /** The paths of the locks, in the order in which they are acquired. */
@@ -116,7 +116,7 @@ export class MultiLock {
       this.#pending,
       signal,
     );
-    const leases = await (blocks.length === 0 ? attempt : namingOwnWait(blocks, attempt));
+    const leases = await (blocks.length === 0 ? attempt : warnOfOwnWait(blocks, attempt));
     return createLeases(
       this.#locks.flatMap(({ client }, index) => (leases[index] ? leaseOf(leases[index], client) : [])),
     );

@@ -6,11 +6,11 @@ import { native } from './errors';
 import { showAs } from './inspect';
 import { anchorOfLease, type Lease } from './lease';
 import { clientFor, leaseOf, Lock, lockChecks, lockInternals, type MutexOptions, outermostAnchor } from './lock';
-import { blocksAround, namingOwnWait } from './own-wait';
+import { blocksAround, warnOfOwnWait } from './own-wait';
 import { innermostLease } from './scope';
 import { traceHookOf } from './trace-hook';
 import { type Body, usingTurn } from './using';
-import { checkBoolean, checkFunction, checkNumber, checkOptions, checkSignal, checkString, ours } from './validate';
+import { checkBoolean, checkFunction, checkNumber, checkOptions, checkSignal, checkString, internalKey } from './validate';
 
 /** Options of {@link Mutex.once} and {@link Mutex.oncePer}. */
 export interface OnceOptions {
@@ -33,11 +33,11 @@ export interface OnceOptions {
  * Waiters are served in the order in which the server queued them. Two lock objects with the same client and path are
  * one lock. Creating a lock object sends nothing.
  *
- * **Who may re-enter.** An `acquire()` inside a {@link Mutex.using} scope of the same client and path re-enters. All
+ * **Re-entry.** An `acquire()` inside a {@link Mutex.using} scope of the same client and path re-enters the lock. All
  * branches of a `Promise.all` inside the scope re-enter too, and share the lock. A callback that outlives the scope is
- * a new owner. Outside scopes, every `acquire()` is a new owner, which waits for the other owners; `within` re-enters
- * explicitly. With `reentrant: false` no owner re-enters, and an `acquire()` inside the lock's own scope waits until
- * that scope ends.
+ * a new owner. Outside scopes, every `acquire()` is a new owner, which waits for the other owners. To re-enter outside
+ * a scope, pass a lease as `within`. With `reentrant: false` no owner re-enters, and an `acquire()` inside the lock's
+ * own scope waits until that scope ends.
  *
  * @example
  * const mutex = new Mutex(client, '/locks/report', { label: 'nightly' });
@@ -53,18 +53,19 @@ export class Mutex extends Lock {
     const on = clientFor(client, path);
     checkOptions<MutexOptions>(options, { ...lockChecks, reentrant: checkBoolean });
     const { reentrant = true } = options;
-    super({ native: native(() => mutex(on, path, options as NativeLockOptions)), client, path, reentrant }, ours);
+    super({ native: native(() => mutex(on, path, options as NativeLockOptions)), client, path, reentrant }, internalKey);
   }
 
   /**
    * Runs `body` with the lease unless this slot is already recorded, then records the slot and releases the lock.
    * Resolves with the result of the body, or with `null` if the slot was already recorded.
    *
-   * The lock has one record, which all processes share: its last slot. The record is a node next to the lock directory,
-   * with `.once` appended to the directory's path. Keys are slots, not idempotency keys: the sequence A, B, A runs A
-   * twice. If the body fails, the process crashes or the lock is lost, nothing is recorded, and the slot runs again. If
-   * the lock is lost, `lease.signal` aborts, so that the body can stop. The body must not release the lease. Inside a
-   * {@link Mutex.using} scope, `once()` re-enters the lock.
+   * The lock has a single record, which holds the last slot, and which all processes share. The record is a node next
+   * to the lock directory, with `.once` appended to the directory's path. Because only the last slot is recorded, the
+   * calls A, B, A run A twice: do not use idempotency keys as slots. If the body fails, the process crashes or the lock
+   * is lost, nothing is recorded, and a later call runs the slot again. If the lock is lost, `lease.signal` aborts, so
+   * that the body can stop. The body must not release the lease. Inside a {@link Mutex.using} scope, `once()` re-enters
+   * the lock.
    *
    * @param key the name of the slot: 1 to 256 bytes of UTF-8 without control characters.
    * @throws {@link LockTimeoutError} if the lock is not acquired in time.
@@ -87,8 +88,8 @@ export class Mutex extends Lock {
    * Runs `body` at most once in each period of this length: `once()` with the current period as the slot.
    *
    * Periods are counted from the beginning of 1970 by the local clock, so a period of one day begins at midnight UTC.
-   * The period is the one in which the lock is acquired. A clock that is behind cannot run an earlier period: the body
-   * runs only in a later period than the recorded one.
+   * The period in which the lock is acquired counts. The body runs only if this period is later than the recorded one,
+   * so it does not run on a host whose clock is too far behind.
    *
    * @param period length of a period in ms, at least 1000.
    * @throws the same errors as `once()`.
@@ -117,7 +118,7 @@ export class Mutex extends Lock {
         clientInternals(client).keepAlive,
         signal,
       );
-      taken.turn = await (blocks.length === 0 ? attempt : namingOwnWait(blocks, attempt));
+      taken.turn = await (blocks.length === 0 ? attempt : warnOfOwnWait(blocks, attempt));
       return taken.turn && leaseOf(taken.turn.lease(), client);
     };
     const tracing = traceHookOf(clientInternals(client), () => reentrant && around !== undefined);

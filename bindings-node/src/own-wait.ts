@@ -17,7 +17,7 @@ interface Wanted {
   readonly reentrant: boolean;
 }
 
-function name(block: Block): void {
+function warn(block: Block): void {
   const lease = block.lease.deref() as Lease | undefined;
   if (lease === undefined || block.named || !isOpenBlock(block)) return;
   block.named = true;
@@ -35,8 +35,8 @@ export function blocksAround(wanted: Iterable<Wanted>): Block[] {
 }
 
 /** Awaits an attempt. Logs a warning, once for each block, if the attempt takes long. */
-export async function namingOwnWait<T>(blocks: readonly Block[], attempt: Promise<T>): Promise<T> {
-  const timer = setTimeout(() => blocks.forEach(name), AFTER);
+export async function warnOfOwnWait<T>(blocks: readonly Block[], attempt: Promise<T>): Promise<T> {
+  const timer = setTimeout(() => blocks.forEach(warn), AFTER);
   // The client decides whether the attempt keeps the process alive.
   timer.unref();
   try {

@@ -2,7 +2,7 @@
  * Exports metrics of clients to Prometheus, through a registry of the package `prom-client`, which the program
  * installs.
  *
- * All values are read when Prometheus scrapes; there is no cost between scrapes. In the examples, `client` is a
+ * All values are read when Prometheus scrapes them. There is no other cost. In the examples, `client` is a
  * connected client, and `register` is the registry of `prom-client`.
  *
  * @module zklock/prometheus
@@ -25,7 +25,7 @@ import { type Clients, type Count, counted, COUNTS, HELP, named, oldest, type Pa
 import type { Health, HoldReport, WaitReport } from './health';
 import { showAs } from './inspect';
 import type { Histogram, Stats } from './stats';
-import { later } from './timers';
+import { inMicrotask } from './timers';
 import { checkFunction, checkIterable, checkOptions } from './validate';
 
 export type { Clients, PathLabel } from './exporters';
@@ -40,21 +40,21 @@ export interface CollectorOptions {
    * different values, because Prometheus keeps a separate series for each. Default: the label is empty.
    */
   path?: PathLabel | undefined;
-  /** Where to register the metrics. Default: the registry that `prom-client` calls `register`. */
+  /** The registries for the metrics. Default: the registry that `prom-client` calls `register`. */
   registers?: Registries | undefined;
 }
 
 const checks = { path: checkFunction, registers: checkIterable };
 
 /** The data of one client at one moment. */
-interface Seen {
+interface ClientSnapshot {
   readonly client: string;
   readonly stats: Stats;
   readonly health: Health;
 }
 
 type Add = (labels: Record<string, string>, value: number) => void;
-type Tell = (seen: Seen, add: Add) => void;
+type AddValues = (snapshot: ClientSnapshot, add: Add) => void;
 
 /** A metric with its name. */
 type Named = readonly [name: string, metric: Metric];
@@ -81,7 +81,7 @@ export class Collector {
   readonly #clients: readonly (readonly [string, Client])[];
   readonly #path: PathLabel;
   readonly #registered: { readonly registry: Registries[number]; readonly name: string; readonly metric: Metric }[] = [];
-  #seen: readonly Seen[] | undefined;
+  #snapshots: readonly ClientSnapshot[] | undefined;
 
   /**
    * @param clients a client, or several clients by name.
@@ -128,16 +128,16 @@ export class Collector {
    * Returns one snapshot for all metrics of a scrape. A registry collects all metrics before any other code runs, so
    * the snapshot is dropped in the next microtask.
    */
-  #see(): readonly Seen[] {
-    if (this.#seen === undefined) {
-      this.#seen = this.#clients.map(([name, client]) => ({ client: name, stats: client.stats(), health: client.health() }));
-      later(() => (this.#seen = undefined));
+  #takeSnapshots(): readonly ClientSnapshot[] {
+    if (this.#snapshots === undefined) {
+      this.#snapshots = this.#clients.map(([name, client]) => ({ client: name, stats: client.stats(), health: client.health() }));
+      inMicrotask(() => (this.#snapshots = undefined));
     }
-    return this.#seen;
+    return this.#snapshots;
   }
 
-  #tell(tell: Tell, add: Add): void {
-    for (const seen of this.#see()) tell(seen, (labels, value) => add({ client: seen.client, ...labels }, value));
+  #addValues(addValues: AddValues, add: Add): void {
+    for (const snapshot of this.#takeSnapshots()) addValues(snapshot, (labels, value) => add({ client: snapshot.client, ...labels }, value));
   }
 
   #configuration<T extends string>(name: string, help: string, labelNames: T[]): MetricConfiguration<T> {
@@ -145,33 +145,33 @@ export class Collector {
     return { name, help, labelNames, registers: [] };
   }
 
-  #counter(name: string, help: string, labelNames: string[], tell: Tell): Named {
-    const told = (add: Add): void => this.#tell(tell, add);
+  #counter(name: string, help: string, labelNames: string[], addValues: AddValues): Named {
+    const addTo = (add: Add): void => this.#addValues(addValues, add);
     const counter = new Counter({
       ...this.#configuration(name, help, ['client', ...labelNames]),
       collect() {
         this.reset();
-        told((labels, value) => this.inc(labels, value));
+        addTo((labels, value) => this.inc(labels, value));
       },
     });
     return [name, counter];
   }
 
-  #gauge(name: string, { help, labelNames, aggregator }: GaugeKind, tell: Tell): Named {
-    const told = (add: Add): void => this.#tell(tell, add);
+  #gauge(name: string, { help, labelNames, aggregator }: GaugeKind, addValues: AddValues): Named {
+    const addTo = (add: Add): void => this.#addValues(addValues, add);
     const gauge = new Gauge({
       ...this.#configuration(name, help, ['client', ...labelNames]),
       aggregator,
       collect() {
         this.reset();
-        told((labels, value) => this.set(labels, value));
+        addTo((labels, value) => this.set(labels, value));
       },
     });
     return [name, gauge];
   }
 
   #histogram(name: string, help: string, of: (stats: Stats) => Histogram): Named {
-    const values = (): HistogramValue[] => this.#see().flatMap(({ client, stats }) => valuesOf(name, client, of(stats)));
+    const values = (): HistogramValue[] => this.#takeSnapshots().flatMap(({ client, stats }) => valuesOf(name, client, of(stats)));
     return [name, new Counted(this.#configuration(name, help, ['client']), values)];
   }
 
@@ -185,8 +185,8 @@ export class Collector {
       this.#counter('zklock_requests_total', HELP.requests, ['kind'], ({ stats }, add) => {
         for (const [kind, count] of Object.entries(stats.requests)) add({ kind }, count);
       }),
-      this.#histogram('zklock_wait_seconds', 'How long the acquisitions took, from the call to the grant.', ({ wait }) => wait),
-      this.#histogram('zklock_hold_seconds', 'How long the holds that have ended lasted.', ({ hold }) => hold),
+      this.#histogram('zklock_wait_seconds', 'Durations of the acquisitions, from the call to the grant.', ({ wait }) => wait),
+      this.#histogram('zklock_hold_seconds', 'Durations of the holds that have ended.', ({ hold }) => hold),
     ];
   }
 
@@ -250,8 +250,8 @@ class Counted extends PrometheusHistogram<'client'> {
   override async get(): ReturnType<PrometheusHistogram<'client'>['get']> {
     const { name, help } = this.#about;
     // `prom-client` declares an enumeration for `type` and `aggregator`, but uses strings.
-    const told: unknown = { name, help, type: 'histogram', aggregator: 'sum', values: this.#values() };
-    return told as Awaited<ReturnType<PrometheusHistogram<'client'>['get']>>;
+    const metric: unknown = { name, help, type: 'histogram', aggregator: 'sum', values: this.#values() };
+    return metric as Awaited<ReturnType<PrometheusHistogram<'client'>['get']>>;
   }
 
   /**

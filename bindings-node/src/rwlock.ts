@@ -4,7 +4,7 @@ import type { Client } from './client';
 import { native } from './errors';
 import { showAs } from './inspect';
 import { clientFor, Lock, lockChecks, type LockOptions } from './lock';
-import { checkOptions, ours } from './validate';
+import { checkOptions, internalKey } from './validate';
 
 /**
  * A fair read/write lock in the node layout of Curator's `InterProcessReadWriteLock`.
@@ -18,7 +18,7 @@ import { checkOptions, ours } from './validate';
  * - **No upgrade.** An owner that holds only the read lock and requests the write lock would wait for itself. The
  *   request is refused immediately, with `UpgradeRefusedError`.
  *
- * Fencing tokens of readers that hold the lock together are not comparable.
+ * Do not compare the fencing tokens of readers that hold the lock together.
  *
  * @example
  * const { readLock, writeLock } = new ReadWriteLock(client, '/locks/catalogue');
@@ -40,8 +40,8 @@ export class ReadWriteLock {
     const on = clientFor(client, path);
     checkOptions<LockOptions>(options, lockChecks);
     const [read, write] = native(() => readWriteLock(on, path, options as NativeLockOptions));
-    this.readLock = new Lock({ native: read, client, path, reentrant: true }, ours);
-    this.writeLock = new Lock({ native: write, client, path, reentrant: true }, ours);
+    this.readLock = new Lock({ native: read, client, path, reentrant: true }, internalKey);
+    this.writeLock = new Lock({ native: write, client, path, reentrant: true }, internalKey);
   }
 
   /** The lock path, as given. */

@@ -20,9 +20,9 @@ export interface Scope {
 const current = new AsyncLocalStorage<Scope | undefined>();
 
 /**
- * Returns the innermost live scope: the given one, or one of the scopes around it. Callers unlink the ended scopes that
- * they pass, because a callback can outlive its scope. Without this, a timer that takes a lock and sets the next timer
- * would grow an endless chain.
+ * Returns the innermost live scope: the given scope, or one of the scopes around it. Callers must unlink the ended
+ * scopes in between. Otherwise a timer callback that takes a lock and sets the next timer would make the chain of
+ * scopes longer each time.
  */
 function live(scope: Scope | undefined): Scope | undefined {
   while (scope?.live === false) scope = scope.outer;

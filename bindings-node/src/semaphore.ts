@@ -7,7 +7,7 @@ import { showAs } from './inspect';
 import { createLeases, type Leases } from './leases';
 import { clientFor, leaseOf, Lock, lockInternals, optionChecks, outermostAnchor, type SemaphoreOptions, waitChecks, type WaitOptions } from './lock';
 import { traceHookOf, untraced } from './trace-hook';
-import { checkNames, checkNumber, checkOptions, checkString, checkType, type Names, ours } from './validate';
+import { checkNames, checkNumber, checkOptions, checkString, checkType, type Names, internalKey } from './validate';
 
 /** The source of the number of permits, if the number is not fixed. */
 export interface SharedCount {
@@ -21,12 +21,11 @@ export interface SharedCount {
 /**
  * A fair semaphore with a limited number of permits, in the node layout of Curator's `InterProcessSemaphoreV2`.
  *
- * Contenders take turns: the contender at the head of the queue waits for its permits, and all others wait behind it.
- * Smaller requests therefore cannot overtake a larger one, and two contenders cannot each keep a part of the permits
- * that both need.
+ * Contenders queue, and only the first contender in the queue takes permits. So a small request cannot overtake a
+ * larger one, and two contenders cannot block each other by each holding some of the permits that both need.
  *
  * **Permits have no owner.** Every `acquire()` takes another permit, even inside a `using` scope, and returns a new
- * lease. Fencing tokens of permits that are held at the same time are not comparable.
+ * lease. Do not compare the fencing tokens of permits that are held at the same time.
  *
  * All contenders on a path must agree on the number of permits. A contender checks the number when it first uses the
  * path and when it has to wait. If it finds a different number, it is refused with {@link PermitsMismatchError}.
@@ -34,9 +33,9 @@ export interface SharedCount {
  * `tryAcquire()` and a timeout of 0 do not wait for a permit. They wait up to two seconds for another contender that is
  * taking permits at that moment.
  *
- * `contenders()` first lists one node (`leases/…`) for each permit that is held or that the contender at the head waits
- * for. Then it lists the contenders that take turns (`locks/…`), beginning with the head. `locked()` returns whether no
- * permit is free.
+ * `contenders()` first lists the nodes below `leases/`: one for each permit that is held, or that the first contender
+ * in the queue is taking. Then it lists the nodes below `locks/`, which are the queue of contenders that do not have
+ * their permits yet. `locked()` returns whether no permit is free.
  *
  * @example
  * const slots = new Semaphore(client, '/locks/upstream', 5);
@@ -59,7 +58,7 @@ export class Semaphore extends Lock {
     const fixed = typeof permits === 'number' ? permits : undefined;
     const sharedCount = typeof permits === 'number' ? undefined : permits.sharedCount;
     const semaphore = native(() => new NativeSemaphore(on, path, fixed, sharedCount, options as NativeLockOptions));
-    super({ native: semaphore.asLock(), client, path, reentrant: false }, ours);
+    super({ native: semaphore.asLock(), client, path, reentrant: false }, internalKey);
     this.#native = semaphore;
     this.#permits = typeof permits === 'number' ? permits : Object.freeze({ sharedCount: permits.sharedCount });
   }
@@ -70,8 +69,8 @@ export class Semaphore extends Lock {
   }
 
   /**
-   * Acquires several permits, all or none. Smaller requests cannot overtake. A request for more permits than the
-   * current shared count waits, because the count may grow.
+   * Acquires several permits, all or none. Smaller requests cannot overtake this one. If it requests more permits than
+   * the current shared count, it waits until the count has grown.
    *
    * @throws as `acquire()`; with a timeout of 0, {@link LockTimeoutError} if too few permits are free.
    * @throws {@link BadArgumentError} if the count is below 1 or above a fixed number of permits.

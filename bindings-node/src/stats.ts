@@ -16,7 +16,7 @@ export interface Histogram {
 }
 
 /**
- * Counters of everything that a client has done so far. A snapshot; the numbers only grow.
+ * The statistics of a client since it was created: a snapshot of numbers that only grow.
  *
  * A *hold* begins when the lock is acquired, and ends with its last release or its loss. A re-entry begins no hold and
  * is not counted, because it sends no request. Each permit of a semaphore is a hold.
@@ -31,9 +31,9 @@ export interface Stats {
   readonly acquisitions: number;
   /** Number of acquisitions that had to wait for another contender. */
   readonly contended: number;
-  /** Number of acquisitions that the client handed on without a request: see the option `cohort`. */
+  /** Number of acquisitions that another holder in this client handed on, without a request: see `cohort`. */
   readonly handoffs: number;
-  /** Number of acquisitions that reused a node without a request: see the option `linger`. */
+  /** Number of acquisitions that reused a node that the client had kept, without a request: see `linger`. */
   readonly retakes: number;
   /** Number of tries that found the lock taken. */
   readonly busy: number;

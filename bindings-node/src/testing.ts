@@ -17,10 +17,10 @@ import { getSystemErrorName } from 'node:util';
 
 import { type NativeServer, startServer } from '../addon';
 
-import { BadArgumentError, native, raisedBelow } from './errors';
+import { BadArgumentError, native, trimStack } from './errors';
 import { showAs } from './inspect';
 import { KeepAlive } from './keep-alive';
-import { type Checks, checkNumber, checkOptions, checkOurs, checkSession, ours } from './validate';
+import { type Checks, checkNumber, checkOptions, checkInternalKey, checkSession, internalKey } from './validate';
 
 /** Options of {@link Server.start}. */
 export interface ServerOptions {
@@ -52,8 +52,8 @@ const running = new Set<Server>();
  * effect on a client. Stop it at the end of the test, or call {@link Server.unref}. When a process or a worker thread
  * exits, its servers end.
  *
- * Close the clients before you stop the server: a closing client says goodbye to its server, and waits up to two
- * seconds for a server that does not reply.
+ * Close the clients before you stop the server: a client that is being closed waits up to two seconds for the reply of
+ * its server.
  *
  * @example
  * const server = await Server.start();
@@ -75,7 +75,7 @@ export class Server {
   #stopping: Promise<void> | undefined;
 
   protected constructor(native: NativeServer, keepAlive: KeepAlive, key: symbol) {
-    checkOurs(key, 'start a server with Server.start()');
+    checkInternalKey(key, 'start a server with Server.start()');
     this.#native = native;
     this.#keepAlive = keepAlive;
     running.add(this);
@@ -99,10 +99,10 @@ export class Server {
       throw new BadArgumentError(`port: must be a whole number from 0 to ${LARGEST_PORT}, but is ${port}`);
     }
     const keepAlive = new KeepAlive();
-    // Set here, while the caller is on the stack: jest reports the line that opened a handle which was left open.
+    // Set this while the caller is on the stack, because jest reports the line that opened a handle.
     keepAlive.always = true;
     const { server, problem, errno } = await startServer(port);
-    if (server !== undefined) return new Server(server, keepAlive, ours);
+    if (server !== undefined) return new Server(server, keepAlive, internalKey);
     keepAlive.always = false;
     throw cannotListen(port, problem ?? '', errno);
   }
@@ -114,7 +114,7 @@ export class Server {
 
   /**
    * Ends a session, as if its client had been silent for the session timeout. When the promise resolves, the session's
-   * nodes are deleted and its locks are free. The client learns of the loss moments later, when it reconnects, and
+   * nodes are deleted and its locks are free. The client receives the expiry a moment later, when it reconnects, and
    * begins a new session.
    *
    * @param session a client, a lease, a contender, or a session id.
@@ -282,7 +282,7 @@ export class Server {
       return await done;
     } catch (error) {
       // The addon's error may belong to another realm, and its stack does not show the caller.
-      throw raisedBelow(error instanceof BadArgumentError ? error : new Error((error as Error).message), this.#call);
+      throw trimStack(error instanceof BadArgumentError ? error : new Error((error as Error).message), this.#call);
     }
   }
 }
@@ -292,7 +292,7 @@ showAs(Server.prototype, 'Server', ({ hosts }) => ({ hosts }));
 function idOf(session: Session): bigint {
   checkSession('session', session);
   const id = typeof session === 'bigint' ? session : session.sessionId;
-  if (id === 0n) throw new BadArgumentError('session: there is none yet: the client has not connected');
+  if (id === 0n) throw new BadArgumentError('session: the client has not connected yet');
   return id;
 }
 

@@ -1,7 +1,7 @@
 /**
- * Node's own timers and microtasks. Tests can replace the global ones with fake timers, which run only when the test
- * says so. With fake timers, an interval that cannot be cleared would keep the process alive forever, and losses would
- * not be reported.
+ * Node's own timers and microtasks. A test can replace the global ones with fake timers, which run only when the test
+ * advances them. If this package used the fake timers, an interval that is not cleared would keep the process alive
+ * forever, and losses would not be reported.
  */
 
 import * as timers from 'node:timers';
@@ -18,6 +18,6 @@ export function throwUncaught(error: unknown): void {
 }
 
 /** Calls `then` in a microtask. Uses a promise because fake timers can replace `queueMicrotask`, but not promises. */
-export function later(then: () => void): void {
+export function inMicrotask(then: () => void): void {
   Promise.resolve().then(then).catch(throwUncaught);
 }

@@ -1,6 +1,6 @@
 /**
- * The hook that reports attempts and holds to a tracer (`tracing/opentelemetry.ts`). Without a tracer, the hook costs
- * an acquire one read of a field of its client.
+ * The hook that reports attempts and holds to a tracer (`tracing/opentelemetry.ts`). Without a tracer, its only cost is
+ * that an acquire reads a field of its client.
  */
 
 import type { Lease } from './lease';

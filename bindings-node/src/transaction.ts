@@ -7,8 +7,9 @@ import { bytesOf, checkNumber, checkString } from './validate';
 let create: (transaction: NativeTransaction) => Transaction;
 
 /**
- * ZooKeeper writes that are applied together, and only if the lock's node exists at that moment. They need no fencing
- * token: if a holder was paused and its lock went to another contender, its transaction changes nothing.
+ * ZooKeeper writes that the servers apply together, and only if the lock's node exists at that moment. They need no
+ * fencing token: if a holder was paused and another client acquired the lock meanwhile, the transaction of the first
+ * holder changes nothing.
  *
  * Create a transaction with `lease.transaction()`. Paths are absolute, below the client's chroot. Text is written as
  * UTF-8. New nodes are persistent and have the client's access control list. Every method except `commit()` returns the
@@ -42,7 +43,7 @@ export class Transaction {
   }
 
   /**
-   * Sets the data of a node if its version matches. Without a version, sets it in any case.
+   * Sets the data of a node if its version matches. Without a version, any version matches.
    *
    * @example
    * await lease.transaction().create('/report').setData('/report', new Uint8Array([1, 2])).commit();
@@ -55,7 +56,7 @@ export class Transaction {
   }
 
   /**
-   * Deletes a node if its version matches. Without a version, deletes it in any case.
+   * Deletes a node if its version matches. Without a version, any version matches.
    *
    * @example
    * await lease.transaction().create('/draft').delete('/draft', 0).commit();

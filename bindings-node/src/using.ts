@@ -1,6 +1,6 @@
 /** Runs a function while locks are held, and releases the locks when the function ends. */
 
-import { lossToTell, type NativeLoss } from '../addon';
+import { lossToReport, type NativeLoss } from '../addon';
 
 import { run, untilDone } from './bridge';
 import { LockLostError, NotHeldError, nullIf, withReason } from './errors';
@@ -36,7 +36,7 @@ export async function using<Options, Held extends Lease | Leases, T>(
 ): Promise<T> {
   const [options, body] = partsOf(args);
   const held = options === undefined ? again?.() : undefined;
-  // The body never runs before this function has returned.
+  // Because of the `await`, the body never runs before this function has returned a promise.
   return runHeld(await (held ?? acquire(options)), body, enters);
 }
 
@@ -119,9 +119,9 @@ function scopeTrace(leases: readonly Lease[]): TracedHold | undefined {
 }
 
 /**
- * Runs the body and releases. Inside the body, the locks of the leases that `enters` selects may be re-entered. Fails
- * with a loss that happened meanwhile, unless the body failed by itself. Returns a plain value instead of a promise if
- * there is nothing to wait for, which saves a turn of the event loop.
+ * Runs the body and releases. Inside the body, the locks of the leases that `enters` selects may be re-entered. If a
+ * lock was lost meanwhile, throws the loss, unless the body failed by itself. Returns a plain value instead of a
+ * promise if there is nothing to wait for, which is faster.
  */
 function runHeld<Held extends Lease | Leases, T>(held: Held, body: Body<Held, T>, enters: Enters): T | Promise<T> {
   const leases: readonly Lease[] = Array.isArray(held) ? held : [held as Lease];
@@ -188,7 +188,7 @@ function leave<T>(held: Lease | Leases, leases: readonly Lease[], end: PromiseSe
   // A term that ends while the release waits is not a loss. A node that was deleted by another client is one, and only
   // the release discovers it.
   const findLoss = (): NativeLoss | null =>
-    lossToTell(nativeLeases(leases), failed ? kindOf(end.reason) : undefined);
+    lossToReport(nativeLeases(leases), failed ? kindOf(end.reason) : undefined);
   const loss = release(held, leases, findLoss);
   return loss === null ? ending(leases, end, null) : loss.then((loss) => ending(leases, end, loss));
 }

@@ -6,23 +6,23 @@ import { types } from 'node:util';
 
 import { shown } from '../addon';
 
-import { BadArgumentError, raisedBelow } from './errors';
+import { BadArgumentError, trimStack } from './errors';
 
 /**
  * Key that internal constructors require. Checking for a class of the native addon would not work: it changes when the
  * addon is loaded again, as in test runners that discard loaded modules.
  */
-export const ours = Symbol('zklock');
+export const internalKey = Symbol('zklock');
 
-export function checkOurs(key: unknown, how: string): void {
-  if (key !== ours) throw new TypeError(how);
+export function checkInternalKey(key: unknown, how: string): void {
+  if (key !== internalKey) throw new TypeError(how);
 }
 
 type Check = (name: string, value: unknown) => void;
 
 function fail(name: string, wanted: string, value: unknown, below: (...given: never[]) => unknown): never {
   const got = value === null ? 'null' : typeof value;
-  throw raisedBelow(new TypeError(`${name}: must be ${wanted}, but is ${got}`), below);
+  throw trimStack(new TypeError(`${name}: must be ${wanted}, but is ${got}`), below);
 }
 
 export function checkType(type: string, wanted: string): Check {
@@ -39,8 +39,8 @@ export function checkType(type: string, wanted: string): Check {
 export function checkString(name: string, value: unknown): void {
   if (typeof value !== 'string') fail(name, 'a string', value, checkString);
   if (/\p{Surrogate}/u.test(value)) {
-    const problem = 'contains a lone surrogate, which is no character';
-    throw raisedBelow(new BadArgumentError(`${name}: ${problem}`), checkString);
+    const problem = 'contains a lone surrogate, which is not a character';
+    throw trimStack(new BadArgumentError(`${name}: ${problem}`), checkString);
   }
 }
 
@@ -107,7 +107,7 @@ export function checkNames<Given extends object>(where: string, given: Given, kn
   const names = Object.keys(known);
   const meant = nearest(unknown, names);
   const hint = meant === undefined ? `; there are ${names.join(', ')}` : `; did you mean '${meant}'?`;
-  throw raisedBelow(new BadArgumentError(`${where}: there is no '${shown(unknown)}'${hint}`), checkNames);
+  throw trimStack(new BadArgumentError(`${where}: there is no '${shown(unknown)}'${hint}`), checkNames);
 }
 
 /** Checks the given options. Requires a check for every option, so that none is forgotten. */
@@ -118,7 +118,7 @@ export function checkOptions<Options extends object>(options: Options, checks: C
       if (options[name] !== undefined) checks[name](name, options[name]);
     }
   } catch (error) {
-    throw raisedBelow(error, checkOptions);
+    throw trimStack(error, checkOptions);
   }
 }
 

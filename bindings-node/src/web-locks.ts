@@ -22,7 +22,7 @@ function lockFor(client: Client, path: string, mode: string): Lock {
 }
 
 async function request<T>(client: Client, path: string, ...args: Arguments<T>): Promise<T> {
-  // The callback is the last argument in both forms. It accepts a lease.
+  // The callback is the last argument in both forms.
   const [options, callback] = args.length === 1 ? [{}, args[0] as Body<Lease | null, T>] : args;
   checkFunction('callback', callback);
   checkOptions<RequestOptions>(options, checks);

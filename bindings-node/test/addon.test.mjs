@@ -45,7 +45,7 @@ scenario('an addon that is missing is reported with the platform, what is suppor
   checkMissing(stdout);
 });
 
-scenario('so it is to a module that imports the package', async (t) => {
+scenario('a module that imports the package sees the same error for a missing addon', async (t) => {
   const { code, stdout, stderr } = await loadWithout(t, `import { Mutex } from 'zklock'; console.log(Mutex);`, { module: true });
   assert.deepEqual([code, stdout], [1, '']);
   checkMissing(stderr);
@@ -76,7 +76,7 @@ for (const [platform, arch] of [
   });
 }
 
-scenario('an addon that the operating system refuses is reported in its words', async (t) => {
+scenario('an addon that the operating system refuses is reported with the message of the system', async (t) => {
   const fill = (native) => {
     const here = `${process.platform}-${process.arch}${process.platform === 'linux' ? '-gnu' : ''}`;
     writeFileSync(join(native, `zklock.${here}.node`), 'no addon at all');
@@ -92,7 +92,7 @@ scenario('where Node forbids addons, the error names the option', () => {
   const program = `try { require('zklock') } catch (error) { console.log(error.code, error.message) }`;
   const load = (...flags) => spawnSync(process.execPath, [...flags, '--eval', program], { cwd: home, encoding: 'utf8' }).stdout;
   const limited = [permission, '--allow-fs-read=*'];
-  assert.match(load(...limited), /^ADDON_MISSING .*this process may not load addons: start Node with --allow-addons\.$/m);
+  assert.match(load(...limited), /^ADDON_MISSING .*this process is not permitted to load addons: start Node with --allow-addons\.$/m);
   assert.equal(load(...limited, '--allow-addons'), '');
   assert.match(load('--no-addons'), /^ADDON_MISSING .*start Node without --no-addons\.$/m);
 });

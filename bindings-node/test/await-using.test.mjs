@@ -43,7 +43,7 @@ function named(context) {
 }
 
 scenario('an acquire in a block that holds the lock waits, and the log names it once', async (t) => {
-  const [client, told] = [await connected(t), named(t)];
+  const [client, warned] = [await connected(t), named(t)];
   const mutex = new Mutex(client, freshPath());
   const block = await compiled(`
     await using lease = await given.mutex.acquire();
@@ -52,12 +52,12 @@ scenario('an acquire in a block that holds the lock waits, and the log names it 
   await block({
     mutex,
     inside: async (lease) => {
-      const heard = told.next();
+      const heard = warned.next();
       const controller = new AbortController();
       const helper = async () => mutex.using({ signal: controller.signal }, () => 'never');
       const waits = [helper(), helper()].map((wait) => assert.rejects(wait, { name: 'AbortError' }));
       await heard;
-      const [{ level, message, fields }] = told.records;
+      const [{ level, message, fields }] = warned.records;
       assert.deepEqual([level, fields.path, `${fields.path}/${fields.node.split('/').at(-1)}`], ['warn', mutex.path, lease.node]);
       assert.match(message, /pass \{ within: lease \} to the acquire, or hold the lock with using\(\)/);
       assert.match(zklock.dump(), new RegExp(`waits for ${mutex.path} .*, which this client holds`));
@@ -68,7 +68,7 @@ scenario('an acquire in a block that holds the lock waits, and the log names it 
       await assert.rejects(mutex.acquire({ timeout: 1500 }), { code: 'LOCK_TIMEOUT' });
     },
   });
-  assert.equal(told.records.length, 1);
+  assert.equal(warned.records.length, 1);
   await untilContenders(mutex.path, 0);
 });
 
@@ -93,7 +93,7 @@ scenario('the block on the page does not wait for itself', async (t) => {
 });
 
 scenario('a wait for a block is named whatever the lock, and however it is acquired', async (t) => {
-  const [client, told] = [await connected(t), named(t)];
+  const [client, warned] = [await connected(t), named(t)];
   const [first, second] = [new Mutex(client, freshPath()), new Mutex(client, freshPath())];
   const { readLock, writeLock } = new ReadWriteLock(client, freshPath());
   const block = await compiled(`
@@ -107,11 +107,11 @@ scenario('a wait for a block is named whatever the lock, and however it is acqui
     attempts: () => [new MultiLock([second]), writeLock, first].map((lock) => lock.acquire({ timeout: 1500 })),
     rejects: (attempt) => assert.rejects(attempt, { code: 'LOCK_TIMEOUT' }),
   });
-  assert.deepEqual([first, second, readLock].map(({ path }) => told.of(path)), [1, 1, 1]);
+  assert.deepEqual([first, second, readLock].map(({ path }) => warned.of(path)), [1, 1, 1]);
 });
 
 scenario('contention in one process is not named: beside a block, after it, with using(), and of tries', async (t) => {
-  const [client, told] = [await connected(t), named(t)];
+  const [client, warned] = [await connected(t), named(t)];
   const [mutex, other, scoped] = [1, 2, 3].map(() => new Mutex(client, freshPath()));
   const late = { code: 'LOCK_TIMEOUT' };
   const options = { timeout: 1500 };
@@ -151,7 +151,7 @@ scenario('contention in one process is not named: beside a block, after it, with
     scoped.using(() => scoped.using(options, () => assert.rejects(new Mutex(client, scoped.path, { reentrant: false }).acquire(options), late))),
   ]);
   // At this point, all warnings have been logged.
-  assert.deepEqual([mutex, other, scoped].map(({ path }) => told.of(path)), [1, 0, 0]);
+  assert.deepEqual([mutex, other, scoped].map(({ path }) => warned.of(path)), [1, 0, 0]);
 });
 
 scenario('the async context of a block does not keep its lease', async (t) => {

@@ -58,14 +58,14 @@ scenario('ready resolves once there is a session, and again', async (t) => {
   await assert.rejects(client.ready(), { code: 'CLIENT_CLOSED' });
 });
 
-scenario('a new client that was never used is closed without a word', async () => {
+scenario('a new client that was never used sends nothing when it is closed', async () => {
   const client = new Client('127.0.0.1:1');
   await client.close();
   assert.equal(client.state, 'closed');
   await assert.rejects(new Mutex(client, freshPath()).acquire(), { code: 'CLIENT_CLOSED' });
 });
 
-scenario('what is malformed is refused by the constructor, before anything is sent', () => {
+scenario('malformed arguments are refused by the constructor, before anything is sent', () => {
   assert.throws(() => new Client('a:0'), { code: 'BAD_ARGUMENT', message: /^hosts: / });
   assert.throws(() => new Client(hosts, { sessionTimeout: -1 }), { code: 'BAD_ARGUMENT', message: /^sessionTimeout: / });
   assert.throws(() => new Client(5), TypeError);
@@ -121,7 +121,7 @@ scenario('an aborted ready leaves the client', async (t) => {
   await until('it connects', () => client.state === 'connecting');
 });
 
-scenario('connecting that fails leaves nothing that tries again', async (t) => {
+scenario('a failed connect closes the connection, and is not retried', async (t) => {
   const server = await silent(t);
   await assert.rejects(Client.connect(server.hosts, { connectTimeout: 300 }), { code: 'CONNECTION_FAILED' });
   await until('the connection is closed', () => server.seen.sockets.size === 0, 2000);
@@ -147,7 +147,7 @@ function gate() {
   return { open, opened };
 }
 
-scenario('a client that drains lets a scope of others finish, and takes no new locks', async (t) => {
+scenario('a client that drains lets the scopes of other callers finish, and acquires no new locks', async (t) => {
   const client = lazy(t);
   const [held, free] = [new Mutex(client, freshPath()), new Mutex(client, freshPath())];
   const [began, work] = [gate(), gate()];
@@ -174,7 +174,7 @@ scenario('a client that drains lets a scope of others finish, and takes no new l
   await untilContenders(held.path, 0);
 });
 
-scenario('a drain ends when its time is up, and leases that are still held are lost', async (t) => {
+scenario('a drain ends after its time, and leases that are still held are lost', async (t) => {
   const client = lazy(t);
   const lease = await new Mutex(client, freshPath()).acquire();
   const begin = performance.now();
@@ -196,7 +196,7 @@ scenario('a close does not wait for a drain, and ends it', async (t) => {
   }
 });
 
-scenario('a drain of no time is refused, and the client stays open', async (t) => {
+scenario('a drain with an invalid time is refused, and the client stays open', async (t) => {
   const client = lazy(t);
   await client.ready();
   for (const drain of [-1, NaN]) {

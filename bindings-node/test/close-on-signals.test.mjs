@@ -95,7 +95,7 @@ for (const [how, add] of [
   }
 }
 
-scenario('a signal that comes twice, from the terminal and from npm, does not end the process before its client is closed', async () => {
+scenario('a signal that arrives twice, from the terminal and from npm, does not end the process before its client is closed', async () => {
   const path = freshPath();
   const { signal } = await program(
     `client.closeOnSignals();
@@ -131,7 +131,7 @@ scenario('a server that is silent does not hold up the end for long', async (t) 
   assert.ok(silent > start && performance.now() - silent < 10_000);
 });
 
-scenario('it can be undone, by the function, by `using`, and by closing the client', async () => {
+scenario('the signal handling is removed by the function, by `using`, and by closing the client', async () => {
   const { code, stdout, stderr } = await program(
     `const listeners = () => process.listenerCount('SIGINT') + process.listenerCount('SIGTERM');
     const found = [];
@@ -173,5 +173,5 @@ scenario('signals that end nothing, or cannot be handled, are refused, and so is
     new Worker(source, { eval: true }).once('exit', () => clearInterval(stay));`,
     freshPath(),
   );
-  assert.match(stdout, /^BAD_ARGUMENT closeOnSignals: signals reach the main thread only/);
+  assert.match(stdout, /^BAD_ARGUMENT closeOnSignals: signals reach only the main thread/);
 });

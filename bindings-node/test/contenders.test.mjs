@@ -40,7 +40,7 @@ scenario('contenders are plain objects that do not change', async (t) => {
   await untilNobodyContends(readLock);
 });
 
-scenario('of others there is what they wrote', async (t) => {
+scenario('contenders of other programs have the data that they wrote', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
   await createNode(mutex.path);
   await createNode(`${mutex.path}/lock-0000000000`, Buffer.from([0, 255, 10]));
@@ -50,7 +50,7 @@ scenario('of others there is what they wrote', async (t) => {
   assert.equal(await mutex.locked(), true);
 });
 
-scenario('locked is true for what is taken, and for a semaphore without free permits', async (t) => {
+scenario('locked is true for a lock that is taken, and for a semaphore without free permits', async (t) => {
   const client = await connected(t);
   const mutex = new Mutex(client, freshPath());
   assert.equal(await mutex.locked(), false);
@@ -100,7 +100,7 @@ scenario('below a chroot, nodes are seen from there', async (t) => {
   await until('the loss', () => lease.state === 'lost');
 });
 
-scenario('a closed client cannot ask', async () => {
+scenario('a closed client cannot list contenders', async () => {
   const client = await Client.connect(hosts);
   const mutex = new Mutex(client, freshPath());
   await client.close();

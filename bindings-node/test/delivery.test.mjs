@@ -29,13 +29,13 @@ const program = (prepare, act) => `
       parentPort.postMessage('holding');
       while ((await mutex.contenders()).length < 2);
       const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-      // Time itself: only a hold that lasts for 200 ms has its node watched.
+      // The client watches the node of a hold only after 200 ms.
       await pause(300);
       ${act}
       await lease.release();
-      // Of what a server tells on one connection the grant comes last; the dump is of all clients of the process.
+      // The grant is the last message on the connection. The dump shows it, because it covers all clients of the process.
       while (!dump().includes('holds ' + path + '/b')) await pause(5);
-      // It knows of the grant before it is delivered: by the thread that makes this round trip, and does so later.
+      // The library's thread makes this round trip after it has delivered the grant.
       await mutex.contenders();
       Atomics.store(blocked, 0, 1);
       Atomics.notify(blocked, 0);
@@ -63,7 +63,7 @@ scenario('a grant is not lost on a caller that aborts because another lock is lo
   await untilContenders(path, 0);
 });
 
-scenario('a listener that throws does not keep others from what came with it', async () => {
+scenario('a listener that throws does not stop the delivery of other events', async () => {
   const path = freshPath();
   const { code, stdout, stderr } = await run(
     program(`lease.onRevoke(() => { throw new Error('oops'); });`, 'await client.revoke(node);'),

@@ -58,7 +58,7 @@ scenario('several servers are an AggregateError', async (t) => {
   assert.match(error.message, new RegExp(`${address} misbehaved: .*web server`));
 });
 
-scenario('a time-out has the contenders in the way', async (t) => {
+scenario('a timeout error has the contenders that block the lock', async (t) => {
   const client = await connected(t, { label: 'nightly' });
   const mutex = new Mutex(client, freshPath());
   const lease = await mutex.acquire();
@@ -81,7 +81,7 @@ scenario('a time-out has the contenders in the way', async (t) => {
   await lease.release();
 });
 
-scenario('a try has a bound of its own, and a wait has none', async (t) => {
+scenario('connectTimeout applies only to an attempt that does not wait', async (t) => {
   const client = new Client('127.0.0.1:1');
   t.after(() => client.close());
   const [mutex, semaphore] = [new Mutex(client, '/a'), new Semaphore(client, '/s', 2)];
@@ -101,7 +101,7 @@ scenario('a try has a bound of its own, and a wait has none', async (t) => {
   await assert.rejects(mutex.tryAcquire({ connectTimeout: 0 }), { name: 'BadArgumentError' });
 });
 
-scenario('a loss has its reason, wherever it is told', async (t) => {
+scenario('a loss has its reason, wherever it is reported', async (t) => {
   const client = await connected(t);
   const mutex = new Mutex(client, freshPath());
   const inScope = mutex.using(async (lease) => {
@@ -115,7 +115,7 @@ scenario('a loss has its reason, wherever it is told', async (t) => {
   assert.equal(end.reason.reason, 'client closed');
 });
 
-scenario('what a client was granted', async (t) => {
+scenario('a client has the granted session timeout, and complete hosts', async (t) => {
   const client = await connected(t, { sessionTimeout: 3_600_000 });
   assert.ok(client.sessionTimeout > 0 && client.sessionTimeout < 3_600_000);
   assert.equal(client.hosts, hosts);
@@ -125,12 +125,12 @@ scenario('what a client was granted', async (t) => {
   assert.deepEqual([lazy.hosts, lazy.sessionTimeout], ['zk1:2181,[::1]:7/app', 7000]);
 });
 
-scenario('half a character is refused by name, and a password is not shown', async (t) => {
+scenario('a lone surrogate is refused with the name of the argument, and a password is not shown', async (t) => {
   const client = await connected(t);
   const refused = (name, call) =>
     assert.rejects(async () => call(), (error) => {
       assert.ok(error instanceof BadArgumentError, String(error));
-      assert.equal(error.message, `${name}: contains a lone surrogate, which is no character`);
+      assert.equal(error.message, `${name}: contains a lone surrogate, which is not a character`);
       return true;
     });
   await refused('path', () => new Mutex(client, `/${SURROGATE}`));

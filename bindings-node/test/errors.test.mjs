@@ -42,7 +42,7 @@ scenario('each kind is a class with a name and its stable code', () => {
   assert.deepEqual(exported.sort(), Object.keys(CODES));
 });
 
-scenario('a stack begins with what was called, and then the caller', async (t) => {
+scenario('a stack begins with the called method, followed by the caller', async (t) => {
   const client = await connected(t);
   const mutex = new Mutex(client, freshPath());
   const lease = await mutex.acquire();
@@ -157,14 +157,14 @@ scenario('acquire, using and release refuse bad arguments by name', async (t) =>
   await lease.release();
 });
 
-scenario('the classes cannot be made by hand', () => {
+scenario('internal classes cannot be constructed by a program', () => {
   assert.throws(() => new zklock.Lock({}), TypeError);
   assert.throws(() => new zklock.Lease(), TypeError);
   assert.throws(() => new zklock.Leases(), TypeError);
   assert.throws(() => new zklock.Leases([]), TypeError);
 });
 
-scenario('a time-out of zero tries, of infinity waits', async (t) => {
+scenario('a timeout of zero does not wait, and a timeout of infinity waits forever', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
   const lease = await mutex.acquire({ timeout: 0 });
   await assert.rejects(mutex.acquire({ timeout: 0 }), { code: 'LOCK_TIMEOUT' });
@@ -173,13 +173,13 @@ scenario('a time-out of zero tries, of infinity waits', async (t) => {
   await (await waiting).release();
 });
 
-scenario('a server that is not there is ConnectionFailedError within the connect time-out', async () => {
+scenario('an unreachable server causes a ConnectionFailedError within the connect timeout', async () => {
   const before = performance.now();
   await assert.rejects(Client.connect('127.0.0.1:1', { connectTimeout: 300 }), ConnectionFailedError);
   assert.ok(performance.now() - before < 5000);
 });
 
-scenario('after close everything is ClientClosedError, but closing again', async (t) => {
+scenario('after close, every method except close rejects with ClientClosedError', async (t) => {
   const client = await connected(t);
   const mutex = new Mutex(client, freshPath());
   const lease = await mutex.acquire();

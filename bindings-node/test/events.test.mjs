@@ -48,7 +48,7 @@ scenario('a listener for once is called once, in order, and the methods return t
   assert.equal(heard.length, 6);
 });
 
-scenario('listeners that come again after all were removed hear what happens then', async () => {
+scenario('listeners that are added after all others were removed receive later events', async () => {
   const client = await Client.connect(hosts);
   client.on('state', () => undefined).removeAllListeners();
   const closed = once(client, 'state');
@@ -56,7 +56,7 @@ scenario('listeners that come again after all were removed hear what happens the
   assert.deepEqual(await closed, ['closed']);
 });
 
-scenario('a client tells of the loss of its leases: those before the listener and those after', async (t) => {
+scenario('a client reports the loss of leases from before and after its listener was added', async (t) => {
   const client = await connected(t);
   const lock = () => new Mutex(client, freshPath());
   const released = await lock().acquire();
@@ -84,22 +84,22 @@ scenario('a client tells of the loss of its leases: those before the listener an
   assert.equal(kept.lossReason, 'client closed');
 });
 
-scenario('events.once tells of a loss, and each lease is told of once', async (t) => {
+scenario('events.once reports a loss, and each lease is reported once', async (t) => {
   const client = await connected(t);
   const lease = await new Mutex(client, freshPath()).acquire();
-  const told = [];
+  const received = [];
   // A listener alone does not keep the process alive.
   const next = once(client.ref(), 'lost');
-  client.on('lost', (lost) => told.push(lost));
+  client.on('lost', (lost) => received.push(lost));
   await deleteNode(lease.node);
   assert.deepEqual(await next, [lease]);
   const late = [];
   client.on('lost', (lost) => late.push(lost));
   await client.close();
-  assert.deepEqual([told, late], [[lease], []]);
+  assert.deepEqual([received, late], [[lease], []]);
 });
 
-scenario('what a listener throws is uncaught, and the others are still told of the loss', async () => {
+scenario('an exception of a listener is uncaught, and the other listeners still receive the loss', async () => {
   const { code, stdout, stderr } = await run(
     `import { Client, Mutex } from 'zklock';
     process.on('uncaughtException', (error) => console.log(error.message));
@@ -138,7 +138,7 @@ scenario('listening keeps neither the process alive nor a lease held nor a clien
   assert.deepEqual([code, stdout, stderr], [0, 'released\nend\n', '']);
 });
 
-scenario('a client does not collect the leases that it gave', async (t) => {
+scenario('a client does not keep released leases', async (t) => {
   const client = await connected(t);
   const mutex = new Mutex(client, freshPath());
   const ended = [];
@@ -179,14 +179,14 @@ scenario('a listener of a client is an owner of no lock, and keeps no lease', as
   const [outer, lost] = [new Mutex(client, freshPath()), new Mutex(client, freshPath())];
   let tried;
   await outer.using(async () => {
-    const told = new Promise((resolve) => {
+    const received = new Promise((resolve) => {
       client.once('lost', () => {
         tried = outer.tryAcquire();
         resolve();
       });
     });
     await deleteNode((await lost.acquire()).node);
-    await told;
+    await received;
     assert.equal(await tried, null);
   });
   await new Promise((begin) => {

@@ -113,7 +113,6 @@ async function runFile(file, { flags, options, cwd, env, limit, print }) {
  * Resolves to true if all of them passed.
  *
  * `options` are options of `node --test`. `flags` are options of `node` and precede them.
- * `options` are those of `node --test`; `flags` stand before them.
  */
 export async function runFiles(files, { flags = [], options = [], cwd, env = process.env, limit, atATime = 4, print }) {
   const say = print ?? ((text) => process.stdout.write(text));

@@ -34,37 +34,37 @@ async function collect(context) {
 }
 
 scenario('a lease that is collected is released, and the log says so with its path and age', async (t) => {
-  const [client, other, told] = [await connected(t), await connected(t), warnings(t)];
+  const [client, other, logged] = [await connected(t), await connected(t), warnings(t)];
   const mutex = new Mutex(client, freshPath());
   const node = await forget(() => mutex.acquire(), (lease) => lease.node);
   const next = new Mutex(other, mutex.path).acquire();
   await until('it is collected and released', () => (globalThis.gc(), client.health().holds.length === 0));
   await (await next).release();
-  await until('a warning', () => told(mutex.path).length > 0);
-  const [{ level, message, fields }, ...more] = told(mutex.path);
+  await until('a warning', () => logged(mutex.path).length > 0);
+  const [{ level, message, fields }, ...more] = logged(mutex.path);
   assert.deepEqual([level, message, `${fields.path}/${fields.node}`, more], ['warn', RELEASED, node, []]);
   assert.ok(fields.lasted > 0, String(fields.lasted));
 });
 
-scenario('nothing is said of a lease that was released, lost, or not the last of its owner', async (t) => {
-  const [client, told] = [await connected(t), warnings(t)];
+scenario('no warning for a lease that was released, lost, or not the last of its owner', async (t) => {
+  const [client, logged] = [await connected(t), warnings(t)];
   const [released, lost, inner] = [1, 2, 3].map(() => new Mutex(client, freshPath()));
   await forget(async () => (await released.acquire()).release());
   await released.using(() => undefined);
   const node = await forget(() => lost.acquire(), (lease) => lease.node);
   await client.breakLock(node);
-  await until('the loss', () => told(lost.path).length > 0);
+  await until('the loss', () => logged(lost.path).length > 0);
   const outer = await inner.acquire();
   await forget(() => inner.acquire({ within: outer }));
   await collect(t);
   assert.equal(outer.state, 'held');
   await outer.release();
-  assert.deepEqual(told(lost.path).map(({ message }) => message), ['lock lost']);
-  assert.deepEqual([...told(released.path), ...told(inner.path)], []);
+  assert.deepEqual(logged(lost.path).map(({ message }) => message), ['lock lost']);
+  assert.deepEqual([...logged(released.path), ...logged(inner.path)], []);
 });
 
 scenario('a lease whose signal was read is held until it is released or lost', async (t) => {
-  const [client, told, path] = [(await connected(t)).ref(), warnings(t), freshPath()];
+  const [client, logged, path] = [(await connected(t)).ref(), warnings(t), freshPath()];
   const mutex = new Mutex(client, path);
   const { signal, fencingToken } = await mutex.acquire();
   await collect(t);
@@ -76,9 +76,9 @@ scenario('a lease whose signal was read is held until it is released or lost', a
   await aborted;
   assert.equal(signal.reason.code, 'LOCK_LOST');
   await collect(t);
-  await until('the loss in the log', () => told(path).length > 0);
+  await until('the loss in the log', () => logged(path).length > 0);
   // The loss also removes the pin.
-  assert.deepEqual(told(path).map(({ message }) => message), ['lock lost']);
+  assert.deepEqual(logged(path).map(({ message }) => message), ['lock lost']);
   const again = await mutex.acquire();
   assert.equal(client.health().holds[0].pinned, false);
   assert.equal(again.signal.aborted, false);
@@ -115,8 +115,8 @@ scenario('pinned leases are not kept after their end', async (t) => {
   await until('the leases are collected', () => (globalThis.gc(), ended.length >= 95));
 });
 
-scenario('listeners, transactions and what was read besides the signal pin nothing', async (t) => {
-  const [client, told] = [await connected(t), warnings(t)];
+scenario('listeners, transactions and properties other than the signal pin no lease', async (t) => {
+  const [client, logged] = [await connected(t), warnings(t)];
   client.on('lost', () => undefined);
   const mutex = new Mutex(client, freshPath());
   const rest = await forget(
@@ -126,12 +126,12 @@ scenario('listeners, transactions and what was read besides the signal pin nothi
   const forgotten = new ReadWriteLock(client, freshPath()).writeLock;
   void forgotten.using((lease) => (lease.check(), new Promise(() => undefined)));
   await until('both are collected', () => (globalThis.gc(), client.health().holds.length === 0));
-  await until('two warnings', () => told(mutex.path).length + told(forgotten.path).length === 2);
+  await until('two warnings', () => logged(mutex.path).length + logged(forgotten.path).length === 2);
   await assert.rejects(rest[1].create(`${mutex.path}-2`).commit());
 });
 
-scenario('an election that is kept leads on, and tells of the loss', async (t) => {
-  const [client, other, told] = [(await connected(t)).ref(), await connected(t), warnings(t)];
+scenario('an election that is kept continues to lead, and reports the loss', async (t) => {
+  const [client, other, logged] = [(await connected(t)).ref(), await connected(t), warnings(t)];
   const election = new Election(client, freshPath());
   const lost = new Promise((resolve) => client.on('lost', resolve));
   const token = await forget(() => election.campaign(), (leadership) => leadership.fencingToken);
@@ -146,12 +146,12 @@ scenario('an election that is kept leads on, and tells of the loss', async (t) =
   assert.equal((await lost).path, election.path);
   assert.equal(election.isLeader, false);
   await (await next).resign();
-  await until('the loss in the log', () => told(election.path).length > 0);
-  assert.deepEqual(told(election.path).map(({ message }) => message), ['lock lost']);
+  await until('the loss in the log', () => logged(election.path).length > 0);
+  assert.deepEqual(logged(election.path).map(({ message }) => message), ['lock lost']);
 });
 
-scenario('an election leads on with a campaign that is left when the first is resigned', async (t) => {
-  const [client, told] = [await connected(t), warnings(t)];
+scenario('an election continues to lead with another campaign when the first one resigns', async (t) => {
+  const [client, logged] = [await connected(t), warnings(t)];
   const election = new Election(client, freshPath());
   const first = await election.campaign();
   const token = await (async () => {
@@ -161,18 +161,18 @@ scenario('an election leads on with a campaign that is left when the first is re
   })();
   await collect(t);
   assert.deepEqual([election.isLeader, client.health().holds[0]?.fencingToken], [true, token]);
-  assert.deepEqual([client.health().holds[0].pinned, told(election.path)], [true, []]);
+  assert.deepEqual([client.health().holds[0].pinned, logged(election.path)], [true, []]);
 });
 
 scenario('an election that is dropped with its leadership resigns, with a warning', async (t) => {
-  const [client, told, path] = [await connected(t), warnings(t), freshPath()];
+  const [client, logged, path] = [await connected(t), warnings(t), freshPath()];
   await forget(() => new Election(client, path).campaign());
   await until('it is collected', () => (globalThis.gc(), client.health().holds.length === 0));
-  await until('a warning', () => told(path).length > 0);
-  assert.deepEqual(told(path).map(({ message }) => message), [RELEASED]);
+  await until('a warning', () => logged(path).length > 0);
+  assert.deepEqual(logged(path).map(({ message }) => message), [RELEASED]);
 });
 
-scenario('the end of a worker thread and of the process says nothing', async () => {
+scenario('the end of a worker thread and of the process causes no warning', async () => {
   const { code, stdout, stderr } = await run(
     `import { once } from 'node:events';
     import { Worker } from 'node:worker_threads';
@@ -196,10 +196,10 @@ scenario('the end of a worker thread and of the process says nothing', async () 
 });
 
 scenario('a client that is collected with its leases warns of each', async (t) => {
-  const [told, path] = [warnings(t), freshPath()];
+  const [logged, path] = [warnings(t), freshPath()];
   await forget(async () => {
     const client = await Client.connect(hosts);
     return [await new Mutex(client, path).acquire(), await new Mutex(client, `${path}-2`).acquire()];
   });
-  await until('two warnings', () => (globalThis.gc(), told(path).length + told(`${path}-2`).length === 2));
+  await until('two warnings', () => (globalThis.gc(), logged(path).length + logged(`${path}-2`).length === 2));
 });

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 
 import { freshPath, run, scenario } from './support.mjs';
 
-scenario('the handle in the event loop is there while a client is open, and no longer', async () => {
+scenario('the handle in the event loop exists only while a client is open', async () => {
   const { code, stdout, stderr } = await run(
     `import { createHook } from 'node:async_hooks';
     import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,7 +14,7 @@ scenario('the handle in the event loop is there while a client is open, and no l
       destroy: (id) => handles.delete(id),
     }).enable();
     const { Client, ClientClosedError, Mutex } = await import('zklock');
-    // The end of a handle is told later.
+    // Node reports the end of a handle later.
     const untilNone = async () => {
       for (let left = 500; left > 0 && handles.size > 0; left -= 1) await sleep(10);
     };
@@ -28,7 +28,7 @@ scenario('the handle in the event loop is there while a client is open, and no l
       await sleep(50);
       found.push(handles.size);
       await first.close();
-      // An acquire on a closed client is answered too.
+      // An acquire on a closed client also rejects.
       const refused = await mutex.acquire().catch((error) => error);
       if (!(refused instanceof ClientClosedError)) throw refused;
       await untilNone();
@@ -40,7 +40,7 @@ scenario('the handle in the event loop is there while a client is open, and no l
   assert.deepEqual([code, stdout, stderr], [0, '0 1 0 1 0\n', '']);
 });
 
-scenario('what waits for the loss of a lease, or for a request to give it up, goes with its release', async () => {
+scenario('watches for a loss and for a revocation request end with the release of the lease', async () => {
   const { code, stdout, stderr } = await run(
     `import { createHook } from 'node:async_hooks';
     import { setTimeout as sleep } from 'node:timers/promises';
@@ -56,9 +56,9 @@ scenario('what waits for the loss of a lease, or for a request to give it up, go
     lease.onRevoke(() => undefined);
     await lease.release();
     await client.close();
-    // The end of a handle is told later.
+    // Node reports the end of a handle later.
     for (let left = 500; left > 0 && handles.size > 0; left -= 1) await sleep(10);
-    // The lease is still there, and so would be what goes on waiting.
+    // The lease still exists, and so would a watch that was not ended by the release.
     console.log(handles.size, lease.state);`,
     { args: [freshPath()] },
   );

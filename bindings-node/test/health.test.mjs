@@ -10,14 +10,14 @@ import { Client, Mutex, dump, dumpOn } from 'zklock';
 
 import { connected, freshPath, home, hosts, scenario, until } from './support.mjs';
 
-scenario('a client that never connected has nothing to tell', () => {
+scenario('the health of a client that never connected has no waits and no holds', () => {
   const health = new Client('127.0.0.1:1').health();
   assert.deepEqual(health, {
     state: 'idle', sessionId: 0n, sessionTimeout: 10_000, remaining: 0, responsive: true, waits: [], holds: [],
   });
 });
 
-scenario('holds and waits are told with their places, nodes and ages', async (t) => {
+scenario('holds and waits are reported with their positions, nodes and ages', async (t) => {
   const [client, other, path] = [await connected(t), await connected(t), freshPath()];
   const lease = await new Mutex(client, path, { label: 'nightly' }).acquire();
   const second = new Mutex(other, path).acquire();

@@ -9,7 +9,7 @@ import { connected, deleteNode, freshPath, hosts, scenario, until } from './supp
 
 const reread = (value) => JSON.parse(JSON.stringify(value));
 
-scenario('a lease shows what it is, also when it is lost', async (t) => {
+scenario('a lease shows its properties in the console, even when it is lost', async (t) => {
   const lease = await new Mutex(await connected(t), freshPath()).acquire();
   const { path, node, fencingToken, sessionId } = lease;
   const shown = `Lease {\n  path: '${path}',\n  node: '${node}',\n  fencingToken: ${fencingToken}n,\n  sessionId: ${sessionId}n,\n  state: `;
@@ -28,7 +28,7 @@ scenario('a lease shows what it is, also when it is lost', async (t) => {
   assert.match(inspect({ a: { b: { lease } } }), /lease: \[Lease\]/);
 });
 
-scenario('locks and clients show what they are', async (t) => {
+scenario('locks and clients show their properties in the console', async (t) => {
   const client = await connected(t);
   const path = freshPath();
   const mutex = new Mutex(client, path);
@@ -53,7 +53,7 @@ scenario('locks and clients show what they are', async (t) => {
   for (const { prototype } of [Client, Lock, Mutex, MultiLock]) assert.doesNotThrow(() => inspect(prototype));
 });
 
-scenario('contenders show what others say of themselves, escaped, and go into JSON', async (t) => {
+scenario('contenders show the data of other programs escaped, and convert to JSON', async (t) => {
   const client = await connected(t);
   const mutex = new Mutex(client, freshPath(), { label: 'a\u202eb' });
   const lease = await mutex.acquire();
@@ -81,7 +81,7 @@ scenario('a path that was given to a lock is escaped when it is shown', async (t
   assert.equal(reread(new Mutex(client, path)).path, path);
 });
 
-scenario('elections and candidates are shown, and go into JSON', async (t) => {
+scenario('elections and candidates show their properties, and convert to JSON', async (t) => {
   const client = await connected(t);
   const election = new Election(client, freshPath(), { id: 'me' });
   const leadership = await election.campaign();

@@ -37,7 +37,7 @@ const aborted = (signal) =>
     signal.addEventListener('abort', () => resolve(signal.reason), { once: true });
   });
 
-scenario('a lease tells its facts, with bigints, and as JSON with strings', async (t) => {
+scenario('a lease has bigint properties, which are strings in JSON', async (t) => {
   const client = await connected(t);
   const mutex = new Mutex(client, freshPath(), { label: 'facts' });
   const lease = await mutex.acquire();
@@ -60,7 +60,7 @@ scenario('a lease tells its facts, with bigints, and as JSON with strings', asyn
   await next.release();
 });
 
-scenario('a lease tells what it is held for', async (t) => {
+scenario('a lease has the mode of its hold', async (t) => {
   const client = await connected(t);
   const { readLock, writeLock } = new ReadWriteLock(client, freshPath());
   const modes = [];
@@ -111,7 +111,7 @@ scenario('the signal aborts with LockLostError when an operator deletes the node
   await lease.release();
 });
 
-scenario('the signal aborts when the client is closed, for every handle, and for one asked later', async () => {
+scenario('the signal aborts when the client is closed, for every lease, even if it is read later', async () => {
   const client = await Client.connect(hosts);
   const mutex = new Mutex(client, freshPath());
   const outer = await mutex.acquire();
@@ -135,7 +135,7 @@ scenario('the signal of a released lease never aborts', async () => {
   assert.equal(lease.signal, signal);
 });
 
-scenario('a scope that is forgotten is collected and released, though another client began to work in it', async (t) => {
+scenario('a scope that is forgotten is collected and released, even if another client was created in it', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
   const inner = new Mutex(await connected(t), freshPath());
   await new Promise((resolve) => {
@@ -215,7 +215,7 @@ scenario("an error of the body's own wins over the loss, which is the last of it
   assert.equal(stopped, controller.signal.reason);
 });
 
-scenario('the loss is attached once, and to nothing that cannot have it', async (t) => {
+scenario('the loss is attached once, and only to an error that can have a cause', async (t) => {
   let loss;
   const wrapped = await endOfLostScope(t, (lease) => {
     loss = lease.signal.reason;
@@ -236,7 +236,7 @@ scenario('the loss is attached once, and to nothing that cannot have it', async 
   assert.equal(await endOfLostScope(t, throwing(undefined)), undefined);
 });
 
-scenario('a release waits no longer than its time-out or its signal says, and goes on by itself', async (t) => {
+scenario('a release waits no longer than its timeout or signal permits, and continues in the background', async (t) => {
   const line = await proxy(t);
   const client = await Client.connect(line.hosts, { sessionTimeout: 4000 });
   t.after(() => client.close());
@@ -267,7 +267,7 @@ scenario('a release waits no longer than its time-out or its signal says, and go
   }
 });
 
-scenario('what a release is given is checked before it begins', async (t) => {
+scenario('the arguments of a release are checked before it begins', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
   const lease = await mutex.acquire();
   for (const timeout of [-1, Number.NaN]) await assert.rejects(lease.release({ timeout }), BadArgumentError);

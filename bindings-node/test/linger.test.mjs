@@ -53,7 +53,7 @@ scenario('a lock is taken again without a request', async (context) => {
   await lease.release();
 });
 
-scenario('scopes within scopes and many at once go on as without it', async (context) => {
+scenario('nested and concurrent scopes work as without the option', async (context) => {
   const client = await connected(context);
   const lock = new Mutex(client, freshPath(), { linger: LONG });
   const token = await keep(client, lock);
@@ -89,7 +89,7 @@ scenario('both halves keep their nodes', async (context) => {
   }
 });
 
-scenario('times that are none are refused, and permits have no such option', async (context) => {
+scenario('invalid times are refused, and semaphores have no such option', async (context) => {
   const client = await connected(context);
   const refused = { code: 'BAD_ARGUMENT', message: /^linger: / };
   for (const linger of [-1, Number.NaN]) {

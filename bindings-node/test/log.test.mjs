@@ -20,7 +20,7 @@ function listen(context, options) {
   return records;
 }
 
-async function told(records, path, message) {
+async function logged(records, path, message) {
   const wanted = (record) => record.message === message && record.fields.path === path;
   await until(`${message} ${path}`, () => records.some(wanted));
   return records.find(wanted);
@@ -31,16 +31,16 @@ scenario('an event says what happened, to what and when', async (t) => {
   const records = listen(t, { level: 'debug' });
   const lease = await new Mutex(await connected(t), freshPath()).acquire();
   const { path } = lease;
-  const record = await told(records, path, 'acquired');
+  const record = await logged(records, path, 'acquired');
   assert.equal(record.level, 'debug');
   assert.match(record.target, /^zklock::/);
   assert.equal(`${path}/${record.fields.node}`, lease.node);
   assert.ok(record.time instanceof Date && record.time >= before - 1 && record.time <= Date.now() + 1);
   await lease.release();
-  await told(records, path, 'no longer held');
+  await logged(records, path, 'no longer held');
 });
 
-scenario('listeners hear what they asked for', async (t) => {
+scenario('listeners receive the levels that they requested', async (t) => {
   const [all, course, nothing] = [[], [], []];
   const listeners = [all, course, nothing].map((records) => (record) => records.push(record));
   on('log', listeners[0], { level: 'trace' });
@@ -51,7 +51,7 @@ scenario('listeners hear what they asked for', async (t) => {
   const path = freshPath();
   const client = await connected(t);
   await (await new Mutex(client, path).acquire()).release();
-  await told(all, path, 'no longer held');
+  await logged(all, path, 'no longer held');
   assert.deepEqual(new Set(course.map(({ level }) => level)), new Set(['info']));
   assert.ok(all.some(({ level }) => level === 'trace'));
   assert.deepEqual(nothing, []);
@@ -61,7 +61,7 @@ scenario('a loss is a warning', async (t) => {
   const records = listen(t);
   const lease = await new Mutex(await connected(t), freshPath()).acquire();
   await deleteNode(lease.node);
-  const { level, fields } = await told(records, lease.path, 'lock lost');
+  const { level, fields } = await logged(records, lease.path, 'lock lost');
   assert.deepEqual([level, fields.reason], ['warn', 'node deleted']);
 });
 
@@ -81,7 +81,7 @@ scenario('a listener that throws is an uncaught exception, and the others are st
   assert.deepEqual(stdout.trim().split('\n').sort(), ['a session began', 'on purpose']);
 });
 
-scenario('a thread that is blocked keeps its locks, and what it misses is counted', async (t) => {
+scenario('a blocked thread keeps its locks, and the events that it misses are counted', async (t) => {
   const path = freshPath();
   const done = new Int32Array(new SharedArrayBuffer(4));
   const blocked = new Int32Array(new SharedArrayBuffer(4));
@@ -105,7 +105,7 @@ scenario('a thread that is blocked keeps its locks, and what it misses is counte
   );
   t.after(() => worker.terminate());
   const lease = await new Mutex(await connected(t, { sessionTimeout: 4000 }), freshPath()).acquire();
-  await told(records, path, 'acquired');
+  await logged(records, path, 'acquired');
   const before = records.length;
   const term = performance.now() + 2500;
   Atomics.store(blocked, 0, 1);
@@ -163,7 +163,7 @@ scenario('every thread receives the events of the whole process', async (t) => {
   assert.deepEqual(await Promise.race([message, sleep(5000)]), ['a session began']);
 });
 
-scenario('what is no event, level or function is refused', () => {
+scenario('unknown events and levels, and listeners that are not functions, are refused', () => {
   assert.throws(() => on('lag', () => undefined), { code: 'BAD_ARGUMENT', message: /^event: / });
   assert.throws(() => off('lag', () => undefined), { code: 'BAD_ARGUMENT', message: /^event: / });
   assert.throws(() => on('log', () => undefined, { level: 'loud' }), { code: 'BAD_ARGUMENT', message: /^level: / });
@@ -178,9 +178,9 @@ scenario('times are numbers, in ms, and other fields have their types', async (t
   const lease = await new Mutex(client, freshPath()).acquire();
   await sleep(50);
   await lease.release();
-  const acquired = await told(records, lease.path, 'acquired');
+  const acquired = await logged(records, lease.path, 'acquired');
   assert.equal(acquired.fields.contended, false);
   assert.ok(acquired.fields.waited > 0 && acquired.fields.waited < 10_000, String(acquired.fields.waited));
-  const { fields } = await told(records, lease.path, 'no longer held');
+  const { fields } = await logged(records, lease.path, 'no longer held');
   assert.ok(fields.lasted >= 49 && fields.lasted <= performance.now() - before + 1, String(fields.lasted));
 });

@@ -60,7 +60,7 @@ async function checkBoth(load, home) {
   await untilContenders(path, 0);
 }
 
-scenario('two instances of one copy work side by side, as where a test runner forgets its modules', async () => {
+scenario('two instances of one copy work side by side, as after a test runner discards its modules', async () => {
   const load = `
     const first = require('zklock');
     for (const module of Object.keys(require.cache)) delete require.cache[module];
@@ -76,7 +76,7 @@ scenario('two copies of the package work side by side', async (t) => {
   await checkBoth(`const first = require('zklock'), second = require(process.argv[1])`, copy);
 });
 
-scenario('modules that are run in a realm of their own have errors of their own', async () => {
+scenario('modules that run in a separate realm have their own error classes', async () => {
   const { code, stdout, stderr } = await run(
     `import { createRequire } from 'node:module';
     import { readFileSync } from 'node:fs';

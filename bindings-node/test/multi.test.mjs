@@ -6,7 +6,7 @@ import { BadArgumentError, Leases, LockTimeoutError, MultiLock, Mutex, NotHeldEr
 
 import { connected, deleteNode, freshPath, run, scenario, untilContenders } from './support.mjs';
 
-scenario('all are acquired in the order of the paths, and released together', async (t) => {
+scenario('all locks are acquired in the order of the paths, and released together', async (t) => {
   const client = await connected(t);
   const path = freshPath();
   const both = new ReadWriteLock(client, `${path}/b`);
@@ -54,7 +54,7 @@ scenario('inside its scope each of the locks, and all together, are entered agai
   await untilContenders(path, 0);
 });
 
-scenario('scopes of single locks, one in the other, are entered by all together', async (t) => {
+scenario('nested scopes of single locks are re-entered by a multi-lock', async (t) => {
   const client = await connected(t);
   const path = freshPath();
   const [a, b, c] = ['a', 'b', 'c'].map((name) => new Mutex(client, `${path}/${name}`));
@@ -134,7 +134,7 @@ scenario('an abort leaves all queues and releases what was acquired', async (t) 
   await lease.release();
 });
 
-scenario('a scope tells the loss of any of its locks, also of one behind a released one', async (t) => {
+scenario('a scope reports the loss of any of its locks, even if another one was released', async (t) => {
   const client = (await connected(t)).ref();
   const path = freshPath();
   const all = new MultiLock(['a', 'b'].map((name) => new Mutex(client, `${path}/${name}`)));

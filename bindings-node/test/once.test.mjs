@@ -102,7 +102,7 @@ scenario('a body that releases the lease records nothing', async (t) => {
   assert.equal(await recorded(client, path), null);
 });
 
-scenario('it enters the lock of a scope again, and its body is one', async (t) => {
+scenario('once re-enters the lock of a scope, and its body is a scope', async (t) => {
   const client = await connected(t);
   const path = freshPath();
   const lock = new Mutex(client, path);
@@ -118,7 +118,7 @@ scenario('it enters the lock of a scope again, and its body is one', async (t) =
   await untilContenders(path, 0);
 });
 
-scenario('a time-out and a signal are for the wait', async (t) => {
+scenario('a timeout and a signal apply only to the wait', async (t) => {
   const [client, other] = [(await connected(t)).ref(), await connected(t)];
   const path = freshPath();
   const lock = new Mutex(client, path);

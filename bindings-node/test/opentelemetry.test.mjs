@@ -100,7 +100,7 @@ scenario('a time-out and a loss are errors with their reasons', async (t) => {
   assert.deepEqual([attributes(hold).outcome, attributes(hold).lost_reason, hold.status.code], ['lost', 'node deleted', SpanStatusCode.ERROR]);
 });
 
-scenario('an error is called as in every language', async () => {
+scenario('an error has the same name as in every language', async () => {
   const { tracerProvider, spans } = tracing();
   const client = new Client('127.0.0.1:1', { connectTimeout: 50 });
   await client.close();
@@ -128,7 +128,7 @@ scenario('what the body throws is an error of the hold', async (t) => {
 scenario('an instrumented client has every hold traced, whatever acquires it', async (t) => {
   const [client, path, { tracerProvider, spans, clear, within }] = [await connected(t), freshPath(), tracing()];
   const stop = instrument(client, { tracerProvider });
-  const told = () => {
+  const exported = () => {
     const said = spans().map((span) => [span.name, attributes(span).mode, attributes(span).outcome]);
     clear();
     return said;
@@ -140,24 +140,24 @@ scenario('an instrumented client has every hold traced, whatever acquires it', a
   assert.equal(parent(work), id(hold));
   clear();
   await (await new Mutex(client, path).acquire()).release();
-  assert.deepEqual(told(), once('mutex'));
+  assert.deepEqual(exported(), once('mutex'));
   await (await both.writeLock.tryAcquire()).release({ wait: false });
-  assert.deepEqual(told(), once('write'));
+  assert.deepEqual(exported(), once('write'));
   await client.request(path, { mode: 'shared' }, () => undefined);
-  assert.deepEqual(told(), once('read'));
+  assert.deepEqual(exported(), once('read'));
   const semaphore = new Semaphore(client, `${path}-slots`, 3);
   await semaphore.using(() => undefined);
-  assert.deepEqual(told(), once('permit'));
+  assert.deepEqual(exported(), once('permit'));
   const permits = await semaphore.acquireMany(2);
   await permits.release();
-  assert.deepEqual(told(), [once('permit')[0], once('permit')[1], once('permit')[1]]);
+  assert.deepEqual(exported(), [once('permit')[0], once('permit')[1], once('permit')[1]]);
   await new Election(client, `${path}-election`).using(() => undefined);
-  assert.deepEqual(told(), once('leadership'));
+  assert.deepEqual(exported(), once('leadership'));
   await new MultiLock([new Mutex(client, `${path}-1`), both.writeLock]).using(() => undefined);
-  assert.deepEqual(told().map(([name, mode]) => `${name} ${mode}`).sort(), ['zklock hold mutex', 'zklock hold write', 'zklock wait mutex', 'zklock wait write']);
+  assert.deepEqual(exported().map(([name, mode]) => `${name} ${mode}`).sort(), ['zklock hold mutex', 'zklock hold write', 'zklock wait mutex', 'zklock wait write']);
   stop();
   await new Mutex(client, path).using(() => undefined);
-  assert.deepEqual(told(), []);
+  assert.deepEqual(exported(), []);
 });
 
 scenario('each wait of several locks has the node of its own, also on one path', async (t) => {
@@ -177,13 +177,13 @@ scenario('each wait of several locks has the node of its own, also on one path',
   }
 });
 
-scenario('an attempt at several locks or permits that fails is told for each lock', async (t) => {
+scenario('a failed attempt at several locks or permits is reported for each lock', async (t) => {
   const [client, other, path, { tracerProvider, spans, clear }] = [await connected(t), await connected(t), freshPath(), tracing()];
   t.after(instrument(client, { tracerProvider }));
   const paths = [`${path}/a`, `${path}/b`];
   const both = new MultiLock(paths.map((one) => new Mutex(client, one)));
   const semaphore = new Semaphore(client, `${path}/slots`, 3);
-  const told = () => {
+  const exported = () => {
     const said = spans().map((span) => [span.name, attributes(span), span.status.code, names(span.events)]);
     clear();
     return said;
@@ -192,17 +192,17 @@ scenario('an attempt at several locks or permits that fails is told for each loc
   const busy = (one) => ['zklock wait', { path: one, outcome: 'busy' }, SpanStatusCode.UNSET, []];
   const leases = [await new Mutex(other, paths[1]).acquire(), await new Semaphore(other, semaphore.path, 3).acquire()];
   await assert.rejects(both.acquire({ timeout: 50 }), LockTimeoutError);
-  assert.deepEqual(told(), paths.map(late));
+  assert.deepEqual(exported(), paths.map(late));
   assert.equal(await both.tryAcquire(), null);
-  assert.deepEqual(told(), paths.map(busy));
+  assert.deepEqual(exported(), paths.map(busy));
   await assert.rejects(semaphore.acquireMany(3, { timeout: 50 }), LockTimeoutError);
-  assert.deepEqual(told(), [late(semaphore.path)]);
+  assert.deepEqual(exported(), [late(semaphore.path)]);
   await assert.rejects(semaphore.acquireMany(3, { timeout: 0 }), LockTimeoutError);
-  assert.deepEqual(told(), [busy(semaphore.path)]);
+  assert.deepEqual(exported(), [busy(semaphore.path)]);
   for (const lease of leases) await lease.release();
 });
 
-scenario('options that are none are refused as without a tracer, and are no attempt', async (t) => {
+scenario('invalid options are refused as without a tracer, and are not traced', async (t) => {
   const [client, path, { tracerProvider, spans }] = [await connected(t), freshPath(), tracing()];
   t.after(instrument(client, { tracerProvider }));
   const mutex = new Mutex(client, path);
@@ -258,7 +258,7 @@ scenario('a hold without a body ends with its loss, and with its lease', async (
   assert.equal(attributes(spans()[1]).outcome, 'released');
 });
 
-scenario('a loss that the release may be the first to find is told', async (t) => {
+scenario('a loss that only the release discovers is reported', async (t) => {
   const [client, other, path, { tracerProvider, spans }] = [await connected(t), await connected(t), freshPath(), tracing()];
   const losing = traced(new Mutex(client, path), { tracerProvider }, (lease) => other.breakLock(lease.node));
   await assert.rejects(losing, LockLostError);
@@ -266,7 +266,7 @@ scenario('a loss that the release may be the first to find is told', async (t) =
   assert.deepEqual([attributes(hold).outcome, attributes(hold).lost_reason], ['lost', 'node deleted']);
 });
 
-scenario('of several tracers of a client the last one is told, until it is ended', async (t) => {
+scenario('the newest of several tracers of a client receives the holds, until it is ended', async (t) => {
   const [client, first, second] = [await connected(t), tracing(), tracing()];
   const mutex = new Mutex(client, freshPath());
   const stopFirst = instrument(client, { tracerProvider: first.tracerProvider });
@@ -279,7 +279,7 @@ scenario('of several tracers of a client the last one is told, until it is ended
   assert.deepEqual([first.spans().length, second.spans().length], [0, 4]);
 });
 
-scenario('what is no lock or client, and options that do not exist, are refused', async (t) => {
+scenario('arguments that are not locks or clients, and unknown options, are refused', async (t) => {
   const client = await connected(t);
   const mutex = new Mutex(client, freshPath());
   await assert.rejects(traced(client, () => undefined), { name: 'TypeError', message: /^lock: must be a Lock/ });
@@ -319,18 +319,18 @@ scenario('a meter reads statistics and health', async (t) => {
   const stop = observe({ a: client }, { path: (one) => one.slice(0, 5), meterProvider });
   assert.equal((await numbers())['zklock.acquisitions a'], 0);
   const lease = await new Mutex(client, path).acquire();
-  const told = await numbers();
-  assert.equal(told['zklock.acquisitions a'], 1);
-  assert.equal(told['zklock.holders a mutex /test'], 1);
-  assert.equal(told['zklock.losses a term ended'], 0);
-  assert.equal(told['zklock.requests a create'], client.stats().requests.create);
-  assert.equal(told['zklock.state a connected'], 1);
-  assert.equal(told['zklock.state a closed'], 0);
-  assert.equal(told['zklock.responsive a'], 1);
-  const remaining = told['zklock.term.remaining a'];
+  const exported = await numbers();
+  assert.equal(exported['zklock.acquisitions a'], 1);
+  assert.equal(exported['zklock.holders a mutex /test'], 1);
+  assert.equal(exported['zklock.losses a term ended'], 0);
+  assert.equal(exported['zklock.requests a create'], client.stats().requests.create);
+  assert.equal(exported['zklock.state a connected'], 1);
+  assert.equal(exported['zklock.state a closed'], 0);
+  assert.equal(exported['zklock.responsive a'], 1);
+  const remaining = exported['zklock.term.remaining a'];
   assert.ok(remaining > 0 && remaining <= client.sessionTimeout / 2000);
-  assert.ok(told['zklock.oldest.hold a'] > 0 && told['zklock.oldest.hold a'] < 30);
-  assert.equal(told['zklock.oldest.wait a'], 0);
+  assert.ok(exported['zklock.oldest.hold a'] > 0 && exported['zklock.oldest.hold a'] < 30);
+  assert.equal(exported['zklock.oldest.wait a'], 0);
   await lease.release();
   // A gauge keeps its last value, so a change to zero must be observed too.
   assert.equal((await numbers())['zklock.holders a mutex /test'], 0);

@@ -94,24 +94,24 @@ scenario('each function refuses a name that is not in the type of its options, a
   }
 });
 
-scenario('the name that was meant is told', async (t) => {
+scenario('the error suggests the option name that was probably meant', async (t) => {
   const client = await connected(t);
   const mutex = new Mutex(client, freshPath());
   const held = await mutex.acquire();
-  const told = async (attempt) => (await refusal(attempt)).message;
-  assert.equal(await told(() => mutex.acquire({ timout: 5 })), "options: there is no 'timout'; did you mean 'timeout'?");
-  assert.match(await told(() => mutex.using({ time_out: 5 }, listener)), /did you mean 'timeout'\?$/);
-  assert.match(await told(() => new Client(hosts, { session_timeout: 5000 })), /did you mean 'sessionTimeout'\?$/);
-  assert.match(await told(() => Client.connect(hosts, { Signal: undefined })), /did you mean 'signal'\?$/);
-  assert.match(await told(() => new Client(hosts, { tls: { caa: '' } })), /^tls: .*did you mean 'ca'\?$/);
-  assert.match(await told(() => mutex.tryAcquire({ timeout: 5 })), /^options: there is no 'timeout'; there are connectTimeout, signal, within, owner$/);
+  const suggestion = async (attempt) => (await refusal(attempt)).message;
+  assert.equal(await suggestion(() => mutex.acquire({ timout: 5 })), "options: there is no 'timout'; did you mean 'timeout'?");
+  assert.match(await suggestion(() => mutex.using({ time_out: 5 }, listener)), /did you mean 'timeout'\?$/);
+  assert.match(await suggestion(() => new Client(hosts, { session_timeout: 5000 })), /did you mean 'sessionTimeout'\?$/);
+  assert.match(await suggestion(() => Client.connect(hosts, { Signal: undefined })), /did you mean 'signal'\?$/);
+  assert.match(await suggestion(() => new Client(hosts, { tls: { caa: '' } })), /^tls: .*did you mean 'ca'\?$/);
+  assert.match(await suggestion(() => mutex.tryAcquire({ timeout: 5 })), /^options: there is no 'timeout'; there are connectTimeout, signal, within, owner$/);
   // Options of other functions or of later versions are unknown too.
-  assert.match(await told(() => new Semaphore(client, freshPath(), 2, { reentrant: true })), /there is no 'reentrant'; there are /);
-  assert.match(await told(() => mutex.acquire({ ['x'.repeat(10_000)]: 1 })), /; there are /);
+  assert.match(await suggestion(() => new Semaphore(client, freshPath(), 2, { reentrant: true })), /there is no 'reentrant'; there are /);
+  assert.match(await suggestion(() => mutex.acquire({ ['x'.repeat(10_000)]: 1 })), /; there are /);
   await held.release();
 });
 
-scenario('options may have a prototype, and an undefined option is none', async (t) => {
+scenario('options may have a prototype, and an undefined option is ignored', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
   class Mine {
     timeout = 1000;

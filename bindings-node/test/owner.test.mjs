@@ -72,7 +72,7 @@ scenario('callbacks that outlive the scope are new owners, each of its own', asy
   await first.release();
 });
 
-scenario('an acquire that was asked for in a scope re-enters, also when the scope ends at once', async (t) => {
+scenario('an acquire that was started in a scope re-enters, even if the scope ends immediately', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
   for (let round = 0; round < 50; round += 1) {
     let asked;
@@ -99,7 +99,7 @@ scenario('a callback that outlives an inner scope belongs to the outer one', asy
   });
 });
 
-scenario('a scope on one path or client says nothing about another', async (t) => {
+scenario('a scope on one path or client does not affect another', async (t) => {
   const client = await connected(t);
   const first = new Mutex(client, freshPath());
   const second = new Mutex(client, freshPath());
@@ -178,7 +178,7 @@ scenario('using passes results and errors through, and releases', async (t) => {
   await untilContenders(mutex.path, 0);
 });
 
-scenario('scopes that follow each other through callbacks do not add up', async (t) => {
+scenario('a chain of scopes that start each other through callbacks does not grow', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
   const leases = [];
   // Each round starts inside the previous scope, so its scope is nested in that one.
@@ -233,7 +233,7 @@ scenario('entering again does not wait for the event loop', async (t) => {
   await untilContenders(mutex.path, 0);
 });
 
-scenario('a lease that was entered again tells what it was, whenever it is asked', async (t) => {
+scenario('the lease of a re-entry keeps its properties after its release', async (t) => {
   const client = await connected(t);
   const mutex = new Mutex(client, freshPath());
   const kept = [];
@@ -278,16 +278,16 @@ scenario('an inner body that is given up gives its lease back when it is collect
   });
 });
 
-scenario('a loss is told of each lease, also of one that its body has not asked for anything', async (t) => {
+scenario('a loss is reported for each lease, even if its body has not used it', async (t) => {
   const client = await connected(t);
   const mutex = new Mutex(client, freshPath());
-  const told = [];
+  const lostLeases = [];
   const losing = mutex.using(async (outer) => {
-    await mutex.using(() => void client.on('lost', (lease) => told.push(lease)));
+    await mutex.using(() => void client.on('lost', (lease) => lostLeases.push(lease)));
     await mutex.using(async (inner) => {
       await client.breakLock(outer.node);
-      while (told.length < 2) await sleep(10);
-      assert.deepEqual(new Set(told), new Set([outer, inner]));
+      while (lostLeases.length < 2) await sleep(10);
+      assert.deepEqual(new Set(lostLeases), new Set([outer, inner]));
     });
   });
   await assert.rejects(losing, LockLostError);

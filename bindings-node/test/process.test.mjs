@@ -23,7 +23,7 @@ for (const module of [true, false]) {
       const sockets = () => fs.readdirSync('/proc/self/fd').filter((fd) => {
         try { return fs.readlinkSync('/proc/self/fd/' + fd).startsWith('socket:'); } catch { return false; }
       }).length;
-      // The loader of ES modules reads files on Node's own pool: the pool must exist before we count.
+      // The loader of ES modules reads files on Node's thread pool, so the pool must exist before the count.
       const pool = new Promise((resolve) => fs.stat('.', resolve));
       ${module ? 'await pool' : ''};
       const before = [threads(), sockets(), process.listenerCount('exit')];
@@ -81,7 +81,7 @@ scenario('a pending acquire of an unref()ed client does not keep the process ali
   await lease.release();
 });
 
-scenario('timers that a test made up meanwhile do not keep a process from waiting later', async (t) => {
+scenario('fake timers that a test installs do not prevent a process from waiting later', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
   const lease = await mutex.acquire();
   const child = run(
@@ -271,7 +271,7 @@ scenario('a handler of SIGTERM that exits frees the lock at once', async () => {
   await untilContenders(path, 0);
 });
 
-scenario('a handler of uncaught exceptions goes on with what is held and waited for', async () => {
+scenario('after a handled uncaught exception, holds and waits continue', async () => {
   const path = freshPath();
   const { code, stdout, stderr } = await run(
     `${PRELUDE}
@@ -290,7 +290,7 @@ scenario('a handler of uncaught exceptions goes on with what is held and waited 
 });
 
 for (const when of ['before', 'after']) {
-  scenario(`fake timers that begin ${when} a hold do let the process end, and losses be told`, async () => {
+  scenario(`fake timers that begin ${when} a hold do not delay the exit of the process or the report of a loss`, async () => {
     const fake = `mock.timers.enable(); globalThis.queueMicrotask = () => undefined;`;
     const { code, stdout } = await run(
       `${PRELUDE}
@@ -301,10 +301,10 @@ for (const when of ['before', 'after']) {
       ${when === 'after' ? fake : ''}
       await held.release();
       const lost = await waiting;
-      const told = [new Promise((resolve) => client.on('lost', resolve)), new Promise((resolve) => lost.signal.addEventListener('abort', resolve))];
+      const received = [new Promise((resolve) => client.on('lost', resolve)), new Promise((resolve) => lost.signal.addEventListener('abort', resolve))];
       client.ref();
       await client.breakLock(lost.node);
-      await Promise.all(told);
+      await Promise.all(received);
       await client.close();
       console.log('closed');`,
       { args: [freshPath()] },

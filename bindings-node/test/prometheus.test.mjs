@@ -22,7 +22,7 @@ async function scrape(registry) {
   return Object.fromEntries(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ')))]));
 }
 
-scenario('a scrape tells what was done, and what is', async (t) => {
+scenario('a scrape has the counters and the gauges', async (t) => {
   const [client, other, path] = [await connected(t), await connected(t), freshPath()];
   const registry = collected(client);
   const before = await scrape(registry);
@@ -66,13 +66,13 @@ scenario('waits and holds are histograms in seconds', async (t) => {
   const mutex = new Mutex(client, freshPath());
   await mutex.using(() => undefined);
   await mutex.using(() => undefined);
-  const told = await scrape(registry);
+  const samples = await scrape(registry);
   const { wait, hold } = client.stats();
   for (const [name, { buckets, count, sum }] of Object.entries({ wait, hold })) {
-    assert.equal(told[`zklock_${name}_seconds_count{client=""}`], 2);
-    assert.equal(told[`zklock_${name}_seconds_sum{client=""}`], sum / 1000);
+    assert.equal(samples[`zklock_${name}_seconds_count{client=""}`], 2);
+    assert.equal(samples[`zklock_${name}_seconds_sum{client=""}`], sum / 1000);
     const bounds = buckets.map(([bound, below]) => [`zklock_${name}_seconds_bucket{client="",le="${bound / 1000}"}`, below]);
-    for (const [key, below] of [...bounds, [`zklock_${name}_seconds_bucket{client="",le="+Inf"}`, count]]) assert.equal(told[key], below, key);
+    for (const [key, below] of [...bounds, [`zklock_${name}_seconds_bucket{client="",le="+Inf"}`, count]]) assert.equal(samples[key], below, key);
     assert.ok(bounds.some(([key]) => key.includes('le="0.0001"')) && bounds.some(([key]) => key.includes('le="1000"')));
   }
   // The JSON form has the same values. The processes of a cluster exchange metrics in this form.
@@ -84,13 +84,13 @@ scenario('waits and holds are histograms in seconds', async (t) => {
   assert.equal((await scrape(cluster))['zklock_responsive{client=""}'], 1);
 });
 
-scenario('paths are told only where asked for, and several clients by their names', async (t) => {
+scenario('paths are exported only on request, and several clients have their names as labels', async (t) => {
   const [a, b, path] = [await connected(t), await connected(t), freshPath()];
   const leases = [await new Mutex(a, `${path}/1`).acquire(), await new Mutex(a, `${path}/2`).acquire()];
   assert.ok(!(await collected(a).metrics()).includes(path));
-  const told = await scrape(collected({ a, b }, { path: (one) => one.slice(0, one.lastIndexOf('/')) }));
-  assert.equal(told[`zklock_holders{client="a",mode="mutex",path="${path}"}`], 2);
-  assert.equal(told['zklock_holders{client="b",mode="mutex",path=""}'], 0);
+  const samples = await scrape(collected({ a, b }, { path: (one) => one.slice(0, one.lastIndexOf('/')) }));
+  assert.equal(samples[`zklock_holders{client="a",mode="mutex",path="${path}"}`], 2);
+  assert.equal(samples['zklock_holders{client="b",mode="mutex",path=""}'], 0);
   for (const lease of leases) await lease.release();
 });
 
@@ -107,9 +107,9 @@ scenario('a label that no longer applies is gone', async (t) => {
 scenario('a closed client can still be scraped', async (t) => {
   const client = await connected(t);
   await client.close();
-  const told = await scrape(collected(client));
-  assert.equal(told['zklock_state{client="",state="closed"}'], 1);
-  assert.equal(told['zklock_term_remaining_seconds{client=""}'], 0);
+  const samples = await scrape(collected(client));
+  assert.equal(samples['zklock_state{client="",state="closed"}'], 1);
+  assert.equal(samples['zklock_term_remaining_seconds{client=""}'], 0);
 });
 
 scenario('all metrics of a scrape are of one moment, and the next one is of another', async (t) => {
@@ -124,7 +124,7 @@ scenario('all metrics of a scrape are of one moment, and the next one is of anot
   assert.equal(asked, 2);
 });
 
-scenario('it registers with the default registry, and leaves it', async (t) => {
+scenario('a collector registers with the default registry, and can be removed from it', async (t) => {
   const client = await connected(t);
   const collector = new Collector(client);
   assert.throws(() => new Collector(client), /already been registered/);
@@ -137,7 +137,7 @@ scenario('it registers with the default registry, and leaves it', async (t) => {
   second.unregister();
 });
 
-scenario('a collector that cannot have all of its names, in all of its registries, leaves nothing behind', async (t) => {
+scenario('a collector that cannot register all of its names leaves nothing in any registry', async (t) => {
   const client = await connected(t);
   const [free, taken] = [new Registry(), collected(client)];
   assert.throws(() => new Collector(client, { registers: [free, taken] }), /already been registered/);
@@ -168,9 +168,9 @@ scenario('more reports than a function takes arguments', async (t) => {
   const waits = Array.from({ length: 200_000 }, (_, index) => ({ mode: 'mutex', path: '/busy', age: index }));
   const health = { ...client.health(), waits };
   client.health = () => health;
-  const told = await scrape(collected(client));
-  assert.equal(told['zklock_waiters{client="",mode="mutex",path=""}'], 200_000);
-  assert.equal(told['zklock_oldest_wait_seconds{client=""}'], 199.999);
+  const samples = await scrape(collected(client));
+  assert.equal(samples['zklock_waiters{client="",mode="mutex",path=""}'], 200_000);
+  assert.equal(samples['zklock_oldest_wait_seconds{client=""}'], 199.999);
 });
 
 scenario('OpenMetrics names counters in its own way', async (t) => {
@@ -197,7 +197,7 @@ scenario('registries of both formats have their own names for counters, whicheve
   assert.deepEqual([...plain.getMetricsAsArray(), ...open.getMetricsAsArray()], []);
 });
 
-scenario('what is no client, and options that do not exist, are refused', async (t) => {
+scenario('arguments that are not clients, and unknown options, are refused', async (t) => {
   const client = await connected(t);
   assert.throws(() => new Collector('127.0.0.1:2181'), { name: 'TypeError', message: 'clients: must be an object, but is string' });
   assert.throws(() => new Collector({ a: 'b' }), { name: 'TypeError', message: 'clients.a: must be a Client, but is string' });

@@ -7,7 +7,7 @@ import { Mutex } from 'zklock';
 
 import { connected, freshPath, scenario, until, untilContenders } from './support.mjs';
 
-scenario('a listener is called with the lease, unless it is taken back', async (t) => {
+scenario('a listener is called with the lease, unless it was removed', async (t) => {
   // The test waits only for the request, so `ref()` must keep the process alive.
   const client = (await connected(t)).ref();
   const lease = await new Mutex(client, freshPath()).acquire();

@@ -82,7 +82,7 @@ scenario('no one gets in between during a downgrade', async (t) => {
   await (await rival).release();
 });
 
-scenario('a read that was asked for in a scope of the write lock downgrades, also when the scope ends at once', async (t) => {
+scenario('a read that was started in a scope of the write lock downgrades, even if the scope ends immediately', async (t) => {
   const { path, readLock, writeLock } = await fresh(t);
   for (let round = 0; round < 50; round += 1) {
     let asked;
@@ -123,7 +123,7 @@ scenario('the write lock in a scope of the read lock is refused at once', async 
   await writeLock.using(() => undefined);
 });
 
-scenario('a scope of the write lock inside which the write lock was released refuses it to its reader', async (t) => {
+scenario("after a release of the write lock inside its scope, the scope's reader cannot upgrade", async (t) => {
   const { readLock, writeLock } = await fresh(t);
   await writeLock.using(async (written) => {
     const read = await readLock.acquire();
@@ -134,7 +134,7 @@ scenario('a scope of the write lock inside which the write lock was released ref
   });
 });
 
-scenario('a reader in the scope of its writer may go on writing', async (t) => {
+scenario('a reader in the scope of its writer may acquire the write lock again', async (t) => {
   const { path, readLock, writeLock } = await fresh(t);
   await writeLock.using(async (outer) => {
     await readLock.using(async () => {
@@ -160,7 +160,7 @@ scenario('outside scopes within names the owner, with a lease of either half', a
   await untilContenders(path, 0);
 });
 
-scenario('a scope says nothing about another client', async (t) => {
+scenario('a scope does not affect another client', async (t) => {
   const { path, readLock, writeLock } = await fresh(t);
   const other = new ReadWriteLock(await connected(t), path);
   await writeLock.using(async () => assert.equal(await other.readLock.tryAcquire(), null));

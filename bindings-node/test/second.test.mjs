@@ -259,7 +259,7 @@ for (const how of ['released', 'broken', 'expired', 'held too long', 'timed out'
   });
 }
 
-scenario('a lease that was lost does not end what followed', async (t) => {
+scenario('releasing a lost lease does not end a later hold', async (t) => {
   const { server, client } = await pair(t);
   const lock = new Mutex(client, '/l');
   const lost = await lock.acquire();
@@ -275,43 +275,43 @@ scenario('a lease that was lost does not end what followed', async (t) => {
   assert.ok(releases.every(({ reason }) => reason === undefined || reason.code === 'NOT_HELD'));
 });
 
-scenario('listeners are told once each, and one that is taken away twice is gone', async (t) => {
+scenario('each listener is called once, and removing one twice is harmless', async (t) => {
   const { server, client } = await pair(t);
-  const told = [];
-  const note = (state) => told.push(state);
+  const received = [];
+  const note = (state) => received.push(state);
   client.on('state', note);
   client.on('state', note);
-  const gone = () => told.push('!');
+  const gone = () => received.push('!');
   client.on('state', gone);
   client.off('state', gone);
   client.off('state', gone);
   await server.disconnect(client);
-  await until('four reports', () => told.length >= 4);
+  await until('four reports', () => received.length >= 4);
   await sleep(100);
-  assert.deepEqual([...told].sort(), ['connected', 'connected', 'suspended', 'suspended']);
+  assert.deepEqual([...received].sort(), ['connected', 'connected', 'suspended', 'suspended']);
   // As in an EventEmitter, `off` removes only one of the two registrations.
   client.off('state', note);
-  told.length = 0;
+  received.length = 0;
   await server.disconnect(client);
-  await until('two reports', () => told.length >= 2);
+  await until('two reports', () => received.length >= 2);
   await sleep(100);
-  assert.deepEqual(told, ['suspended', 'connected']);
+  assert.deepEqual(received, ['suspended', 'connected']);
 });
 
-scenario('a request to give up is told to each listener of a lease', async (t) => {
+scenario('a revocation request reaches each listener of a lease', async (t) => {
   const { client } = await pair(t);
   const lease = await new Mutex(client, '/l').acquire();
-  const told = [];
-  const stop = lease.onRevoke(() => told.push('first'));
-  lease.onRevoke(() => told.push('second'));
+  const received = [];
+  const stop = lease.onRevoke(() => received.push('first'));
+  lease.onRevoke(() => received.push('second'));
   await client.revoke(lease.node);
-  await until('both are told', () => told.length >= 2);
+  await until('both listeners are called', () => received.length >= 2);
   stop();
   stop();
   await client.revoke(lease.node);
-  lease.onRevoke(() => told.push('third'));
-  await until('who comes late is told', () => told.includes('third'));
-  assert.deepEqual(told.slice(0, 2).sort(), ['first', 'second']);
+  lease.onRevoke(() => received.push('third'));
+  await until('the late listener is called', () => received.includes('third'));
+  assert.deepEqual(received.slice(0, 2).sort(), ['first', 'second']);
   await lease.release();
   await assert.rejects(client.revoke(lease.node), NotHeldError);
   await assert.rejects(client.breakLock(lease.node), NotHeldError);

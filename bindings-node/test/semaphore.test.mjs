@@ -64,7 +64,7 @@ scenario('several permits are an array that does not change, and are released on
   await untilContenders(semaphore.path, 0);
 });
 
-scenario('too few permits at once are a LockTimeoutError, or null', async (t) => {
+scenario('too few free permits cause a LockTimeoutError, or null', async (t) => {
   const semaphore = new Semaphore(await connected(t), freshPath(), 2);
   const lease = await semaphore.acquire();
   await assert.rejects(semaphore.acquireMany(2, { timeout: 0 }), LockTimeoutError);

@@ -18,7 +18,7 @@ function collect(client) {
   return { states, closed };
 }
 
-scenario('each listener is told of the end of the client', async () => {
+scenario('each listener is notified when the client is closed', async () => {
   const client = await Client.connect(hosts);
   const first = collect(client);
   const second = collect(client);
@@ -40,7 +40,7 @@ scenario('a removed listener is not called again, and may be added again', async
   assert.deepEqual(heard, []);
 });
 
-scenario('what a listener throws is uncaught, and the others are still called', async () => {
+scenario('an exception of a listener is uncaught, and the others are still called', async () => {
   const { code, stdout, stderr } = await run(
     `import { Client } from 'zklock';
     process.on('uncaughtException', (error) => console.log(error.message));
@@ -62,7 +62,7 @@ scenario('listening does not keep the process alive', async () => {
   assert.deepEqual([code, stdout, stderr], [0, 'idle\n', '']);
 });
 
-scenario('other events and what is no function are refused', async (t) => {
+scenario('other events, and listeners that are not functions, are refused', async (t) => {
   const client = await connected(t);
   for (const listen of ['on', 'once', 'addListener', 'prependListener', 'prependOnceListener']) {
     assert.throws(() => client[listen]('lsot', () => {}), BadArgumentError, listen);

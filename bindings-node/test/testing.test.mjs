@@ -116,7 +116,7 @@ for (const [name, whose] of [
   });
 }
 
-scenario('a session that the server does not have is told of, not an error', async (t) => {
+scenario('an unknown session is reported by the result, not by an error', async (t) => {
   const { server } = await pair(t);
   for (const nobody of [NOBODY, 1n, 2n ** 63n - 1n]) {
     assert.equal(await server.expire(nobody), false);
@@ -139,7 +139,7 @@ scenario('a client that is disconnected keeps its session and its lock', async (
   assert.deepEqual(await contenders(server), []);
 });
 
-scenario('a paused server answers nobody, and ends no session', async (t) => {
+scenario('a paused server answers no client, and expires no session', async (t) => {
   const { server, mutex } = await pair(t);
   const watched = await another(server, { sessionTimeout: 1000 });
   const lease = await new Mutex(watched, PATH).acquire();
@@ -158,7 +158,7 @@ scenario('a paused server answers nobody, and ends no session', async (t) => {
   assert.equal(await answer, true);
 });
 
-scenario('what a client asked of a server that is away, it gets when the server is back', async (t) => {
+scenario('requests to a paused server are answered when it resumes', async (t) => {
   const { server, mutex } = await pair(t);
   await server.pause();
   await assert.rejects(mutex.acquire({ timeout: 200 }), LockTimeoutError);
@@ -200,7 +200,7 @@ scenario('the tree has all nodes with their data, but ZooKeeper\'s own', async (
   assert.equal(Object.getPrototypeOf(tree), Object.prototype);
 });
 
-scenario('a stopped server is gone, with its port and its nodes; another may have the port', async (t) => {
+scenario('a stopped server frees its port and drops its nodes, and another server can use the port', async (t) => {
   const { server, mutex } = await pair(t, { sessionTimeout: 1000 });
   const lease = await mutex.acquire();
   const port = Number(server.hosts.split(':')[1]);
@@ -254,7 +254,7 @@ scenario('a call that fails does not end those that follow', async (t) => {
   assert.deepEqual(await following, {});
 });
 
-scenario('a port that cannot be had is an error as those of node:net', async (t) => {
+scenario('an unavailable port is an error in the form of node:net errors', async (t) => {
   const { server } = await pair(t);
   const port = Number(server.hosts.split(':')[1]);
   await assert.rejects(Server.start({ port }), (error) => {
@@ -320,18 +320,18 @@ scenario('a server starts within 50 ms', async () => {
 const THREADS = `
   import { readdirSync, readFileSync } from 'node:fs';
   const name = (task) => {
-    // It may have ended since it was listed.
+    // The thread may have exited since it was listed.
     try { return readFileSync('/proc/self/task/' + task + '/comm', 'utf8').trim(); } catch { return ''; }
   };
   const servers = () => readdirSync('/proc/self/task').map(name).filter((name) => name === 'zklock-server').length;
-  // A thread gives itself its name, and may not have come to that yet. One that has ended is listed for a moment more.
+  // A new thread may not have set its name yet, and a thread that has exited is listed a moment longer.
   const serversOnce = async (expected) => {
     for (let left = 500; left > 0 && servers() !== expected; left -= 1) await new Promise((done) => setTimeout(done, 10));
     return servers();
   };
 `;
 
-scenario('each server has one thread, which ends with it; the package itself loads nothing of it', async (t) => {
+scenario('each server has one thread, which ends with it; the package itself does not load the server', async (t) => {
   if (!existsSync('/proc/self/task')) return t.skip('no /proc');
   const { code, stdout, stderr } = await run(`${THREADS}
     import { createRequire } from 'node:module';
@@ -351,7 +351,7 @@ scenario('each server has one thread, which ends with it; the package itself loa
   assert.deepEqual([code, stdout, stderr], [0, 'false true 0 2 1 0\n', '']);
 });
 
-scenario('a server that nobody refers to any more still runs', async () => {
+scenario('a server without references still runs', async () => {
   const { code, stdout, stderr } = await run(`
     import { Client } from 'zklock';
     import { Server } from 'zklock/testing';
@@ -391,7 +391,7 @@ for (const [name, then, wanted] of [
   });
 }
 
-scenario('a running server keeps the process alive with nothing else to do', async () => {
+scenario('a running server alone keeps the process alive', async () => {
   const source = `import { Server } from 'zklock/testing'; console.log((await Server.start()).hosts);`;
   let alive;
   const { code, signal } = await run(source, {
@@ -443,7 +443,7 @@ for (const [name, end] of [
   });
 }
 
-scenario('a worker is terminated while a call of its server is under way', async () => {
+scenario('a worker is terminated during a call of its server', async () => {
   const source = `${WORKER.replace('parentPort.postMessage(server.hosts)', 'const churn = () => server.tree().then(churn); churn(); parentPort.postMessage(server.hosts)')}`;
   const worker = new Worker(source, { eval: true });
   const [hosts] = await once(worker, 'message');

@@ -36,7 +36,7 @@ scenario('versions that are out of range are refused, by check, setData and dele
   assert.ok(!(await exists(path)));
 });
 
-scenario('bytes may be of another realm, as those of test runners are', async (t) => {
+scenario('bytes may come from another realm, as in test runners', async (t) => {
   const client = await connected(t);
   const lease = await new Mutex(client, freshPath()).acquire();
   const [path, foreign] = [freshPath(), runInNewContext('new Uint8Array([1, 2, 3])')];

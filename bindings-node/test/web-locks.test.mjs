@@ -134,7 +134,7 @@ scenario('a request inside a callback for the same path belongs to the same owne
   );
 });
 
-scenario('steal, and what no request takes, is refused before anything is sent', async (t) => {
+scenario('steal and invalid options are refused before anything is sent', async (t) => {
   const client = await connected(t);
   const path = freshPath();
   const never = () => assert.fail('called');
@@ -151,7 +151,7 @@ scenario('steal, and what no request takes, is refused before anything is sent',
   assert.equal(await client.request(path, { steal: false }, () => 'fine'), 'fine');
 });
 
-scenario('a query tells who holds and who waits, with mode and session', async (t) => {
+scenario('a query lists holders and waiters, with mode and session', async (t) => {
   const [first, second] = [await connected(t), await connected(t)];
   const path = freshPath();
   assert.deepEqual(await first.query(path), { held: [], pending: [] });

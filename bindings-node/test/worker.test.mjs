@@ -76,7 +76,7 @@ scenario('a worker that is terminated while it waits leaves the queue', async (t
   await lease.release();
 });
 
-scenario('several locks of a worker go with it, held or waited for', async (t) => {
+scenario('several locks of a worker are freed with it, held or awaited', async (t) => {
   const client = await connected(t);
   const path = freshPath();
   const slots = new Semaphore(client, `${path}/slots`, 1);
@@ -160,7 +160,7 @@ scenario('a worker that is terminated while it connects', async (t) => {
   await (await new Mutex(await connected(t), freshPath()).acquire()).release();
 });
 
-scenario('a worker that is terminated while all that it listens to happens', async (t) => {
+scenario('a worker is terminated while its listeners receive events', async (t) => {
   const client = await connected(t);
   const listener = () => undefined;
   on('log', listener, { level: 'trace' });
@@ -172,10 +172,10 @@ scenario('a worker that is terminated while all that it listens to happens', asy
   for (const [round, happens] of [...known, ...raced].entries()) {
     const mutex = new Mutex(client, freshPath());
     const worker = start(mutex.path, 'listen');
-    let told = {};
-    while (told.node === undefined) told = await message(worker);
+    let received = {};
+    while (received.node === undefined) received = await message(worker);
     await untilContenders(mutex.path, 2);
-    const happened = happens === 'nothing' ? undefined : client[happens](told.node);
+    const happened = happens === 'nothing' ? undefined : client[happens](received.node);
     // The request can fail before the `await` below handles the error.
     happened?.catch(() => undefined);
     if (round < known.length) await happened;

@@ -1,9 +1,9 @@
-//! The thread that runs the program's callbacks. It has no other work.
+//! The thread that runs the program's callbacks. It has no other work, so a callback that blocks delays only
+//! other callbacks: outcomes and losses reach event loops through the delivery thread.
 //!
-//! It is a Python thread, like the thread for log events, and starts when the first callback is registered. A
-//! callback that blocks delays only other callbacks: the delivery thread reports outcomes and losses to event
-//! loops. If a callback still blocks when the process ends, the interpreter ends the thread like any other
-//! daemon thread: in a Python frame, not in Rust code.
+//! It is a Python thread, like the thread for log events, and starts when the first callback is registered.
+//! If a callback still blocks when the process ends, the interpreter can end the thread safely, like any
+//! other daemon thread, because the thread is in a Python frame and not in Rust code.
 
 mod queue;
 
@@ -49,7 +49,7 @@ pub(crate) fn send(caller: Arc<dyn Caller>) {
     }
 }
 
-/// Stops the callback thread after it has run the callbacks that are due, and waits up to `limit` for that.
+/// Makes the callback thread stop after the callbacks that are due. Waits up to `limit` until it has stopped.
 pub(crate) fn end(py: Python<'_>, limit: Duration) {
     let Some(queue) = QUEUE.get() else { return };
     if queue.end() {
@@ -69,8 +69,8 @@ pub(crate) fn next_callback(py: Python<'_>) -> Option<(Py<PyAny>, Py<PyAny>)> {
     loop {
         let caller = py.detach(|| {
             let caller = queue.take();
-            exit::stay_out_of_a_signalled_process();
-            exit::stay_out_of_a_dying_interpreter();
+            exit::block_if_signalled();
+            exit::block_if_finalizing();
             caller
         })?;
         if let Some(due) = Arc::clone(&caller).next_due(py) {

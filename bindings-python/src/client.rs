@@ -35,10 +35,10 @@ use crate::stats::Stats;
 /// that out.
 ///
 /// `auth` is a list of credentials that the client sends to the servers. Each is a pair of scheme and
-/// credential, such as `("digest", "user:password")`. A server accepts any password of the scheme `digest`; a
-/// wrong password shows only when a node refuses access. `auth_file` is a file with one credential per line:
-/// `digest:USER:PASSWORD` or `sasl:USER:PASSWORD`. The client refuses a file that users other than its owner
-/// can access.
+/// credential, such as `("digest", "user:password")`. A server accepts any password of the scheme `digest`:
+/// a wrong password is noticed only when a node refuses access. `auth_file` is a file with one credential
+/// per line: `digest:USER:PASSWORD` or `sasl:USER:PASSWORD`. The client refuses a file that users other than
+/// its owner can access.
 ///
 /// `acl` sets the permissions of the nodes and lock directories that the client creates. `"open"`, the
 /// default, permits everything to everyone. `"creator"` permits everything to clients with the same
@@ -55,11 +55,11 @@ use crate::stats::Stats;
 /// Operators can set missing arguments through environment variables: `ZKLOCK_AUTH_FILE`, `ZKLOCK_ACL`,
 /// `ZKLOCK_PARENT_ACL`, `ZKLOCK_TLS_CA` (with `ZKLOCK_TLS_CERT` and `ZKLOCK_TLS_KEY`) and
 /// `ZKLOCK_SESSION_TIMEOUT` (`10s`, or a number of seconds; the default is 10 s). Credentials given as any
-/// argument replace those of `ZKLOCK_AUTH_FILE`. An empty variable counts as unset.
+/// argument replace those in `ZKLOCK_AUTH_FILE`. An empty variable counts as unset.
 ///
 /// `max_frame` is the size of the largest reply that the client reads, in bytes. A listing needs up to 256
-/// bytes per name. A larger reply fails only the request that it answers: a lock directory with more children
-/// cannot be locked or inspected.
+/// bytes per name. If a reply is larger, only its request fails: a lock directory whose listing exceeds
+/// `max_frame` cannot be locked or inspected.
 ///
 /// The constructor connects. It raises `ConnectionFailed` if no server answers within `connect_timeout`. It
 /// raises `BadArgument` for a malformed argument, before it sends anything.
@@ -70,10 +70,6 @@ use crate::stats::Stats;
 /// With `connect=False` the constructor sends nothing. The client connects on first use, separately in each
 /// process. So a module can create such a client and its locks before a server forks its workers, and they
 /// work in each worker. A lease still belongs to the process that acquired it.
-///
-/// With `connect=False` it sends nothing yet. It connects when it is first used, and so does every child
-/// process, for itself: what a module creates before a server forks its workers, on such a client, works in
-/// the workers. Leases still belong to the process that acquired them.
 #[pyclass(frozen, weakref, module = "zklock")]
 pub(crate) struct Client {
     pub(crate) inner: ClientHandle,
@@ -150,7 +146,7 @@ impl Client {
         self.inner.session_id()
     }
 
-    /// The session timeout that the server granted, in seconds. Before that, the requested one.
+    /// The session timeout that the server granted, in seconds. Until then, the requested timeout.
     ///
     /// If the server receives nothing from this process for that time, it frees the process's locks.
     #[getter]
@@ -216,8 +212,8 @@ impl Client {
     /// ...     if contender.host == "retired.example.org":
     /// ...         client.break_lock(contender.node)
     ///
-    /// A connected holder learns of its loss within moments, but the next waiter might receive the lock
-    /// before that. Raise the same exceptions as `revoke`.
+    /// A connected holder is notified of its loss almost immediately, but the next waiter might receive the
+    /// lock before that. Raise the same exceptions as `revoke`.
     fn break_lock(&self, py: Python<'_>, node: Text<Node>) -> Result<()> {
         Ok(block_on(py, self.inner.break_lock(&node))??)
     }
@@ -272,8 +268,8 @@ impl Client {
     /// interrupts the call, the client continues to drain. A second call can only shorten the drain:
     /// `close()` ends it.
     ///
-    /// A scope must not call this, not even in a signal handler: it would wait for itself. Call it on another
-    /// thread.
+    /// Do not drain inside a `with` block of a lock, not even in a signal handler: the drain would wait for
+    /// the end of that block. Call it on another thread.
     #[pyo3(signature = (drain=None))]
     fn close(&self, py: Python<'_>, drain: Option<Number<names::Drain>>) -> Result<()> {
         let time = drain_time(drain)?;

@@ -18,7 +18,7 @@ use crate::owner_info::OwnerInfo;
 pub(crate) struct Contender {
     /// Position in the queue, from 0. Position 0 holds the lock.
     ///
-    /// Readers and permits behind it hold the lock too, as long as the lock permits it.
+    /// Readers and holders of permits at later positions can hold the lock at the same time.
     position: usize,
     /// The full path of the node, below the client's chroot. It has the same form as `Lease.node`.
     node: String,
@@ -29,7 +29,7 @@ pub(crate) struct Contender {
     /// The zxid that created the node.
     ///
     /// This is the fencing token of the contender's lease, now or once it is granted. The exception is a
-    /// downgrade: the reader has a new node, but its lease keeps the writer's token.
+    /// writer that keeps only its read lock: it has a new node, but its lease keeps the writer's token.
     fencing_token: i64,
     /// The host name of the contender, or None if zklock did not create the node.
     ///
@@ -43,15 +43,17 @@ pub(crate) struct Contender {
     label: Option<String>,
     /// The time at which it joined the queue, by its own clock, in seconds since 1970.
     since: Option<f64>,
-    /// Whether it held the lock when it was asked to give it up, and has received that request.
+    /// Whether the holder was asked to give up the lock, and has received that request.
     revoked: Option<bool>,
-    /// The number of consecutive holds of its client on the node before the next node in the queue.
+    /// The option `cohort` of its lock, or None.
     ///
-    /// None without the option `cohort`. Waiters of the client that have no node appear in no listing.
+    /// This is the maximum number of consecutive holds on the node before the next node in the queue gets the
+    /// lock. The client's other waiters have no nodes, and so do not appear in the list of contenders.
     cohort: Option<u32>,
-    /// The time in seconds that its client can keep the node after a release. None without `linger`.
+    /// The option `linger` of its lock, in seconds, or None.
     ///
-    /// The node does not show whether it is in use at present.
+    /// The client can keep the node for this time after a release. The node itself does not show whether the
+    /// lock is held, or the node is only kept.
     linger: Option<f64>,
     /// The owner inside the contender's program, such as a thread or a task.
     owner: Option<OwnerInfo>,

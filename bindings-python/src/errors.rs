@@ -16,7 +16,8 @@ use crate::exit;
 use crate::modules::attribute;
 use crate::server_report::ServerReport;
 
-/// The error of a method of the binding. With it, `?` accepts the core's errors and Python's exceptions.
+/// The error type of the binding's functions. The operator `?` converts the core's errors and Python
+/// exceptions into it.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// An error of zklock.
@@ -88,16 +89,16 @@ pub(crate) fn class(py: Python<'_>, kind: ErrorKind) -> PyResult<Bound<'_, PyTyp
     Ok(by_code.get_item(kind.code())?.cast_into()?)
 }
 
-/// Emits a `ResourceWarning` about a lock that the program forgot, as Python does for unclosed files. The
-/// warning points to the line that dropped the last reference. At the end of the process there is no warning,
-/// because all objects are dropped then.
+/// Emits a `ResourceWarning` about a lock that the program did not release, as Python does for unclosed
+/// files. The warning points to the line that dropped the last reference. There is no warning at the end of
+/// the process, because Python drops all objects then.
 pub(crate) fn warn_forgotten(forgotten: &Forgotten) {
     if exit::is_ending() {
         return;
     }
     let Ok(text) = CString::new(forgotten.to_string()) else { return };
     Python::try_attach(|py| {
-        // The object can be dropped while an exception propagates.
+        // Keep the current exception: the object might be dropped while an exception propagates.
         let raised = PyErr::take(py);
         if let Err(error) = PyErr::warn(py, &py.get_type::<PyResourceWarning>(), &text, 1) {
             error.write_unraisable(py, None);

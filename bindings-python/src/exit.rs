@@ -1,4 +1,4 @@
-//! The end of the process, and the rules that the rest of the binding follows then.
+//! The state of a process that is ending, and functions that keep threads out of the interpreter then.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -9,8 +9,8 @@ use zklock::internal::PerProcess;
 
 use crate::modules::{attribute, interned, once};
 
-/// Time for which daemon threads are paused. `atexit` handlers that run after ours have this long. Usually
-/// the interpreter, and the daemon threads with it, are gone by then.
+/// Time for which daemon threads are paused at the end of the process. The interpreter is usually gone before
+/// this time has elapsed, unless other `atexit` handlers take longer.
 const PAUSE: Duration = Duration::from_secs(1);
 
 static ENDING: AtomicBool = AtomicBool::new(false);
@@ -18,24 +18,24 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 /// The process that a signal terminates; 0 for none.
 static SIGNALLED: AtomicU32 = AtomicU32::new(0);
 
-/// Marks the start of the end of the process.
+/// Records that the process is ending.
 pub(crate) fn begin() {
     ENDING.store(true, Ordering::Release);
 }
 
-/// Marks that a signal terminates this process: its clients close, and then the signal ends the process.
-/// Called while not attached to the interpreter.
+/// Records that a signal terminates this process: its clients are closed, and then the signal takes effect.
+/// The calling thread is not attached to the interpreter.
 pub(crate) fn begin_by_signal() {
     ENDING.store(true, Ordering::Release);
     SIGNALLED.store(std::process::id(), Ordering::Release);
 }
 
-/// Blocks forever once a signal terminates the process. Otherwise the program would get an error about closed
-/// clients. If it did not catch that error, the process would not end by the signal. Call this only while not
-/// attached.
-pub(crate) fn stay_out_of_a_signalled_process() {
+/// Blocks the calling thread forever if a signal is terminating the process. Otherwise the program would
+/// receive errors about closed clients, and might exit with such an error before the signal takes effect.
+/// Call this only while the thread is not attached to the interpreter.
+pub(crate) fn block_if_signalled() {
     let signalled = SIGNALLED.load(Ordering::Acquire);
-    // A child that was forked meanwhile continues.
+    // Do not block a child that was forked meanwhile.
     while signalled != 0 && signalled == std::process::id() {
         std::thread::park();
     }
@@ -46,9 +46,9 @@ pub(crate) fn is_ending() -> bool {
     ENDING.load(Ordering::Acquire)
 }
 
-/// Makes sure that clients are closed in processes that end without running `atexit` handlers. Call this
-/// before sending anything to a server: the reply might then arrive while this thread is still busy here.
-/// Returns `true` on the first call in this process.
+/// Makes sure that clients are closed even in processes that end without running `atexit` handlers. Returns
+/// `true` on the first call in this process. Call this before sending a request: otherwise the reply might
+/// arrive while this thread is still busy here.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<bool> {
     static PREPARED: PerProcess<AtomicBool> = PerProcess::new();
     let first = !PREPARED.get_or_init(AtomicBool::default).swap(true, Ordering::Relaxed);
@@ -64,19 +64,20 @@ pub(crate) fn pause(py: Python<'_>) -> PyResult<()> {
     if !is_ending() {
         return Ok(());
     }
-    py.detach(stay_out_of_a_signalled_process);
+    py.detach(block_if_signalled);
     if !is_main_thread(py)? {
         py.detach(|| {
             std::thread::sleep(PAUSE);
-            stay_out_of_a_dying_interpreter();
+            block_if_finalizing();
         });
     }
     Ok(())
 }
 
-/// Blocks forever once the interpreter is shutting down. The interpreter ends a thread that attaches then, in
-/// the middle of Rust frames, and Rust aborts the process in response. Can be called without being attached.
-pub(crate) fn stay_out_of_a_dying_interpreter() {
+/// Blocks the calling thread forever if the interpreter is shutting down. If a thread attaches then, the
+/// interpreter ends it in the middle of Rust frames, and Rust aborts the process. The calling thread need not
+/// be attached.
+pub(crate) fn block_if_finalizing() {
     // SAFETY: this only reads a flag, and any thread can do that at any time.
     while unsafe { pyo3::ffi::Py_IsInitialized() } == 0 {
         std::thread::park();
@@ -87,9 +88,9 @@ pub(crate) fn stay_out_of_a_dying_interpreter() {
 pub(crate) fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     static MAIN_THREAD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     static THREADING: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
-    // Read it each time: after a fork another thread is the main thread.
+    // Do not cache the main thread: after a fork, it is the thread that forked.
     let main = attribute(&MAIN_THREAD, py, "threading", "main_thread")?.call0()?.getattr("ident")?;
-    // Look it up each time: gevent replaces it, and with it the main thread's identifier.
+    // Do not cache this function: gevent replaces it, and then the main thread has another identifier.
     let threading = once(&THREADING, py, || py.import("threading").map(Bound::unbind))?.bind(py);
     threading.call_method0(interned!(py, "get_ident")?)?.eq(main)
 }

@@ -29,12 +29,12 @@ pub(crate) struct Health {
     server: Option<String>,
     /// The session timeout that the server granted, in seconds. Before that, the requested one.
     session_timeout: f64,
-    /// The time in seconds since the last proof of the session was sent: an acknowledged write.
+    /// The time in seconds since the client sent the last write that the server has acknowledged.
     ///
-    /// None without a session, and before its first proof. A client that holds nothing and waits for nothing
-    /// sends no proofs, so this value grows.
+    /// Such a write proves that the session is alive. None without a session, and before the first such
+    /// write. A client that holds nothing and waits for nothing sends none, so this value grows.
     last_proof: Option<f64>,
-    /// The rest of the session's term in seconds, or 0. At its end, the leases are lost.
+    /// The remaining time of the session's term in seconds, or 0. At its end, the leases are lost.
     remaining: f64,
     /// Whether the library's thread answered within 0.1 seconds.
     ///
@@ -194,7 +194,7 @@ impl HoldReport {
 /// >>> print(zklock.dump())
 /// zklock ..., process ...
 ///
-/// Use it to analyze a program that hangs. Each entry names the thread, task or greenlet that requested the
+/// Use it to find out why a program hangs. Each entry names the thread, task or greenlet that requested the
 /// lock, and the line that it is executing: `by owner 1 (thread MainThread at app.py:12 in main)`.
 ///
 /// The format of the text can change: in a program, use `Client.health()`. The call sends no request, and
@@ -212,9 +212,9 @@ pub(crate) fn dump(py: Python<'_>) -> String {
 ///
 /// `file` is an open file or a file descriptor; the default is `sys.stderr`. You can close it after this
 /// call. A separate thread writes the dump without the interpreter, so it works while every thread of the
-/// program is blocked. The dump names owners, but no lines: use `faulthandler` for these. An existing handler
-/// for the signal still runs. A handler that is set later replaces this one. In a forked child the signal
-/// does nothing until you register it there too.
+/// program is blocked. The dump names owners, but not the lines that they are executing: use `faulthandler`
+/// to see these. An existing handler for the signal still runs. A handler that is set later replaces this
+/// one. In a forked child the signal does nothing until you register it there too.
 ///
 /// Raise `BadArgument` for an unusable signal, and `OSError` for an unusable file.
 #[pyfunction]
@@ -229,8 +229,7 @@ pub(crate) fn dump_on(
         None => py.import("sys")?.getattr("stderr")?,
     };
     let number: i32 = if file.is_instance_of::<PyInt>() {
-        file.extract()
-            .map_err(|_| Failure::from(bad_argument("file", "is the number of no file descriptor")))?
+        file.extract().map_err(|_| Failure::from(bad_argument("file", "is not a file descriptor")))?
     } else {
         let Some(fileno) = file.getattr_opt("fileno")? else {
             return Err(wrong_type("file", "an open file or the number of a file descriptor", &file).into());

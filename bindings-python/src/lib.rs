@@ -1,11 +1,12 @@
-//! `zklock._zklock`, the extension module of the Python package `zklock`. It converts arguments, errors and
-//! handles, and waits in the ways that Python needs. The core implements the locks.
+//! `zklock._zklock`, the extension module of the Python package `zklock`. The crate `zklock` implements the
+//! locks. This module converts arguments, errors and objects, and implements the waits of threads, asyncio
+//! tasks and greenlets.
 //!
 //! Two rules hold everywhere:
 //!
-//! - The core's thread never waits for the interpreter, and drops no Python object: a busy interpreter would
-//!   delay heartbeats.
-//! - The binding never waits for anything while it has one of its own locks locked.
+//! - The core's thread never waits for the interpreter, and drops no Python object. Otherwise a busy
+//!   interpreter would delay heartbeats.
+//! - A thread never waits for anything while it has locked one of the binding's mutexes.
 
 #![expect(
     clippy::needless_pass_by_value,
@@ -40,7 +41,8 @@ mod _zklock {
     use pyo3::exceptions::PyImportError;
     use pyo3::prelude::*;
 
-    /// Our threads attach to the main interpreter, and each class is created once per process.
+    /// Rejects subinterpreters: the binding's threads attach to the main interpreter, and each class is
+    /// created once per process.
     #[pymodule_init]
     fn only_in_the_main_interpreter(_module: &Bound<'_, PyModule>) -> PyResult<()> {
         // SAFETY: the thread is attached, so there is a current interpreter. It is running, so it has a valid
@@ -51,7 +53,7 @@ mod _zklock {
             return Ok(());
         }
         Err(PyImportError::new_err(
-            "zklock works in the main interpreter of a process only; with mod_wsgi, set WSGIApplicationGroup to %{GLOBAL}",
+            "zklock works only in the main interpreter of a process; with mod_wsgi, set WSGIApplicationGroup to %{GLOBAL}",
         ))
     }
 
@@ -114,7 +116,7 @@ mod _zklock {
     #[pymodule_export]
     use crate::node_data::NodeData;
     #[pymodule_export]
-    use crate::notice::{Notice, TellEventLoop};
+    use crate::notice::{Notice, NotifyEventLoop};
     #[pymodule_export]
     use crate::owner_info::{OwnerInfo, OwnerReport};
     #[pymodule_export]

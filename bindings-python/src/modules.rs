@@ -8,8 +8,8 @@ use pyo3::types::PyString;
 /// Returns a module if the program has imported it. Costs one dictionary lookup.
 pub(crate) fn imported<'py>(name: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = name.py();
-    // SAFETY: the thread is attached. Both functions return borrowed references, or null. Null has an error
-    // set only if the name cannot be compared.
+    // SAFETY: the thread is attached. Both functions return borrowed references, or null. Null means that
+    // there is no such module, or that an exception is set.
     unsafe {
         let module = ffi::PyDict_GetItemWithError(ffi::PyImport_GetModuleDict(), name.as_ptr());
         if !module.is_null() {
@@ -27,9 +27,9 @@ pub(crate) fn is_only_reference(_: Python<'_>, object: &Py<PyAny>) -> bool {
 
 /// Fills a cell once and returns its value.
 ///
-/// `PyOnceLock::get_or_init`, and so `intern!`, lets other threads run while its cell is being filled. If one
-/// of them forks then, the child waits forever for a thread that it does not have. This function fills a cell
-/// in one step.
+/// `PyOnceLock::get_or_init`, and so `intern!`, lets other threads run while it fills its cell. If one of
+/// them forks at that moment, the child waits forever for the thread that was filling the cell, because that
+/// thread does not exist in the child. This function fills a cell in one step.
 pub(crate) fn once<'a, T>(
     cell: &'a PyOnceLock<T>,
     py: Python<'_>,

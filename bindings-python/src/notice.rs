@@ -30,21 +30,21 @@ pub(crate) struct Notice {
     origin: ForkGuard,
 }
 
-/// Waits for the events to report, and then provides the next step.
-type Course = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Waits for events, and provides the next step after each of them.
+type Watcher = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The waker of the core for events to report.
+/// A registered callback with the future that waits for its events. It is also the core's waker.
 struct Shared {
-    /// Waits for events, and provides the next step. The calling thread polls it. `None` once it has ended.
-    course: Mutex<Option<Course>>,
+    /// The thread that calls the callback polls this future. `None` once there are no more events.
+    watcher: Mutex<Option<Watcher>>,
     callback: Callback,
-    by: By,
+    calling_thread: CallingThread,
 }
 
 /// The thread that calls the callback.
 #[derive(Clone, Copy)]
-enum By {
-    /// The callback thread: callbacks of the program can be slow.
+enum CallingThread {
+    /// The callback thread, because a callback of the program can be slow.
     Callbacks,
     /// The delivery thread, for a callback that only notifies an event loop or a hub.
     Delivery,
@@ -57,14 +57,14 @@ struct Callback(Arc<Callable>);
 struct Callable {
     function: Py<PyAny>,
     cancelled: AtomicBool,
-    /// The next step. It is taken before the course is polled again.
+    /// The next step. It is taken before the watcher is polled again.
     due: Mutex<Option<Due>>,
 }
 
 enum Due {
-    /// Call it, if there is an argument.
+    /// Call the function, unless there is no argument any more.
     Call(Argument),
-    /// Report an error, like an error of the callback itself. After that there are no more calls.
+    /// Report an error in the same way as an error of the callback itself. No call follows.
     Fail(zklock::Error),
 }
 
@@ -79,8 +79,8 @@ impl Callback {
         self.0.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Completes when the calling thread has taken this step and polls the course again.
-    async fn have(&self, due: Due) {
+    /// Provides a step. Completes once the step has been taken and the watcher is polled again.
+    async fn provide(&self, due: Due) {
         *self.due() = Some(due);
         let mut first = true;
         poll_fn(|_| if std::mem::take(&mut first) { Poll::Pending } else { Poll::Ready(()) }).await;
@@ -90,16 +90,16 @@ impl Callback {
         &self,
         argument: impl for<'py> FnOnce(Python<'py>) -> Option<Bound<'py, PyAny>> + Send + 'static,
     ) {
-        self.have(Due::Call(Box::new(argument))).await;
+        self.provide(Due::Call(Box::new(argument))).await;
     }
 }
 
-/// A callback of `zklock.aio`. It only notifies an event loop: the delivery thread calls it itself.
+/// A callback of `zklock.aio` that only notifies an event loop. The delivery thread calls it directly.
 #[pyclass(frozen, module = "zklock._zklock")]
-pub(crate) struct TellEventLoop(Py<PyAny>);
+pub(crate) struct NotifyEventLoop(Py<PyAny>);
 
 #[pymethods]
-impl TellEventLoop {
+impl NotifyEventLoop {
     #[new]
     fn new(callable: Py<PyAny>) -> Self {
         Self(callable)
@@ -115,14 +115,14 @@ impl TellEventLoop {
 }
 
 impl Notice {
-    /// Arranges one call of `callable` with the lease when `event` resolves to `true`, or soon if it already
-    /// has.
+    /// Arranges one call of `callable` with the lease once `event` resolves to `true`.
     pub(crate) fn of_lease(
         lease: &Bound<'_, PyAny>,
         event: impl Future<Output = bool> + Send + 'static,
         callable: Py<PyAny>,
     ) -> Result<Self> {
-        // A lease without other references is released, so there is nothing to report.
+        // Keep only a weak reference: a lease without other references is released, and then there is nothing
+        // to report.
         let weak = PyWeakrefReference::new(lease)?.unbind();
         Self::start(lease.py(), callable, |callback| async move {
             if event.await {
@@ -146,41 +146,40 @@ impl Notice {
             loop {
                 let leader = match leaders.next().await {
                     Ok(leader) => leader,
-                    // Closing the client is the normal end. Any other error must be visible.
+                    // The observation ends when the client is closed. Any other error must be reported.
                     Err(error) if error.kind() == ErrorKind::ClientClosed => return,
-                    Err(error) => return callback.have(Due::Fail(error)).await,
+                    Err(error) => return callback.provide(Due::Fail(error)).await,
                 };
                 callback.call(move |py| Some(leader.into_python(py).ok()?.into_bound(py))).await;
             }
         })
     }
 
-    fn start<F>(py: Python<'_>, callable: Py<PyAny>, course: impl FnOnce(Callback) -> F) -> Result<Self>
+    fn start<F>(py: Python<'_>, callable: Py<PyAny>, watcher: impl FnOnce(Callback) -> F) -> Result<Self>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        // `TellEventLoop` needs no check: it is callable, and a task creates one for each scope that it
-        // enters.
-        let tells = callable.bind(py).is_instance_of::<TellEventLoop>();
-        if !tells {
+        // Skip the check for `NotifyEventLoop`: it is callable, and every scope of a task creates one.
+        let only_notifies = callable.bind(py).is_instance_of::<NotifyEventLoop>();
+        if !only_notifies {
             py.import("zklock._decorators")?.call_method1("check_callback", (&callable,))?;
         }
         exit::pause(py)?;
         log::refresh(py)?;
-        let (callable, by) = match gevent::callback(py, &callable)? {
-            Some(in_greenlet) => (in_greenlet, By::Delivery),
-            None if tells => (callable, By::Delivery),
-            None => (callable, By::Callbacks),
+        let (callable, calling_thread) = match gevent::callback(py, &callable)? {
+            Some(in_greenlet) => (in_greenlet, CallingThread::Delivery),
+            None if only_notifies => (callable, CallingThread::Delivery),
+            None => (callable, CallingThread::Callbacks),
         };
-        match by {
-            By::Delivery => delivery_thread::start()?,
-            By::Callbacks => callbacks::start(py)?,
+        match calling_thread {
+            CallingThread::Delivery => delivery_thread::start()?,
+            CallingThread::Callbacks => callbacks::start(py)?,
         }
         let callable =
             Callable { function: callable, cancelled: AtomicBool::new(false), due: Mutex::default() };
         let callback = Callback(Arc::new(callable));
-        let course = Mutex::new(Some(Box::pin(course(callback.clone())) as Course));
-        let shared = Arc::new(Shared { course, callback, by });
+        let watcher = Mutex::new(Some(Box::pin(watcher(callback.clone())) as Watcher));
+        let shared = Arc::new(Shared { watcher, callback, calling_thread });
         shared.begin();
         Ok(Self { shared, origin: ForkGuard::new() })
     }
@@ -193,28 +192,29 @@ impl Notice {
     /// >>> notice = client.on_state(lambda state: print("now", state))
     /// >>> notice.cancel()
     fn cancel(&self) {
-        // In a forked child no callback runs, and a thread of the parent might have locked the course.
+        // In a forked child no callback runs, and the watcher might be locked forever, by a thread of the
+        // parent.
         if !self.origin.is_here() {
             return;
         }
         self.shared.callback.0.cancelled.store(true, Ordering::Release);
-        // If a thread is polling the course, that thread drops it.
-        if let Ok(mut course) = self.shared.course.try_lock() {
-            let course = course.take();
-            drop(course);
+        // If another thread is polling the watcher, that thread will drop it.
+        if let Ok(mut watcher) = self.shared.watcher.try_lock() {
+            let watcher = watcher.take();
+            drop(watcher);
         }
     }
 }
 
 impl Shared {
-    /// Starts the course on the calling thread. Usually this only registers it, for example for the scope
-    /// that a task enters: another thread is woken only if a step is due already. No Python code runs
-    /// meanwhile, so no attached thread waits for the course.
+    /// Polls the watcher for the first time, on the calling thread. Usually this only registers a waker, for
+    /// example for the scope that a task enters. Another thread is woken only if a step is due already. No
+    /// Python code runs during the poll, so an attached thread never waits long for the watcher.
     fn begin(self: &Arc<Self>) {
-        let mut course = self.course();
-        self.carry_on(&mut course);
+        let mut watcher = self.watcher();
+        self.poll_watcher(&mut watcher);
         let due = self.callback.due().is_some();
-        drop(course);
+        drop(watcher);
         if due {
             Arc::clone(self).wake();
         }
@@ -222,30 +222,30 @@ impl Shared {
 
     /// Returns the next step, or `None` if none is due.
     fn due(self: &Arc<Self>) -> Option<Due> {
-        let mut course = self.course();
-        // After the end, or once the notice is cancelled, no step is due.
-        course.as_ref()?;
-        // Take a due step first: if the course were polled now, it would overwrite this step.
+        let mut watcher = self.watcher();
+        // There is no watcher once its events have ended or the notice is cancelled. No step is due then.
+        watcher.as_ref()?;
+        // Take a due step first: polling the watcher would overwrite it.
         let due = self.callback.due().take();
         due.or_else(|| {
-            self.carry_on(&mut course);
+            self.poll_watcher(&mut watcher);
             self.callback.due().take()
         })
     }
 
     /// Locks the state. Ignores poisoning, because a panic cannot leave a partial change.
-    fn course(&self) -> MutexGuard<'_, Option<Course>> {
-        self.course.lock().unwrap_or_else(PoisonError::into_inner)
+    fn watcher(&self) -> MutexGuard<'_, Option<Watcher>> {
+        self.watcher.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Polls the course until it waits or provides a step.
-    fn carry_on(self: &Arc<Self>, course: &mut Option<Course>) {
+    /// Polls the watcher until it waits or provides a step.
+    fn poll_watcher(self: &Arc<Self>, watcher: &mut Option<Watcher>) {
         let waker = Waker::from(Arc::clone(self));
-        let ended = course
+        let ended = watcher
             .as_mut()
-            .is_some_and(|course| course.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
+            .is_some_and(|watcher| watcher.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
         if ended || self.callback.is_cancelled() {
-            *course = None;
+            *watcher = None;
         }
     }
 
@@ -275,11 +275,11 @@ impl Caller for Shared {
 }
 
 impl Wake for Shared {
-    /// Runs on the core's thread, which must not do more than this.
+    /// Runs on the core's thread, which must not be delayed.
     fn wake(self: Arc<Self>) {
-        match self.by {
-            By::Callbacks => callbacks::send(self),
-            By::Delivery => delivery_thread::send(self),
+        match self.calling_thread {
+            CallingThread::Callbacks => callbacks::send(self),
+            CallingThread::Delivery => delivery_thread::send(self),
         }
     }
 }

@@ -12,14 +12,14 @@ use crate::{callbacks, exit};
 /// Time that the end of the process waits for servers to acknowledge the close of its clients.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Time for daemon threads to leave our functions before the interpreter is destroyed. A thread that calls in
-/// again is paused at the entry.
+/// Time for daemon threads to return from the binding's functions before the interpreter is destroyed. A
+/// thread that calls the binding again is paused at the entry.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// Close every client of this process, and stop the library's threads.
 ///
-/// Registered with `atexit`. After that the interpreter is destroyed. It would kill a thread that still needs
-/// it in the middle of a call.
+/// Registered with `atexit`. The interpreter is destroyed afterwards, and would kill a thread of the library
+/// in the middle of a call.
 #[pyfunction]
 pub(crate) fn shutdown(py: Python<'_>) {
     exit::begin();
@@ -45,9 +45,9 @@ pub(crate) fn shutdown(py: Python<'_>) {
 /// callback runs. Without this call, the locks of a process that SIGTERM ends stay taken for a session
 /// timeout.
 ///
-/// A signal that has a handler, or that is ignored, is not changed. So Ctrl-C still raises
-/// `KeyboardInterrupt`; if SIGINT has its default action, it closes the clients and ends the process in the
-/// same way. A handler that is set later, as servers and `loop.add_signal_handler` do, replaces this one. You
+/// The same applies to SIGINT if it has its default action. A signal that has a handler, or that is ignored,
+/// is not changed: Ctrl-C still raises `KeyboardInterrupt`, because Python has a handler for SIGINT. A
+/// handler that is set later, for example by a server or by `loop.add_signal_handler`, replaces this one. You
 /// can call this on any thread. A second call does nothing. A forked child must call it too.
 ///
 /// Raise `OSError` if the operating system refuses a thread or a pipe.
@@ -57,8 +57,8 @@ pub(crate) fn close_on_signals() -> PyResult<()> {
         .map_err(|error| PyOSError::new_err((error.raw_os_error(), error.to_string())))
 }
 
-/// Returns `true` if Python threads other than ours run. While `atexit` handlers run, these are daemon
-/// threads.
+/// Returns `true` if Python threads run that the binding did not start. While `atexit` handlers run, these
+/// are daemon threads.
 fn has_other_threads(py: Python<'_>) -> PyResult<bool> {
     let mut others = 0;
     for thread in py.import("threading")?.call_method0("enumerate")?.try_iter()? {

@@ -25,9 +25,9 @@ pub(crate) struct Stats {
     acquisitions: u64,
     /// Acquisitions that had to wait for another contender.
     contended: u64,
-    /// Acquisitions that the client handed on without a request: see the option `cohort`.
+    /// Acquisitions that another holder in this client handed on, without a request: see `cohort`.
     handoffs: u64,
-    /// Acquisitions that reused a kept node without a request: see the option `linger`.
+    /// Acquisitions that reused a node that the client had kept, without a request: see `linger`.
     retakes: u64,
     /// Tries that found the lock taken.
     busy: u64,

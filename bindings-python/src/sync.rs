@@ -1,4 +1,5 @@
-//! The locks of the inboxes. `tests/threads` compiles the inboxes with replacements for these locks, and
-//! tests every interleaving of the threads.
+//! The mutex and condition variable of the inboxes (`bridge/arrivals.rs`, `callbacks/queue.rs`).
+//! `tests/threads` compiles the inboxes with replacements for these types, and tests every interleaving of
+//! their threads.
 
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};

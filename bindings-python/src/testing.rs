@@ -24,8 +24,8 @@ use crate::modules::interned;
 /// 'held'
 ///
 /// The server runs on a separate thread, `zklock-server`, and keeps its nodes in memory. It listens on
-/// 127.0.0.1, on a free port unless one is given. `docs/testing.md` lists the features that it lacks. Above
-/// all, it is not an ensemble: a test with it does not show what happens when servers fail.
+/// 127.0.0.1, on a free port unless one is given. `docs/testing.md` lists the features that it lacks. Most
+/// importantly, it is not an ensemble: tests cannot show how a program behaves when some servers fail.
 ///
 /// The methods can be called from any thread, greenlet or coroutine: none of them waits for a client. After
 /// `stop` they raise `RuntimeError`. A child process that inherits the server through fork cannot use it
@@ -59,7 +59,10 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Session {
                 Err(Failure::from(bad_argument("client", "has no session: it has not connected yet")).into())
             }
             Ok(id) => Ok(Self(id)),
-            Err(_) => Err(Failure::from(bad_argument("client", "is no session id: too many bits")).into()),
+            Err(_) => {
+                Err(Failure::from(bad_argument("client", "is not a session id: it has more than 64 bits"))
+                    .into())
+            }
         }
     }
 }
@@ -121,8 +124,8 @@ impl Server {
     /// >>> server.disconnect(client)
     /// True
     ///
-    /// Messages on their way to the client are lost. The client can reconnect immediately, and does. `client`
-    /// is the same as in `expire`.
+    /// Messages on their way to the client are lost. The client reconnects immediately. `client` is the same
+    /// as in `expire`.
     #[pyo3(signature = (client))]
     fn disconnect(&self, py: Python<'_>, client: Session) -> Result<bool> {
         self.call(py, |server| server.disconnect(client.0))
@@ -138,7 +141,7 @@ impl Server {
     /// Connections stay open, but the server reads, answers and sends nothing. It accepts new connections,
     /// and does not answer them either. The session clocks stop, so no session expires meanwhile. Leases are
     /// lost on the client's side, when their `remaining` time has elapsed. `expire`, `tree` and the other
-    /// methods work. A client whose session is expired receives that after the pause.
+    /// methods still work. If a session is expired during the pause, its client is notified after the pause.
     fn pause(&self, py: Python<'_>) -> Result<()> {
         self.call(py, TestServer::pause)
     }

@@ -1,4 +1,4 @@
-"""Fixtures. The harness that starts ZooKeeper is the one for the scenarios, in the repository's `tests/`."""
+"""Fixtures of the Python tests. They use the harness in the repository's `tests/`, which starts ZooKeeper."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def hosts(server: Standalone) -> str:
 
 @pytest.fixture(scope="session")
 def observer(hosts: str) -> Iterator[Observer]:
-    """Provide an observer that sees the nodes."""
+    """Provide an observer, which reads the nodes in a session of its own."""
     with Observer(hosts) as bystander:
         yield bystander
 

@@ -1,4 +1,4 @@
-"""The module that a prefork server loads before it forks. The master creates all objects for the locks."""
+"""An application for a prefork server. The master loads it before it forks, and creates all lock objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ by_client = zklock.Mutex(client, f"{PATH}/master")
 by_hosts = zklock.Mutex(HOSTS, f"{PATH}/worker")
 by_lazy = zklock.Mutex(zklock.Client(HOSTS, connect=False, label="lazy"), f"{PATH}/lazy")
 
-# The master keeps the first lock, and has used and released the others.
+# The master keeps the first lock. It uses and releases the others.
 by_client.acquire()
 with by_hosts as lease:
     MASTER = lease.session_id

@@ -1,4 +1,4 @@
-"""Separate programs, for tests in which a process ends or forks."""
+"""Runs programs in separate processes, for tests in which a process exits or forks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import textwrap
 from types import TracebackType
 
 SLOW_CALLBACK = re.compile(r"^Executing <.* took \d+\.\d+ seconds\n", re.MULTILINE)
-"""asyncio's debug-mode warning about a callback that took 0.1 s. On a busy machine any callback can."""
+"""asyncio's debug-mode warning about a slow callback, which any callback can cause on a busy machine."""
 
 
 def environment(hosts: str, path: str) -> dict[str, str]:
@@ -37,14 +37,14 @@ def program(code: str, head: str = HEAD) -> list[str]:
 
 
 class Program(subprocess.Popen[str]):
-    """A program that is ended when its test fails. It then reports what it was doing.
+    """A program that is killed when its test fails. It then prints the stacks of its threads.
 
     Without this it could run forever.
     """
 
     # The parameters have the same names as in `Popen`.
     def communicate(self, input: str | None = None, timeout: float | None = None) -> tuple[str, str]:  # noqa: A002
-        """Wait for the end, and return the output without warnings that only show a busy machine."""
+        """Wait until the program exits, and return its output without the warnings about slow callbacks."""
         output, errors = super().communicate(input, timeout)
         return output, SLOW_CALLBACK.sub("", errors)
 
@@ -56,9 +56,9 @@ class Program(subprocess.Popen[str]):
         super().__exit__(kind, value, trace)
 
     def _abort(self) -> None:
-        """End it and then its children, and print their last output: the stacks of their threads."""
+        """Kill the program and then its children, and print the stacks of their threads."""
         self.send_signal(signal.SIGABRT)
-        # A stopped process receives no other signal.
+        # A stopped process handles no other signal before SIGCONT.
         self.send_signal(signal.SIGCONT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.wait(20)
@@ -93,7 +93,7 @@ def start(code: str, hosts: str, path: str, head: str = HEAD) -> Program:
 def run(
     code: str, hosts: str = "127.0.0.1:1", path: str = "/unused", timeout: float = 20, head: str = HEAD
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end."""
+    """Run a program until it exits."""
     with start(code, hosts, path, head) as running:
         output, errors = running.communicate(timeout=timeout)
     return subprocess.CompletedProcess(running.args, running.returncode, output, errors)

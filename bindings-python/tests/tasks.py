@@ -12,7 +12,7 @@ from zklock import aio
 
 
 async def in_a_task(awaitable: Callable[[], Awaitable[Any]]) -> Any:
-    """Run a callable in a new task, and so as another owner."""
+    """Await a callable's result in a new task, and so as another owner."""
 
     async def work() -> Any:
         return await awaitable()
@@ -21,7 +21,7 @@ async def in_a_task(awaitable: Callable[[], Awaitable[Any]]) -> Any:
 
 
 async def acquire(lock: aio.Mutex) -> bool:
-    """Acquire for the task that runs this."""
+    """Acquire a lock for the task that runs this function."""
     return await lock.acquire()
 
 

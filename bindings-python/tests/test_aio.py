@@ -14,7 +14,7 @@ import zklock
 from zklock import aio
 
 
-def test_making_a_client_does_nothing(hosts: str, path: str) -> None:
+def test_creating_a_client_does_not_connect(hosts: str, path: str) -> None:
     async def main() -> None:
         client = aio.Client(hosts)
         assert (client.state, client.session_id) == ("idle", 0)
@@ -89,7 +89,7 @@ def test_the_owner_is_the_task(run: Run, path: str) -> None:
     run(body)
 
 
-def test_the_caller_is_the_owner_whoever_awaits(run: Run, path: str) -> None:
+def test_the_caller_is_the_owner_even_if_another_task_awaits(run: Run, path: str) -> None:
     async def body(client: aio.Client) -> None:
         lock = aio.Mutex(client, path)
         assert await asyncio.wait_for(lock.acquire(), 5)

@@ -125,7 +125,7 @@ def test_a_loop_that_is_closed_while_it_is_woken_releases(
 def test_a_loop_that_is_closed_before_the_woken_task_runs_releases(
     observer: Observer, path: str, event_loop: Loop, granted: Callable[[], None]
 ) -> None:
-    """The loop has received the outcome, and has discarded the step in which the task would take it."""
+    """The loop has received the outcome, but discards the callback in which the task would take it."""
     granted()
     assert event_loop.woken.wait(WAIT)
     event_loop.turn()
@@ -137,7 +137,7 @@ def test_a_loop_that_is_closed_before_the_woken_task_runs_releases(
 def test_a_loop_that_is_closed_before_its_task_takes_what_another_handed_on_releases(
     hosts: str, observer: Observer, path: str, event_loop: Loop
 ) -> None:
-    """No other thread was involved, and the loop discards the step in which the task would take the lock."""
+    """Another task of the loop handed the lock on. The loop discards the callback that would take it."""
     lock = aio.Mutex(hosts, path, cohort=2)
 
     async def take() -> aio.Lease | None:
@@ -162,7 +162,7 @@ def test_a_loop_that_is_closed_before_its_task_takes_what_another_handed_on_rele
     assert not waiting.done()
 
 
-def test_what_a_woken_task_has_taken_stays(
+def test_a_lock_that_a_woken_task_has_taken_stays_held(
     client: zklock.Client, hosts: str, observer: Observer, path: str, event_loop: Loop
 ) -> None:
     lock = aio.Mutex(hosts, path)
@@ -180,7 +180,7 @@ def test_what_a_woken_task_has_taken_stays(
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_loop_that_is_forgotten_with_the_wake_up_in_it_releases(hosts: str, path: str) -> None:
-    """The loop is never closed nor run again. The garbage collector sees it, the wake-up and the task."""
+    """The loop is never closed and never runs again. The garbage collector must find its cycle."""
     done = scripts.run(
         """
         import gc
@@ -264,7 +264,7 @@ def test_a_task_that_waits_can_be_collected_with_its_loop(
     assert done.stdout.strip() == "None", done
 
 
-def test_a_task_that_stands_in_a_scope_can_be_collected_with_its_loop(hosts: str, path: str) -> None:
+def test_a_task_inside_a_scope_can_be_collected_with_its_loop(hosts: str, path: str) -> None:
     """The lock, the scope and its task form a cycle, which the garbage collector sees."""
     done = scripts.run(
         """
@@ -272,7 +272,7 @@ def test_a_task_that_stands_in_a_scope_can_be_collected_with_its_loop(hosts: str
 
         async def hold(lock):
             async with lock:
-                # Nobody waits for that to end: its timer lets the event loop know of the task.
+                # Never completes. Its timer gives the event loop a reference to the task.
                 await asyncio.sleep(3600)
 
         event_loop = asyncio.new_event_loop()
@@ -304,7 +304,7 @@ def test_threads_after_use(hosts: str, path: str) -> None:
                 return file.read().strip()
 
         def names():
-            # A thread gives itself its name: before that it has the main thread's.
+            # A thread sets its own name. Until then it has the name of the main thread.
             own = name(os.getpid())
             while (names := [name(task) for task in os.listdir("/proc/self/task")]).count(own) > 1:
                 time.sleep(0.01)
@@ -338,7 +338,7 @@ def test_a_busy_interpreter_does_not_stop_the_session(hosts: str, path: str) -> 
             # Does not release the interpreter to other threads, unlike time.sleep.
             ctypes.PyDLL(None).sleep(3)
             lease.check()
-            # Time is what is tested: a term, so one that was not extended is over.
+            # Sleep for the length of a term: a term that was not extended is over then.
             time.sleep(1)
             lease.check()
             print(client.state, lease.session_id == client.session_id)

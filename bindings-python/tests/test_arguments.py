@@ -1,4 +1,4 @@
-"""Arguments are checked before anything is sent: no server listens at the address of these locks."""
+"""Arguments are checked before a request is sent: no server listens at the address of these locks."""
 
 from __future__ import annotations
 
@@ -176,17 +176,17 @@ WRONG: list[tuple[Callable[[Any], object], Any, str]] = [
     (
         zklock.MultiLock,
         5,
-        "locks must be a list, each of it a Mutex, a Semaphore or a half of a ReadWriteLock",
+        "locks must be a list of locks, each a Mutex, a Semaphore or a half of a ReadWriteLock",
     ),
     (
         zklock.MultiLock,
         [5],
-        "locks must be a list, each of it a Mutex, a Semaphore or a half of a ReadWriteLock",
+        "locks must be a list of locks, each a Mutex, a Semaphore or a half of a ReadWriteLock",
     ),
     (
         zklock.MultiLock,
         LOCK,
-        "locks must be a list, each of it a Mutex, a Semaphore or a half of a ReadWriteLock",
+        "locks must be a list of locks, each a Mutex, a Semaphore or a half of a ReadWriteLock",
     ),
     (zklock.MultiLock, [PAIR], "locks: a ReadWriteLock is two locks; name its read_lock or its write_lock"),
     (aio.MultiLock, 5, "locks must be a list of locks of zklock.aio, not int"),
@@ -220,7 +220,9 @@ WRONG: list[tuple[Callable[[Any], object], Any, str]] = [
 
 
 @pytest.mark.parametrize(("call", "wrong", "message"), WRONG)
-def test_a_wrong_type_is_told_in_our_words(call: Callable[[Any], object], wrong: Any, message: str) -> None:
+def test_the_error_for_a_wrong_type_names_the_argument_and_the_python_type(
+    call: Callable[[Any], object], wrong: Any, message: str
+) -> None:
     with pytest.raises(TypeError) as caught:
         call(wrong)
     assert str(caught.value).startswith(message)
@@ -233,7 +235,7 @@ def test_a_credential_of_a_wrong_type_is_not_shown() -> None:
         assert "secret" not in str(caught.value)
 
 
-def test_wrong_types_where_the_lock_is_held(client: zklock.Client, path: str) -> None:
+def test_wrong_types_for_methods_of_a_lease(client: zklock.Client, path: str) -> None:
     with zklock.Mutex(client, path) as lease:
         new = lease.transaction
         for call, wrong, message in [
@@ -268,13 +270,13 @@ def test_a_number_beyond_all_bounds_is_out_of_range(sign: int) -> None:
     ):
         with pytest.raises(zklock.BadArgument):
             call()
-    # As a number of seconds this is as good as infinity.
+    # As a number of seconds, this is the same as infinity.
     zklock.Mutex(NOWHERE, "/a", max_hold=10**400)
     with pytest.raises(zklock.BadArgument, match=r"^max_hold: "):
         zklock.Mutex(NOWHERE, "/a", max_hold=-(10**400))
 
 
-def test_a_number_is_no_time_out(make: Make) -> None:
+def test_a_number_is_not_accepted_as_blocking(make: Make) -> None:
     """`acquire(5)` would mean `blocking=5`."""
 
     async def attempt() -> None:

@@ -28,7 +28,7 @@ class Blocked:
         assert self._end.wait(60)
 
     def begin(self, hosts: str) -> None:
-        """Make a client call it, and wait until it blocks."""
+        """Make a client call this callback, and wait until it blocks."""
         client = zklock.Client(hosts)
         client.on_state(self)
         client.close()
@@ -57,9 +57,9 @@ def held(client: zklock.Client, path: str) -> zklock.Lease:
     return lease
 
 
-def put(told: queue.SimpleQueue[object], value: object, _: zklock.Lease) -> None:
+def put(received: queue.SimpleQueue[object], value: object, _: zklock.Lease) -> None:
     """Record that a callback was called."""
-    told.put(value)
+    received.put(value)
 
 
 async def lose(lock: aio.Mutex, observer: Observer) -> None:
@@ -70,7 +70,9 @@ async def lose(lock: aio.Mutex, observer: Observer) -> None:
 
 
 @pytest.mark.usefixtures("blocked")
-def test_a_loss_is_told_to_a_body_of_asyncio(run: Run, observer: Observer, path: str) -> None:
+def test_a_loss_cancels_an_asyncio_body_while_a_callback_blocks(
+    run: Run, observer: Observer, path: str
+) -> None:
     async def body(client: aio.Client) -> None:
         with pytest.raises(zklock.LockLost):
             await lose(aio.Mutex(client, path), observer)
@@ -85,19 +87,19 @@ def test_callbacks_of_asyncio_are_called(run: Run, observer: Observer, path: str
         assert await lock.acquire()
         lease = lock.lease
         assert lease is not None
-        told: asyncio.Queue[object] = asyncio.Queue()
-        lease.on_lost(told.put_nowait)
-        client.on_state(told.put_nowait)
+        received: asyncio.Queue[object] = asyncio.Queue()
+        lease.on_lost(received.put_nowait)
+        client.on_state(received.put_nowait)
         observer.delete(lease.node)
-        assert await told.get() is lease
+        assert await received.get() is lease
         await client.close()
-        assert await told.get() == "closed"
+        assert await received.get() == "closed"
 
     run(body)
 
 
 @pytest.mark.usefixtures("blocked")
-def test_outcomes_come(run: Run, path: str) -> None:
+def test_outcomes_arrive_while_a_callback_blocks(run: Run, path: str) -> None:
     async def body(client: aio.Client) -> None:
         lock, other = aio.Mutex(client, path), aio.Mutex(client, path)
         await lock.acquire()
@@ -110,7 +112,9 @@ def test_outcomes_come(run: Run, path: str) -> None:
 
 
 @pytest.mark.usefixtures("blocked")
-def test_a_thread_hears_of_its_loss(client: zklock.Client, observer: Observer, path: str) -> None:
+def test_a_thread_can_wait_for_a_loss_while_a_callback_blocks(
+    client: zklock.Client, observer: Observer, path: str
+) -> None:
     lease = held(client, path)
     observer.delete(lease.node)
     assert lease.wait_lost(timeout=20)
@@ -120,60 +124,60 @@ def test_callbacks_keep_their_order(
     client: zklock.Client, blocked: Blocked, observer: Observer, path: str
 ) -> None:
     """Callbacks that waited for a blocked callback are called in the order of their events."""
-    told: queue.SimpleQueue[object] = queue.SimpleQueue()
+    received: queue.SimpleQueue[object] = queue.SimpleQueue()
     lease = held(client, path)
     for number in range(3):
-        lease.on_lost(partial(put, told, number))
-    client.on_state(told.put)
+        lease.on_lost(partial(put, received, number))
+    client.on_state(received.put)
     observer.delete(lease.node)
     assert lease.wait_lost(timeout=20)
     client.close()
-    assert told.empty()
+    assert received.empty()
     blocked.end()
-    assert [told.get(timeout=20) for _ in range(4)] == [0, 1, 2, "closed"]
+    assert [received.get(timeout=20) for _ in range(4)] == [0, 1, 2, "closed"]
 
 
 def test_a_callback_that_is_cancelled_while_it_waits_is_not_called(
     client: zklock.Client, blocked: Blocked, observer: Observer, path: str
 ) -> None:
-    told: queue.SimpleQueue[object] = queue.SimpleQueue()
+    received: queue.SimpleQueue[object] = queue.SimpleQueue()
     lease = held(client, path)
-    notice = lease.on_lost(partial(put, told, "cancelled"))
-    lease.on_lost(partial(put, told, "told"))
+    notice = lease.on_lost(partial(put, received, "cancelled"))
+    lease.on_lost(partial(put, received, "received"))
     observer.delete(lease.node)
     assert lease.wait_lost(timeout=20)
     notice.cancel()
     blocked.end()
-    assert told.get(timeout=20) == "told"
-    assert told.empty()
+    assert received.get(timeout=20) == "received"
+    assert received.empty()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
-def test_what_a_callback_raises_stops_no_other(hosts: str, error: type[BaseException]) -> None:
-    told: queue.SimpleQueue[str] = queue.SimpleQueue()
+def test_an_exception_of_a_callback_stops_no_other_callback(hosts: str, error: type[BaseException]) -> None:
+    received: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def fail(_: str) -> None:
         raise error
 
     with zklock.Client(hosts) as client:
         client.on_state(fail)
-        client.on_state(told.put)
-    assert told.get(timeout=20) == "closed"
+        client.on_state(received.put)
+    assert received.get(timeout=20) == "closed"
 
 
 def test_a_callback_may_use_locks(client: zklock.Client, other: zklock.Client, path: str) -> None:
     """A callback waits like any other thread, so it can wait for other threads."""
-    told: queue.SimpleQueue[str] = queue.SimpleQueue()
+    received: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def work(_: str) -> None:
         with zklock.Mutex(other, path) as lease:
-            told.put(lease.state)
+            received.put(lease.state)
 
     client.on_state(work)
     with zklock.Mutex(other, path):
         client.close()
-    assert told.get(timeout=20) == "held"
+    assert received.get(timeout=20) == "held"
 
 
 def test_callbacks_that_are_due_are_called_before_the_process_ends(hosts: str, path: str) -> None:
@@ -195,7 +199,7 @@ def test_a_callback_that_blocks_does_not_stop_the_process_from_ending(hosts: str
         client, begun = zklock.Client(hosts), threading.Event()
         def block(state):
             begun.set()
-            # Time is what is tested: the end of the process waits a second for a callback, and no longer.
+            # The exit of the process waits a second for a callback, so block for longer than that.
             time.sleep(1.5)
             while True:
                 time.sleep(0.001)
@@ -215,14 +219,14 @@ def test_a_callback_that_blocks_does_not_stop_the_process_from_ending(hosts: str
 def test_a_forked_child_calls_its_own_callbacks(hosts: str, path: str) -> None:
     done = scripts.run(
         """
-        told = threading.Event()
+        received = threading.Event()
         client = zklock.Client(hosts)
         client.on_state(lambda state: print("parent", state))
         if os.fork() == 0:
             own = zklock.Client(hosts)
-            own.on_state(lambda state: [print("child", state), told.set()])
+            own.on_state(lambda state: [print("child", state), received.set()])
             own.close()
-            print(told.wait(20))
+            print(received.wait(20))
             sys.stdout.flush()
             os._exit(0)
         os.wait()

@@ -1,4 +1,4 @@
-"""`close_on_signals()`: a process that SIGTERM ends leaves no lock behind, and still ends by the signal."""
+"""`close_on_signals()`: a process that SIGTERM ends frees its locks, and its exit status shows the signal."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_sigterm_closes_the_clients_and_ends_the_process(
         assert len(observer.queue(path + "-busy")) == 1
 
 
-def test_without_it_the_lock_stays_taken(observer: Observer, hosts: str, path: str) -> None:
+def test_without_close_on_signals_the_lock_stays_taken(observer: Observer, hosts: str, path: str) -> None:
     """Without `close_on_signals()` the lock stays taken. Otherwise the tests above would prove nothing."""
     code = indented("print('ready'); threading.Event().wait()").replace("zklock.close_on_signals()", "")
     with scripts.start(code, hosts, path) as program:
@@ -110,12 +110,12 @@ HANDLED = {
 def test_a_handler_of_the_program_comes_first(observer: Observer, hosts: str, path: str, when: str) -> None:
     done = scripts.run(
         f"""
-        told = []
-        def handler(number, frame): told.append(number)
+        received = []
+        def handler(number, frame): received.append(number)
         {HANDLED[when]}
         with zklock.Mutex(hosts, path) as lease:
             os.kill(os.getpid(), signal.SIGTERM)
-            while not told: time.sleep(0.01)
+            while not received: time.sleep(0.01)
             lease.check()
         print("done")
         """,
@@ -126,7 +126,7 @@ def test_a_handler_of_the_program_comes_first(observer: Observer, hosts: str, pa
     observer.assert_free(path)
 
 
-def test_ctrl_c_raises_as_ever(observer: Observer, hosts: str, path: str) -> None:
+def test_ctrl_c_still_raises_keyboard_interrupt(observer: Observer, hosts: str, path: str) -> None:
     with scripts.start(
         """
         zklock.close_on_signals()
@@ -181,7 +181,7 @@ def test_a_forked_child_ends_by_the_signal_and_may_call_it_for_itself(
             os.read(reader, 1)
             os.kill(child, signal.SIGTERM)
             print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-        # The parent is as it was.
+        # The parent still works.
         with zklock.Mutex(hosts, path):
             print("done")
         """,

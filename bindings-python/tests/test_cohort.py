@@ -13,10 +13,10 @@ import pytest
 import zklock
 from zklock import aio
 
-Told = tuple[int, int, str]
+HoldPlace = tuple[int, int, str]
 
 
-def place(lease: zklock.Lease | aio.Lease) -> Told:
+def place(lease: zklock.Lease | aio.Lease) -> HoldPlace:
     return lease.fencing_token, lease.handoffs, lease.node
 
 
@@ -31,7 +31,7 @@ def until_waiting(client: zklock.Client, count: int) -> None:
 
 def test_threads_hand_the_lock_on_without_a_request(client: zklock.Client, path: str) -> None:
     lock = zklock.Mutex(client, path, cohort=3)
-    seen: queue.SimpleQueue[Told] = queue.SimpleQueue()
+    seen: queue.SimpleQueue[HoldPlace] = queue.SimpleQueue()
 
     def work() -> None:
         with lock as lease:
@@ -52,10 +52,10 @@ def test_threads_hand_the_lock_on_without_a_request(client: zklock.Client, path:
             assert pickle.loads(pickle.dumps(contender)) == contender
     for thread in threads:
         thread.join()
-    told = [seen.get() for _ in range(6)]
-    assert [handoffs for _, handoffs, _ in told] == [0, 1, 2, 0, 1, 2]
-    assert len({node for _, _, node in told}) == 2
-    assert told == sorted(told, key=lambda one: one[:2])
+    received = [seen.get() for _ in range(6)]
+    assert [handoffs for _, handoffs, _ in received] == [0, 1, 2, 0, 1, 2]
+    assert len({node for _, _, node in received}) == 2
+    assert received == sorted(received, key=lambda one: one[:2])
     # One node for the first waiters, and one for those that the first node does not serve.
     assert creates(client) - before == 2
     assert client.stats().handoffs == 4
@@ -64,10 +64,10 @@ def test_threads_hand_the_lock_on_without_a_request(client: zklock.Client, path:
 
 
 def test_tasks_hand_the_lock_on(hosts: str, path: str) -> None:
-    async def main() -> list[Told]:
+    async def main() -> list[HoldPlace]:
         async with aio.Client(hosts) as client:
             lock = aio.Mutex(client, path, cohort=64)
-            seen: list[Told] = []
+            seen: list[HoldPlace] = []
 
             async def work() -> None:
                 async with lock as lease:
@@ -81,9 +81,9 @@ def test_tasks_hand_the_lock_on(hosts: str, path: str) -> None:
             await asyncio.gather(*tasks)
             return seen
 
-    told = asyncio.run(main())
-    assert [handoffs for _, handoffs, _ in told] == list(range(11))
-    assert len({node for _, _, node in told}) == 1
+    received = asyncio.run(main())
+    assert [handoffs for _, handoffs, _ in received] == list(range(11))
+    assert len({node for _, _, node in received}) == 1
 
 
 def test_a_task_is_handed_the_lock_without_another_thread(hosts: str, path: str) -> None:
@@ -112,7 +112,7 @@ def test_a_task_is_handed_the_lock_without_another_thread(hosts: str, path: str)
 
 
 def wake_ups_of_the_delivery_thread() -> int:
-    """Return how often the delivery thread has waited: it waits each time that it has nothing to deliver."""
+    """Return how often the delivery thread has waited. It waits whenever it has nothing to deliver."""
     for thread in Path("/proc/self/task").iterdir():
         if (thread / "comm").read_text().strip() == "zklock-deliver":
             (line,) = (
@@ -243,7 +243,7 @@ def test_a_waiter_that_gives_up_or_is_cancelled_is_passed_over(hosts: str, path:
     assert asyncio.run(main()) == 1
 
 
-def test_who_cannot_hand_a_lock_on_says_so(client: zklock.Client, path: str) -> None:
+def test_locks_that_cannot_be_handed_on_refuse_cohort(client: zklock.Client, path: str) -> None:
     with pytest.raises(zklock.BadArgument, match=r"^cohort: must not be combined with max_waiters"):
         zklock.Mutex(client, path, cohort=2, max_waiters=3)
     for number in (-1, 2**40):

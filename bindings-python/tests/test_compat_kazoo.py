@@ -1,8 +1,8 @@
 """kazoo's own tests of its locks and its semaphore, run on `zklock.compat.kazoo`.
 
-The tests come with kazoo. Where they ask for a client, they get an adapter: its recipes are the ones under
-test, on a zklock client and a real server. A real kazoo client does everything else that the tests do to
-ZooKeeper.
+The tests come with kazoo. Instead of a `KazooClient` they receive an adapter, which creates the locks of
+`zklock.compat.kazoo` on a zklock client and a real server. For everything else that the tests do with
+ZooKeeper, the adapter uses a real kazoo client.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EXCEPTIONS = {
     "TestSequence.test_get_predecessor": "calls a private method of kazoo's, on a mock",
     "TestSequence.test_get_predecessor_go": "calls a private method of kazoo's, on a mock",
 }
-"""The tests that fail, with the reasons."""
+"""The tests that are expected to fail, with the reasons."""
 
 
 LIMIT = 40.0
@@ -82,11 +82,11 @@ class Adapter:
 
 
 class Condition(threading.Condition):
-    """A condition that lets a test's own thread check before the next contender reports that it has the lock.
+    """A condition that delays a contender until the test's own thread waits.
 
-    Two of the tests wait until the lock is free, and only then for the next holder. That works if a hand-off
-    is slow, as in kazoo, and misses the moment otherwise. So a contender that enters for the first time waits
-    until the test's thread waits.
+    Two of the tests first wait until the lock is free, and then for the next holder. This works only if a
+    hand-off is slow, as in kazoo. With a fast hand-off, the lock is never seen free. So a contender that
+    enters this condition for the first time waits until the test's thread waits.
     """
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class Condition(threading.Condition):
 
 
 class Harness(unittest.TestCase):
-    """The base class of kazoo's tests. It replaces `kazoo.testing`, which starts separate servers."""
+    """The base class of kazoo's tests. It replaces `kazoo.testing`, which would start its own servers."""
 
     observer: Observer
     proxy: Proxy
@@ -173,7 +173,7 @@ def test_kazoos_own(name: str, observer: Observer, proxy: Proxy, monkeypatch: py
     test: Any = TESTS[name]
     test.observer, test.proxy, test.make_condition = observer, proxy, Condition
     result = unittest.TestResult()
-    # Run it on another thread: a test that hangs also waits for its threads when it ends.
+    # Run the test on another thread, because a test that hangs would also wait for its own threads.
     runner = threading.Thread(target=test.run, args=(result,), daemon=True)
     runner.start()
     runner.join(LIMIT)
@@ -187,7 +187,7 @@ def test_kazoos_own(name: str, observer: Observer, proxy: Proxy, monkeypatch: py
         assert not problems, problems
 
 
-def test_nine_of_ten_pass() -> None:
+def test_at_least_90_percent_of_kazoos_tests_pass() -> None:
     assert set(EXCEPTIONS) <= set(TESTS)
     on_a_server = [name for name in TESTS if not name.startswith("TestSequence")]
     passing = [name for name in on_a_server if name not in EXCEPTIONS]
@@ -195,7 +195,7 @@ def test_nine_of_ten_pass() -> None:
     assert len(passing) / len(on_a_server) > 0.9
 
 
-def test_who_waits_for_a_lease_is_no_holder(server: Standalone) -> None:
+def test_lease_holders_omits_waiters(server: Standalone) -> None:
     path = f"/t-{uuid.uuid4().hex[:8]}/pool"
     with zklock.Client(server.hosts) as client:
         fred, george = (compat.Semaphore(client, path, name, max_leases=1) for name in ("fred", "george"))

@@ -1,4 +1,4 @@
-"""`zklock.compat.kazoo` together with real kazoo clients, and where it behaves better than kazoo."""
+"""`zklock.compat.kazoo` together with real kazoo clients, and its improvements over kazoo."""
 
 from __future__ import annotations
 
@@ -89,7 +89,9 @@ def test_one_queue_with_kazoo(client: zklock.Client, kazoo: Any, observer: Obser
     assert order == names
 
 
-def test_a_crowd_of_both(client: zklock.Client, kazoo: Any, path: str) -> None:
+def test_many_contenders_of_kazoo_and_zklock_exclude_each_other(
+    client: zklock.Client, kazoo: Any, path: str
+) -> None:
     inside: list[str] = []
     taken = 0
 
@@ -131,7 +133,7 @@ def test_a_cancel_at_the_moment_of_the_grant(client: zklock.Client, observer: Ob
     """Either the acquire was cancelled and leaves nothing behind, or it has the lock."""
     holder, waiting = compat.Lock(client, path), compat.Lock(client, path)
     ended = {True: 0, False: 0}
-    # About as long as a grant takes on this machine at this time.
+    # The time that a grant currently takes on this machine. Adjusted below.
     delay = 0.001
 
     def acquire() -> bool:
@@ -208,7 +210,7 @@ def test_a_lost_lock_says_so_and_can_be_acquired_again(
     assert lock.release() is False
 
 
-def test_what_is_held_stays_held_without_references(
+def test_a_held_lock_stays_held_without_references(
     client: zklock.Client, observer: Observer, path: str
 ) -> None:
     def take() -> None:

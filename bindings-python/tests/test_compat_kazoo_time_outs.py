@@ -29,7 +29,9 @@ TIME_OUTS = (0.3, 0.9)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_time_out_is_kept(client: zklock.Client, other: zklock.Client, path: str, kind: str) -> None:
+def test_an_acquire_times_out_on_time(
+    client: zklock.Client, other: zklock.Client, path: str, kind: str
+) -> None:
     first, second = KINDS[kind]
     held, waiting = first(client, path, "first"), second(other, path, "second")
     assert held.acquire()
@@ -45,7 +47,9 @@ def test_a_time_out_is_kept(client: zklock.Client, other: zklock.Client, path: s
 
 
 @pytest.mark.parametrize("kind", ["Lock", "WriteLock", "ReadLock"])
-def test_the_wait_for_ones_own_hold_has_it_too(client: zklock.Client, path: str, kind: str) -> None:
+def test_the_wait_for_the_objects_own_hold_times_out_on_time(
+    client: zklock.Client, path: str, kind: str
+) -> None:
     lock = KINDS[kind][1](client, path, "both")
     assert lock.acquire()
     for seconds in TIME_OUTS:
@@ -77,7 +81,7 @@ def test_the_wait_for_another_threads_acquire_counts(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_is_kept_without_a_server(path: str, kind: str) -> None:
+def test_an_acquire_times_out_on_time_without_a_server(path: str, kind: str) -> None:
     with zklock.Client(f"127.0.0.1:{free_port()}", connect=False) as nowhere:
         waiting = KINDS[kind][1](nowhere, path, "second")
         for seconds in TIME_OUTS:

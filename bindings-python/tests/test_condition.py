@@ -56,7 +56,7 @@ def test_threads_hand_over_items(lock: zklock.Lock) -> None:
     assert not lock.locked()
 
 
-def test_a_wait_lets_others_in_and_has_the_lock_again(
+def test_a_wait_releases_the_lock_and_acquires_it_again(
     lock: zklock.Lock, other: zklock.Client, path: str
 ) -> None:
     """The other holders belong to another client, as in another process."""
@@ -120,7 +120,7 @@ def test_every_level_is_given_up_and_taken_again(
     assert not lock.locked()
 
 
-def test_a_time_out_of_the_wait_has_the_lock_again(lock: zklock.Lock) -> None:
+def test_a_wait_that_times_out_acquires_the_lock_again(lock: zklock.Lock) -> None:
     changed = condition(lock)
     with changed:
         assert not changed.wait(0.05)
@@ -128,7 +128,7 @@ def test_a_time_out_of_the_wait_has_the_lock_again(lock: zklock.Lock) -> None:
     assert not lock.locked()
 
 
-def test_without_the_lock_nobody_waits_or_notifies(lock: zklock.Lock, client: zklock.Client) -> None:
+def test_wait_and_notify_require_the_lock(lock: zklock.Lock, client: zklock.Client) -> None:
     changed = condition(lock)
     sent = client.stats().requests
     with pytest.raises(RuntimeError):

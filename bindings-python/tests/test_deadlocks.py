@@ -16,7 +16,7 @@ from zklock import aio
 AMPLE = 4.0
 
 
-def assert_told(error: zklock.LockTimeout, held: str, waited: str, name: str) -> None:
+def assert_deadlock(error: zklock.LockTimeout, held: str, waited: str, name: str) -> None:
     """Check that the error contains the deadlock, also after it was pickled."""
     found = error.deadlock
     assert found is not None
@@ -53,7 +53,7 @@ def test_two_threads_that_wait_for_each_other(
         # `acquire` returns only False.
         assert not zklock.Mutex(client, second).acquire(timeout=0.1)
     thread.join(60)
-    assert_told(caught.value, first, second, "worker-2")
+    assert_deadlock(caught.value, first, second, "worker-2")
 
 
 def test_two_tasks_that_wait_for_each_other(hosts: str, observer: Observer, path: str) -> None:
@@ -77,7 +77,7 @@ def test_two_tasks_that_wait_for_each_other(hosts: str, observer: Observer, path
             await task
             return caught.value
 
-    assert_told(asyncio.run(main()), first, second, "worker-2")
+    assert_deadlock(asyncio.run(main()), first, second, "worker-2")
 
 
 def test_a_lock_that_is_only_taken_is_no_deadlock(

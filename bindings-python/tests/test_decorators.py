@@ -33,7 +33,7 @@ def test_every_call_is_a_scope(client: zklock.Client, path: str) -> None:
     assert client.stats().acquisitions == 2
 
 
-def test_what_is_raised_gets_out_and_releases(client: zklock.Client, path: str) -> None:
+def test_an_exception_propagates_and_releases(client: zklock.Client, path: str) -> None:
     lock = zklock.Mutex(client, path)
 
     @lock
@@ -127,7 +127,9 @@ async def async_generator() -> Any:
         (AsyncCallable, "decorates functions, not AsyncCallable"),
     ],
 )
-def test_what_would_run_after_the_release_is_refused(function: Any, problem: str, hold: bool) -> None:
+def test_a_function_that_would_run_after_the_release_is_refused(
+    function: Any, problem: str, hold: bool
+) -> None:
     lock = zklock.Mutex("a", "/a")
     with pytest.raises(TypeError, match=problem):
         (lock.hold() if hold else lock)(function)

@@ -1,4 +1,4 @@
-"""All public items are documented, at run time and in the stub, and the documented examples work."""
+"""All public items are documented, both at run time and in the stub, and the documented examples work."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_every_public_item_is_documented(name: str) -> None:
     assert summary[-1] in ".:", f"the summary of {name} is no sentence on one line: {summary}"
 
 
-def test_the_stub_says_what_the_module_says() -> None:
+def test_the_stub_has_the_docstrings_of_the_module() -> None:
     stub = stub_docs.STUB.read_text()
     assert stub == stub_docs.rewritten(stub), f"run {stub_docs.__file__}"
 

@@ -1,4 +1,4 @@
-"""`close(drain=…)`: a client that is closed in order lets its holders finish."""
+"""`close(drain=…)`: the client lets its holders finish before it closes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_it_waits_for_another_thread_and_refuses_new_acquires(
 
 
 @pytest.mark.parametrize("drain", [0.2, 0, None])
-def test_what_is_held_when_the_time_is_up_is_lost(hosts: str, path: str, drain: float | None) -> None:
+def test_locks_held_at_the_end_of_a_drain_are_lost(hosts: str, path: str, drain: float | None) -> None:
     client = zklock.Client(hosts)
     lock = zklock.Mutex(client, path)
     assert lock.acquire()
@@ -90,7 +90,7 @@ def test_a_close_ends_the_draining(hosts: str, path: str, drain: float) -> None:
 
 
 @pytest.mark.parametrize("drain", [-1, -0.5, float("nan"), -(10**400)])
-def test_a_time_that_is_none(client: zklock.Client, drain: float) -> None:
+def test_invalid_drain_times_are_refused(client: zklock.Client, drain: float) -> None:
     async_client = aio.Client("127.0.0.1:1")
     for close in (client.close, async_client.close):
         with pytest.raises(zklock.BadArgument, match="drain: must not be negative or NaN"):
@@ -98,7 +98,7 @@ def test_a_time_that_is_none(client: zklock.Client, drain: float) -> None:
     assert (client.state, async_client.state) == ("connected", "idle")
 
 
-def test_something_else_than_a_time(client: zklock.Client) -> None:
+def test_a_drain_that_is_not_a_number_is_refused(client: zklock.Client) -> None:
     for close in (client.close, aio.Client("127.0.0.1:1").close):
         with pytest.raises(TypeError, match="drain must be a number, not str"):
             close(drain="5")  # type: ignore[arg-type]
@@ -125,7 +125,7 @@ def test_an_interrupt_leaves_it_draining(hosts: str, path: str) -> None:
     eventually(lambda: client.state == "closed", "it closes when nothing is held")
 
 
-def test_one_that_has_not_connected_closes_at_once() -> None:
+def test_a_client_that_has_not_connected_closes_immediately() -> None:
     client = zklock.Client("127.0.0.1:1", connect=False)
     client.close(drain=LONG)
     assert client.state == "closed"
@@ -164,7 +164,7 @@ def test_each_process_drains_its_own(hosts: str, path: str) -> None:
     assert (done.stdout, done.stderr) == ("child closed\nforked\n0 connected connected held\nclosed\n", "")
 
 
-def test_greenlets_go_on(hosts: str, path: str) -> None:
+def test_other_greenlets_run_meanwhile(hosts: str, path: str) -> None:
     head = "from gevent import monkey\nmonkey.patch_all()\nimport gevent\n" + scripts.HEAD
     done = scripts.run(
         """
@@ -224,7 +224,7 @@ def test_in_asyncio_it_waits_for_another_task(run: Run, path: str) -> None:
 
 
 @pytest.mark.parametrize("drain", [0.2, 0])
-def test_in_asyncio_what_is_held_when_the_time_is_up_is_lost(run: Run, path: str, drain: float) -> None:
+def test_in_asyncio_locks_held_at_the_end_of_a_drain_are_lost(run: Run, path: str, drain: float) -> None:
     async def hold(client: aio.Client) -> None:
         lock = aio.Mutex(client, path)
         await lock.acquire()

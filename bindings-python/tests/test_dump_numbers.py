@@ -27,7 +27,7 @@ def number(pattern: str, line: str) -> float:
     return float(found[1])
 
 
-def test_what_a_dump_tells_of_two_clients(hosts: str, observer: Observer, path: str) -> None:
+def test_a_dump_has_the_numbers_of_two_clients(hosts: str, observer: Observer, path: str) -> None:
     began = {}
     with (
         zklock.Client(hosts, session_timeout=20) as one,
@@ -53,7 +53,7 @@ def test_what_a_dump_tells_of_two_clients(hosts: str, observer: Observer, path: 
         time.sleep(0.3)
         asked = {name: time.monotonic() - since for name, since in began.items()}
         text = zklock.dump()
-        told = {name: time.monotonic() - since for name, since in began.items()}
+        received = {name: time.monotonic() - since for name, since in began.items()}
         assert f", process {os.getpid()}, " in text
         for client, time_out, holds in ((one, 20, "0 waits, 1 hold"), (two, 40, "1 wait, 1 hold")):
             session = client.session_id
@@ -71,7 +71,7 @@ def test_what_a_dump_tells_of_two_clients(hosts: str, observer: Observer, path: 
             assert lease is not None
             line = line_of(text, f"holds {path}/{name} ")
             assert asked[name] - 0.06 - (0.2 if name == "new" else 0.5) <= number(r" for ([\d.]+) s", line)
-            assert number(r" for ([\d.]+) s", line) <= told[name] + 0.06
+            assert number(r" for ([\d.]+) s", line) <= received[name] + 0.06
             assert f"as {lease.node}, token {observer.czxid(lease.node)}, held, " in line
             assert (" leases" in line) == bool(more)
             assert more in line
@@ -79,7 +79,7 @@ def test_what_a_dump_tells_of_two_clients(hosts: str, observer: Observer, path: 
             most = one.session_timeout / 2 if name == "old" else two.session_timeout / 2
             assert most * 0.6 <= number(r"held, ([\d.]+) s left", line) <= most
         line = line_of(text, f"waits for {path}/old ")
-        assert asked["wait"] - 0.26 <= number(r" for ([\d.]+) s", line) <= told["wait"] + 0.06
+        assert asked["wait"] - 0.26 <= number(r" for ([\d.]+) s", line) <= received["wait"] + 0.06
         assert f", 5 before it, as {path}/old/{queue[5]}, behind {path}/old/{queue[4]}" in line
         for node in queue[1:5]:
             observer.delete(f"{path}/old/{node}")

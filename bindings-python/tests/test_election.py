@@ -76,7 +76,7 @@ def test_an_election_object_is_one_candidate(client: zklock.Client, observer: Ob
     observer.assert_free(path)
 
 
-def test_the_id_is_that_of_the_process_unless_it_is_chosen(hosts: str, path: str) -> None:
+def test_the_default_id_names_the_process(hosts: str, path: str) -> None:
     with zklock.Client(hosts) as client, zklock.Client(hosts, identify=False) as anonymous:
         assert zklock.Election(client, path).id == f"{os.uname().nodename}:{os.getpid()}"
         assert zklock.Election(anonymous, path).id == ""
@@ -114,19 +114,19 @@ def test_a_lost_leadership_ends(client: zklock.Client, observer: Observer, path:
         assert election.is_leader
 
 
-def test_a_watcher_is_told_of_each_leader(
+def test_a_watcher_receives_each_leader(
     client: zklock.Client, other: zklock.Client, server: Standalone, path: str
 ) -> None:
-    told: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    received: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     watcher = zklock.Election(other, path)
-    notice = watcher.on_leader(lambda leader: told.put(leader and leader.id))
-    assert told.get(timeout=SOON) is None
+    notice = watcher.on_leader(lambda leader: received.put(leader and leader.id))
+    assert received.get(timeout=SOON) is None
     for name in ("one", "two"):
         with zklock.Election(client, path, id=name).lead() as leadership:
-            assert told.get(timeout=SOON) == name
+            assert received.get(timeout=SOON) == name
             # The client watches one node, and nothing of the directory.
             assert watched_by(server, other.session_id, path) == {leadership.node}
-        assert told.get(timeout=SOON) is None
+        assert received.get(timeout=SOON) is None
         # The server does not list the watch on the children, which is the remaining one.
         assert watched_by(server, other.session_id, path) == set()
     with zklock.Election(client, path).lead() as leadership:
@@ -136,23 +136,23 @@ def test_a_watcher_is_told_of_each_leader(
 
 
 def test_a_watcher_sees_a_leader_change_its_id(client: zklock.Client, observer: Observer, path: str) -> None:
-    told: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    received: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     election = zklock.Election(client, path, id="one")
     with election.lead() as leadership:
-        notice = election.on_leader(lambda leader: told.put(leader and leader.id))
-        assert told.get(timeout=SOON) == "one"
+        notice = election.on_leader(lambda leader: received.put(leader and leader.id))
+        assert received.get(timeout=SOON) == "one"
         observer.client.set(leadership.node, b"two")
-        assert told.get(timeout=SOON) == "two"
+        assert received.get(timeout=SOON) == "two"
         notice.cancel()
 
 
 def test_watching_ends_with_the_client(hosts: str, path: str) -> None:
-    told: queue.SimpleQueue[object] = queue.SimpleQueue()
+    received: queue.SimpleQueue[object] = queue.SimpleQueue()
     with zklock.Client(hosts) as client:
-        notice = zklock.Election(client, path).on_leader(told.put)
-        assert told.get(timeout=SOON) is None
+        notice = zklock.Election(client, path).on_leader(received.put)
+        assert received.get(timeout=SOON) is None
     with pytest.raises(queue.Empty):
-        told.get(timeout=0.3)
+        received.get(timeout=0.3)
     notice.cancel()
 
 

@@ -61,7 +61,7 @@ def test_kazoo_s_election_does_not_see_a_leader_of_ours(
 
 
 @pytest.mark.parametrize("timeout", [None, 0, 5])
-def test_a_campaign_beside_kazoo_s_election_is_refused(
+def test_a_campaign_next_to_kazoo_s_election_is_refused(
     client: zklock.Client, kazoo: KazooClient, observer: Observer, path: str, timeout: float | None
 ) -> None:
     with leading(kazoo.Election(path, "theirs")) as leads:
@@ -86,7 +86,7 @@ def test_a_campaign_of_a_task_is_refused_too(run: Run, kazoo: KazooClient, path:
         run(body)
 
 
-def test_locks_beside_kazoo_are_not_refused(
+def test_locks_next_to_kazoo_s_locks_are_not_refused(
     client: zklock.Client, kazoo: KazooClient, observer: Observer, path: str
 ) -> None:
     """A lock does not wait for kazoo's lock, neither under kazoo's names nor under Curator's."""
@@ -101,7 +101,7 @@ def test_locks_beside_kazoo_are_not_refused(
         observer.assert_free(path)
 
 
-def test_the_way_that_works_is_a_lock_of_kazoo_s_interface(
+def test_a_lock_with_kazoo_s_interface_and_kazoo_s_election_exclude_each_other(
     client: zklock.Client, kazoo: KazooClient, observer: Observer, path: str
 ) -> None:
     """The lock and kazoo's election exclude each other, in either order."""

@@ -1,4 +1,4 @@
-"""`Election.run()`: repeated leadership, until something ends it."""
+"""`Election.run()`: repeated campaigns and leaderships, and the events that end the run."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class StopError(Exception):
 
 
 def by_check(leadership: zklock.Leadership) -> None:
-    """The body notices the loss."""
+    """A body that notices the loss."""
     leadership.check()
 
 
 def not_at_all(leadership: zklock.Leadership) -> None:
-    """Only the end of the scope finds the loss."""
+    """A body that does not notice the loss: only the end of the scope does."""
 
 
 def test_it_leads_again_when_the_body_returns_until_the_body_fails(
@@ -251,7 +251,7 @@ def test_an_interrupt_ends_it(client: zklock.Client, observer: Observer, path: s
 def test_it_ends_with_the_client_that_locks_on_the_same_hosts_share(
     hosts: str, observer: Observer, path: str, surface: str
 ) -> None:
-    """An election with a hosts string would get another client with the next campaign."""
+    """After the shared client is closed, another campaign with a hosts string would create a new client."""
     done = scripts.run(
         """
         if SURFACE == "sync":
@@ -291,7 +291,7 @@ def test_in_a_forked_child_it_fails(hosts: str, path: str) -> None:
     assert (done.stdout, done.stderr) == ("forked\n", "")
 
 
-def test_greenlets_go_on(hosts: str, path: str) -> None:
+def test_other_greenlets_run_meanwhile(hosts: str, path: str) -> None:
     head = "from gevent import monkey\nmonkey.patch_all()\nimport gevent\n" + scripts.HEAD
     done = scripts.run(
         """
@@ -331,7 +331,7 @@ def generator(_: object) -> object:
 
 @pytest.mark.parametrize(
     ("body", "problem"),
-    [(5, "and 5 is none"), (async_body, "is an async function"), (generator, "is a generator")],
+    [(5, "but 5 is not"), (async_body, "is an async function"), (generator, "is a generator")],
 )
 def test_bodies_that_are_refused(client: zklock.Client, path: str, body: object, problem: str) -> None:
     election = zklock.Election(client, path)
@@ -342,7 +342,7 @@ def test_bodies_that_are_refused(client: zklock.Client, path: str, body: object,
 
 @pytest.mark.parametrize(
     ("body", "problem"),
-    [(5, "and 5 is none"), (generator, "is a generator"), (not_at_all, "must return an awaitable")],
+    [(5, "but 5 is not"), (generator, "is a generator"), (not_at_all, "must return an awaitable")],
 )
 def test_bodies_that_asyncio_refuses(
     run: Run, observer: Observer, path: str, body: object, problem: str

@@ -44,7 +44,7 @@ def test_several_servers_are_a_group() -> None:
     assert [type(cause) for cause in error.__cause__.exceptions] == [ConnectionRefusedError, OSError]
 
 
-def test_aio_has_the_same() -> None:
+def test_asyncio_errors_have_the_same_attributes() -> None:
     async def main() -> None:
         with pytest.raises(zklock.ConnectionFailed) as caught:
             await aio.Client("127.0.0.1:1", connect_timeout=0.5).connect()
@@ -62,14 +62,14 @@ def test_the_log_tells_once_why_no_server_can_be_used(caplog: pytest.LogCaptureF
         eventually(lambda: any(web in record.getMessage() for record in caplog.records), "a warning")
         events = [record.getMessage() for record in caplog.records if record.name == "zklock"]
     # Clients that other tests left to the garbage collector might still log something.
-    told = [event for event in events if web in event]
-    assert len(told) == 1, events
-    assert told[0].startswith("no server can be used; trying again")
-    assert "127.0.0.1:1 refused the connection" in told[0]
-    assert f"{web} misbehaved" in told[0]
+    logged = [event for event in events if web in event]
+    assert len(logged) == 1, events
+    assert logged[0].startswith("no server can be used; trying again")
+    assert "127.0.0.1:1 refused the connection" in logged[0]
+    assert f"{web} misbehaved" in logged[0]
 
 
-def test_errors_and_what_they_have_can_be_pickled(
+def test_errors_and_their_attributes_can_be_pickled(
     client: zklock.Client, other: zklock.Client, path: str
 ) -> None:
     error = pickle.loads(pickle.dumps(failed("127.0.0.1:1")))
@@ -111,7 +111,7 @@ def test_a_transaction_says_which_operation_failed(client: zklock.Client, path: 
     assert (made.index, made.path) == (None, None)
 
 
-def test_errors_that_programs_make_have_nothing() -> None:
+def test_errors_created_by_a_program_have_empty_attributes() -> None:
     assert zklock.LockTimeout("late").blockers == ()
     assert zklock.LockTimeout("late").servers == ()
     assert zklock.LockTimeout("late").reason == "unknown"
@@ -119,7 +119,9 @@ def test_errors_that_programs_make_have_nothing() -> None:
     assert zklock.LockLost("lost").reason is None
 
 
-def test_what_a_client_was_granted(hosts: str, path: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_granted_session_timeout_and_the_warning_if_it_is_shorter(
+    hosts: str, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING, "zklock"), zklock.Client(hosts, session_timeout=3600) as client:
         assert 0 < client.session_timeout < 3600
         assert client.hosts == hosts
@@ -157,7 +159,7 @@ def test_hosts_are_complete(hosts: str) -> None:
         ("hosts", lambda _, path: zklock.Mutex(SURROGATE, path)),
     ],
 )
-def test_half_a_character_is_refused_by_name(
+def test_a_lone_surrogate_is_refused_with_the_argument_name(
     client: zklock.Client, path: str, name: str, call: Callable[[zklock.Client, str], object]
 ) -> None:
     with pytest.raises(zklock.BadArgument) as caught:
@@ -166,7 +168,7 @@ def test_half_a_character_is_refused_by_name(
     assert "\\ud83d" in str(caught.value)
 
 
-def test_half_a_character_in_a_transaction(client: zklock.Client, path: str) -> None:
+def test_a_lone_surrogate_in_a_transaction(client: zklock.Client, path: str) -> None:
     with (
         zklock.Mutex(client, path) as lease,
         pytest.raises(zklock.BadArgument, match=r"^path: contains a lone"),

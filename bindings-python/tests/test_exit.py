@@ -108,7 +108,7 @@ def test_exit(client: zklock.Client, observer: Observer, hosts: str, path: str, 
         ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
     ],
 )
-def test_an_end_without_a_word(
+def test_locks_of_a_killed_process_are_freed_with_its_session(
     client: zklock.Client, observer: Observer, hosts: str, path: str, end: str, status: int
 ) -> None:
     """Held and awaited locks are freed with the session."""
@@ -130,9 +130,7 @@ def test_an_end_without_a_word(
         observer.wait_queue(path + "-busy", 1, timeout=3)
 
 
-def test_an_interrupt_that_nobody_catches(
-    client: zklock.Client, observer: Observer, hosts: str, path: str
-) -> None:
+def test_an_uncaught_interrupt(client: zklock.Client, observer: Observer, hosts: str, path: str) -> None:
     with zklock.Mutex(client, path):
         waiter = scripts.start("zklock.Mutex(hosts, path).acquire()", hosts, path)
         with waiter:

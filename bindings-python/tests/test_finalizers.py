@@ -1,4 +1,4 @@
-"""Finalizers: when Python drops an object, code of the program runs, which can use the same lock."""
+"""Finalizers: when Python drops an object, the program's finalizers run, and can use the same lock."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ AT_THE_END = {
 
 @pytest.mark.parametrize("scene", AT_THE_END)
 def test_the_end_of_the_interpreter(observer: Observer, hosts: str, path: str, scene: str) -> None:
-    """Objects that outlive the interpreter cause no panic and no hang, and the locks are free."""
+    """Objects that outlive the interpreter cause no panic and no hang, and their locks are freed."""
     head = """
         import atexit, gc, weakref
         lock = zklock.Mutex(hosts, path)

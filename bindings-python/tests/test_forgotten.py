@@ -1,4 +1,4 @@
-"""Locks that a program forgets: the collector releases them, or their owner ends, with a warning."""
+"""Locks that a program does not release: they are garbage-collected, or their owner ends, with a warning."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from zklock.compat import kazoo
 RELEASED = "lock released: nothing refers to its lease any more"
 STAYS = "lock stays held: its owner ended without releasing it"
 
-Told = Callable[[], list[logging.LogRecord]]
+Warnings = Callable[[], list[logging.LogRecord]]
 
 
 @pytest.fixture
-def told(path: str, caplog: pytest.LogCaptureFixture) -> Iterator[Told]:
+def lock_warnings(path: str, caplog: pytest.LogCaptureFixture) -> Iterator[Warnings]:
     """Provide the log warnings about the test's lock."""
     with caplog.at_level(logging.WARNING, logger="zklock"):
         yield lambda: [record for record in caplog.records if path in record.getMessage()]
@@ -52,34 +52,36 @@ def shown(least: int = 0) -> Iterator[list[str]]:
         texts += found()
 
 
-def told_once(told: Told, message: str) -> None:
+def expect_one_warning(lock_warnings: Warnings, message: str) -> None:
     """Wait for this message, and check that it is the only one."""
-    eventually(lambda: bool(told()), "a warning")
-    (record,) = told()
+    eventually(lambda: bool(lock_warnings()), "a warning")
+    (record,) = lock_warnings()
     assert record.getMessage().startswith(message + " "), record.getMessage()
     assert record.levelno == logging.WARNING
     assert re.search(r"lasted=\d", record.getMessage())
 
 
-def told_of_a_loss(told: Told) -> None:
+def expect_one_loss_warning(lock_warnings: Warnings) -> None:
     """Wait for the only warning: that the lock is lost. The lease detects that first."""
-    eventually(lambda: bool(told()), "a warning")
-    assert ["lock lost" in record.getMessage() for record in told()] == [True]
+    eventually(lambda: bool(lock_warnings()), "a warning")
+    assert ["lock lost" in record.getMessage() for record in lock_warnings()] == [True]
 
 
-def test_a_temporary_lock_warns(client: zklock.Client, observer: Observer, path: str, told: Told) -> None:
+def test_a_temporary_lock_warns(
+    client: zklock.Client, observer: Observer, path: str, lock_warnings: Warnings
+) -> None:
     with pytest.warns(ResourceWarning) as caught:
         assert zklock.Mutex(client, path).acquire()
     (warning,) = caught
     assert re.search(rf"the lock {path} was released after \d+\.\d+ s because", str(warning.message))
     assert warning.filename == __file__
     observer.wait_queue(path, 0)
-    told_once(told, RELEASED)
+    expect_one_warning(lock_warnings, RELEASED)
 
 
 @pytest.mark.parametrize("kind", ["levels", "half", "permits", "lease", "both"])
-def test_whatever_goes_with_a_level_warns_once_a_hold(
-    client: zklock.Client, observer: Observer, path: str, told: Told, kind: str
+def test_dropping_a_held_object_warns_once_per_hold(
+    client: zklock.Client, observer: Observer, path: str, lock_warnings: Warnings, kind: str
 ) -> None:
     def forget() -> None:
         match kind:
@@ -107,12 +109,12 @@ def test_whatever_goes_with_a_level_warns_once_a_hold(
         forget()
         gc.collect()
     assert len(texts) == 1
-    told_once(told, RELEASED)
+    expect_one_warning(lock_warnings, RELEASED)
     assert client.health().holds == []
 
 
-def test_what_was_released_or_lost_or_closed_goes_in_silence(
-    hosts: str, client: zklock.Client, path: str, told: Told
+def test_a_released_lost_or_closed_lock_is_dropped_without_a_warning(
+    hosts: str, client: zklock.Client, path: str, lock_warnings: Warnings
 ) -> None:
     other = zklock.Client(hosts)
     with warnings.catch_warnings():
@@ -142,10 +144,10 @@ def test_what_was_released_or_lost_or_closed_goes_in_silence(
         other.close()
         del lock
         gc.collect()
-    told_of_a_loss(told)
+    expect_one_loss_warning(lock_warnings)
 
 
-def test_an_exception_on_its_way_survives_the_warning(client: zklock.Client, path: str) -> None:
+def test_a_propagating_exception_survives_the_warning(client: zklock.Client, path: str) -> None:
     def fail() -> None:
         lock = zklock.Mutex(client, path)
         lock.acquire()
@@ -166,7 +168,9 @@ def test_a_warning_that_is_an_error_is_unraisable(
     observer.wait_queue(path, 0)
 
 
-def test_a_temporary_lock_of_asyncio_warns(run: Run, observer: Observer, path: str, told: Told) -> None:
+def test_a_temporary_lock_of_asyncio_warns(
+    run: Run, observer: Observer, path: str, lock_warnings: Warnings
+) -> None:
     async def body(client: aio.Client) -> None:
         with shown() as texts:
             assert await aio.Mutex(client, path).acquire()
@@ -175,11 +179,11 @@ def test_a_temporary_lock_of_asyncio_warns(run: Run, observer: Observer, path: s
         await queued(observer, path, 0)
 
     run(body)
-    told_once(told, RELEASED)
+    expect_one_warning(lock_warnings, RELEASED)
 
 
 def test_a_thread_that_ends_while_it_holds_warns_once(
-    client: zklock.Client, observer: Observer, path: str, told: Told
+    client: zklock.Client, observer: Observer, path: str, lock_warnings: Warnings
 ) -> None:
     locks = [zklock.Mutex(client, path)]
 
@@ -192,12 +196,12 @@ def test_a_thread_that_ends_while_it_holds_warns_once(
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
-        eventually(lambda: any(STAYS in record.getMessage() for record in told()), "a warning")
+        eventually(lambda: any(STAYS in record.getMessage() for record in lock_warnings()), "a warning")
     assert sorted(text.partition(" after ")[0] for text in texts) == [
         "a thread ended",
         f"the lock {path}-2 was released",
     ]
-    (record,) = [record for record in told() if f"path={path} " in record.getMessage()]
+    (record,) = [record for record in lock_warnings() if f"path={path} " in record.getMessage()]
     assert record.getMessage().startswith(STAYS + " ")
     assert "owner=thread" in record.getMessage()
     # A warning is only a report.
@@ -209,8 +213,8 @@ def test_a_thread_that_ends_while_it_holds_warns_once(
     observer.wait_queue(path, 0)
 
 
-def test_a_thread_that_leaves_what_others_can_release_warns_of_nothing(
-    client: zklock.Client, path: str, told: Told
+def test_an_ended_thread_whose_locks_others_can_release_causes_no_warning(
+    client: zklock.Client, path: str, lock_warnings: Warnings
 ) -> None:
     locks = [zklock.Mutex(client, f"{path}-{number}") for number in range(5)]
     alone, slots = (
@@ -239,8 +243,8 @@ def test_a_thread_that_leaves_what_others_can_release_warns_of_nothing(
     thread = threading.Thread(target=last.acquire)
     thread.start()
     thread.join()
-    eventually(lambda: any("-last" in record.getMessage() for record in told()), "a warning")
-    stays = [record.getMessage() for record in told() if STAYS in record.getMessage()]
+    eventually(lambda: any("-last" in record.getMessage() for record in lock_warnings()), "a warning")
+    stays = [record.getMessage() for record in lock_warnings() if STAYS in record.getMessage()]
     assert len(stays) == 1, stays
     alone.release()
     slots.release()
@@ -254,19 +258,19 @@ async def acquire(lock: aio.Mutex) -> None:
 
 
 def test_a_task_that_ends_while_it_holds_warns_once(
-    run: Run, observer: Observer, path: str, told: Told
+    run: Run, observer: Observer, path: str, lock_warnings: Warnings
 ) -> None:
     async def body(client: aio.Client) -> None:
         lock = aio.Mutex(client, path)
         with shown(1) as texts:
             await asyncio.create_task(acquire(lock))
-            while not told():
+            while not lock_warnings():
                 gc.collect()
                 await asyncio.sleep(0.01)
         (text,) = texts
         assert re.search(f"a task ended after .* without releasing the lock {path}", text)
         await queued(observer, path, 1)
-        assert "owner=task" in told()[0].getMessage()
+        assert "owner=task" in lock_warnings()[0].getMessage()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             del lock
@@ -274,10 +278,12 @@ def test_a_task_that_ends_while_it_holds_warns_once(
         await queued(observer, path, 0)
 
     run(body)
-    told_once(told, STAYS)
+    expect_one_warning(lock_warnings, STAYS)
 
 
-def test_a_callback_may_release_what_an_ended_task_acquired(run: Run, path: str, told: Told) -> None:
+def test_a_callback_may_release_what_an_ended_task_acquired(
+    run: Run, path: str, lock_warnings: Warnings
+) -> None:
     async def body(client: aio.Client) -> None:
         lock = aio.Mutex(client, path)
 
@@ -291,11 +297,11 @@ def test_a_callback_may_release_what_an_ended_task_acquired(run: Run, path: str,
             gc.collect()
 
     run(body)
-    assert told() == []
+    assert lock_warnings() == []
 
 
-def test_an_election_leads_on_without_its_leadership(
-    client: zklock.Client, other: zklock.Client, path: str, told: Told
+def test_an_election_continues_to_lead_without_its_leadership(
+    client: zklock.Client, other: zklock.Client, path: str, lock_warnings: Warnings
 ) -> None:
     election, lost = zklock.Election(client, path), threading.Event()
     election.campaign(timeout=5).on_lost(lambda _: lost.set())
@@ -318,22 +324,24 @@ def test_an_election_leads_on_without_its_leadership(
     del second
     gc.collect()
     assert election.is_leader
-    told_of_a_loss(told)
+    expect_one_loss_warning(lock_warnings)
     client.close()
 
 
-def test_an_election_that_goes_resigns_with_a_warning(
-    client: zklock.Client, observer: Observer, path: str, told: Told
+def test_a_dropped_election_resigns_with_a_warning(
+    client: zklock.Client, observer: Observer, path: str, lock_warnings: Warnings
 ) -> None:
     with shown() as texts:
         zklock.Election(client, path).campaign(timeout=5)
         gc.collect()
     assert [path in text for text in texts] == [True]
     observer.wait_queue(path, 0)
-    told_once(told, RELEASED)
+    expect_one_warning(lock_warnings, RELEASED)
 
 
-def test_an_election_of_asyncio_leads_on(run: Run, observer: Observer, path: str, told: Told) -> None:
+def test_an_election_of_asyncio_continues_to_lead(
+    run: Run, observer: Observer, path: str, lock_warnings: Warnings
+) -> None:
     async def body(client: aio.Client) -> None:
         election, lost = aio.Election(client, path), asyncio.Event()
         (await election.campaign(timeout=5)).on_lost(lambda _: lost.set())
@@ -348,7 +356,7 @@ def test_an_election_of_asyncio_leads_on(run: Run, observer: Observer, path: str
         await queued(observer, path, 0)
 
     run(body)
-    told_of_a_loss(told)
+    expect_one_loss_warning(lock_warnings)
 
 
 def test_a_lock_of_kazoo_is_pinned(client: zklock.Client, path: str) -> None:
@@ -384,6 +392,6 @@ def test_a_lock_of_kazoo_is_pinned(client: zklock.Client, path: str) -> None:
         """,
     ],
 )
-def test_the_end_of_a_process_and_a_fork_say_nothing(hosts: str, path: str, code: str) -> None:
+def test_the_end_of_a_process_and_a_fork_cause_no_warning(hosts: str, path: str, code: str) -> None:
     done = scripts.run(code, hosts, path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -1,4 +1,4 @@
-"""A forked child uses nothing of its parent, and works."""
+"""A forked child does not use its parent's clients and locks, and can use its own."""
 
 from __future__ import annotations
 

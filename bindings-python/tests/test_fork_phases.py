@@ -1,6 +1,7 @@
-"""A process can fork in any phase. The child uses nothing of the parent, and sends nothing for it.
+"""A process can fork at any time. The child sends nothing on the parent's connection.
 
-The parent is stopped while the child lives, so all traffic on its connection then comes from the child.
+The parent is stopped while the child runs, so any traffic on the parent's connection would come from the
+child.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ HEAD = """
                 lambda: client.revoke(node), lambda: client.break_lock(node)]
 
     def hold_until_queued(waiting):
-        # On a connection that is not watched.
+        # Use a connection that does not pass through the proxy.
         holder = zklock.Mutex(zklock.Client(direct), path)
         holder.acquire()
         waiting()
@@ -130,7 +131,7 @@ TAIL = """
         asyncio.run(use())
         with zklock.Client(direct) as own, zklock.Mutex(own, path + "-child") as lease:
             lease.transaction().check(lease.node, 0).commit()
-        # And all that was inherited goes.
+        # All inherited objects are dropped now.
         sys.exit()
     print("child ended with", os.waitpid(pid, 0)[1])
     go_on()

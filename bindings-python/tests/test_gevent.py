@@ -1,4 +1,4 @@
-"""With gevent's patches, greenlets are the owners, and others run while one waits."""
+"""gevent: each greenlet is an owner, and other greenlets run while one waits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Ticks:
 """
 
 
-def told(code: str, hosts: str, path: str, timeout: float = 30) -> list[str]:
+def run_patched(code: str, hosts: str, path: str, timeout: float = 30) -> list[str]:
     """Run a patched program, and return its output."""
     done = scripts.run(code, hosts, path, timeout, head=HEAD)
     assert (done.returncode, done.stderr) == (0, ""), done
@@ -54,7 +54,7 @@ def test_a_greenlet_that_ends_while_it_holds_warns(hosts: str, path: str) -> Non
             gevent.sleep(0.01)
     print(*[str(warning.message).partition(" after ")[0] for warning in caught])
     """
-    assert told(code, hosts, path) == ["a greenlet ended"]
+    assert run_patched(code, hosts, path) == ["a greenlet ended"]
 
 
 def test_greenlets_exclude_each_other(hosts: str, path: str) -> None:
@@ -74,7 +74,7 @@ def test_greenlets_exclude_each_other(hosts: str, path: str) -> None:
                 assert lock.lease is lease
                 gevent.sleep(0.005)
                 if lock is pool:
-                    # However long it takes until the other permit is granted.
+                    # Wait until the other permit is granted, however long that takes.
                     if inside[lock] == 2: met.set()
                     met.wait(5)
                 inside[lock] -= 1
@@ -86,7 +86,7 @@ def test_greenlets_exclude_each_other(hosts: str, path: str) -> None:
         gevent.joinall(greenlets, raise_error=True)
     print(*most.values())
     """
-    assert told(code, hosts, path) == ["1 1 2"]
+    assert run_patched(code, hosts, path) == ["1 1 2"]
 
 
 def test_a_greenlet_re_enters_and_another_does_not_own(hosts: str, path: str) -> None:
@@ -97,11 +97,11 @@ def test_a_greenlet_re_enters_and_another_does_not_own(hosts: str, path: str) ->
             assert outer.fencing_token == inner.fencing_token and lock.owned()
             others = gevent.spawn(lambda: (lock.owned(), lock.lease, lock.acquire(blocking=False))).get()
             print(*others)
-    # The first greenlet is the thread, as it was before gevent was there.
+    # The main greenlet has the same owner as the thread had before gevent was imported.
     enter()
     gevent.spawn(enter).get()
     """
-    assert told(code, hosts, path) == ["False None False"] * 2
+    assert run_patched(code, hosts, path) == ["False None False"] * 2
 
 
 CALLS = {
@@ -148,7 +148,7 @@ def test_every_wait_lets_other_greenlets_run(hosts: str, path: str) -> None:
             print(name, ticks.count - before)
     """
     with Proxy(hosts, delay=0.05) as distant:
-        lines = told(code, distant.hosts, path)
+        lines = run_patched(code, distant.hosts, path)
     counts = {name: int(count) for name, count in (line.rsplit(" ", 1) for line in lines)}
     assert list(counts) == list(CALLS)
     # On an idle machine, a round trip takes 100 ticks.
@@ -156,7 +156,7 @@ def test_every_wait_lets_other_greenlets_run(hosts: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("leave", "told_so"),
+    ("leave", "expected"),
     [
         ("gevent.Timeout(0.2)", "Timeout"),
         ("gevent.Timeout(0.2, False)", "nothing"),
@@ -166,7 +166,7 @@ def test_every_wait_lets_other_greenlets_run(hosts: str, path: str) -> None:
     ],
 )
 def test_what_ends_a_wait_leaves_the_queue(
-    hosts: str, path: str, observer: Observer, leave: str, told_so: str
+    hosts: str, path: str, observer: Observer, leave: str, expected: str
 ) -> None:
     code = f"""
     class KillLater:
@@ -191,18 +191,18 @@ def test_what_ends_a_wait_leaves_the_queue(
     print("left")
     sys.stdin.readline()
     lock.release()
-    # It can wait again, and nobody stands in its way.
+    # It can acquire again: no other contender holds the lock.
     print(gevent.spawn(lock.acquire, timeout=5).get())
     """
     with scripts.start(code, hosts, path, head=HEAD) as waiting:
         assert waiting.stdout is not None
-        assert [waiting.stdout.readline() for _ in range(2)] == [told_so + "\n", "left\n"]
+        assert [waiting.stdout.readline() for _ in range(2)] == [expected + "\n", "left\n"]
         observer.wait_queue(path, 1)
         output, errors = waiting.communicate("\n", 20)
     assert (waiting.returncode, output, errors) == (0, "True\n", "")
 
 
-def test_a_storm(hosts: str, path: str) -> None:
+def test_many_waits_that_end_differently_leave_no_node(hosts: str, path: str) -> None:
     """Many waits are granted, time out or are killed. One greenlet holds at a time; no node is left."""
     code = """
     import random
@@ -232,13 +232,13 @@ def test_a_storm(hosts: str, path: str) -> None:
         random.choice(users).kill(block=False)
     [user.get() for user in users]
     locks = [zklock.Mutex(clients[0], f"{path}/{n}") for n in range(3)]
-    # Nodes of those that gave up go in the background.
+    # The nodes of waiters that gave up are deleted in the background.
     deadline = time.monotonic() + 10
     while any(lock.contenders() for lock in locks) and time.monotonic() < deadline:
         gevent.sleep(0.01)
     print(all(ended.values()), [lock.contenders() for lock in locks])
     """
-    assert told(code, hosts, path) == ["True [[], [], []]"]
+    assert run_patched(code, hosts, path) == ["True [[], [], []]"]
 
 
 def test_control_c_leaves_the_queue(hosts: str, path: str, client: zklock.Client, observer: Observer) -> None:
@@ -271,13 +271,13 @@ def test_native_threads_work_beside_greenlets(hosts: str, path: str) -> None:
     from gevent.monkey import get_original
     pool = gevent.get_hub().threadpool
     native = [pool.spawn(enter, get_original("time", "sleep")) for _ in range(3)]
-    # One that has a hub of its own from its first wait on.
+    # This thread has its own hub as soon as it waits for the first time.
     native.append(pool.spawn(enter, gevent.sleep))
     greenlets = [gevent.spawn(enter, gevent.sleep) for _ in range(3)]
     gevent.joinall(greenlets, raise_error=True)
     print([result.get() for result in native])
     """
-    assert told(code, hosts, path) == ["[None, None, None, None]"]
+    assert run_patched(code, hosts, path) == ["[None, None, None, None]"]
 
 
 def test_waits_import_nothing(hosts: str, path: str) -> None:
@@ -298,7 +298,7 @@ def test_waits_import_nothing(hosts: str, path: str) -> None:
     use()
     print(Finder.sought)
     """
-    assert told(code, hosts, path) == ["[]"]
+    assert run_patched(code, hosts, path) == ["[]"]
 
 
 def test_a_wait_leaves_nothing_behind_in_the_hub(hosts: str, path: str) -> None:
@@ -312,7 +312,7 @@ def test_a_wait_leaves_nothing_behind_in_the_hub(hosts: str, path: str) -> None:
         waiting.kill()
         print(gevent.wait(timeout=10))
     """
-    assert told(code, hosts, path) == ["True"]
+    assert run_patched(code, hosts, path) == ["True"]
 
 
 def test_callbacks_run_in_greenlets(hosts: str, path: str) -> None:
@@ -359,7 +359,7 @@ def test_the_hub_itself_does_not_wait(hosts: str, path: str) -> None:
     ended.join()
     gevent.sleep()
     """
-    refused, state = told(code, hosts, path)
+    refused, state = run_patched(code, hosts, path)
     assert "gevent.spawn" in refused
     assert state == "released"
 
@@ -385,7 +385,7 @@ def test_a_generator_ends_its_own_scope_in_any_greenlet(hosts: str, path: str) -
     print(first.state)
     leave.set()
     print(working.get())
-    # A greenlet that is dead leaves a scope to others.
+    # Another greenlet can end the scope of a dead greenlet.
     import contextlib
     stack = contextlib.ExitStack()
     dead = gevent.spawn(stack.enter_context, slots)
@@ -394,7 +394,7 @@ def test_a_generator_ends_its_own_scope_in_any_greenlet(hosts: str, path: str) -
         stack.close()
         print(lease.state, own.state)
     """
-    assert told(code, hosts, path) == ["released", "held", "released held"]
+    assert run_patched(code, hosts, path) == ["released", "held", "released held"]
 
 
 def test_a_callback_that_blocks_stops_no_greenlet(hosts: str, path: str) -> None:
@@ -418,7 +418,7 @@ def test_a_callback_that_blocks_stops_no_greenlet(hosts: str, path: str) -> None
     print(waiting.get(timeout=10))
     blocked.release()
     """
-    assert told(code, hosts, path) == ["True"]
+    assert run_patched(code, hosts, path) == ["True"]
 
 
 def test_a_fork(hosts: str, path: str, observer: Observer) -> None:
@@ -443,7 +443,7 @@ def test_a_fork(hosts: str, path: str, observer: Observer) -> None:
     lock.release()
     print("parent:", waiting.get(timeout=10))
     """
-    assert told(code, hosts, path) == ["child: forked True", "parent: acquired"]
+    assert run_patched(code, hosts, path) == ["child: forked True", "parent: acquired"]
     observer.wait_queue(path, 0)
     observer.wait_queue(f"{path}-child", 0)
 
@@ -455,22 +455,22 @@ def test_locks_are_free_at_once_when_the_process_ends(hosts: str, path: str, obs
     waiting = gevent.spawn(zklock.Mutex(hosts, path + "/0").acquire)
     gevent.sleep(0.1)
     """
-    assert told(code, hosts, path) == []
+    assert run_patched(code, hosts, path) == []
     for number in range(3):
         observer.wait_queue(f"{path}/{number}", 0, timeout=2)
 
 
-def test_the_log_is_a_thread_of_the_system(hosts: str, path: str) -> None:
+def test_the_log_thread_is_a_native_thread(hosts: str, path: str) -> None:
     """`threading` would make it a greenlet of the delivery thread, which would then deliver nothing more."""
     code = """
     import logging
     logging.basicConfig(level=logging.DEBUG, stream=sys.stdout, format="%(threadName)s %(message)s")
     lock = zklock.Mutex(hosts, path)
     [gevent.spawn(lambda: [lock.acquire(), gevent.sleep(), lock.release()]).join() for _ in range(3)]
-    # In one piece: the thread of the log writes too.
+    # Write in one call, because the log thread writes too.
     sys.stdout.write("done\\n")
     """
-    lines = told(code, hosts, path)
+    lines = run_patched(code, hosts, path)
     assert "done" in lines
     assert any(line.startswith("zklock-log acquired") for line in lines), lines
     assert any(line.startswith("zklock-log closed") for line in lines), lines
@@ -500,7 +500,7 @@ import gevent
     assert done.stdout.splitlines() == ["True False", "True"], done
 
 
-def test_greenlets_that_nothing_has_patched(hosts: str, path: str) -> None:
+def test_greenlets_without_monkey_patching(hosts: str, path: str) -> None:
     """Greenlets are owners even if nothing is patched."""
     head = HEAD.replace("monkey.patch_all()", "")
     code = """

@@ -277,13 +277,13 @@ def test_in_asyncio(hosts: str, path: str) -> None:
     asyncio.run(body())
 
 
-def test_a_forked_child_is_told_so_at_once(client: zklock.Client, path: str) -> None:
+def test_a_dump_and_the_health_in_a_forked_child_say_so_immediately(client: zklock.Client, path: str) -> None:
     with zklock.Mutex(client, path):
         child = os.fork()
         if child == 0:
             health = client.health()
-            told = (health.state, health.session_id, health.holds) == ("forked", client.session_id, [])
-            os._exit(0 if told and "1 hold" not in zklock.dump() else 1)
+            shown = (health.state, health.session_id, health.holds) == ("forked", client.session_id, [])
+            os._exit(0 if shown and "1 hold" not in zklock.dump() else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert len(client.health().holds) == 1
 
@@ -319,11 +319,11 @@ def test_a_signal_shows_what_a_blocked_program_waits_for(
                 assert process.stdout.readline() == "ready\n"
                 written = tmp_path / ("dump.txt" if target == "file" else "stderr")
 
-                def is_told() -> bool:
+                def dump_is_written() -> bool:
                     process.send_signal(signal.SIGUSR1)
                     return f"behind {lease.node}" in written.read_text()
 
-                until(is_told, "it waits")
+                until(dump_is_written, "it waits")
                 assert f"waits for {path} (mutex) for " in written.read_text()
                 if target == "both":
                     assert process.stdout.readline() == "mine too\n"
@@ -332,7 +332,8 @@ def test_a_signal_shows_what_a_blocked_program_waits_for(
                 process.kill()
 
 
-# Registers repeatedly, like a program that opens a new log file each day. The C library reserves signal 32.
+# A program that registers repeatedly, as if it opened a new log file each day. Signal 32 is reserved by the C
+# library.
 ANEW = """
 import os, signal, time, zklock
 def used(): return [len(os.listdir(f"/proc/self/{what}")) for what in ("fd", "task")]

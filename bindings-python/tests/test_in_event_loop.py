@@ -12,7 +12,7 @@ import scripts
 import zklock
 from zklock.compat import kazoo
 
-TEXT = "no task of this loop goes on"
+TEXT = "no task of this loop runs"
 
 
 def test_the_first_acquire_of_each_place_is_warned_of(client: zklock.Client, path: str) -> None:

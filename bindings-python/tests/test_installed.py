@@ -34,7 +34,7 @@ def write(directory: Path, files: dict[str, str]) -> None:
         (directory / name).write_text(code)
 
 
-def test_what_is_in_it() -> None:
+def test_the_contents_of_the_wheel() -> None:
     packed = installed.wheel()
     names = zipfile.ZipFile(packed).namelist()
     assert {"zklock/testing/__main__.py", "zklock_pytest/__init__.py", "zklock/_zklock.abi3.so"} <= set(names)
@@ -42,7 +42,7 @@ def test_what_is_in_it() -> None:
     assert "[pytest11]\nzklock=zklock_pytest" in zipfile.ZipFile(packed).read(entry).decode().replace(" ", "")
 
 
-def test_what_the_page_shows(python: Path, tmp_path: Path) -> None:
+def test_the_examples_of_the_page_pass(python: Path, tmp_path: Path) -> None:
     files = snippets()
     write(tmp_path, files)
     tests = sum(code.count("def test_") for code in files.values())

@@ -46,7 +46,7 @@ def test_arguments_are_checked_at_once() -> None:
         zklock.Client("a", connect=False, session_timeout=0)
 
 
-def test_the_first_use_connects_and_a_close_is_for_good(hosts: str, path: str) -> None:
+def test_the_first_use_connects_and_a_close_is_final(hosts: str, path: str) -> None:
     with zklock.Client(hosts, connect=False) as client:
         assert client.state == "idle"
         lock = zklock.Mutex(client, path)
@@ -60,7 +60,7 @@ def test_the_first_use_connects_and_a_close_is_for_good(hosts: str, path: str) -
     assert zklock.Client(hosts, connect=False).connect().state == "connected"
 
 
-def test_a_client_that_nobody_uses_any_more_closes(hosts: str, path: str) -> None:
+def test_an_unused_client_closes(hosts: str, path: str) -> None:
     client = zklock.Client(hosts, connect=False)
     closed = threading.Event()
     client.on_state(lambda state: closed.set() if state == "closed" else None)

@@ -139,7 +139,7 @@ def test_the_end_of_a_client_gives_the_node_up(hosts: str, path: str) -> None:
 
 @pytest.mark.parametrize("linger", [-1, float("nan")])
 @pytest.mark.parametrize("kind", [zklock.Mutex, zklock.ReadWriteLock, aio.Mutex, aio.ReadWriteLock])
-def test_times_that_are_none_are_refused(client: zklock.Client, path: str, kind: Any, linger: float) -> None:
+def test_invalid_times_are_refused(client: zklock.Client, path: str, kind: Any, linger: float) -> None:
     with pytest.raises(zklock.BadArgument, match=r"^linger: "):
         kind("zk1", path, linger=linger)
 

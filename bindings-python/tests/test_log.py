@@ -95,7 +95,7 @@ def test_a_loss_is_a_warning(logged: Collector, observer: Observer, hosts: str, 
     assert logged.wait_for(about(path + "-kept", "lock lost")).levelno == logging.DEBUG
 
 
-def test_a_child_that_does_not_count_is_reported_once(
+def test_a_child_without_a_sequence_number_is_reported_once(
     logged: Collector, observer: Observer, hosts: str, path: str
 ) -> None:
     observer.create(f"{path}/config")
@@ -165,8 +165,8 @@ def test_a_handler_that_raises(
         def emit(self, _record: logging.LogRecord) -> None:
             raise KeyError("on purpose")
 
-    told: list[threading.ExceptHookArgs] = []
-    monkeypatch.setattr(threading, "excepthook", told.append)
+    received: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", received.append)
     faulty = Faulty()
     LOGGER.addHandler(faulty)
     try:
@@ -177,7 +177,7 @@ def test_a_handler_that_raises(
             logged.wait_for(about(path, "no longer held"))
     finally:
         LOGGER.removeHandler(faulty)
-    assert {args.exc_type for args in told} == {KeyError}
+    assert {args.exc_type for args in received} == {KeyError}
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def blocked(logged: Collector) -> Iterator[tuple[threading.Event, threading.Even
     LOGGER.removeHandler(handler)
 
 
-def test_a_handler_that_blocks_holds_nothing_up(
+def test_a_handler_that_blocks_delays_nothing(
     blocked: tuple[threading.Event, threading.Event], logged: Collector, hosts: str, path: str
 ) -> None:
     async def awaiting() -> None:
@@ -231,11 +231,11 @@ def test_a_handler_that_blocks_costs_no_memory(
             with lock:
                 pass
         release.set()
-        logged.wait_for(lambda record: "came too fast" in record.getMessage())
+        logged.wait_for(lambda record: "arrived too fast" in record.getMessage())
         about_locks = [record for record in logged.records if fields(record).get("path") == path]
         # The records that were taken before, and those that were kept.
         assert len(about_locks) <= CAPACITY + 3
-        (dropped,) = (record.args for record in logged.records if "came too fast" in record.msg)
+        (dropped,) = (record.args for record in logged.records if "arrived too fast" in record.msg)
         # Every dropped record is counted.
         assert isinstance(dropped, tuple)
         assert isinstance(dropped[0], int)
@@ -248,7 +248,7 @@ LOUD = """
     """
 
 
-def test_the_last_word_is_heard(hosts: str, path: str) -> None:
+def test_the_last_events_before_the_exit_are_logged(hosts: str, path: str) -> None:
     done = scripts.run(f"{LOUD}\n    mutex = zklock.Mutex(hosts, path)\n    mutex.acquire()\n", hosts, path)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
@@ -256,7 +256,7 @@ def test_the_last_word_is_heard(hosts: str, path: str) -> None:
     assert any(line.startswith("zklock-log closed") for line in lines)
 
 
-def test_the_end_waits_for_a_client_that_nobody_has_any_more(hosts: str, path: str) -> None:
+def test_the_exit_waits_for_a_client_without_references(hosts: str, path: str) -> None:
     """The client is being closed in the background."""
     with Proxy(hosts, delay=0.1) as distant:
         done = scripts.run(
@@ -289,12 +289,12 @@ def test_the_end_waits_for_a_thread_that_begins_late(hosts: str, path: str) -> N
 
         class Slow(logging.Handler):
             def emit(self, record):
-                # All of them, and the thread, have the second for which the end waits.
+                # All events must be logged within the second for which the exit waits.
                 time.sleep(0.01)
                 print(record.getMessage())
 
         def begin_late():
-            # Time is what is tested: a thread that is late is waited for.
+            # Delay the start of the thread. The exit must wait for it.
             time.sleep(0.3)
             begin()
 
@@ -336,7 +336,7 @@ def test_the_end_does_not_wait_for_a_handler(hosts: str, path: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "blocked\n", "")
 
 
-def test_nothing_is_begun_for_who_does_not_listen(hosts: str, path: str) -> None:
+def test_no_log_thread_starts_if_no_event_reaches_the_logger_level(hosts: str, path: str) -> None:
     done = scripts.run(
         """
         import logging
@@ -350,7 +350,7 @@ def test_nothing_is_begun_for_who_does_not_listen(hosts: str, path: str) -> None
     assert (done.stdout, done.stderr) == ("1\n", "")
 
 
-def test_without_logging_there_is_no_word(path: str) -> None:
+def test_without_logging_nothing_is_printed(path: str) -> None:
     # The client crate warns about a server that it cannot reach.
     done = scripts.run(
         """
@@ -369,7 +369,7 @@ def test_the_first_event_finds_the_level(hosts: str, path: str) -> None:
     from zklock import _log
 
     def verbosity_late():
-        # Time is what is tested: for so long the server's answer has to wait.
+        # Delay the read of the level for longer than the server needs for its reply.
         time.sleep(0.3)
         return verbosity()
 
@@ -416,7 +416,7 @@ def test_a_fork_waits_for_the_event_that_is_being_logged(hosts: str, path: str) 
             def write(self, data):
                 if threading.current_thread().name == "zklock-log":
                     begun.set()
-                    # Time is what is tested: the fork waits for it, so nothing after it could end this.
+                    # The fork must wait for the end of this call.
                     time.sleep(0.2)
                 return len(data)
 

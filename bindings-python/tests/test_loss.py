@@ -81,7 +81,7 @@ def test_a_lost_leadership_is_a_note_too(client: zklock.Client, observer: Observ
     assert [note.startswith("zklock.LockLost: ") for note in raised.__notes__] == [True]
 
 
-def test_a_loss_that_the_body_noticed_is_not_said_twice(
+def test_a_loss_that_the_body_noticed_is_reported_once(
     client: zklock.Client, observer: Observer, path: str
 ) -> None:
     lock = zklock.Mutex(client, path)
@@ -94,7 +94,7 @@ def test_a_loss_that_the_body_noticed_is_not_said_twice(
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_what_ends_the_program_wins(
+def test_an_exit_exception_of_the_body_propagates(
     client: zklock.Client, observer: Observer, path: str, kind: type[BaseException]
 ) -> None:
     with pytest.raises(kind) as caught:
@@ -102,7 +102,7 @@ def test_what_ends_the_program_wins(
     assert len(caught.value.__notes__) == 1
 
 
-def test_a_released_lease_ends_its_scope_in_silence(
+def test_a_released_lease_ends_its_scope_without_an_error(
     client: zklock.Client, observer: Observer, path: str
 ) -> None:
     with zklock.Mutex(client, path) as lease:
@@ -118,29 +118,29 @@ def held(lock: zklock.Mutex) -> zklock.Lease:
     return lease
 
 
-def test_loss_is_told_on_the_thread_for_callbacks(
+def test_a_loss_is_reported_on_the_callback_thread(
     client: zklock.Client, observer: Observer, path: str
 ) -> None:
     lease = held(zklock.Mutex(client, path))
-    told: queue.SimpleQueue[tuple[zklock.Lease, str]] = queue.SimpleQueue()
+    received: queue.SimpleQueue[tuple[zklock.Lease, str]] = queue.SimpleQueue()
 
     def tell(lost: zklock.Lease) -> None:
-        told.put((lost, threading.current_thread().name))
+        received.put((lost, threading.current_thread().name))
 
     lease.on_lost(tell)
-    lease.on_lost(lambda _: told.put((lease, "cancelled"))).cancel()
+    lease.on_lost(lambda _: received.put((lease, "cancelled"))).cancel()
     assert not lease.wait_lost(timeout=0)
     observer.delete(lease.node)
     assert lease.wait_lost(timeout=10)
-    assert told.get(timeout=10) == (lease, "zklock-callback")
+    assert received.get(timeout=10) == (lease, "zklock-callback")
     assert lease.loss_reason == "node deleted"
     # Registered after the loss.
     lease.on_lost(tell)
-    assert told.get(timeout=10) == (lease, "zklock-callback")
-    assert told.empty()
+    assert received.get(timeout=10) == (lease, "zklock-callback")
+    assert received.empty()
 
 
-def test_what_a_callback_raises_is_reported(
+def test_an_exception_of_a_callback_is_reported(
     client: zklock.Client, observer: Observer, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = held(zklock.Mutex(client, path))
@@ -150,12 +150,12 @@ def test_what_a_callback_raises_is_reported(
     def fail(_: zklock.Lease) -> None:
         raise KeyError
 
-    told: queue.SimpleQueue[zklock.Lease] = queue.SimpleQueue()
+    received: queue.SimpleQueue[zklock.Lease] = queue.SimpleQueue()
     lease.on_lost(fail)
-    lease.on_lost(told.put)
+    lease.on_lost(received.put)
     observer.delete(lease.node)
     assert reported.get(timeout=10) is KeyError
-    assert told.get(timeout=10) is lease
+    assert received.get(timeout=10) is lease
 
 
 def test_a_release_ends_the_wait_for_a_loss(client: zklock.Client, path: str) -> None:
@@ -181,7 +181,7 @@ def test_waiting_for_a_loss_can_be_interrupted(client: zklock.Client, path: str)
 
 
 @pytest.mark.parametrize("timeout", [-2, float("nan")])
-def test_a_time_out_that_is_none(client: zklock.Client, path: str, timeout: float) -> None:
+def test_invalid_timeouts_are_refused(client: zklock.Client, path: str, timeout: float) -> None:
     with pytest.raises(zklock.BadArgument):
         held(zklock.Mutex(client, path)).wait_lost(timeout)
 

@@ -76,7 +76,7 @@ def test_an_outer_cancellation_wins_over_a_loss_that_cancels_too(
     run(body)
 
 
-def test_a_time_out_around_the_scope_stays_one(run: Run, path: str) -> None:
+def test_a_timeout_around_the_scope_stays_a_timeout_error(run: Run, path: str) -> None:
     async def body(client: aio.Client) -> None:
         lock = aio.Mutex(client, path)
 
@@ -93,7 +93,7 @@ def test_a_time_out_around_the_scope_stays_one(run: Run, path: str) -> None:
     run(body)
 
 
-def test_a_time_out_before_the_scope_stays_one(
+def test_a_timeout_before_the_scope_stays_a_timeout_error(
     run: Run, client: zklock.Client, observer: Observer, path: str
 ) -> None:
     async def body(own: aio.Client) -> None:
@@ -108,7 +108,7 @@ def test_a_time_out_before_the_scope_stays_one(
         run(body)
 
 
-def test_what_the_body_makes_of_the_cancellation_wins(run: Run, observer: Observer, path: str) -> None:
+def test_the_body_can_replace_the_cancellation(run: Run, observer: Observer, path: str) -> None:
     async def fail(lock: aio.Lock) -> None:
         try:
             await hold_until_cancelled(lock, observer, asyncio.Event())
@@ -157,29 +157,29 @@ def test_a_scope_of_several_locks_ends_with_any(run: Run, observer: Observer, pa
     run(body)
 
 
-def test_loss_is_told_in_the_event_loop(run: Run, observer: Observer, path: str) -> None:
+def test_a_loss_is_reported_in_the_event_loop(run: Run, observer: Observer, path: str) -> None:
     async def body(client: aio.Client) -> None:
         lock = aio.Mutex(client, path)
         assert await lock.acquire()
         lease = lock.lease
         assert lease is not None
         assert not await lease.wait_lost(timeout=0)
-        told: asyncio.Queue[tuple[aio.Lease, bool]] = asyncio.Queue()
+        received: asyncio.Queue[tuple[aio.Lease, bool]] = asyncio.Queue()
 
         def tell(lost: aio.Lease) -> None:
             # This raises unless it is called in an event loop.
-            told.put_nowait((lost, asyncio.get_running_loop().is_running()))
+            received.put_nowait((lost, asyncio.get_running_loop().is_running()))
 
         lease.on_lost(tell)
-        lease.on_lost(lambda _: told.put_nowait((lease, False))).cancel()
+        lease.on_lost(lambda _: received.put_nowait((lease, False))).cancel()
         observer.delete(lease.node)
         assert await lease.wait_lost(timeout=10)
-        assert await told.get() == (lease, True)
+        assert await received.get() == (lease, True)
         assert lease.loss_reason == "node deleted"
         # Registered after the loss.
         lease.on_lost(tell)
-        assert await told.get() == (lease, True)
-        assert told.empty()
+        assert await received.get() == (lease, True)
+        assert received.empty()
 
     run(body)
 

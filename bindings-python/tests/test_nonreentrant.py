@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def in_a_thread(work: Callable[[], T]) -> T:
-    """Run a callable in a new task, and so as another owner."""
+    """Run a callable in a new thread, and so as another owner."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result(timeout=20)
 
@@ -61,7 +61,7 @@ def test_any_thread_may_release(client: zklock.Client, path: str) -> None:
         lock.release()
 
 
-def test_the_object_is_what_holds(client: zklock.Client, path: str) -> None:
+def test_the_lock_object_holds_the_lock(client: zklock.Client, path: str) -> None:
     lock, same = (zklock.Mutex(client, path, reentrant=False) for _ in range(2))
     assert not lock.owned()
     assert lock.acquire()
@@ -94,7 +94,7 @@ def test_a_lost_lock_is_not_owned(hosts: str, path: str) -> None:
 def test_a_scope_ends_its_own_hold_only(
     client: zklock.Client, other: zklock.Client, observer: Observer, path: str
 ) -> None:
-    """A second thread ended the first one's scope, and a third is inside when the first leaves."""
+    """A second thread ends the first one's scope, and a third enters before the first leaves."""
     lock = zklock.Mutex(client, path, reentrant=False)
     inside, leave = threading.Event(), threading.Event()
 

@@ -260,7 +260,7 @@ def generator(_: object) -> object:
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        (5, "and 5 is none"),
+        (5, "but 5 is not"),
         (async_body, "is an async function, and would run after the lock is released"),
         (generator, "is a generator"),
     ],
@@ -316,7 +316,7 @@ def test_an_interrupt_ends_it_and_records_nothing(
     assert lock.once("slot", lambda _: "again") == "again"
 
 
-def test_greenlets_go_on(hosts: str, path: str) -> None:
+def test_other_greenlets_run_meanwhile(hosts: str, path: str) -> None:
     head = "from gevent import monkey\nmonkey.patch_all()\nimport gevent\n" + scripts.HEAD
     done = scripts.run(
         """

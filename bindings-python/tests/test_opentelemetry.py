@@ -99,8 +99,12 @@ def test_a_campaign_in_vain_and_a_lost_leadership_say_so(
 
     asyncio.run(main())
     hold = exporter.get_finished_spans()[-1]
-    told = attributes(hold)
-    assert (told["outcome"], told["lost_reason"], told["candidate"]) == ("lost", "node deleted", "me")
+    exported = attributes(hold)
+    assert (exported["outcome"], exported["lost_reason"], exported["candidate"]) == (
+        "lost",
+        "node deleted",
+        "me",
+    )
 
 
 def test_a_timeout_and_a_loss_are_errors_with_their_reasons(
@@ -183,15 +187,15 @@ def test_a_meter_reads_statistics_and_health(client: zklock.Client, path: str) -
     observe({"a": client}, path=lambda path: path[:7], meter_provider=MeterProvider([reader]))
     assert numbers(reader)["zklock.acquisitions", "a"] == 0
     with zklock.Mutex(client, path):
-        told = numbers(reader)
-    assert told["zklock.acquisitions", "a"] == 1
-    assert told["zklock.holders", "a", "mutex", "/python"] == 1
-    assert told["zklock.losses", "a", "term ended"] == 0
-    assert 0 < told["zklock.term.remaining", "a"] <= client.session_timeout / 2
-    assert told["zklock.requests", "a", "create"] == client.stats().requests["create"] > 0
-    assert told["zklock.state", "a", "connected"] == told["zklock.responsive", "a"] == 1
-    assert told["zklock.state", "a", "closed"] == told["zklock.oldest.wait", "a"] == 0
-    assert 0 < told["zklock.oldest.hold", "a"] < 60
+        exported = numbers(reader)
+    assert exported["zklock.acquisitions", "a"] == 1
+    assert exported["zklock.holders", "a", "mutex", "/python"] == 1
+    assert exported["zklock.losses", "a", "term ended"] == 0
+    assert 0 < exported["zklock.term.remaining", "a"] <= client.session_timeout / 2
+    assert exported["zklock.requests", "a", "create"] == client.stats().requests["create"] > 0
+    assert exported["zklock.state", "a", "connected"] == exported["zklock.responsive", "a"] == 1
+    assert exported["zklock.state", "a", "closed"] == exported["zklock.oldest.wait", "a"] == 0
+    assert 0 < exported["zklock.oldest.hold", "a"] < 60
     assert ("zklock.holders", "a", "mutex", "/python") not in numbers(reader)
 
 
@@ -213,8 +217,8 @@ def test_an_export_reads_each_client_once(client: zklock.Client, path: str) -> N
     clients: dict[str, Any] = {name: Counted(client) for name in "ab"}
     observe(clients, meter_provider=MeterProvider(readers))
     for exports in range(1, 4):
-        told = numbers(readers[exports % 2])
-        assert told["zklock.acquisitions", "b"] == exports - 1
+        exported = numbers(readers[exports % 2])
+        assert exported["zklock.acquisitions", "b"] == exports - 1
         assert [one.asked for one in clients.values()] == [{"stats": exports, "health": exports}] * 2
         with zklock.Mutex(client, path):
             pass

@@ -1,4 +1,4 @@
-"""Secured ensembles without code: options of locks with hosts strings, and options from the environment."""
+"""Client options of locks with hosts strings, and options from the environment, for secured ensembles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connecting a client while its server is away."""
+"""Clients that connect while their server is unreachable."""
 
 from __future__ import annotations
 

@@ -31,17 +31,17 @@ def in_thread(function: Callable[[], T], **options: Any) -> T:
     return result
 
 
-def told(lock: zklock.Lock) -> zklock.OwnerInfo:
+def first_owner(lock: zklock.Lock) -> zklock.OwnerInfo:
     """Return the owner of the first contender."""
     owner = lock.contenders()[0].owner
     assert owner is not None
     return owner
 
 
-def told_of_a_hold(lock: zklock.Lock) -> zklock.OwnerInfo:
+def owner_while_held(lock: zklock.Lock) -> zklock.OwnerInfo:
     """Return the owner that other clients see while the calling thread holds a lock."""
     with lock:
-        return told(lock)
+        return first_owner(lock)
 
 
 def test_a_contender_names_its_thread(
@@ -95,11 +95,14 @@ def test_a_thread_keeps_its_number_under_each_name(
     locks = zklock.Mutex(client, path), zklock.Mutex(other, f"{path}-b", reentrant=False)
 
     def rename() -> list[zklock.OwnerInfo]:
-        seen = [told_of_a_hold(lock) for lock in locks]
+        seen = [owner_while_held(lock) for lock in locks]
         threading.current_thread().name = "renamed"
-        return seen + [told_of_a_hold(lock) for lock in locks]
+        return seen + [owner_while_held(lock) for lock in locks]
 
-    seen, another = in_thread(rename, name="first"), in_thread(lambda: told_of_a_hold(locks[0]), name="first")
+    seen, another = (
+        in_thread(rename, name="first"),
+        in_thread(lambda: owner_while_held(locks[0]), name="first"),
+    )
     assert [owner.name for owner in seen] == ["first", "first", "renamed", "renamed"]
     assert len({owner.number for owner in seen}) == 1
     assert another.name == "first"
@@ -114,10 +117,10 @@ def test_a_name_is_that_of_the_acquire_and_not_of_a_re_entry(client: zklock.Clie
         with lock:
             threading.current_thread().name = "renamed"
             with lock:
-                return told(lock), client.health().holds[0].owner
+                return first_owner(lock), client.health().holds[0].owner
 
-    told_to_others, reported = in_thread(re_enter, name="first")
-    assert (told_to_others.name, reported.name) == ("first", "first")
+    published, reported = in_thread(re_enter, name="first")
+    assert (published.name, reported.name) == ("first", "first")
 
 
 KINDS: dict[str, Callable[[zklock.Client, str], AbstractContextManager[Any]]] = {
@@ -140,13 +143,13 @@ def test_each_kind_of_lock_names_the_thread(client: zklock.Client, path: str, ki
             return client.health().holds[0].owner
 
     mutex = zklock.Mutex(client, f"{path}-mutex")
-    number, owner = in_thread(lambda: (told_of_a_hold(mutex).number, hold()), name="worker-1")
+    number, owner = in_thread(lambda: (owner_while_held(mutex).number, hold()), name="worker-1")
     assert (owner.number, owner.name) == (number, "worker-1")
 
 
 def test_a_turn_of_a_slot_names_the_thread(client: zklock.Client, path: str) -> None:
     lock = zklock.Mutex(client, path)
-    body = lambda _lease: told(lock)  # noqa: E731
+    body = lambda _lease: first_owner(lock)  # noqa: E731
     owner = in_thread(lambda: lock.once("monday", body), name="worker-1")
     assert owner is not None
     assert owner.name == "worker-1"
@@ -157,15 +160,15 @@ def test_a_lock_in_kazoo_s_words_names_the_thread(client: zklock.Client, path: s
 
     def hold() -> list[zklock.OwnerInfo]:
         with kazoo.Lock(client, path):
-            seen = told(lock)
-        return [seen, told_of_a_hold(lock)]
+            seen = first_owner(lock)
+        return [seen, owner_while_held(lock)]
 
     first, second = in_thread(hold, name="worker-1")
     assert first.name == "worker-1"
     assert first == second
 
 
-def test_a_client_that_does_not_identify_itself_tells_others_nothing(
+def test_a_client_without_identify_hides_its_owners_from_others(
     hosts: str, other: zklock.Client, path: str
 ) -> None:
     with zklock.Client(hosts, identify=False) as client, zklock.Mutex(client, path):
@@ -188,15 +191,15 @@ def test_a_long_name_is_cut_and_its_control_characters_are_escaped(
         with lock:
             with pytest.raises(zklock.LockTimeout) as caught, zklock.Mutex(other, path).hold(timeout=0.1):
                 pass
-            return told(lock), client.health().holds[0].owner, str(caught.value)
+            return first_owner(lock), client.health().holds[0].owner, str(caught.value)
 
-    told_to_others, reported, error = in_thread(hold, name=name)
+    published, reported, error = in_thread(hold, name=name)
     # Two bytes per character, within the limit of 64.
     beginning = "a\x1b[2J" + 29 * "é"
-    assert (told_to_others.name, reported.name) == (beginning, name)
+    assert (published.name, reported.name) == (beginning, name)
     escaped = beginning.replace("\x1b", "\\u{1b}")
-    assert f", owner {told_to_others.number} ({escaped}), since " in error
-    assert "\x1b" not in error + repr(told_to_others) + repr(reported)
+    assert f", owner {published.number} ({escaped}), since " in error
+    assert "\x1b" not in error + repr(published) + repr(reported)
 
 
 class Odd(threading.Thread):
@@ -239,7 +242,7 @@ def test_a_thread_without_a_usable_name_acquires(
     def hold() -> zklock.OwnerInfo:
         monkeypatch.setattr(Odd, "answer", staticmethod(NO_NAMES[case]))
         try:
-            return told_of_a_hold(lock)
+            return owner_while_held(lock)
         finally:
             monkeypatch.undo()
 
@@ -248,7 +251,7 @@ def test_a_thread_without_a_usable_name_acquires(
     assert repr(owner) == f"<zklock.OwnerInfo {owner.number}>"
 
 
-def test_what_ends_a_program_ends_the_acquire(
+def test_an_exit_exception_during_the_read_of_a_name_ends_the_acquire(
     client: zklock.Client, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock = zklock.Mutex(client, path)
@@ -265,8 +268,8 @@ def test_what_ends_a_program_ends_the_acquire(
     assert in_thread(interrupted, kind=Odd) == []
 
 
-def test_a_half_of_a_character_is_replaced(client: zklock.Client, path: str) -> None:
-    owner = in_thread(lambda: told_of_a_hold(zklock.Mutex(client, path)), name="a\ud800")
+def test_a_lone_surrogate_in_a_name_is_replaced(client: zklock.Client, path: str) -> None:
+    owner = in_thread(lambda: owner_while_held(zklock.Mutex(client, path)), name="a\ud800")
     assert owner.name is not None
     assert owner.name.startswith("a")
 
@@ -277,8 +280,8 @@ def test_a_thread_of_another_library_has_a_number_and_no_name(client: zklock.Cli
     before = set(threading.enumerate())
 
     def hold() -> None:
-        seen.append(told_of_a_hold(lock))
-        seen.append(told_of_a_hold(lock))
+        seen.append(owner_while_held(lock))
+        seen.append(owner_while_held(lock))
         named.update(set(threading.enumerate()) - before)
         done.set()
 
@@ -385,22 +388,22 @@ def test_a_task_without_a_usable_name_acquires(hosts: str, path: str, case: str)
 GREENLETS = """
 import gevent
 lock = zklock.Mutex(hosts, path)
-def told():
+def first_owner():
     with lock:
         return lock.contenders()[0].owner
-def named(name, function=told):
+def named(name, function=first_owner):
     greenlet = gevent.Greenlet(function)
     greenlet.name = name
     greenlet.start()
     return greenlet.get()
 def twice():
-    first = told()
+    first = first_owner()
     gevent.getcurrent().name = "renamed"
-    return first, told()
+    return first, first_owner()
 first, again = named("first", twice)
 print(first.name, again.name, first.number == again.number)
 print(named(5).name, named("").name, named("second").number == first.number)
-print(told().name)
+print(first_owner().name)
 """
 
 
@@ -409,9 +412,9 @@ def test_a_greenlet_is_named(hosts: str, path: str, patched: bool) -> None:
     patch = "from gevent import monkey\nmonkey.patch_all()\n" if patched else ""
     threads = """
 threading.current_thread()
-print(named("third", lambda: (threading.current_thread(), told())[1]).name)
+print(named("third", lambda: (threading.current_thread(), first_owner())[1]).name)
 seen = []
-thread = threading.Thread(target=lambda: seen.append(told()), name="worker-1")
+thread = threading.Thread(target=lambda: seen.append(first_owner()), name="worker-1")
 thread.start()
 thread.join()
 print(seen[0].name)

@@ -1,4 +1,4 @@
-"""Servers that create all objects before they fork their workers, and pools whose workers are replaced."""
+"""Servers that create all lock objects before they fork their workers, and pools that replace workers."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Gunicorn:
     def ask(self, page: str = "") -> dict[str, Any]:
         """Return the report of any one worker."""
         with urllib.request.urlopen(f"http://{self.address}/{page}", timeout=10) as answer:
-            told: dict[str, Any] = json.load(answer)
-        self.workers[told["pid"]] = told
-        return told
+            received: dict[str, Any] = json.load(answer)
+        self.workers[received["pid"]] = received
+        return received
 
     def expect_workers(self, timeout: float = 10) -> None:
         """Wait until two workers have answered, and are still running."""
@@ -148,12 +148,12 @@ def parent(
 
 def test_a_pool_that_renews_its_workers(parent: zklock.Lease, hosts: str, path: str) -> None:
     with multiprocessing.get_context("fork").Pool(2, maxtasksperchild=2) as pool:
-        told = pool.starmap(_work, [(hosts, path)] * 12, chunksize=1)
-    sessions = {session for session, _outcome in told}
+        received = pool.starmap(_work, [(hosts, path)] * 12, chunksize=1)
+    sessions = {session for session, _outcome in received}
     # Each worker has its own session, for its two tasks.
     assert len(sessions) >= 6
     assert parent.session_id not in sessions
-    assert {outcome for _session, outcome in told} == {"FORKED"}
+    assert {outcome for _session, outcome in received} == {"FORKED"}
 
 
 def _die(hosts: str, path: str) -> None:
@@ -164,19 +164,19 @@ def _die(hosts: str, path: str) -> None:
 
 def test_a_pool_that_replaces_a_worker(parent: zklock.Lease, hosts: str, path: str) -> None:
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        told = [pool.apply_async(_work, (hosts, path)).get(30)]
+        received = [pool.apply_async(_work, (hosts, path)).get(30)]
         pool.apply_async(_die, (hosts, path))
-        told += [pool.apply_async(_work, (hosts, path)).get(30) for _ in range(2)]
-    first, second, third = (session for session, _outcome in told)
+        received += [pool.apply_async(_work, (hosts, path)).get(30) for _ in range(2)]
+    first, second, third = (session for session, _outcome in received)
     assert parent.session_id != first != second == third
-    assert {outcome for _session, outcome in told} == {"FORKED"}
+    assert {outcome for _session, outcome in received} == {"FORKED"}
 
 
 def test_an_executor_of_processes(parent: zklock.Lease, hosts: str, path: str) -> None:
     with ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as pool:
-        told = [task.result(timeout=30) for task in [pool.submit(_work, hosts, path) for _ in range(8)]]
-    assert parent.session_id not in {session for session, _outcome in told}
-    assert {outcome for _session, outcome in told} == {"FORKED"}
+        received = [task.result(timeout=30) for task in [pool.submit(_work, hosts, path) for _ in range(8)]]
+    assert parent.session_id not in {session for session, _outcome in received}
+    assert {outcome for _session, outcome in received} == {"FORKED"}
 
 
 kept: list[zklock.Mutex] = []

@@ -32,53 +32,53 @@ def value(registry: CollectorRegistry, name: str, **labels: str) -> float:
     return found
 
 
-def test_what_was_done_and_what_is(client: zklock.Client, other: zklock.Client, path: str) -> None:
-    told = registry(Collector(client))
-    assert value(told, "zklock_acquisitions_total") == 0
-    assert value(told, "zklock_holders", mode="mutex", path="") == 0
+def test_counters_and_gauges(client: zklock.Client, other: zklock.Client, path: str) -> None:
+    exported = registry(Collector(client))
+    assert value(exported, "zklock_acquisitions_total") == 0
+    assert value(exported, "zklock_holders", mode="mutex", path="") == 0
     lock = zklock.Mutex(client, path)
     assert lock.acquire()
     lease = lock.lease
     assert lease is not None
-    assert value(told, "zklock_acquisitions_total") == 1
-    assert value(told, "zklock_holders", mode="mutex", path="") == 1
-    assert value(told, "zklock_oldest_hold_seconds") > 0
-    assert value(told, "zklock_wait_seconds_count") == 1
-    assert value(told, "zklock_wait_seconds_bucket", le="+Inf") == 1
-    assert 0 < value(told, "zklock_term_remaining_seconds") <= client.session_timeout / 2
+    assert value(exported, "zklock_acquisitions_total") == 1
+    assert value(exported, "zklock_holders", mode="mutex", path="") == 1
+    assert value(exported, "zklock_oldest_hold_seconds") > 0
+    assert value(exported, "zklock_wait_seconds_count") == 1
+    assert value(exported, "zklock_wait_seconds_bucket", le="+Inf") == 1
+    assert 0 < value(exported, "zklock_term_remaining_seconds") <= client.session_timeout / 2
     client.break_lock(lease.node)
     assert lease.wait_lost(60)
-    assert value(told, "zklock_losses_total", reason="node deleted") == 1
-    assert value(told, "zklock_losses_total", reason="term ended") == 0
-    assert value(told, "zklock_requests_total", kind="create") == client.stats().requests["create"] > 0
-    states = [value(told, "zklock_state", state=state) for state in ("connected", "suspended", "closed")]
-    assert (states, value(told, "zklock_responsive")) == ([1, 0, 0], 1)
-    assert value(told, "zklock_sessions_total") == 1
+    assert value(exported, "zklock_losses_total", reason="node deleted") == 1
+    assert value(exported, "zklock_losses_total", reason="term ended") == 0
+    assert value(exported, "zklock_requests_total", kind="create") == client.stats().requests["create"] > 0
+    states = [value(exported, "zklock_state", state=state) for state in ("connected", "suspended", "closed")]
+    assert (states, value(exported, "zklock_responsive")) == ([1, 0, 0], 1)
+    assert value(exported, "zklock_sessions_total") == 1
     with zklock.Mutex(other, path):
         thread = threading.Thread(target=lambda: zklock.Mutex(client, path).acquire(timeout=60))
         thread.start()
         limit = time.monotonic() + 60
-        while value(told, "zklock_waiters", mode="mutex", path="") != 1:
+        while value(exported, "zklock_waiters", mode="mutex", path="") != 1:
             assert time.monotonic() < limit
-        assert value(told, "zklock_oldest_wait_seconds") > 0
+        assert value(exported, "zklock_oldest_wait_seconds") > 0
     thread.join(60)
 
 
-def test_paths_are_told_only_where_asked_for(client: zklock.Client, other: zklock.Client, path: str) -> None:
+def test_paths_are_exported_only_on_request(client: zklock.Client, other: zklock.Client, path: str) -> None:
     with zklock.Mutex(client, f"{path}/1"), zklock.Mutex(client, f"{path}/2"):
         text = generate_latest(registry(Collector(client))).decode()
         assert path not in text
         collector = Collector({"a": client, "b": other}, path=lambda path: path.rpartition("/")[0])
-        told = registry(collector)
-        assert value(told, "zklock_holders", client="a", mode="mutex", path=path) == 2
-        assert value(told, "zklock_holders", client="b", mode="mutex", path="") == 0
+        exported = registry(collector)
+        assert value(exported, "zklock_holders", client="a", mode="mutex", path=path) == 2
+        assert value(exported, "zklock_holders", client="b", mode="mutex", path="") == 0
 
 
 def test_a_closed_client_can_still_be_scraped(client: zklock.Client) -> None:
     client.close()
-    told = registry(Collector(client))
-    assert value(told, "zklock_state", state="closed") == 1
-    assert value(told, "zklock_term_remaining_seconds") == 0
+    exported = registry(Collector(client))
+    assert value(exported, "zklock_state", state="closed") == 1
+    assert value(exported, "zklock_term_remaining_seconds") == 0
 
 
 def queries(value: Any) -> list[str]:
@@ -89,7 +89,7 @@ def queries(value: Any) -> list[str]:
     return [query for one in value for query in queries(one)] if isinstance(value, list) else []
 
 
-def test_the_dashboard_asks_for_what_there_is_and_for_all_of_it(client: zklock.Client, path: str) -> None:
+def test_the_dashboard_uses_exactly_the_exported_metrics(client: zklock.Client, path: str) -> None:
     with zklock.Mutex(client, path):
         text = generate_latest(registry(Collector(client))).decode()
     families = list(text_string_to_metric_families(text))
@@ -113,7 +113,7 @@ def test_the_dashboard_asks_for_what_there_is_and_for_all_of_it(client: zklock.C
     assert not {name for name in unused if not name.endswith("_created")}
 
 
-def test_the_rules_ask_for_what_there_is(client: zklock.Client) -> None:
+def test_the_rules_use_only_exported_metrics(client: zklock.Client) -> None:
     """Rules for jobs under `zklock run` are compared with its metrics in tests/cli/test_metrics.py."""
     text = generate_latest(registry(Collector(client))).decode()
     families = list(text_string_to_metric_families(text))

@@ -70,7 +70,7 @@ def test_the_first_minute_needs_no_zookeeper() -> None:
         reap(process)
 
 
-def test_what_moving_from_kazoo_takes(server: Standalone) -> None:
+def test_the_snippets_of_the_kazoo_page(server: Standalone) -> None:
     assert printed(FROM_KAZOO, server, 2) == ["['worker-N']", "leading, with token N"]
 
 

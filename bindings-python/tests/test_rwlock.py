@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def in_a_thread(work: Callable[[], T]) -> T:
-    """Run a callable in a new task, and so as another owner."""
+    """Run a callable in a new thread, and so as another owner."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result(timeout=20)
 

@@ -1,4 +1,4 @@
-"""Only the code that began a scope ends it. Another exit from the same object does not."""
+"""A scope ends only where it was entered, even if other code leaves the same lock object."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ SHARED_AIO: dict[str, Callable[[aio.Client, str], AsyncScope]] = {
 
 
 def rows(scope: Scope) -> Iterator[zklock.Lease]:
-    """A generator with a scope in it."""
+    """A generator that enters a scope."""
     with scope as lease:
         yield lease
 
 
 async def async_rows(scope: AsyncScope) -> AsyncIterator[aio.Lease]:
-    """An async generator with a scope in it."""
+    """An async generator that enters a scope."""
     async with scope as lease:
         yield lease
 
@@ -208,13 +208,11 @@ def test_a_scope_of_a_task_that_is_done_may_be_ended_by_another(run: Run, path: 
     run(body)
 
 
-def test_scopes_of_several_owners_that_have_ended_are_nobody_s_guess(
-    client: zklock.Client, path: str
-) -> None:
+def test_an_exit_among_scopes_of_several_ended_owners_is_refused(client: zklock.Client, path: str) -> None:
     slots = zklock.Semaphore(client, path, 5)
     stacks = [ExitStack(), ExitStack()]
     leases = [in_a_thread(partial(stack.enter_context, slots)) for stack in stacks]
-    with pytest.raises(zklock.NotHeld, match="this thread began no scope"):
+    with pytest.raises(zklock.NotHeld, match="this thread entered no scope"):
         stacks[0].close()
     assert [lease.state for lease in leases] == ["held", "held"]
 
@@ -224,7 +222,7 @@ def test_an_exit_of_another_thread_is_refused(client: zklock.Client, path: str, 
     shared = SHARED[kind](client, path)
 
     def leave() -> None:
-        with pytest.raises(zklock.NotHeld, match="this thread began no scope"):
+        with pytest.raises(zklock.NotHeld, match="this thread entered no scope"):
             shared.__exit__(None, None, None)
         # The error of the body takes precedence.
         error = ValueError()
@@ -241,7 +239,7 @@ def test_an_exit_of_another_task_is_refused(run: Run, path: str, kind: str) -> N
         shared = SHARED_AIO[kind](client, path)
 
         async def leave() -> None:
-            with pytest.raises(zklock.NotHeld, match="this task began no scope"):
+            with pytest.raises(zklock.NotHeld, match="this task entered no scope"):
                 await shared.__aexit__(None, None, None)
 
         async with shared as lease:

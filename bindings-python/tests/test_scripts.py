@@ -1,4 +1,4 @@
-"""The report of a hanging program: the output of the tests' own programs when a test fails."""
+"""The stacks that the tests' own programs print if a test fails while they hang."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ def test_a_program_that_hangs_tells_where(capfd: pytest.CaptureFixture[str]) -> 
     """
     with pytest.raises(subprocess.TimeoutExpired), scripts.start(code, "unused", "unused") as hanging:
         wait_in_vain(hanging)
-    told = capfd.readouterr().err
+    printed = capfd.readouterr().err
     for place in ("thread", "parent", "child"):
-        assert f"in stuck_in_the_{place}" in told
+        assert f"in stuck_in_the_{place}" in printed

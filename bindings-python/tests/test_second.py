@@ -95,7 +95,7 @@ class World:
                 assert server.disconnect(client)
                 await until(lambda: client.state == "suspended")
             case "between":
-                # It learns of the end with the first reply, and waits for the next one.
+                # The first reply tells the client that its session has expired. It waits for a second reply.
                 server.latency(BRIEF / 2)
                 assert server.expire(client)
                 await until(lambda: client.state == "connecting")

@@ -15,11 +15,11 @@ import zklock
 from zklock import aio
 
 
-def test_the_end_is_told_on_the_thread_for_callbacks(client: zklock.Client) -> None:
-    told: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
-    client.on_state(lambda state: told.put((state, threading.current_thread().name)))
+def test_closed_is_reported_on_the_callback_thread(client: zklock.Client) -> None:
+    received: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+    client.on_state(lambda state: received.put((state, threading.current_thread().name)))
     client.close()
-    state, thread = told.get(timeout=10)
+    state, thread = received.get(timeout=10)
     assert (state, thread) == ("closed", "zklock-callback")
 
 
@@ -41,18 +41,18 @@ def test_an_async_listener_is_refused(client: zklock.Client, path: str) -> None:
                 register(5)  # type: ignore[arg-type]
 
 
-def test_who_cancels_hears_no_more(client: zklock.Client) -> None:
+def test_a_cancelled_listener_is_not_called(client: zklock.Client) -> None:
     heard: list[str] = []
-    told = threading.Event()
+    received = threading.Event()
     notice = client.on_state(heard.append)
-    client.on_state(lambda _: told.set())
+    client.on_state(lambda _: received.set())
     notice.cancel()
     client.close()
-    assert told.wait(10)
+    assert received.wait(10)
     assert heard == []
 
 
-def test_a_closed_client_has_nothing_to_tell(client: zklock.Client) -> None:
+def test_a_closed_client_reports_no_state(client: zklock.Client) -> None:
     client.close()
     heard: list[str] = []
     client.on_state(heard.append)
@@ -62,17 +62,19 @@ def test_a_closed_client_has_nothing_to_tell(client: zklock.Client) -> None:
 
 def test_a_listener_does_not_keep_the_client(hosts: str) -> None:
     client = zklock.Client(hosts)
-    told = threading.Event()
-    client.on_state(lambda _: told.set())
+    received = threading.Event()
+    client.on_state(lambda _: received.set())
     gone = weakref.ref(client)
     del client
     gc.collect()
     assert gone() is None
     # Without handles the client closes, and reports that.
-    assert told.wait(10)
+    assert received.wait(10)
 
 
-def test_what_a_listener_raises_is_unraisable(client: zklock.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_of_a_listener_is_unraisable(
+    client: zklock.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     raised: queue.SimpleQueue[object] = queue.SimpleQueue()
     monkeypatch.setattr("sys.unraisablehook", lambda args: raised.put(args.exc_value))
     mistake = RuntimeError("of a listener")
@@ -85,7 +87,7 @@ def test_what_a_listener_raises_is_unraisable(client: zklock.Client, monkeypatch
     assert raised.get(timeout=10) is mistake
 
 
-def test_asyncio_is_told_on_its_loop(hosts: str) -> None:
+def test_asyncio_listeners_are_called_on_their_loop(hosts: str) -> None:
     async def main() -> tuple[list[str], bool]:
         heard: asyncio.Queue[tuple[str, int]] = asyncio.Queue()
         client = aio.Client(hosts)

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def in_a_thread(work: Callable[[], T]) -> T:
-    """Run a callable in a new task, and so as another owner."""
+    """Run a callable in a new thread, and so as another owner."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result(timeout=20)
 
@@ -80,7 +80,7 @@ def test_an_interrupt_is_answered_at_once_and_leaves_no_node(
 
 
 @pytest.mark.parametrize("raised", ["KeyboardInterrupt", "ValueError"])
-def test_what_a_signal_handler_raises_while_the_logger_is_asked_ends_the_wait(
+def test_an_exception_of_a_signal_handler_during_the_read_of_the_log_level_ends_the_wait(
     client: zklock.Client, observer: Observer, hosts: str, path: str, raised: str
 ) -> None:
     with zklock.Mutex(client, path):
@@ -237,7 +237,7 @@ def test_levels_belong_to_the_object_that_took_them(client: zklock.Client, path:
     one.release()
 
 
-def test_a_lease_tells_what_it_is_held_for(client: zklock.Client, path: str) -> None:
+def test_a_lease_shows_its_mode(client: zklock.Client, path: str) -> None:
     files = zklock.ReadWriteLock(client, f"{path}/files")
     locks = {
         zklock.Mutex(client, f"{path}/mutex"): "mutex",
@@ -296,12 +296,12 @@ def test_a_hold_may_be_entered_again(client: zklock.Client, path: str) -> None:
         assert again.node != outer.node
 
 
-def test_a_holder_that_is_asked_to_give_up_says_so_and_who_it_is(client: zklock.Client, path: str) -> None:
+def test_a_revoked_holder_shows_the_request_and_its_label(client: zklock.Client, path: str) -> None:
     lock = zklock.Mutex(client, path, label="ours")
     with lock as lease:
         assert lock.contenders()[0].revoked is False
         client.revoke(lease.node)
-        eventually(lambda: lock.contenders()[0].revoked is True, "it has been told")
+        eventually(lambda: lock.contenders()[0].revoked is True, "it has been received")
         assert lock.contenders()[0].label == "ours"
 
 
@@ -415,7 +415,7 @@ def test_naming(client: zklock.Client, path: str) -> None:
 SHARED = """
 import warnings
 warnings.simplefilter("always")
-# That of any acquire in an event loop, which other tests are about.
+# Ignore the warning about any acquire in an event loop: other tests check it.
 warnings.filterwarnings("ignore", "a lock of zklock is acquired on a thread")
 client = zklock.Client(hosts)
 lock = zklock.Mutex(client, path)
@@ -443,7 +443,7 @@ def test_tasks_that_share_a_lock_for_threads_are_warned_of_once(hosts: str, path
     assert "zklock.aio" in done.stderr
 
 
-def test_what_is_no_mistake_is_not_warned_of(hosts: str, path: str) -> None:
+def test_correct_uses_cause_no_warning(hosts: str, path: str) -> None:
     """Cases without a warning: successive tasks, re-entry in a task, permits, threads, successive loops."""
     code = SHARED + textwrap.dedent(
         """

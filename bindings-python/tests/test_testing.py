@@ -102,7 +102,7 @@ def test_a_cut_connection_loses_nothing(embedded: Server, client: zklock.Client)
     notice.cancel()
 
 
-def test_a_pause_is_a_silence(embedded: Server, client: zklock.Client) -> None:
+def test_a_paused_server_does_not_reply(embedded: Server, client: zklock.Client) -> None:
     lock = zklock.Mutex(client, "/locks/report")
     embedded.pause()
     assert not lock.acquire(timeout=0.2)
@@ -261,7 +261,7 @@ def test_greenlets_use_it() -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("True\nlost\n", "", 0)
 
 
-def test_only_who_wants_it_imports_it() -> None:
+def test_the_testing_module_is_imported_only_on_request() -> None:
     code = "import sys, zklock; print('zklock.testing' in sys.modules, zklock.testing.Server.__module__)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20
@@ -300,7 +300,7 @@ def test_the_help_has_examples() -> None:
     assert (wrong.returncode, "65535" in wrong.stderr, "Traceback" in wrong.stderr) == (1, True, False)
 
 
-def test_it_is_quick() -> None:
+def test_a_start_takes_less_than_50_ms() -> None:
     """A start takes far less than 50 ms. The fastest of several counts, because the machine can be busy."""
     took = []
     for _ in range(10):

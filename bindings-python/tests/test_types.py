@@ -85,7 +85,7 @@ def test_mypy_strict_on_the_package(tmp_path: Path) -> None:
     check("mypy", "--strict", "--cache-dir", str(tmp_path), "python/zklock")
 
 
-def test_mypy_strict_on_what_uses_it(tmp_path: Path) -> None:
+def test_mypy_strict_on_a_program(tmp_path: Path) -> None:
     usage = tmp_path / "usage.py"
     usage.write_text(USAGE)
     check("mypy", "--strict", "--cache-dir", str(tmp_path), "--warn-unused-ignores", str(usage))

@@ -1,4 +1,4 @@
-"""The wheel in an environment that also has the pytest of this one."""
+"""Installs the wheel into a new environment that shares this environment's pytest."""
 
 from __future__ import annotations
 

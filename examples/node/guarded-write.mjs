@@ -1,10 +1,10 @@
 // A node in ZooKeeper that only the current holder of the lock can write.
 //
 // A process is stopped between checking its lease and writing, as the kernel or a hypervisor can
-// stop any process. Meanwhile another process acquires the lock. When the first one resumes, it
-// writes, because it cannot know. But the servers check in the same step that the lock is held, and
-// refuse the transaction. With `--unguarded`, the stopped process writes as if there were no lock
-// and overwrites the newer report, so the program fails.
+// stop any process. Meanwhile another process acquires the lock. When the first process resumes, it
+// does not know that it has lost the lock, and writes. The servers refuse this transaction, because
+// they check in the same step that the lock is held. With `--unguarded`, the stopped process writes
+// as if there were no lock and overwrites the newer report, so the program fails.
 //
 //     ZKLOCK_HOSTS=127.0.0.1:2181 node guarded-write.mjs [--unguarded]
 

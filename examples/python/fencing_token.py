@@ -1,9 +1,9 @@
 """A table that refuses a writer whose lock was acquired by another process.
 
 One process acquires the lock, checks its lease, and is stopped before it writes, as the kernel or a
-hypervisor can stop any process. Meanwhile another process acquires the lock. When the first one resumes, it
-writes, because it cannot know. The token lets the table refuse the write. With `--unguarded`, the write
-overwrites the newer report, so the program fails.
+hypervisor can stop any process. Meanwhile another process acquires the lock. When the first process resumes,
+it does not know that it has lost the lock, and writes. The table refuses this write because of its older
+token. With `--unguarded`, the late write overwrites the newer report, so the program fails.
 
 ZKLOCK_HOSTS=127.0.0.1:2181 python fencing_token.py [--unguarded]
 """

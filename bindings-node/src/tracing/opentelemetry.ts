@@ -46,7 +46,7 @@ const observeChecks = { path: checkFunction, meterProvider: checkObject };
 const instrumentChecks = { tracerProvider: checkObject };
 
 /**
- * Makes a meter read the statistics and the health of one or more named clients whenever metrics are exported.
+ * Exports the statistics and the health of one or more named clients as metrics.
  *
  * Counters: `zklock.acquisitions`, `zklock.contended`, `zklock.busy`, `zklock.timeouts`, `zklock.sessions`,
  * `zklock.reconnections`, `zklock.losses` by `reason`, and `zklock.requests` by `kind`. Gauges: `zklock.waiters` and
@@ -70,18 +70,18 @@ export function observe(clients: Clients, options: MetricsOptions = {}): () => v
     for (const { name, client, ...kinds } of all) {
       const { lossesByReason, requests, ...counts } = client.stats();
       const { waits, holds, state: current, responsive, remaining } = client.health();
-      const tell = (instrument: keyof typeof instruments, value: number, attributes: Attributes = {}): void =>
+      const report = (instrument: keyof typeof instruments, value: number, attributes: Attributes = {}): void =>
         result.observe(instruments[instrument], value, { client: name, ...attributes });
-      for (const count of Object.keys(COUNTS) as Count[]) tell(count, counts[count]);
-      for (const [reason, lost] of Object.entries(lossesByReason)) tell('losses', lost, { reason });
-      for (const [kind, sent] of Object.entries(requests)) tell('requests', sent, { kind });
-      for (const state of STATES) tell('state', Number(state === current), { state });
-      tell('responsive', Number(responsive));
-      tell('remaining', remaining / 1000);
-      tell('oldestWait', oldest(waits) / 1000);
-      tell('oldestHold', oldest(holds) / 1000);
-      for (const [attributes, count] of kinds.waiters.count(waits, path)) tell('waiters', count, attributes);
-      for (const [attributes, count] of kinds.holders.count(holds, path)) tell('holders', count, attributes);
+      for (const count of Object.keys(COUNTS) as Count[]) report(count, counts[count]);
+      for (const [reason, lost] of Object.entries(lossesByReason)) report('losses', lost, { reason });
+      for (const [kind, sent] of Object.entries(requests)) report('requests', sent, { kind });
+      for (const state of STATES) report('state', Number(state === current), { state });
+      report('responsive', Number(responsive));
+      report('remaining', remaining / 1000);
+      report('oldestWait', oldest(waits) / 1000);
+      report('oldestHold', oldest(holds) / 1000);
+      for (const [attributes, count] of kinds.waiters.count(waits, path)) report('waiters', count, attributes);
+      for (const [attributes, count] of kinds.holders.count(holds, path)) report('holders', count, attributes);
     }
   };
   const observed = Object.values(instruments);

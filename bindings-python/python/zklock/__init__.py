@@ -119,20 +119,20 @@ __all__ = [
 ]
 
 if "gevent._hub_local" in _sys.modules:
-    # The first waits need this module. Import it here, because several native threads would otherwise import
-    # it at the same time. In a patched process the import locks are gevent's, and a native thread could wait
-    # for one forever.
+    # Import this module now, on one thread. Otherwise several native threads might import it at the same
+    # time, when they first wait. In a patched process the import locks are gevent's, and a native thread
+    # could wait for such a lock forever.
     from zklock import _gevent as _gevent
     from zklock import _multiprocessing as _multiprocessing
 
-# Frees the locks of an ending process immediately. Otherwise they would stay taken for the session timeout.
+# Frees the process's locks when it exits. Otherwise they would stay taken until the session timeout.
 _atexit.register(_zklock.shutdown)
 
 
 def __getattr__(name: str) -> object:
     """Import `zklock.aio` and `zklock.testing` when they are first used.
 
-    asyncio takes longer to import than the whole of zklock, and a service does not need a test server.
+    The import of asyncio takes longer than the rest of zklock, and a service does not need a test server.
     """
     if name in {"aio", "testing"}:
         import importlib

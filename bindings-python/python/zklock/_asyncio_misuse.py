@@ -1,4 +1,4 @@
-"""Warnings about blocking locks in an event loop: a wait blocks the loop, and its tasks share one owner."""
+"""Warnings about blocking locks in an event loop: a wait blocks the loop, and all its tasks are one owner."""
 
 from __future__ import annotations
 
@@ -8,61 +8,61 @@ import warnings
 import weakref
 from typing import Any
 
-# The task that acquired a lease. Only for leases that were acquired while an event loop ran.
-_takers: weakref.WeakKeyDictionary[Any, weakref.ref[asyncio.Task[Any]]] = weakref.WeakKeyDictionary()
+# The task that acquired each lease, for leases that were acquired while an event loop ran.
+_acquiring_tasks: weakref.WeakKeyDictionary[Any, weakref.ref[asyncio.Task[Any]]] = weakref.WeakKeyDictionary()
 _warned = False
 
-# Packages that might call an acquire on behalf of the program.
-_INNER = {"contextlib", "zklock"}
+# Packages that can call `acquire` on behalf of the program. A warning names the program's own line instead.
+_SKIPPED = {"contextlib", "zklock"}
 
 # The files and lines for which a warning was issued.
-_places: set[tuple[str, int]] = set()
+_warned_places: set[tuple[str, int]] = set()
 
 
 def warn_of_blocking() -> None:
     """Warn, once for each call site, that a wait for a lock blocks the event loop of this thread."""
     if "ipykernel" in sys.modules:
-        # A notebook runs its cells in an event loop that has nothing else to do meanwhile.
+        # A notebook runs each cell in an event loop, and no other task of the loop needs to run meanwhile.
         return
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _SKIPPED:
         level, frame = level + 1, frame.f_back
     place = (frame.f_code.co_filename, frame.f_lineno)
-    if place in _places:
+    if place in _warned_places:
         return
     warnings.warn(
         "a lock of zklock is acquired on a thread that runs an event loop: until it is granted, no task of "
-        "this loop goes on. Use the same lock of zklock.aio, or run the function that holds it in a thread "
+        "this loop runs. Use the same lock of zklock.aio, or run the function that holds it in a thread "
         "(asyncio.to_thread)",
         RuntimeWarning,
         stacklevel=level,
     )
-    # Only after the warning: where warnings are errors, this one is raised each time.
-    _places.add(place)
+    # Record the place only after the warning, so that the warning is raised each time where it is an error.
+    _warned_places.add(place)
 
 
 def remember(lease: object) -> None:
     """Remember the current task as the one that acquired the lease."""
     task = asyncio.current_task()
     if task is not None:
-        _takers[lease] = weakref.ref(task)
+        _acquiring_tasks[lease] = weakref.ref(task)
 
 
 def warn_of_another_task(lease: object) -> None:
-    """Warn, once, if another task that still runs has acquired the lease.
+    """Warn, once, if another task acquired the lease and is still running.
 
-    All other cases are silent, to avoid false alarms. A task can use its own lock. A program that runs in an
-    event loop without knowing it, as in a notebook, has only one task.
+    There is no warning in all other cases, to avoid false alarms. A task can use its own lock, and a program
+    that runs in an event loop without knowing it, as in a notebook, has only one task.
     """
     global _warned
-    task, taker = asyncio.current_task(), _takers.get(lease)
-    other = None if taker is None else taker()
+    task, acquiring_task = asyncio.current_task(), _acquiring_tasks.get(lease)
+    other = None if acquiring_task is None else acquiring_task()
     if _warned or task is None or other is None or other is task or other.done():
         return
     _warned = True
     warnings.warn(
-        "two tasks of one event loop are in this lock at once: its owner is the thread, and they share it. "
-        "Use the locks of zklock.aio, whose owners are tasks, and whose waits do not stop the event loop",
+        "two tasks of one event loop hold this lock at the same time: its owner is the thread, so they share "
+        "it. Use the locks of zklock.aio, whose owners are tasks, and whose waits do not block the loop",
         RuntimeWarning,
         stacklevel=2,
     )

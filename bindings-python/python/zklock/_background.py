@@ -1,4 +1,4 @@
-"""Library threads that run Python code: log handlers, or callbacks."""
+"""Threads of this library that run code of the program: log handlers and callbacks."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable
 
 from zklock import _unpatched_threading
 
-# A greenlet that runs in this thread must not be mistaken for it.
+# The native function, because gevent's returns a different number for each greenlet of a thread.
 _get_ident = _unpatched_threading.original("get_ident")
 
 
 class Background:
-    """A thread that works until there is no more work. A forked child starts its own."""
+    """A background thread that runs one function. A forked child starts its own thread."""
 
     def __init__(self, name: str, work: Callable[[], None]) -> None:
-        # The name also works for a thread that `threading` did not start. Linux shows at most 15 characters.
+        # Linux shows at most 15 characters of it.
         self._name = name
         self._work = work
         self._reset()
@@ -41,9 +41,9 @@ class Background:
             raise
 
     def join(self, limit: float) -> None:
-        """Wait up to `limit` seconds for the end of the work.
+        """Wait up to `limit` seconds until the thread has ended.
 
-        Call this only after `begin`. The thread might not have started yet.
+        Call this only after `begin`. This also waits for a thread that has not started to run yet.
         """
         if _get_ident() != self._ident and self._running.acquire(timeout=limit):
             self._running.release()

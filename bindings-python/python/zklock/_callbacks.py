@@ -1,4 +1,4 @@
-"""The thread that runs the program's callbacks: they can be slow, but outcomes and losses must not wait."""
+"""The thread that runs the program's callbacks. They can be slow, and must not delay outcomes and losses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from zklock._background import Background
 
 
 def _call_all() -> None:
-    # Keep no reference of one call while waiting for the next: a lease without references is released.
+    # A separate function, so that no reference to a lease remains while this thread waits for the next
+    # callback: a lease without references must be released.
     while _call_next():
         pass
 
@@ -21,7 +22,7 @@ def _call_next() -> bool:
     try:
         callback(argument)
     except BaseException as error:
-        # Report the error, so that its author sees it, and continue with the other callbacks.
+        # Report the error of the program, and continue with the other callbacks.
         _zklock.report_unraisable(error, callback)
     return True
 

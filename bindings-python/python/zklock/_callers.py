@@ -1,4 +1,4 @@
-"""Names of the waiters and holders, for `dump()`. Imported for the first dump."""
+"""Describes the threads, tasks and greenlets that use locks, for `dump()`. Imported for the first dump."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 from zklock import _zklock
 
-# Packages that call on behalf of the program. A dump names the program's own line instead of, for example,
+# Packages whose frames a dump skips. It names the program's own line instead of, for example, a line in
 # `asyncio.sleep`.
-_INNER = {
+_SKIPPED = {
     "asyncio",
     "concurrent",
     "contextlib",
@@ -33,9 +33,9 @@ def threads() -> dict[int, str]:
     known = {thread.ident: thread for thread in threading.enumerate()}
 
     def name(ident: int) -> str:
-        return _given(lambda: known[ident].name) or str(ident)
+        return _name_or_none(lambda: known[ident].name) or str(ident)
 
-    return {ident: _described("thread", name(ident), frame) for ident, frame in sys._current_frames().items()}
+    return {ident: _describe("thread", name(ident), frame) for ident, frame in sys._current_frames().items()}
 
 
 def tasks() -> Iterator[tuple[_zklock.Owner, str]]:
@@ -43,7 +43,7 @@ def tasks() -> Iterator[tuple[_zklock.Owner, str]]:
     from zklock.aio._tasks import _owners
 
     for task, owner in list(_owners.items()):
-        yield owner, _described("task", _given(task.get_name) or _UNNAMED, _frame_of(task.get_coro()))
+        yield owner, _describe("task", _name_or_none(task.get_name) or _UNNAMED, _frame_of(task.get_coro()))
 
 
 def greenlets() -> Iterator[tuple[_zklock.Owner, str]]:
@@ -51,12 +51,12 @@ def greenlets() -> Iterator[tuple[_zklock.Owner, str]]:
     from zklock._gevent import greenlets
 
     for greenlet in list(greenlets):
-        name = _given(partial(getattr, greenlet, "name")) or _given(partial(repr, greenlet))
-        yield greenlet._zklock_owner, _described("greenlet", name or _UNNAMED, greenlet.gr_frame)
+        name = _name_or_none(partial(getattr, greenlet, "name")) or _name_or_none(partial(repr, greenlet))
+        yield greenlet._zklock_owner, _describe("greenlet", name or _UNNAMED, greenlet.gr_frame)
 
 
-def _given(give: Callable[[], object]) -> str | None:
-    """Return the name that the program's code returns, or None. Its failure must not hide other callers."""
+def _name_or_none(give: Callable[[], object]) -> str | None:
+    """Return the name that the program's code returns, or None if that fails: the dump must continue."""
     try:
         name = give()
     except Exception:
@@ -64,8 +64,8 @@ def _given(give: Callable[[], object]) -> str | None:
     return name if isinstance(name, str) and name else None
 
 
-def _described(kind: str, name: str, frame: FrameType | None) -> str:
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:
+def _describe(kind: str, name: str, frame: FrameType | None) -> str:
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _SKIPPED:
         frame = frame.f_back
     if frame is None:
         return f"{kind} {name}"
@@ -74,10 +74,10 @@ def _described(kind: str, name: str, frame: FrameType | None) -> str:
 
 
 def _frame_of(coroutine: Any) -> FrameType | None:
-    """Return the program's innermost frame in the chain of frames in which a coroutine waits."""
+    """Return the innermost frame of the program among the frames in which a coroutine waits."""
     found = None
     while (frame := getattr(coroutine, "cr_frame", None)) is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:
+        if frame.f_globals.get("__name__", "").partition(".")[0] in _SKIPPED:
             break
         found, coroutine = frame, coroutine.cr_await
     return found

@@ -1,4 +1,4 @@
-"""Checks of the program's functions: decorated functions, bodies and callbacks."""
+"""Checks of the functions that a program passes: decorated functions, bodies and callbacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def guarded(scope: Any, function: Any) -> Any:
-    """Return the function with each call in its own scope."""
+    """Return a function that runs each call of `function` in its own scope."""
     check_decorated(function, "a lock of zklock")
 
     @functools.wraps(function)
@@ -21,7 +21,7 @@ def guarded(scope: Any, function: Any) -> Any:
 
 
 def guarded_async(scope: Any, function: Any) -> Any:
-    """Return the async function with each call in its own scope."""
+    """Return an async function that runs each call of `function` in its own scope."""
     check_decorated_async(function, "a lock of zklock.aio")
 
     @functools.wraps(function)
@@ -33,7 +33,7 @@ def guarded_async(scope: Any, function: Any) -> Any:
 
 
 def check_decorated(function: Any, decorator: str) -> None:
-    """Reject anything that does not run while a thread holds the lock."""
+    """Reject anything other than a plain function, because its body must run while the lock is held."""
     check_function(function, decorator)
     if _is_async(function):
         raise TypeError(
@@ -53,7 +53,7 @@ def check_decorated_async(function: Any, decorator: str) -> None:
 
 
 def check_function(function: Any, decorator: str) -> None:
-    """Reject anything that is not a function. Reject generators, whose body runs after the call."""
+    """Reject anything that is not a function, and generators, whose body runs only after the call."""
     if not callable(function) or inspect.isclass(function):
         raise TypeError(f"{decorator} decorates functions, not {_name(function)}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -64,7 +64,7 @@ def check_function(function: Any, decorator: str) -> None:
 
 
 def check_body(body: Any, end: str, runner: str) -> None:
-    """Reject a body that would run only after the `end`. The error suggests `runner` for it."""
+    """Reject an async body, which would run only after the `end`. The error suggests `runner` instead."""
     check_any_body(body)
     if _is_async(body):
         raise TypeError(
@@ -74,9 +74,9 @@ def check_body(body: Any, end: str, runner: str) -> None:
 
 
 def check_any_body(body: Any) -> None:
-    """Reject anything that is not a function. Reject generators, whose body would not run."""
+    """Reject anything that is not a function, and generators, whose body would not run."""
     if not callable(body):
-        raise TypeError(f"body must be a function, and {_name(body)} is none")
+        raise TypeError(f"body must be a function, but {_name(body)} is not")
     if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
         raise TypeError(f"body must run when it is called, and {_name(body)} is a generator")
 

@@ -1,4 +1,4 @@
-"""The exceptions. Each has a code that is the same in every language. Most also have a builtin base class."""
+"""The exceptions of zklock. Each has a code that is the same in every language. Most have a builtin base."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 if TYPE_CHECKING:
     from zklock._zklock import Contender, Deadlock, ServerReport, _LossReason, _TimeoutReason
 
-#: The builtin exception that fits a server's problem; `OSError` for all others.
+#: The builtin exception for each problem of a server. All other problems are an `OSError`.
 _BUILTIN: dict[str, type[OSError]] = {
     "refused": ConnectionRefusedError,
     "silent": TimeoutError,
@@ -16,10 +16,10 @@ _BUILTIN: dict[str, type[OSError]] = {
 
 
 def cause(servers: tuple[ServerReport, ...]) -> Exception | None:
-    """Return the cause of an error that the servers' problems explain."""
+    """Return the servers' problems as an exception, for use as the cause of an error."""
     causes = [_BUILTIN.get(report.problem, OSError)(str(report)) for report in servers]
     if len(causes) > 1:
-        return ExceptionGroup("what happened at the servers", causes)
+        return ExceptionGroup("the problems of the servers", causes)
     return causes[0] if causes else None
 
 
@@ -70,10 +70,10 @@ class LockTimeout(Error, TimeoutError):
 
         - `taken`: a server's answer during this acquire showed another contender that blocks it, or this
           client itself holds the lock.
-        - `unreachable`: no server answered anything since the acquire began.
+        - `unreachable`: no server answered during the acquire.
         - `full`: the queue had as many waiters as `max_waiters` permits, so the acquire was refused
           immediately.
-        - `unknown`: any other case, such as a connection that was lost in between.
+        - `unknown`: any other case, such as a connection that was lost during the acquire.
 
         An acquire that does not wait raises `ConnectionFailed` if no server answers.
         """
@@ -83,10 +83,10 @@ class LockTimeout(Error, TimeoutError):
 
     @property
     def blockers(self) -> tuple[Contender, ...]:
-        """The contenders known to block the lock at the timeout, in queue order.
+        """The contenders that were known to block the lock when the timeout elapsed, in queue order.
 
-        This is local knowledge, without a request: at most the nearest two contenders, and those of this
-        client that hold the lock or wait ahead.
+        The client sends no request for this list. It contains at most the nearest two contenders ahead, and
+        the contenders of this client that hold the lock or wait ahead.
         """
         return self._blockers
 
@@ -110,10 +110,10 @@ class LockTimeout(Error, TimeoutError):
 
 
 class LockLost(Error):
-    """The lease is no longer valid; `reason` tells why.
+    """The lease is no longer valid. `reason` tells why.
 
-    Its term or its session ended, its node was deleted, it was held for longer than `max_hold`, or its client
-    was closed.
+    The possible reasons: its term ended, its session expired, its node was deleted, it was held for longer
+    than `max_hold`, or its client was closed.
 
     >>> lock.acquire()
     True
@@ -149,7 +149,7 @@ class NotHeld(Error, RuntimeError):
 
 
 class UpgradeRefused(Error, RuntimeError):
-    """A reader requested the write lock while it held the read lock: it would wait for itself forever.
+    """A reader requested the write lock while it held the read lock, so it would wait for itself forever.
 
     >>> with catalogue.read_lock:
     ...     try:
@@ -171,8 +171,8 @@ class ConnectionFailed(Error, ConnectionError):
     ...     print([report.problem for report in error.servers])
     ['refused']
 
-    `servers` has the problem of each server, and so has `__cause__`: an `OSError`, or an `ExceptionGroup` of
-    them if there are several servers.
+    `servers` has the problem of each server. `__cause__` has the same problems as exceptions: an `OSError`,
+    or an `ExceptionGroup` if there are several servers.
     """
 
     code = "CONNECTION_FAILED"
@@ -202,7 +202,7 @@ class AuthFailed(Error, PermissionError):
 
 
 class BadArgument(Error, ValueError):
-    """An argument is out of range, or refers to an item that does not exist. The message names it.
+    """An argument is out of range, or refers to an item that does not exist. The message names the argument.
 
     >>> try:
     ...     zklock.Mutex(client, "no/slash/in/front")
@@ -210,7 +210,7 @@ class BadArgument(Error, ValueError):
     ...     print(error)
     path: ...
 
-    No request was sent, except those that looked up the item.
+    No request was sent, except to look up the item.
     """
 
     code = "BAD_ARGUMENT"
@@ -274,7 +274,7 @@ class PermitsMismatch(Error):
 
 
 class TransactionFailed(Error, RuntimeError):
-    """One of a transaction's operations cannot be executed. None was executed.
+    """One operation of a transaction cannot be executed, so none was executed.
 
     >>> with lock as lease:
     ...     try:
@@ -303,7 +303,7 @@ class TransactionFailed(Error, RuntimeError):
         return self._path
 
 
-#: Where the extension module finds its exceptions.
+#: The exceptions by code, for the extension module.
 BY_CODE: dict[str, type[Error]] = {error.code: error for error in Error.__subclasses__()}
 
 # Tracebacks and pickles show the module from which programs import the exceptions.

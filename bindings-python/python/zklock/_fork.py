@@ -1,7 +1,8 @@
-"""Prevents a fork while a log handler runs.
+"""Delays a fork of the process while a log handler runs.
 
-Log handlers run on a thread of this package. If the process forks while a handler has something locked, such
-as the buffer of a file, it would stay locked forever in the child, which might log to the same file.
+Log handlers run on a thread of this package. If the process forks while a handler has a mutex locked, such as
+the mutex of a file's buffer, that mutex stays locked forever in the child. The child then hangs when it logs
+to the same file.
 """
 
 from __future__ import annotations
@@ -12,43 +13,45 @@ from collections.abc import Iterator
 
 from zklock import _unpatched_threading
 
-# Longest time that a fork waits, in seconds. A handler might itself wait for a lock of the forking thread.
+# Maximum time that a fork waits, in seconds. The handler might be waiting for the thread that forks.
 _LIMIT = 1.0
 
-# Only the holder of the first lock waits for the second one. So a fork is next in line, regardless of the
-# number of events. These are native locks: with gevent, a thread logs and a greenlet forks.
+# A handler and a fork both take the first lock before they wait for the second one. So a fork waits for at
+# most one event, even if there are many. These are native locks, because with gevent a native thread logs
+# and a greenlet forks.
 _next = _unpatched_threading.original("allocate_lock")()
 # Reentrant, because a handler might itself fork.
-_at_work = _unpatched_threading.original("RLock")()
+_handler_runs = _unpatched_threading.original("RLock")()
 
 
 @contextlib.contextmanager
-def not_now() -> Iterator[None]:
-    """Run the block while no fork can happen, unless the fork has reached its time limit."""
-    _begin()
+def delay_forks() -> Iterator[None]:
+    """Run the block while no fork can happen, except a fork that has waited for `_LIMIT`."""
+    _acquire()
     try:
         yield
     finally:
-        _end()
+        _release()
 
 
-def _begin(limit: float = -1) -> None:
+def _acquire(limit: float = -1) -> None:
     with _next:
-        _at_work.acquire(timeout=limit)
+        _handler_runs.acquire(timeout=limit)
 
 
-def _end() -> None:
-    # A fork that reached its limit does not hold the lock. The child of a handler does not hold it either.
+def _release() -> None:
+    # This fails after a fork that reached its limit, and in a child that a handler forked: neither has the
+    # lock.
     with contextlib.suppress(RuntimeError):
-        _at_work.release()
+        _handler_runs.release()
 
 
-def _begin_anew() -> None:
-    global _next, _at_work
-    _next, _at_work = (
+def _reset_locks() -> None:
+    global _next, _handler_runs
+    _next, _handler_runs = (
         _unpatched_threading.original("allocate_lock")(),
         _unpatched_threading.original("RLock")(),
     )
 
 
-os.register_at_fork(before=lambda: _begin(_LIMIT), after_in_parent=_end, after_in_child=_begin_anew)
+os.register_at_fork(before=lambda: _acquire(_LIMIT), after_in_parent=_release, after_in_child=_reset_locks)

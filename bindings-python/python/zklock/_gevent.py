@@ -1,4 +1,4 @@
-"""Owners, waits and callbacks with gevent. Imported only once the program has imported gevent."""
+"""Owners, waits and callbacks of gevent's greenlets. Imported only after the program has imported gevent."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from greenlet import getcurrent  # type: ignore[import-untyped]
 
 from zklock import _zklock
 
-# The greenlets that are owners, for a dump.
+# The greenlets that have used a lock, for a dump.
 greenlets: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def owner() -> _zklock.Owner | None:
     """Return the owner of the calling greenlet, or None for the main greenlet of a thread.
 
-    In the main greenlet, the owner is the thread. The owner is stored in the greenlet: it is never reused,
-    and is dropped with the greenlet.
+    In the main greenlet, the owner is the thread. The owner is stored in the greenlet, so it is dropped with
+    the greenlet, and no other greenlet can have it.
     """
     current = getcurrent()
     if current.parent is None:
@@ -40,9 +40,10 @@ def owner() -> _zklock.Owner | None:
 
 
 def name() -> object:
-    """Return the name of the calling greenlet, or of its thread where `threading` starts greenlets.
+    """Return the name of the calling greenlet, or the name of its `threading.Thread` object if it has one.
 
-    `threading` also invents names for greenlets that it did not start. These are ignored.
+    Patched `threading` also creates `_DummyThread` objects for greenlets that it did not start. Their names
+    are ignored.
     """
     if monkey.is_module_patched("threading"):
         thread = threading._active.get(threading.get_ident())  # type: ignore[attr-defined]
@@ -60,21 +61,21 @@ def reference() -> weakref.ref[object] | None:
 class Parker:
     """Suspends the greenlet that created it, until another thread wakes it.
 
-    `give_up` is called if the hub is destroyed meanwhile, because then the greenlet is never woken.
+    If the hub is destroyed meanwhile, the greenlet is never woken, and `give_up` is called instead.
     """
 
     __slots__ = ("_all", "_give_up", "_waiter", "_watcher", "hub", "unpark")
 
     def __init__(self, hub: Hub, give_up: Callable[[], None] | None) -> None:
-        self._all = _attend(hub)
+        self._all = _watch_hub_end(hub)
         self.hub = hub
         self._give_up = give_up
         self._waiter = Waiter(hub)
-        # Started before the wait, so that no wake-up is missed. It also shows the hub that there is something
-        # to wait for.
+        # The watcher starts before the wait, so that no wake-up is missed. It also keeps the hub's loop
+        # running.
         self._watcher = hub.loop.async_()
         self._watcher.start(self._waiter.switch, None)
-        # Other threads can call only this.
+        # The only method that other threads can call.
         self.unpark = self._watcher.send
         self._all.add(self)
 
@@ -82,8 +83,8 @@ class Parker:
         """Let the other greenlets run until `unpark`, or for at most `seconds`."""
         if getcurrent() is self.hub:
             raise RuntimeError(
-                "this would wait in gevent's hub, where callbacks of its loop run, and stop all greenlets; "
-                "call it in a greenlet (gevent.spawn), or release with wait=False"
+                "this would wait in gevent's hub, where the callbacks of its loop run, and block all "
+                "greenlets; call it in a greenlet (gevent.spawn), or release with wait=False"
             )
         if seconds is None:
             self._waiter.get()
@@ -92,7 +93,7 @@ class Parker:
                 self._waiter.get()
         if self._watcher is None:
             raise RuntimeError(
-                "gevent's hub, in which this greenlet waited, has ended, and what it waited for was given up"
+                "gevent's hub, in which this greenlet waited, has ended, so the wait was given up"
             )
         self._waiter.clear()
 
@@ -101,29 +102,29 @@ class Parker:
         self._all.discard(self)
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
-            # Fails if the loop is destroyed: then there is nothing to stop. Each of gevent's loops raises a
-            # different exception.
+            # This fails if the loop is destroyed, and then the watcher has already stopped. Each of gevent's
+            # loops raises a different exception.
             with contextlib.suppress(Exception):
                 watcher.stop()
                 watcher.close()
 
-    def strand(self) -> None:
+    def give_up(self) -> None:
         """End the wait of a greenlet that will not run again."""
         try:
-            # Close first, so that nothing can wake the greenlet.
+            # Close first, so that no thread can wake the greenlet.
             self.close()
         finally:
             if self._give_up is not None:
                 self._give_up()
 
 
-def _strand(parkers: set[Parker], hub: Hub | None = None) -> None:
+def _give_up_all(parkers: set[Parker], hub: Hub | None = None) -> None:
     """End the waits in a hub, or all waits of a thread."""
-    # An exception of one, such as Ctrl-C, does not skip the others.
+    # An exception during one call, such as the one from Ctrl-C, must not skip the other calls.
     with contextlib.ExitStack() as stack:
         for parker in list(parkers):
             if hub is None or parker.hub is hub:
-                stack.callback(parker.strand)
+                stack.callback(parker.give_up)
 
 
 class _Thread:
@@ -134,20 +135,20 @@ class _Local(monkey.get_original("threading", "local")):  # type: ignore[misc]
     """Thread-local data, even where gevent has made `threading.local` greenlet-local."""
 
     def __init__(self) -> None:
-        # Only greenlets of this thread use the set. So other threads never change it while it is iterated,
-        # and after a fork there are no others.
+        # Only greenlets of this thread use the set, so another thread never changes it during an iteration.
+        # After a fork, this thread is the only one.
         self.parkers: set[Parker] = set()
         self.thread = _Thread()
-        weakref.finalize(self.thread, _strand, self.parkers).atexit = False
+        weakref.finalize(self.thread, _give_up_all, self.parkers).atexit = False
 
 
 _local = _Local()
 
 
-def _attend(hub: Hub) -> set[Parker]:
-    """Make sure that the waits in this hub, which belongs to this thread, are given up with it.
+def _watch_hub_end(hub: Hub) -> set[Parker]:
+    """Make sure that the waits in a hub of this thread are given up when the hub ends.
 
-    A hub ends when it is destroyed, which gevent does not report, or with its thread. Return the set of waits
+    A hub ends with its thread, or when it is destroyed, which gevent does not report. Return the set of waits
     of this thread.
     """
     parkers = _local.parkers
@@ -158,7 +159,7 @@ def _attend(hub: Hub) -> set[Parker]:
             ended = reference()
             if ended is not None:
                 try:
-                    _strand(parkers, ended)
+                    _give_up_all(parkers, ended)
                 finally:
                     type(ended).destroy(ended, destroy_loop)
 
@@ -167,12 +168,13 @@ def _attend(hub: Hub) -> set[Parker]:
 
 
 def _unpark_all() -> None:
-    """Wake all greenlets after a fork.
+    """Wake all waiting greenlets in a forked child.
 
-    They survive the fork, but their operations belong to the parent. They detect that when they run again.
+    The greenlets still exist in the child, but their operations belong to the parent. When they run again,
+    they detect the fork and raise an error.
     """
     for parker in list(_local.parkers):
-        # Fails if the loop, and with it the greenlet, is destroyed.
+        # This fails if the loop, and with it the greenlet, is destroyed.
         with contextlib.suppress(Exception):
             parker.unpark()
 
@@ -183,11 +185,12 @@ os.register_at_fork(after_in_child=_unpark_all)
 def in_greenlet(callback: Callable[[object], object], is_main_thread: bool) -> Callable[[object], object]:
     """Return a function for the delivery thread that runs `callback` in a new greenlet of this thread.
 
-    A thread without greenlets has no hub. Then return `callback` itself, for the callback thread.
+    A thread without greenlets has no hub. For such a thread, return `callback` itself, which the callback
+    thread will call.
     """
     hub = get_hub_if_exists()
     if hub is None and is_main_thread and monkey.is_module_patched("threading"):
-        # Nothing has waited yet, but the program uses greenlets.
+        # The hub does not exist yet, because no greenlet has waited, but a patched program uses greenlets.
         hub = gevent.get_hub()
     if hub is None:
         return callback

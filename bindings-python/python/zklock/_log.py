@@ -10,7 +10,7 @@ from zklock import _fork, _zklock
 from zklock._background import Background
 
 _logger = logging.getLogger("zklock")
-# Every library needs this: without it, a program that does not log would print warnings to standard error.
+# Without this handler, a program that does not configure logging would print warnings to standard error.
 _logger.addHandler(logging.NullHandler())
 # For the events of the ZooKeeper client crate.
 _client_logger = _logger.getChild("zookeeper_client")
@@ -33,26 +33,26 @@ def verbosity() -> int:
     return sum(_logger.isEnabledFor(level) for level in _LEVELS.values())
 
 
-def _hand_on() -> None:
-    while (events := _zklock.next_events(verbosity())) is not None:
-        told, dropped = events
-        for event in told:
-            with _fork.not_now():
-                _try_to_tell(event)
+def _forward_events() -> None:
+    while (batch := _zklock.next_events(verbosity())) is not None:
+        events, dropped = batch
+        for event in events:
+            with _fork.delay_forks():
+                _log_safely(event)
         if dropped:
-            with _fork.not_now():
-                _logger.warning("%d events came too fast to be logged", dropped)
+            with _fork.delay_forks():
+                _logger.warning("%d events arrived too fast to be logged", dropped)
 
 
-def _try_to_tell(event: _Event) -> None:
+def _log_safely(event: _Event) -> None:
     try:
-        _tell(event)
+        _log_event(event)
     except Exception:
-        # Report a handler's error, so that its author sees it, and continue to log.
+        # Report the error of the program's handler, and continue to log.
         threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
 
 
-def _tell(event: _Event) -> None:
+def _log_event(event: _Event) -> None:
     level, target, file, line, time, text, fields = event
     logger = _client_logger if target.startswith("zookeeper_client") else _logger
     number = _LEVELS[level]
@@ -61,11 +61,11 @@ def _tell(event: _Event) -> None:
     record = logger.makeRecord(
         logger.name, number, file, line, text, (), None, extra={"target": target, "fields": dict(fields)}
     )
-    # The event happened before it arrived here.
+    # Use the time of the event. `makeRecord` sets the current time, which is later.
     record.relativeCreated += (time - record.created) * 1000
     record.created, record.msecs = time, time % 1 * 1000
     logger.handle(record)
 
 
-_thread = Background("zklock-log", _hand_on)
+_thread = Background("zklock-log", _forward_events)
 begin, join = _thread.begin, _thread.join

@@ -1,6 +1,6 @@
-"""Support for child processes of `multiprocessing` and of billiard, Celery's fork of it.
+"""Closes the clients in child processes of `multiprocessing` and of billiard, Celery's fork of it.
 
-They exit through `os._exit`, so `atexit` handlers do not run.
+Such children exit through `os._exit`, so `atexit` handlers do not run.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Any
 
 from zklock import _zklock
 
-# After the finalizers of the program, which might still use locks.
+# Exit priority of the finalizer: it runs after the finalizers of the program, which might still use locks.
 _LAST = -1000
 
 
 def close_at_end() -> None:
-    """Close the clients of such a child when it exits. Called before a process uses its first client."""
+    """Make such a child close its clients when it exits. Called before a process uses its first client."""
     process = sys.modules.get("multiprocessing.process")
     child = _child_of_billiard()
     if child is not None or (process is not None and process.parent_process() is not None):
@@ -38,7 +38,7 @@ def _child_of_billiard() -> Any:
 
 
 def _close_after(worker: Any) -> None:
-    """Close the clients when a worker of a pool exits: at that point it runs only `on_exit`."""
+    """Make a worker of a pool close its clients when it exits: it runs no finalizers, only `on_exit`."""
     pool = sys.modules.get("billiard.pool")
     if pool is None or not isinstance(worker, pool.Worker):
         return

@@ -1,4 +1,4 @@
-"""`Mutex.once()` and `Mutex.once_per()`: a body that runs once per slot."""
+"""`Mutex.once()` and `Mutex.once_per()`, which run a body once per slot: a key, or a period of time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def once(
     body: Callable[[_zklock.Lease], _T],
     wait_limit: _zklock.Timeout,
 ) -> _T | None:
-    """Run the body, unless the slot is recorded."""
+    """Run the body, unless the slot is already recorded."""
     check_body(body, "the lock is released", "a mutex")
     return _run(lock, slot, body, wait_limit)
 

@@ -1,4 +1,4 @@
-"""`Election.run()`, which leads repeatedly. Imported for the first such call."""
+"""`Election.run()`, which campaigns and leads repeatedly. Imported for the first such call."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def failed(rounds: _zklock.Rounds, leadership: Any, error: Error) -> float | Non
     """Return the pause after the error of a round. Raise the error if it ends the run."""
     if leadership is None:
         return rounds.fail(error)
-    # The loss of another lock is treated like any other error of the body.
+    # Only the loss of this leadership continues the run. The body might also raise the `LockLost` of another
+    # lock, which is an error like any other.
     if isinstance(error, LockLost) and leadership.loss_reason is not None:
         return rounds.end()
     raise error

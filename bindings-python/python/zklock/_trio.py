@@ -1,4 +1,4 @@
-"""Rejection of trio. Imported once the program has imported trio, or where asyncio runs no event loop."""
+"""Rejects calls in trio tasks. Imported after the program has imported trio, or if no event loop runs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ _ADVICE = "run the function that holds the lock in a thread: await trio.to_threa
 
 
 def refuse() -> None:
-    """Raise in a trio task."""
+    """Raise an error in a trio task."""
     if _runs_here():
         raise RuntimeError(
-            "zklock does not support trio, which runs on this thread: all of its tasks would own a lock "
-            f"together, and a wait would stop them all; {_ADVICE}"
+            "zklock does not support trio, which runs on this thread: all its tasks would be one owner, "
+            f"and a wait would block them all; {_ADVICE}"
         )
 
 
@@ -27,6 +27,6 @@ def no_event_loop() -> str:
 
 
 def _runs_here() -> bool:
-    # trio sets this in sniffio, which is one of its dependencies.
+    # trio sets the name of the current library in sniffio, which is one of trio's dependencies.
     sniffio = sys.modules.get("sniffio")
     return getattr(getattr(sniffio, "thread_local", None), "name", None) == "trio"

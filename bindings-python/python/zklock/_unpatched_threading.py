@@ -1,4 +1,4 @@
-"""Native threads and locks, even where gevent or eventlet has replaced them."""
+"""Access to native threads and locks, even if gevent or eventlet has replaced them."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def original(name: str) -> Any:
 
 
 def is_patched() -> bool:
-    """Return whether `threading` starts greenlets."""
+    """Return whether `threading` starts greenlets instead of native threads."""
     return original("start_new_thread") is not _thread.start_new_thread

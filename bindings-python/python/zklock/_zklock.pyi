@@ -50,6 +50,7 @@ __all__ = [
     "Mutex",
     "NodeData",
     "Notice",
+    "NotifyEventLoop",
     "Owner",
     "OwnerInfo",
     "OwnerReport",
@@ -65,7 +66,6 @@ __all__ = [
     "Site",
     "Slot",
     "Stats",
-    "TellEventLoop",
     "Timeout",
     "Tls",
     "Transaction",
@@ -157,10 +157,10 @@ class Client:
     that out.
 
     `auth` is a list of credentials that the client sends to the servers. Each is a pair of scheme and
-    credential, such as `("digest", "user:password")`. A server accepts any password of the scheme `digest`; a
-    wrong password shows only when a node refuses access. `auth_file` is a file with one credential per line:
-    `digest:USER:PASSWORD` or `sasl:USER:PASSWORD`. The client refuses a file that users other than its owner
-    can access.
+    credential, such as `("digest", "user:password")`. A server accepts any password of the scheme `digest`:
+    a wrong password is noticed only when a node refuses access. `auth_file` is a file with one credential
+    per line: `digest:USER:PASSWORD` or `sasl:USER:PASSWORD`. The client refuses a file that users other than
+    its owner can access.
 
     `acl` sets the permissions of the nodes and lock directories that the client creates. `"open"`, the
     default, permits everything to everyone. `"creator"` permits everything to clients with the same
@@ -177,11 +177,11 @@ class Client:
     Operators can set missing arguments through environment variables: `ZKLOCK_AUTH_FILE`, `ZKLOCK_ACL`,
     `ZKLOCK_PARENT_ACL`, `ZKLOCK_TLS_CA` (with `ZKLOCK_TLS_CERT` and `ZKLOCK_TLS_KEY`) and
     `ZKLOCK_SESSION_TIMEOUT` (`10s`, or a number of seconds; the default is 10 s). Credentials given as any
-    argument replace those of `ZKLOCK_AUTH_FILE`. An empty variable counts as unset.
+    argument replace those in `ZKLOCK_AUTH_FILE`. An empty variable counts as unset.
 
     `max_frame` is the size of the largest reply that the client reads, in bytes. A listing needs up to 256
-    bytes per name. A larger reply fails only the request that it answers: a lock directory with more children
-    cannot be locked or inspected.
+    bytes per name. If a reply is larger, only its request fails: a lock directory whose listing exceeds
+    `max_frame` cannot be locked or inspected.
 
     The constructor connects. It raises `ConnectionFailed` if no server answers within `connect_timeout`. It
     raises `BadArgument` for a malformed argument, before it sends anything.
@@ -192,10 +192,6 @@ class Client:
     With `connect=False` the constructor sends nothing. The client connects on first use, separately in each
     process. So a module can create such a client and its locks before a server forks its workers, and they
     work in each worker. A lease still belongs to the process that acquired it.
-
-    With `connect=False` it sends nothing yet. It connects when it is first used, and so does every child
-    process, for itself: what a module creates before a server forks its workers, on such a client, works in
-    the workers. Leases still belong to the process that acquired them.
     """
 
     def __new__(
@@ -237,7 +233,7 @@ class Client:
 
     @property
     def session_timeout(self) -> float:
-        """The session timeout that the server granted, in seconds. Before that, the requested one.
+        """The session timeout that the server granted, in seconds. Until then, the requested timeout.
 
         If the server receives nothing from this process for that time, it frees the process's locks.
         """
@@ -295,8 +291,8 @@ class Client:
         ...     if contender.host == "retired.example.org":
         ...         client.break_lock(contender.node)
 
-        A connected holder learns of its loss within moments, but the next waiter might receive the lock
-        before that. Raise the same exceptions as `revoke`.
+        A connected holder is notified of its loss almost immediately, but the next waiter might receive the
+        lock before that. Raise the same exceptions as `revoke`.
         """
 
     def get(self, path: str) -> NodeData | None:
@@ -345,8 +341,8 @@ class Client:
         interrupts the call, the client continues to drain. A second call can only shorten the drain:
         `close()` ends it.
 
-        A scope must not call this, not even in a signal handler: it would wait for itself. Call it on another
-        thread.
+        Do not drain inside a `with` block of a lock, not even in a signal handler: the drain would wait for
+        the end of that block. Call it on another thread.
         """
 
     def __enter__(self) -> Self: ...
@@ -359,7 +355,7 @@ class Level:
     """Base class of a lease and of several leases."""
 
     def check(self) -> None:
-        """Check that the lock is held, or all locks of several leases. Send no request.
+        """Check that the lock is held. For several leases, check all of them. Send no request.
 
         >>> with lock as lease:
         ...     lease.check()
@@ -380,7 +376,8 @@ class Level:
         the call returns normally, and the release continues in the background. With `wait=False` the call
         returns once the release has been sent. It never fails because of the network.
 
-        If another client had deleted the lock's node or closed the session, `state` is `lost` afterwards.
+        If another client had already deleted the lock's node or closed the session, `state` is `lost`
+        afterwards.
 
         Raise `NotHeld` on the second call. Raise `BadArgument` for a timeout below zero (except -1, which
         means no timeout), and for a timeout together with `wait=False`.
@@ -393,9 +390,9 @@ class Lease(Level):
     >>> with lock as lease:
     ...     write_report(lease.fencing_token)
 
-    Every acquire returns a new lease. The leases of one owner on one path share node, token and state. The
-    last release frees the lock. Keep the lease, or its lock object, until you release it: a lease without
-    references is released, with a `ResourceWarning` and a warning in the log.
+    Every acquire returns a new lease. The leases of one owner on one path have the same node, token and
+    state, and the last release frees the lock. Keep a reference to the lease, or to its lock object, until
+    you release it: a lease without references is released, with a `ResourceWarning` and a warning in the log.
     """
 
     @property
@@ -412,7 +409,7 @@ class Lease(Level):
 
     @property
     def fencing_token(self) -> int:
-        """A number that grows from holder to holder over the lifetime of the ensemble.
+        """A number that increases with each new holder, over the lifetime of the ensemble.
 
         Pass it to the resource that the lock protects, and let the resource refuse smaller tokens: a process
         that was paused cannot know that it has lost the lock.
@@ -422,8 +419,9 @@ class Lease(Level):
     def handoffs(self) -> int:
         """The number of earlier holds on this lease's node.
 
-        With the options `cohort` and `linger`, consecutive holds can share a node, and so have the same
-        fencing token. The pair of token and hand-offs grows from holder to holder. 0 without these options.
+        With the options `cohort` and `linger`, consecutive holds can share a node, and then have the same
+        fencing token. The pair `(fencing_token, handoffs)` increases with each new holder. Without these
+        options, `handoffs` is 0.
         """
 
     @property
@@ -449,8 +447,9 @@ class Lease(Level):
     def remaining(self) -> float:
         """The time in seconds during which no other client can get the lock, unless it is broken.
 
-        It ends half the session timeout after the last write that the server acknowledged, and is extended
-        while the server answers. 0 if the lease is lost or released. Sends no request.
+        The term of the lease ends half the session timeout after the client sent the last write that the
+        server acknowledged. It is extended while the server answers. 0 if the lease is lost or released.
+        Sends no request.
         """
 
     @property
@@ -462,28 +461,28 @@ class Lease(Level):
         """
 
     def on_lost(self, callback: Callable[[Lease], object]) -> Notice:
-        """Call `callback` once with the lease when it is lost, or soon if it is already lost.
+        """Call `callback` once with the lease when the lease is lost. If it is already lost, call it soon.
 
         >>> lost = threading.Event()
         >>> with lock as lease:
         ...     notice = lease.on_lost(lambda lease: lost.set())
 
-        The callback runs on the thread `zklock-callback`. All callbacks share this thread, and nothing else
-        waits for it. An exception of a callback is passed to `sys.unraisablehook`. With gevent, each callback
-        runs in a new greenlet. After the release of the lease, the callback is not called. A callback that
-        refers to the lease itself, instead of its argument, keeps the lease held.
+        The callback runs on the thread `zklock-callback`. All callbacks share this thread, so a slow callback
+        delays only other callbacks. An exception of a callback is passed to `sys.unraisablehook`. With
+        gevent, each callback runs in a new greenlet. After the release of the lease, the callback is not
+        called. In the callback, use its argument: a reference to the lease itself would keep the lease held.
         """
 
     def on_revoke(self, callback: Callable[[Lease], object]) -> Notice:
-        """Call `callback` once with the lease when another contender asks for the lock.
+        """Call `callback` once with the lease when another program asks the holder to give up the lock.
 
         >>> asked = threading.Event()
         >>> with lock as lease:
         ...     notice = lease.on_revoke(lambda lease: asked.set())
 
-        The request is sent by `Client.revoke` or Curator's `Revoker`. A request from before this call counts
-        too. The lease stays held: the holder decides whether to release it. See `on_lost` for how callbacks
-        are called.
+        `Client.revoke` and Curator's `Revoker` send such a request. A request that arrived before this call
+        counts too. The lease stays held: the holder decides whether to release it. See `on_lost` for how
+        callbacks are called.
         """
 
     def transaction(self) -> Transaction:
@@ -505,7 +504,7 @@ class Lease(Level):
 
 @final
 class Election:
-    """A candidate in the election at a path, or an observer that only asks for the leader.
+    """A candidate in the election at a path. It can also be used only to observe the leader.
 
     >>> election = zklock.Election(client, "/elections/scheduler", id="scheduler-1")
     >>> with election.lead() as leadership:
@@ -518,10 +517,10 @@ class Election:
     `id` identifies the candidate to other clients. It is at most 1024 bytes long, can be empty, and need not
     be unique. The default is `host:pid`.
 
-    An election object is one candidate, even if several threads campaign. Overlapping campaigns share a node
-    and a leadership. The leadership ends when the last of them resigns. If the program drops its leaderships
-    without resigning, the election keeps one of them, and so continues to lead. If the election object itself
-    is dropped while it leads, it resigns, with a `ResourceWarning`. The constructor sends nothing.
+    An election object is one candidate, even if several threads campaign. Their campaigns share a node and a
+    leadership, which ends when the last of them resigns. The election continues to lead even if the program
+    drops its `Leadership` objects without resigning. If the election object itself is dropped while it leads,
+    it resigns, with a `ResourceWarning`. The constructor sends nothing.
 
     Raise `BadArgument` for a malformed argument.
     """
@@ -547,7 +546,7 @@ class Election:
     def is_leader(self) -> bool:
         """Whether this candidate leads. Sends no request.
 
-        False from the moment at which it resigns or its term ends, and so before another candidate can lead.
+        False as soon as it resigns or its term ends, so before another candidate can lead.
         """
 
     def campaign(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Leadership:
@@ -557,13 +556,12 @@ class Election:
         >>> leadership.resign()
 
         `timeout` is in seconds, and covers connecting, queueing and waiting together. With -1 or None the
-        call waits without a limit; a loss of the connection or the session only lengthens the wait. With 0 it
-        leads only if there is no other candidate. `connect_timeout` has the same meaning as in
-        `Lock.acquire()`.
+        call waits without a limit, even across a loss of the connection or the session. With 0 it leads only
+        if there is no other candidate. `connect_timeout` has the same meaning as in `Lock.acquire()`.
 
         Raise `LockTimeout` if it does not lead in time. Raise `BadArgument` if a kazoo contender is in the
-        queue, because a kazoo election does not see these candidates. Otherwise raise the same exceptions as
-        `Lock.acquire()`. Ctrl-C withdraws the candidate.
+        queue, because kazoo's elections do not see zklock's candidates. Otherwise raise the same exceptions
+        as `Lock.acquire()`. Ctrl-C withdraws the candidate.
         """
 
     def lead(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Lead:
@@ -582,13 +580,14 @@ class Election:
 
         >>> election.run(schedule)
 
-        If the leadership is lost, `body` must return: it notices the loss through `leadership.check()` or
+        If the leadership is lost, `body` must return: it can detect the loss with `leadership.check()` or
         `on_lost`. Then the election campaigns again. After leaderships that last less than five seconds it
         pauses for increasing times, up to six seconds, so that other candidates can lead. After
         `ConnectionFailed` it also pauses, and campaigns again.
 
-        Return when the client is closed or drained. Raise any other exception of `body`, after resigning, and
-        the other errors of `campaign()`. Do not raise the `LockLost` of the leadership. Ctrl-C ends the call.
+        Return when the client is closed or drained. If `body` raises an exception, resign and raise it,
+        except the `LockLost` of this leadership. Also raise the other errors of `campaign()`. Ctrl-C ends the
+        call.
         """
 
     def leader(self) -> Candidate | None:
@@ -598,8 +597,8 @@ class Election:
         ...     election.leader().id
         'scheduler-1'
 
-        This takes three round trips. The answer can be out of date when it arrives: protect actions that only
-        the leader may do by its fencing token. Raise the same exceptions as `Lock.locked()`.
+        This takes three round trips. The answer can be out of date when it arrives, so use the fencing token
+        to protect actions that only the leader may perform. Raise the same exceptions as `Lock.locked()`.
         """
 
     def candidates(self) -> list[Candidate]:
@@ -616,10 +615,10 @@ class Election:
         >>> notice = election.on_leader(lambda leader: print("leads:", leader))
         >>> notice.cancel()
 
-        The call needs no candidate, and watches one node, regardless of the number of candidates. If changes
-        follow each other fast, it might report only the last one. The observation continues, and keeps the
-        client open, until the notice is cancelled or the client is closed. See `Lease.on_lost` for how
-        callbacks are called.
+        The caller need not be a candidate. The client watches only one node, regardless of the number of
+        candidates. If the leader changes several times in quick succession, only the last change might be
+        reported. The observation continues, and keeps the client open, until the notice is cancelled or the
+        client is closed. See `Lease.on_lost` for how callbacks are called.
         """
 
 @final
@@ -682,7 +681,7 @@ class Candidate:
 
 @final
 class Rounds:
-    """The rounds of `Election.run()`: the pauses between them, and their end."""
+    """The rounds of `Election.run()`. Each round is a campaign and a leadership, and a pause follows it."""
 
     def __new__(cls, election: Election) -> Self: ...
     def are_over(self) -> bool:
@@ -718,7 +717,7 @@ class Leases(Level):
     ...     len(leases)
     3
 
-    Each lease can be released separately. The end of a `with` block releases the others, and raises
+    Each lease can be released separately. The end of a `with` block releases the remaining ones, and raises
     `LockLost` if one was lost. Leases without references are released, with a `ResourceWarning`.
     """
 
@@ -798,7 +797,7 @@ class Contender:
     def position(self) -> int:
         """Position in the queue, from 0. Position 0 holds the lock.
 
-        Readers and permits behind it hold the lock too, as long as the lock permits it.
+        Readers and holders of permits at later positions can hold the lock at the same time.
         """
 
     @property
@@ -818,7 +817,7 @@ class Contender:
         """The zxid that created the node.
 
         This is the fencing token of the contender's lease, now or once it is granted. The exception is a
-        downgrade: the reader has a new node, but its lease keeps the writer's token.
+        writer that keeps only its read lock: it has a new node, but its lease keeps the writer's token.
         """
 
     @property
@@ -846,20 +845,22 @@ class Contender:
 
     @property
     def revoked(self) -> bool | None:
-        """Whether it held the lock when it was asked to give it up, and has received that request."""
+        """Whether the holder was asked to give up the lock, and has received that request."""
 
     @property
     def cohort(self) -> int | None:
-        """The number of consecutive holds of its client on the node before the next node in the queue.
+        """The option `cohort` of its lock, or None.
 
-        None without the option `cohort`. Waiters of the client that have no node appear in no listing.
+        This is the maximum number of consecutive holds on the node before the next node in the queue gets the
+        lock. The client's other waiters have no nodes, and so do not appear in the list of contenders.
         """
 
     @property
     def linger(self) -> float | None:
-        """The time in seconds that its client can keep the node after a release. None without `linger`.
+        """The option `linger` of its lock, in seconds, or None.
 
-        The node does not show whether it is in use at present.
+        The client can keep the node for this time after a release. The node itself does not show whether the
+        lock is held, or the node is only kept.
         """
 
     @property
@@ -959,8 +960,8 @@ class Acquirable(Generic[_T]):
         ...     lock.release()
 
         `timeout` is in seconds, and covers connecting, queueing and waiting together. With -1 or None the
-        call waits without a limit; a connection loss only lengthens the wait. 0 is the same as
-        `blocking=False`: the call does not queue for a lock that is taken.
+        call waits without a limit, even across a connection loss. 0 is the same as `blocking=False`: the call
+        does not queue for a lock that is taken.
 
         `connect_timeout` is for an acquire that does not wait. It is the time in seconds in which a server
         must answer, instead of the client's own `connect_timeout`.
@@ -985,7 +986,7 @@ class Acquirable(Generic[_T]):
         >>> if lock.acquire(blocking=False):
         ...     lock.release()
 
-        With `reentrant=False`, and for a semaphore, undo the newest acquire of the object by any caller.
+        With `reentrant=False`, and for a semaphore, undo the newest acquire of this object by any thread.
 
         See `Lease.release`. Raise `NotHeld` if there is nothing to release.
         """
@@ -997,10 +998,10 @@ class Acquirable(Generic[_T]):
         ...     print("held")
         held
 
-        The error's `reason` tells whether the lock was `taken`, the servers were `unreachable`, or neither is
-        certain. With a timeout of 0 the acquire does not wait: `LockTimeout` then always means that the lock
-        is not free, and a server that does not answer causes `ConnectionFailed`. `connect_timeout` has the
-        same meaning as in `acquire`.
+        `LockTimeout.reason` tells whether the lock was `taken` or the servers were `unreachable`. With a
+        timeout of 0 the acquire does not wait: `LockTimeout` then always means that the lock is taken, and
+        a server that does not answer causes `ConnectionFailed`. `connect_timeout` has the same meaning as in
+        `acquire`.
         """
 
     def __class_getitem__(cls, item: Any, /) -> GenericAlias: ...
@@ -1017,10 +1018,11 @@ class Lock(Acquirable[Lease]):
     >>> with lock as lease:
     ...     write_report(lease.fencing_token)
 
-    The *owner* of a lock is the thread, or with gevent the greenlet. Only the owner can re-enter it. An owner
-    that acquired a lock n times must release it n times. Owners can share the lock object. If the object is
-    dropped, its unreleased levels are released, with a `ResourceWarning`. An owner that ends without
-    releasing a level from `acquire()` leaves the lock held, with the same warning.
+    The *owner* of a lock is the thread that acquired it, or with gevent the greenlet. Only the owner can
+    re-enter the lock, and it must release the lock as often as it acquired it. Several owners can use the
+    same lock object. If the object is dropped while it holds the lock, the lock is released, with a
+    `ResourceWarning`. If an owner ends without releasing what it acquired with `acquire()`, the lock stays
+    held, with the same warning.
 
     A lock is also a decorator: each call of the function runs in its own scope. `@lock.hold(timeout=5)`
     limits the wait.
@@ -1033,7 +1035,7 @@ class Lock(Acquirable[Lease]):
 
     `threading.Condition(lock)` works for the threads of one process: a notification does not reach other
     processes. A lock that was created with a hosts string can be pickled and copied: the result is another
-    lock object for the same path. A lock on a client cannot.
+    lock object for the same path. A lock that was created with a `Client` cannot.
     """
 
     def __reduce__(self) -> tuple[Any, ...]: ...
@@ -1056,7 +1058,7 @@ class Lock(Acquirable[Lease]):
     def lease(self) -> Lease | None:
         """The calling thread's newest unreleased lease of this object, or None.
 
-        With `reentrant=False`, and for a semaphore: the newest lease of the object, from any caller.
+        With `reentrant=False`, and for a semaphore: the newest lease of this object, from any thread.
         """
 
     def owned(self) -> bool:
@@ -1066,7 +1068,7 @@ class Lock(Acquirable[Lease]):
         ...     lock.owned()
         True
 
-        With `reentrant=False`, and for a semaphore: return whether this object holds it, for any caller.
+        With `reentrant=False`, and for a semaphore: return whether any thread holds it through this object.
         """
 
     def locked(self) -> bool:
@@ -1110,8 +1112,8 @@ class Mutex(Lock):
     >>> options = zklock.ClientOptions(session_timeout=5)
     >>> lock = zklock.Mutex("zk1:2181,zk2:2181", "/locks/report", options=options)
 
-    By default it works like `threading.RLock`. With `reentrant=False` it works like `threading.Lock`: an
-    acquire by the thread that holds it waits or times out, and any thread can release it:
+    By default it works like `threading.RLock`. With `reentrant=False` it works like `threading.Lock`: even
+    the thread that holds it must wait when it acquires it again, and any thread can release it:
 
     >>> baton = zklock.Mutex(client, "/locks/baton", reentrant=False)
     >>> baton.acquire()
@@ -1123,42 +1125,44 @@ class Mutex(Lock):
 
     `max_hold` is the maximum time of a hold in seconds, from the grant on. Re-entries do not extend it. After
     that the lease is lost (`loss_reason` is `"held too long"`), and the next contender gets the lock. Without
-    it a program that hangs keeps its locks forever, because its heartbeat continues. The program must stop
-    its work on this loss as on any other: zklock cannot stop it.
+    this option, a program that hangs keeps its locks forever, because its heartbeats continue. The program
+    must stop its work after this loss as after any other, because zklock cannot stop it.
 
     >>> lock = zklock.Mutex(client, "/locks/report", max_hold=3600)
 
-    `grace` is a time in seconds before the end of the lease's term: the lease is reported lost that much
-    earlier. So its body can stop before the next contender gets the lock, because the node is kept until the
-    lease is released or the term ends. It is at most a sixth of the session timeout that the server granted.
-    A lock that is broken, or held for longer than `max_hold`, has no grace.
+    `grace` is the time in seconds by which the loss of a lease is reported before its term ends. The lock's
+    node is kept until the lease is released or the term ends, so the program can stop its work before the
+    next contender gets the lock. The maximum is a sixth of the session timeout that the server granted. There
+    is no grace if the lock is broken, or held for longer than `max_hold`.
 
     >>> lock = zklock.Mutex(client, "/locks/report", grace=1)
 
-    `max_waiters` is the maximum number of waiting contenders when this lock joins the queue. An acquire
-    behind that many waiters fails immediately: it raises `LockTimeout` with the reason `"full"`. Use it in a
-    service that answers 503 instead of queueing. With 0 an acquire never waits behind another contender.
-    Holders do not count as waiters, and a re-entry is never refused. Each acquire reads the queue first,
-    which costs one more round trip. Acquires that arrive at the same moment read the same queue, so together
-    they can exceed the limit. The limit belongs to this lock object. A try (`blocking=False`) never waits: it
-    returns False, or `hold` raises with the reason `"taken"`.
+    `max_waiters` limits the length of the queue. If that many contenders already wait, an acquire fails
+    immediately: it raises `LockTimeout` with the reason `"full"`. Use it in a service that answers 503
+    instead of queueing. With 0 an acquire never waits behind another contender. Holders do not count as
+    waiters, and a re-entry is never refused. Each acquire reads the queue first, which takes one more round
+    trip. Acquires that arrive at the same moment read the same queue, so together they can exceed the limit.
+    The limit applies only to acquires of this lock object. An acquire that does not wait (`blocking=False`)
+    is not affected: it returns False, or `hold(0)` raises `LockTimeout` with the reason `"taken"`.
 
     >>> lock = zklock.Mutex(client, "/locks/report", max_waiters=10)
 
-    `cohort` is the number of consecutive holds on one node within this process's client. Then the next node
-    in the queue gets the lock. Use it if many threads or tasks of one process contend for the lock. The
-    thread that releases the lock hands it to the next one without a request. Waiters that can be served in
-    this way create no nodes, so other clients do not see them. A contender of another client waits for up to
-    this many holds for each node ahead of it. Holds on one node share their fencing token: compare the pair
-    `(lease.fencing_token, lease.handoffs)`. It cannot be combined with `max_waiters`, which counts nodes.
+    `cohort` is the maximum number of consecutive holds by waiters of this client before the next node in the
+    queue gets the lock. Use it if many threads or tasks of one process contend for the lock. They share a
+    node: the thread that releases the lock hands it to the next one without a request. Waiters that share a
+    node create none of their own, so other clients do not see them. A contender of another client waits for
+    up to this many holds for each node ahead of it. Holds on one node have the same fencing token: compare
+    the pair `(lease.fencing_token, lease.handoffs)`. This option cannot be combined with `max_waiters`, which
+    counts nodes.
 
     >>> lock = zklock.Mutex(client, "/locks/queue", cohort=64)
 
-    `linger` is a time in seconds for which the lock's node is kept after a release, while no other client
-    waits for it. Use it for a lock that one client acquires repeatedly, such as the read lock of a
-    configuration. The next acquire sends no request. The client deletes the node as soon as a contender joins
-    that has to wait for it. Until then a try of another client finds the lock taken. The time counts from the
-    first release after a grant. As with `cohort`, holds on one node share their fencing token.
+    `linger` is the time in seconds for which the client keeps the lock's node after a release, while no other
+    client waits for the lock. Use it for a lock that one client acquires repeatedly, such as the read lock of
+    a configuration: the next acquire sends no request. The client deletes the node as soon as another
+    contender waits behind it. Until then, an acquire of another client that does not wait finds the lock
+    taken. The time counts from the first release after a grant. As with `cohort`, holds on one node have the
+    same fencing token.
 
     >>> settings = zklock.ReadWriteLock(client, "/locks/settings", linger=1)
 
@@ -1196,14 +1200,15 @@ class Mutex(Lock):
         True
 
         Return the result of `body`, or None if the slot was already recorded. `key` names the slot: 1 to 256
-        bytes without control characters. The lock has a single record, of its last slot, which all processes
-        share. The record is a node next to the lock directory, with `.once` appended to its path. Keys are
-        slots, not idempotency keys (A, B, A runs A twice).
+        bytes without control characters. The lock has a single record, which holds the last slot, and which
+        all processes share. The record is a node next to the lock directory, with `.once` appended to its
+        path. Because only the last slot is recorded, the calls A, B, A run A twice: do not use idempotency
+        keys as slots.
 
-        If the body raises an exception, the process crashes, or the lock is lost, nothing is recorded, and
-        the slot runs again. With `record="start"` the slot is recorded before the body, which then runs at
-        most once. `timeout` for the lock is in seconds; with None and -1 the call waits without a limit.
-        Inside `with lock:` it re-enters the lock. The body must not release the lease.
+        If the body raises an exception, the process crashes, or the lock is lost, nothing is recorded, and a
+        later call runs the slot again. With `record="start"` the slot is recorded before the body, which then
+        runs at most once. `timeout` for the lock is in seconds; with None and -1 the call waits without a
+        limit. Inside `with lock:` it re-enters the lock. The body must not release the lease.
 
         Raise:
 
@@ -1231,9 +1236,9 @@ class Mutex(Lock):
 
         A call returns the result of the function, or None if the period is already recorded. `period` is in
         seconds, at least 1. Periods are counted from the beginning of 1970 by the local clock, so a period of
-        one day begins at midnight UTC. The period in which the lock is acquired counts. If a local clock is
-        behind the recorded period, the function does not run: it runs only in a later period than the
-        recorded one.
+        one day begins at midnight UTC. The period in which the lock is acquired counts. The function runs
+        only if this period is later than the recorded one, so it does not run on a host whose clock is too
+        far behind.
 
         In all other respects a call works like `once()`. In the function, `lock.lease` is the lease.
         """
@@ -1250,8 +1255,8 @@ class ReadWriteLock:
     Several readers can hold it together; a writer holds it alone. A reader that arrives after a waiting
     writer waits behind that writer.
 
-    A writer can also acquire the read lock. It keeps the read lock when it releases the write lock, with no
-    other writer in between:
+    A writer can also acquire the read lock, and keep it when it releases the write lock. No other writer can
+    hold the lock in between:
 
     >>> with catalogue.write_lock:
     ...     catalogue.read_lock.acquire()
@@ -1261,8 +1266,8 @@ class ReadWriteLock:
     The reverse would be a deadlock: a reader that requests the write lock gets `UpgradeRefused` immediately.
 
     The arguments are the same as for `Mutex`. `max_hold`, in seconds, limits the hold of each half
-    separately. For `max_waiters` the waiters of both halves count. `cohort` applies to the write lock,
-    `linger` to both halves. Fencing tokens of readers that hold the lock together are not comparable. A mutex
+    separately. `max_waiters` counts the waiters of both halves. `cohort` applies only to the write lock,
+    `linger` to both halves. Do not compare the fencing tokens of readers that hold the lock together. A mutex
     and a read/write lock on the same path do not exclude each other: give them different paths.
     """
 
@@ -1308,8 +1313,8 @@ class Server:
     'held'
 
     The server runs on a separate thread, `zklock-server`, and keeps its nodes in memory. It listens on
-    127.0.0.1, on a free port unless one is given. `docs/testing.md` lists the features that it lacks. Above
-    all, it is not an ensemble: a test with it does not show what happens when servers fail.
+    127.0.0.1, on a free port unless one is given. `docs/testing.md` lists the features that it lacks. Most
+    importantly, it is not an ensemble: tests cannot show how a program behaves when some servers fail.
 
     The methods can be called from any thread, greenlet or coroutine: none of them waits for a client. After
     `stop` they raise `RuntimeError`. A child process that inherits the server through fork cannot use it
@@ -1344,8 +1349,8 @@ class Server:
         >>> server.disconnect(client)
         True
 
-        Messages on their way to the client are lost. The client can reconnect immediately, and does. `client`
-        is the same as in `expire`.
+        Messages on their way to the client are lost. The client reconnects immediately. `client` is the same
+        as in `expire`.
         """
     def pause(self) -> None:
         """Stop answering until `resume`, like a server that hangs or that the network cuts off.
@@ -1358,7 +1363,7 @@ class Server:
         Connections stay open, but the server reads, answers and sends nothing. It accepts new connections,
         and does not answer them either. The session clocks stop, so no session expires meanwhile. Leases are
         lost on the client's side, when their `remaining` time has elapsed. `expire`, `tree` and the other
-        methods work. A client whose session is expired receives that after the pause.
+        methods still work. If a session is expired during the pause, its client is notified after the pause.
         """
     def resume(self) -> None:
         """End a pause: process the requests received meanwhile, and send the held-back replies and events.
@@ -1463,11 +1468,11 @@ class Stats:
 
     @property
     def handoffs(self) -> int:
-        """Acquisitions that the client handed on without a request: see the option `cohort`."""
+        """Acquisitions that another holder in this client handed on, without a request: see `cohort`."""
 
     @property
     def retakes(self) -> int:
-        """Acquisitions that reused a kept node without a request: see the option `linger`."""
+        """Acquisitions that reused a node that the client had kept, without a request: see `linger`."""
 
     @property
     def busy(self) -> int:
@@ -1547,15 +1552,15 @@ class Health:
 
     @property
     def last_proof(self) -> float | None:
-        """The time in seconds since the last proof of the session was sent: an acknowledged write.
+        """The time in seconds since the client sent the last write that the server has acknowledged.
 
-        None without a session, and before its first proof. A client that holds nothing and waits for nothing
-        sends no proofs, so this value grows.
+        Such a write proves that the session is alive. None without a session, and before the first such
+        write. A client that holds nothing and waits for nothing sends none, so this value grows.
         """
 
     @property
     def remaining(self) -> float:
-        """The rest of the session's term in seconds, or 0. At its end, the leases are lost."""
+        """The remaining time of the session's term in seconds, or 0. At its end, the leases are lost."""
 
     @property
     def responsive(self) -> bool:
@@ -1744,29 +1749,30 @@ class Semaphore(Lock):
     ...     lease.state
     'held'
 
-    A fixed number of permits can be held at the same time. Contenders take turns, and only the contender
-    whose turn it is waits for its permits. So smaller requests cannot overtake a larger one. Two contenders
-    also cannot block each other by each holding some of the permits that both need.
+    A fixed number of permits can be held at the same time. Contenders queue, and only the first contender in
+    the queue takes permits. So a small request cannot overtake a larger one, and two contenders cannot block
+    each other by each holding some of the permits that both need.
 
     Permits have no owner: every acquire takes another permit, even in the same thread. `release()` returns
-    the newest permit that any caller acquired through this object with `acquire()`. Unlike
-    `threading.Semaphore`, it cannot return more permits than were taken. `lease` is the lease of that permit,
-    and `owned()` returns whether there is one. A lease can also be released directly, from any thread.
-    Fencing tokens of permits that are held at the same time are not comparable.
+    the newest permit that any thread acquired through this object with `acquire()`. Unlike
+    `threading.Semaphore`, it cannot return more permits than were taken. `lease` is the lease of that newest
+    permit, and `owned()` returns whether there is one. A lease can also be released directly, from any
+    thread. Do not compare the fencing tokens of permits that are held at the same time.
 
     All contenders on a path must agree on the number of permits. A contender that finds another number, when
-    it first uses the path or when it has to wait, gets `PermitsMismatch`. With `shared_count` the number is
+    it first uses the path or when it has to wait, raises `PermitsMismatch`. With `shared_count` the number is
     read from the node at that path, which is a Curator `SharedCount`: four bytes, big-endian. Every acquire
-    reads it, and waiters see a change.
+    reads it, and waiters notice a change.
 
-    With `blocking=False` or a timeout of 0, an acquire does not wait for a permit. It can wait up to two
+    With `blocking=False` or a timeout of 0, an acquire does not wait for a permit. But it can wait up to two
     seconds for another contender that is taking permits at that moment.
 
-    `contenders()` first lists a node for each permit that is held or whose turn it is (`leases/…`). Then it
-    lists the contenders that take turns (`locks/…`): the first one is waiting for its permits.
+    `contenders()` first lists the nodes below `leases/`: one for each permit that is held, or that the first
+    contender in the queue is taking. Then it lists the nodes below `locks/`, which are the queue of
+    contenders that do not have their permits yet.
 
-    `max_hold`, in seconds, limits the hold of each permit separately, as in `Mutex`. For `max_waiters`, as in
-    `Mutex`, all contenders that take turns count as waiters.
+    `max_hold`, in seconds, limits the hold of each permit separately, as in `Mutex`. `max_waiters`, as in
+    `Mutex`, counts all contenders in the queue.
 
     Raise `BadArgument` for a malformed argument, and unless exactly one of `permits` and `shared_count` is
     given. An acquire raises it if there is no number at `shared_count`.
@@ -1807,9 +1813,9 @@ class Semaphore(Lock):
         ...     leases[2].state
         'held'
 
-        See `acquire` for the arguments. In contrast to `acquire`, a timeout raises `LockTimeout`. The leases
-        belong to the caller: the semaphore's own `release()` does not release them. If a shared number is
-        smaller than `count`, the call waits until the number has grown.
+        See `acquire` for the arguments. Unlike `acquire`, a timeout raises `LockTimeout`. The semaphore's own
+        `release()` does not release these leases. If the number at `shared_count` is smaller than `count`,
+        the call waits until that number has grown.
 
         Raise `BadArgument` for zero permits, or for more than there are.
         """
@@ -1823,14 +1829,14 @@ class MultiLock(Acquirable[Leases]):
     2
 
     The locks can be of any kinds. All zklock programs acquire them in the same order: by path from the root,
-    and for equal paths by the names of the servers. So two programs cannot deadlock, unless both acquire the
-    same path on two ensembles for which they use different names. A lock that is listed twice is acquired
-    once. The write half of a read/write lock is acquired before the read half. One timeout covers all locks.
-    If one cannot be acquired, the earlier ones are released. If one is lost while the call waits for another,
-    all are released and acquired again.
+    and for equal paths by the names of the servers. So two programs cannot deadlock, unless they use
+    different server names for the same two ensembles, and the same path on both. A lock that is listed twice
+    is acquired once. The write half of a read/write lock is acquired before the read half. One timeout covers
+    all locks. If one cannot be acquired, the earlier ones are released. If one is lost while the call waits
+    for another, all are released and acquired again.
 
-    The owner is the thread, as for the single locks. If an owner holds one of the locks but not an earlier
-    one, acquiring raises `BadArgument`: to acquire the earlier lock now would break the order.
+    The owner is the thread, as for the single locks. If an owner already holds one of the locks, but not a
+    lock that precedes it in the order, acquiring raises `BadArgument`, because it would break the order.
 
     Raise `BadArgument` for an empty list, for one path through two clients of one ensemble or as locks of two
     kinds, and for a non-reentrant lock that is listed twice. If two clients have different host names for the
@@ -1883,7 +1889,7 @@ class Scopes:
 
 @final
 class Slot:
-    """A slot, and the moment at which it is recorded. Both are checked."""
+    """A checked slot, and whether it is recorded before or after the body."""
 
     @staticmethod
     def key(key: str, record: str) -> Slot:
@@ -1916,14 +1922,14 @@ class Turn:
 class Site:
     """The place at which a scope is entered or left.
 
-    It consists of the frame and the number of the hold, which is 0 for the lock itself.
+    It consists of the frame and the number of the `Hold` object, or 0 for the lock itself.
     """
 
     def __new__(cls, frame: object, through: int = 0) -> Self: ...
 
 @final
-class TellEventLoop:
-    """A callback of `zklock.aio`. It only notifies an event loop: the delivery thread calls it itself."""
+class NotifyEventLoop:
+    """A callback of `zklock.aio` that only notifies an event loop. The delivery thread calls it directly."""
 
     def __new__(cls, callable: Callable[..., object]) -> Self: ...  # noqa: A002
     def __call__(self, argument: object) -> object: ...
@@ -1958,15 +1964,16 @@ class Tls:
 
 @final
 class Transaction:
-    """Writes to ZooKeeper that are executed together, and only while the lock's node exists.
+    """Writes to ZooKeeper that the servers execute together, and only while the lock's node exists.
 
     >>> with lock as lease:
     ...     writes = lease.transaction().set_data("/state", b"done", version=0)
     ...     writes.create("/report").commit()
 
-    So they need no fencing token: if a holder was paused and another client got its lock, its transaction
-    changes nothing. Paths are absolute, below the client's chroot. New nodes are persistent, with the
-    client's access control list. Every method except `commit` returns the transaction.
+    Such writes need no fencing token: if a holder was paused and another client acquired the lock meanwhile,
+    the transaction of the first holder changes nothing. Paths are absolute, below the client's chroot. New
+    nodes are persistent, with the client's access control list. Every method except `commit` returns the
+    transaction.
     """
 
     def create(self, path: str, data: bytes = b"") -> Self:
@@ -2029,24 +2036,25 @@ class Notice:
 class Leaving:
     """The end of a scope, from before the release until after it.
 
-    If the term ends while the release waits, that is not a loss. If another client had deleted the node, that
-    is a loss, and only the release detects it.
+    The end of the term during the release is not a loss. The deletion of the node by another client is a
+    loss, which only the release detects.
     """
 
     def __new__(cls, level: Level) -> Self: ...
     def end(self, raised: BaseException | None, cancelled: bool) -> None:
-        """Raise the loss, if the body raised no exception or only the cancellation that the loss caused.
+        """Raise `LockLost` after a loss, unless the body raised an exception.
 
-        `cancelled` tells that the body raised that cancellation. Any other exception of the body propagates,
-        with the loss as a note.
+        `cancelled` is true if the body raised only the cancellation that the loss caused. `LockLost` replaces
+        it. Any other exception of the body propagates, with the loss as a note.
         """
 
 @final
 class Owner:
-    """The owner of levels of a lock, which can re-enter it. `zklock.aio` keeps one for each task.
+    """A task or greenlet that owns locks, and can re-enter them. `zklock.aio` creates one for each task.
 
-    An owner can also be a greenlet. It ends when no code can act for it any more: when the task or greenlet
-    itself has ended, and also the callbacks that the task scheduled, which might release its locks.
+    Python drops this object when no code can act for the owner any more: after the end of the task or
+    greenlet, and after the last callback that the task scheduled, because such a callback might release its
+    locks.
     """
 
     def __new__(cls, task: Callable[[], object] | None = None, *, greenlet: bool = False) -> Self: ...
@@ -2067,8 +2075,8 @@ class ReleaseTimeout:
 class Pending(Awaitable[None], Generic[_T]):
     """An operation in progress. Await it to wait for the outcome, then call `take()` once.
 
-    The outcome stays on the Rust side until `take()`. A lease can arrive in the same tick in which its task
-    is cancelled, or after its event loop has ended: it can still be released then.
+    The outcome stays on the Rust side until `take()`. So a lease can still be released if its task is
+    cancelled in the iteration of the event loop in which the lease arrives, or if the loop has ended before.
     """
 
     def __await__(self) -> Generator[Any, Any]: ...
@@ -2093,9 +2101,9 @@ def close_on_signals() -> None:
     callback runs. Without this call, the locks of a process that SIGTERM ends stay taken for a session
     timeout.
 
-    A signal that has a handler, or that is ignored, is not changed. So Ctrl-C still raises
-    `KeyboardInterrupt`; if SIGINT has its default action, it closes the clients and ends the process in the
-    same way. A handler that is set later, as servers and `loop.add_signal_handler` do, replaces this one. You
+    The same applies to SIGINT if it has its default action. A signal that has a handler, or that is ignored,
+    is not changed: Ctrl-C still raises `KeyboardInterrupt`, because Python has a handler for SIGINT. A
+    handler that is set later, for example by a server or by `loop.add_signal_handler`, replaces this one. You
     can call this on any thread. A second call does nothing. A forked child must call it too.
 
     Raise `OSError` if the operating system refuses a thread or a pipe.
@@ -2107,7 +2115,7 @@ def dump() -> str:
     >>> print(zklock.dump())
     zklock ..., process ...
 
-    Use it to analyze a program that hangs. Each entry names the thread, task or greenlet that requested the
+    Use it to find out why a program hangs. Each entry names the thread, task or greenlet that requested the
     lock, and the line that it is executing: `by owner 1 (thread MainThread at app.py:12 in main)`.
 
     The format of the text can change: in a program, use `Client.health()`. The call sends no request, and
@@ -2122,9 +2130,9 @@ def dump_on(signum: int, file: _HasFileno | int | None = None) -> None:
 
     `file` is an open file or a file descriptor; the default is `sys.stderr`. You can close it after this
     call. A separate thread writes the dump without the interpreter, so it works while every thread of the
-    program is blocked. The dump names owners, but no lines: use `faulthandler` for these. An existing handler
-    for the signal still runs. A handler that is set later replaces this one. In a forked child the signal
-    does nothing until you register it there too.
+    program is blocked. The dump names owners, but not the lines that they are executing: use `faulthandler`
+    to see these. An existing handler for the signal still runs. A handler that is set later replaces this
+    one. In a forked child the signal does nothing until you register it there too.
 
     Raise `BadArgument` for an unusable signal, and `OSError` for an unusable file.
     """
@@ -2152,7 +2160,8 @@ def start_set_shared_count(client: Client, path: str, count: int) -> Pending[Non
 def admit() -> None:
     """Check that the calling thread can wait for a lock that it does not hold.
 
-    Raise an error where a wait is impossible. Warn where an event loop runs.
+    Raise an error where a wait is impossible, for example in a trio task. Warn if an event loop runs on the
+    thread.
     """
 
 def start_acquire(lock: Acquirable[_T], owner: Owner, timeout: Timeout) -> _T | Pending[_T]: ...

@@ -1,11 +1,11 @@
-"""Spans and metrics for OpenTelemetry; needs `pip install 'pyzklock[opentelemetry]'`.
+"""Spans and metrics for OpenTelemetry. It needs `pip install 'pyzklock[opentelemetry]'`.
 
 >>> from zklock.opentelemetry import observe, traced
 >>> observe(client)
 >>> with traced(lock) as lease:
 ...     write_report(lease.fencing_token)
 
-This costs nothing where it is not used: an acquire without `traced` runs none of this code.
+It has no cost if it is not used: an acquire without `traced` runs none of this code.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ def traced(
     ...     write_report(lease.fencing_token)
 
     The two spans are children of the current span, and spans of the block are children of the hold. Both have
-    the attribute `zklock.path`, and once the lock is granted `zklock.mode`, `zklock.node` and
+    the attribute `zklock.path`. Once the lock is granted, they also have `zklock.mode`, `zklock.node` and
     `zklock.fencing_token` (in decimal digits). `zklock.outcome` of the wait is `acquired`, `timeout`, `busy`
-    with a timeout of 0, or the name of an error. `zklock.outcome` of the hold is `released` or `lost`, in
-    which case there is also `zklock.lost_reason`. `timeout` is in seconds. Raise the same exceptions as
-    `lock.hold`.
+    (the lock was taken, and the timeout is 0), or the name of an error. `zklock.outcome` of the hold is
+    `released` or `lost`. A lost hold also has `zklock.lost_reason`. `timeout` is in seconds. Raise the same
+    exceptions as `lock.hold`.
 
     An election is traced in the same way: the wait is its campaign, like `election.lead(timeout)`, and the
     hold is its leadership. Both spans have the attribute `zklock.candidate`, the candidate's id.
@@ -85,7 +85,7 @@ def traced(
             scope = lock.lead(timeout) if isinstance(lock, Election) else lock.hold(timeout)
             lease = stack.enter_context(scope)
             _granted(wait, lease)
-        # Release within the span: while it waits for the server's acknowledgement, the lock is still held.
+        # Release the lock within the span: it is still held until the server acknowledges the release.
         with _hold(tracer, attributes, lease), stack.pop_all():
             yield lease
 
@@ -135,7 +135,7 @@ def _attributes(lock: Lock | Election | _aio.Lock | _aio.Election) -> dict[str, 
 
 @contextmanager
 def _wait(tracer: Tracer, attributes: dict[str, str], timeout: float | None) -> Iterator[Span]:
-    # A try that finds the lock taken is not an error.
+    # With a timeout of 0, it is not an error if the lock is taken.
     tries = timeout == 0
     with tracer.start_as_current_span(
         _WAIT, attributes=attributes, record_exception=False, set_status_on_exception=False
@@ -171,7 +171,7 @@ def _granted(span: Span, lease: Lease | _aio.Lease) -> None:
         {
             "zklock.mode": lease.mode,
             "zklock.node": lease.node,
-            # Text, as in Node, whose numbers are not exact for such values.
+            # A string, as in the Node binding, because JavaScript numbers cannot represent such large values.
             "zklock.fencing_token": str(lease.fencing_token),
         }
     )
@@ -183,7 +183,7 @@ def observe(
     path: Callable[[str], str] | None = None,
     meter_provider: MeterProvider | None = None,
 ) -> None:
-    """Make a meter read the statistics and health of a client, or of several clients with names.
+    """Export the statistics and health of a client, or of several named clients, as metrics.
 
     >>> observe({"reports": client})
 
@@ -196,8 +196,8 @@ def observe(
       current state), and `zklock.responsive`.
     - Gauges in seconds: `zklock.term.remaining`, `zklock.oldest.wait` and `zklock.oldest.hold`.
 
-    `path` is a function from a lock's path to the attribute `path` of waiters and holders. It should return
-    few different values. Without it there is no such attribute.
+    `path` is a function that maps a lock's path to the attribute `path` of waiters and holders. It should
+    return few different values. Without it there is no such attribute.
     """
     meter = get_meter("zklock", __version__, meter_provider)
     export = _Export(_exporters.by_name(clients))
@@ -211,7 +211,7 @@ def observe(
     def count(field: str) -> _Values:
         return lambda stats, _: [(getattr(stats, field), {})]
 
-    def how_long(seconds: Callable[[Health], float]) -> _Values:
+    def duration(seconds: Callable[[Health], float]) -> _Values:
         return lambda _, health: [(seconds(health), {})]
 
     def by_mode(reports: Callable[[Health], _exporters.Reports]) -> _Values:
@@ -233,10 +233,10 @@ def observe(
     )
     gauge("responsive", lambda _, health: [(int(health.responsive), {})], _exporters.RESPONSIVE)
     for field, (seconds, text) in _exporters.SECONDS.items():
-        gauge(field.replace("_", "."), how_long(seconds), text, "s")
+        gauge(field.replace("_", "."), duration(seconds), text, "s")
 
 
-# The values of an instrument for a client: numbers with their attributes.
+# A function that returns the values of an instrument for one client: numbers with their attributes.
 _Values: TypeAlias = Callable[[Stats, Health], Iterable[tuple[float, dict[str, str]]]]
 
 
@@ -245,27 +245,27 @@ def _each(numbers: Mapping[str, int], label: str) -> Iterable[tuple[float, dict[
 
 
 class _Export:
-    """Reads each client once for all instruments, so that all report the same moment.
+    """Reads each client once per export, so that all instruments report the same moment.
 
-    OpenTelemetry queries one instrument after the other, and does not report when an export begins. A new
-    export has begun when an instrument is queried again.
+    OpenTelemetry queries one instrument after the other, without a signal at the beginning of an export. So a
+    second query of the same instrument means that a new export has begun.
     """
 
     def __init__(self, clients: Mapping[str, _exporters.AnyClient]) -> None:
         self._clients = clients
         self._read: dict[str, tuple[Stats, Health]] = {}
-        self._asked: set[_Values] = set()
+        self._queried: set[_Values] = set()
 
     def callback(self, values: _Values) -> Callable[[CallbackOptions], Iterable[Observation]]:
         return lambda _: [
             Observation(value, {"client": name, **attributes})
-            for name, (stats, health) in self._now(values).items()
+            for name, (stats, health) in self._snapshot(values).items()
             for value, attributes in values(stats, health)
         ]
 
-    def _now(self, values: _Values) -> dict[str, tuple[Stats, Health]]:
-        if not self._read or values in self._asked:
+    def _snapshot(self, values: _Values) -> dict[str, tuple[Stats, Health]]:
+        if not self._read or values in self._queried:
             self._read = {name: (client.stats(), client.health()) for name, client in self._clients.items()}
-            self._asked.clear()
-        self._asked.add(values)
+            self._queried.clear()
+        self._queried.add(values)
         return self._read

@@ -1,10 +1,10 @@
-"""Metrics of clients for Prometheus; needs `pip install 'pyzklock[prometheus]'`.
+"""Metrics of clients for Prometheus. It needs `pip install 'pyzklock[prometheus]'`.
 
 >>> from prometheus_client import REGISTRY
 >>> from zklock.prometheus import Collector
 >>> REGISTRY.register(Collector(client))
 
-All values are read when Prometheus scrapes. There is no cost before that.
+All values are read when Prometheus scrapes them. There is no other cost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Collector"]
 
 
 class Collector(_Collector):
-    """Collects the statistics and health of a client, or of several clients with names.
+    """Collects the statistics and health of a client, or of several named clients.
 
     >>> from prometheus_client import CollectorRegistry
     >>> registry = CollectorRegistry()
@@ -36,9 +36,9 @@ class Collector(_Collector):
     0
 
     To distinguish several clients by the label `client`, pass a mapping from names to clients. `path` is a
-    function from a lock's path to the label `path` of `zklock_waiters` and `zklock_holders`. It should return
-    few different values: a function that returns the path itself creates a series for every lock. Without it
-    the label is empty.
+    function that maps a lock's path to the label `path` of `zklock_waiters` and `zklock_holders`. It should
+    return few different values: a function that returns the path itself creates a series for every lock.
+    Without `path` the label is empty.
 
     >>> Collector({"reports": client}, path=lambda path: path.rpartition("/")[0])
     <zklock.prometheus.Collector of 1 clients>
@@ -69,11 +69,11 @@ class Collector(_Collector):
         requests = CounterMetricFamily("zklock_requests", _exporters.REQUESTS, labels=["client", "kind"])
         wait = HistogramMetricFamily(
             "zklock_wait_seconds",
-            "How long the acquisitions took, from the call to the grant.",
+            "Durations of the acquisitions, from the call to the grant.",
             labels=["client"],
         )
         hold = HistogramMetricFamily(
-            "zklock_hold_seconds", "How long the holds that have ended lasted.", labels=["client"]
+            "zklock_hold_seconds", "Durations of the holds that have ended.", labels=["client"]
         )
         for name, numbers in stats.items():
             for reason, count in numbers.losses_by_reason.items():
@@ -103,7 +103,7 @@ class Collector(_Collector):
             gauge = GaugeMetricFamily(f"zklock_{field}", text, labels=["client", "mode", "path"])
             for name, now in health.items():
                 counts = _exporters.by_mode(reports(now), self._path)
-                # Without waiters or holders, report a zero: no series at all would look like a missing query.
+                # Without waiters or holders, report a zero: a missing series would look like a failure.
                 for (mode, path), count in (counts or {("mutex", None): 0}).items():
                     gauge.add_metric([name, mode, path or ""], count)
             yield gauge

@@ -1,4 +1,4 @@
-"""The fixture `zklock_server`, in a separate package that pytest loads without importing zklock."""
+"""The fixture `zklock_server`, in a separate package that pytest can load without importing zklock."""
 
 from __future__ import annotations
 

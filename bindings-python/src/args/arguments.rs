@@ -14,8 +14,8 @@ use crate::errors::Result;
 pub(crate) const PYTHON: Language =
     Language { name: "python", unit: Duration::from_secs(1), spelling: Spelling::Snake };
 
-/// The argument `blocking`: a bool, or 1 or 0, as in `threading.Lock.acquire`. Any other number is an error
-/// here: a caller who writes `acquire(5)` means a timeout.
+/// The argument `blocking`: a bool, or 1 or 0, as in `threading.Lock.acquire`. Any other number is an error,
+/// because a caller who writes `acquire(5)` means a timeout.
 #[derive(Clone, Copy)]
 pub(crate) struct Blocking(pub(crate) bool);
 
@@ -59,7 +59,7 @@ impl Timeout {
     }
 }
 
-/// Checks `blocking` and `timeout`, and `connect_timeout`, which bounds a non-blocking try.
+/// Checks `blocking` and `timeout`, and `connect_timeout`, which limits a non-blocking try.
 pub(crate) fn bounded_timeout(
     blocking: bool,
     timeout: Option<Number<names::Timeout>>,
@@ -97,13 +97,13 @@ pub(crate) fn release_timeout(
     Ok(PYTHON.releasing(wait.0, unless_minus_one(seconds(timeout)))?)
 }
 
-/// Returns the time that a closing client waits for its holders. `None`: it does not wait.
+/// Returns the time that a closing client waits for its holders, or `None` if it does not wait.
 pub(crate) fn drain_time(drain: Option<Number<names::Drain>>) -> Result<Option<Duration>> {
     let time = seconds(drain).map(|drain| PYTHON.duration("drain", drain)).transpose()?;
     Ok(time.filter(|time| !time.is_zero()))
 }
 
-/// Returns the limit of a wait that is not an acquire. `None`: the wait has no limit.
+/// Returns the time limit of a wait that is not an acquire, or `None` if it has no limit.
 pub(crate) fn wait_limit(timeout: Option<Number<names::Timeout>>) -> Result<Option<Duration>> {
     Ok(internal::limit(parse_timeout(true, timeout)?))
 }

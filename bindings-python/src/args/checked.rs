@@ -1,7 +1,7 @@
 //! Argument types with clear conversion errors: each error names the Python argument and the expected Python
 //! type.
 //!
-//! The conversions of pyo3 name Rust types instead, and mention the argument only in a note, if they do.
+//! Without these types, pyo3's errors would name Rust types, and most would not name the argument.
 
 use std::marker::PhantomData;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Text arguments. A `str` can contain lone surrogates, which are not characters and which no server accepts.
-//! Without this check they would raise a `UnicodeEncodeError` that does not name the argument.
+//! Text arguments. A Python `str` can contain lone surrogates, which have no UTF-8 form. Without this check
+//! they would raise a `UnicodeEncodeError` that does not name the argument.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -53,7 +53,7 @@ impl<'a, 'py, A: Argument> FromPyObject<'a, 'py> for Text<A> {
             Ok(text) => Ok(Self(text.into_owned(), PhantomData)),
             Err(error) if error.is_instance_of::<PyUnicodeError>(py) => {
                 let shown = py.import("builtins")?.call_method1("ascii", (text,))?;
-                let problem = format!("contains a lone surrogate, which is no character: {shown}");
+                let problem = format!("contains a lone surrogate, which is not a character: {shown}");
                 Err(Failure::from(bad_argument(A::NAME, problem)).into())
             }
             Err(error) => Err(error),

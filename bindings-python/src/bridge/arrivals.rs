@@ -4,13 +4,13 @@ use std::sync::PoisonError;
 
 use crate::sync::{Mutex, MutexGuard};
 
-/// The items that the receiver has not taken yet, with a flag for a pending wake-up.
+/// The items that the receiver has not taken yet, and whether it has been woken for them.
 pub(crate) struct Arrivals<T>(Mutex<Arrived<T>>);
 
 pub(crate) struct Arrived<T> {
     all: Vec<T>,
-    /// `true` while the receiver has been woken but has not yet taken the items. New items are only queued
-    /// then: no second wake-up is needed.
+    /// `true` from the wake-up of the receiver until it takes the items. New items need no second wake-up
+    /// meanwhile.
     waking: bool,
 }
 

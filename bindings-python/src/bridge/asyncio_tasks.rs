@@ -1,5 +1,5 @@
-//! Checks for asyncio tasks that use blocking locks instead of `zklock.aio`. All tasks of a thread are one
-//! owner then: the thread.
+//! Warnings for asyncio tasks that use blocking locks instead of `zklock.aio`. A blocking lock belongs to a
+//! thread, so all tasks of the thread share it.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -30,13 +30,13 @@ pub(crate) fn running_loop(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>>
     Ok((!running.is_none()).then_some(running))
 }
 
-/// Warns once if the current task is about to re-enter a lock that another task has entered. `lease` is the
-/// lease of the newest level.
-pub(crate) fn warn_of_another(py: Python<'_>, lease: &Py<PyAny>) -> PyResult<()> {
+/// Warns once if the current task is about to re-enter a lock that another task of this thread holds. `lease`
+/// is the lease of the newest level.
+pub(crate) fn warn_of_another_task(py: Python<'_>, lease: &Py<PyAny>) -> PyResult<()> {
     py.import("zklock._asyncio_misuse")?.call_method1("warn_of_another_task", (lease,)).map(drop)
 }
 
-/// Warns about a wait that blocks the event loop of this thread: once for each call site. With gevent there
+/// Warns, once for each call site, about a wait that blocks the event loop of this thread. With gevent there
 /// is no warning, because only the greenlet waits.
 pub(crate) fn warn_of_blocking(py: Python<'_>) -> PyResult<()> {
     if Hub::of_this_thread(py)?.is_some() {
@@ -47,7 +47,8 @@ pub(crate) fn warn_of_blocking(py: Python<'_>) -> PyResult<()> {
 
 /// Check that the calling thread can wait for a lock that it does not hold.
 ///
-/// Raise an error where a wait is impossible. Warn where an event loop runs.
+/// Raise an error where a wait is impossible, for example in a trio task. Warn if an event loop runs on the
+/// thread.
 #[pyfunction]
 pub(crate) fn admit(py: Python<'_>) -> PyResult<()> {
     block_on::admit(py)?;

@@ -1,5 +1,5 @@
-//! Waiting for the core on a Python thread. The waiting thread is detached from the interpreter and reacts to
-//! signals.
+//! Waits of a Python thread for an operation of the core. The waiting thread lets other threads use the
+//! interpreter, and reacts to signals.
 
 use std::cell::Cell;
 use std::pin::{Pin, pin};
@@ -16,7 +16,7 @@ use zklock::internal::{ForkGuard, error};
 use crate::bridge::gevent;
 use crate::bridge::gevent::Hub;
 use crate::bridge::log;
-use crate::bridge::loop_inbox::Ended;
+use crate::bridge::loop_inbox::Abandonable;
 use crate::bridge::trio;
 use crate::errors::Failure;
 use crate::exit;
@@ -31,7 +31,7 @@ pub(crate) fn begin(py: Python<'_>) -> PyResult<()> {
     prepare(py)
 }
 
-/// Like [`begin`], for a call that might wait: fails where a wait is impossible.
+/// Like [`begin`], for a call that might wait. Fails where a wait is impossible.
 pub(crate) fn admit(py: Python<'_>) -> PyResult<()> {
     gevent::refuse_eventlet(py)?;
     trio::refuse(py)?;
@@ -56,8 +56,8 @@ fn prepare(py: Python<'_>) -> PyResult<()> {
 
 /// Waits for `future` while other threads can use the interpreter.
 ///
-/// If a signal handler on the main thread raises an exception, such as `KeyboardInterrupt`, the wait is over:
-/// the future is dropped first, so the waiter has left the queue when the exception is raised. If a signal
+/// If a signal handler on the main thread raises an exception, such as `KeyboardInterrupt`, the wait ends
+/// with that exception. The future is dropped first, so the waiter has already left the queue. If a signal
 /// handler forks and returns, the wait fails in the child, where it could never complete. With gevent, other
 /// greenlets run during the wait.
 pub(crate) fn block_on<F>(py: Python<'_>, future: F) -> PyResult<F::Output>
@@ -67,8 +67,8 @@ where
     unlimited(block_on_for(py, future, None, None)?)
 }
 
-/// Like [`block_on`], for a result that the caller then owns, such as a lease. If the hub of the waiting
-/// greenlet is destroyed during the wait, the result is given up.
+/// Like [`block_on`], for a result that the caller must release, such as a lease. If gevent destroys the hub
+/// of the waiting greenlet during the wait, the result is released.
 pub(crate) fn block_to_own<F>(py: Python<'_>, future: F) -> PyResult<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
@@ -81,26 +81,27 @@ where
 }
 
 fn unlimited<T>(output: Option<T>) -> PyResult<T> {
-    output.ok_or_else(|| PyRuntimeError::new_err("a wait without a limit has reached it"))
+    output.ok_or_else(|| PyRuntimeError::new_err("a wait without a time limit ended without a result"))
 }
 
 /// Returns the hub in which the caller waits, if the caller is a greenlet.
 fn hub(py: Python<'_>) -> PyResult<Option<Hub<'_>>> {
     let hub = Hub::of_this_thread(py)?;
     if hub.is_some() {
-        // Do not pause here at the end of the process: a paused greenlet would also block the greenlet that
-        // ends the process.
+        // Do not pause a greenlet at the end of the process, as `begin` pauses a thread: it would also block
+        // the greenlet that ends the process.
         prepare(py)?;
     }
     Ok(hub)
 }
 
-/// Like [`block_on`], with a time limit. A greenlet gives up `claim` if its hub is destroyed during the wait.
+/// Like [`block_on`], with a time limit. If gevent destroys the hub of a waiting greenlet, `claim` is
+/// abandoned.
 pub(crate) fn block_on_for<F>(
     py: Python<'_>,
     future: F,
     limit: Option<Duration>,
-    claim: Option<Arc<dyn Ended>>,
+    claim: Option<Arc<dyn Abandonable>>,
 ) -> PyResult<Option<F::Output>>
 where
     F: Future<Output: Send> + Send,
@@ -136,10 +137,10 @@ where
         let time = interval.into_iter().chain(left).min();
         let output = py.detach(|| {
             let output = poll_for(future.as_mut(), &waker, time);
-            // The main thread is exempt: it finalizes the interpreter itself, and can wait in a finalizer
-            // meanwhile.
+            // The main thread is exempt, because it finalizes the interpreter itself: this wait might be in a
+            // finalizer.
             if !main_thread {
-                exit::stay_out_of_a_dying_interpreter();
+                exit::block_if_finalizing();
             }
             output
         });
@@ -149,15 +150,14 @@ where
         }
         py.check_signals()?;
         if !origin.is_here() {
-            let message =
-                "a signal handler forked during this wait, which is the parent process's; begin it again";
+            let message = "a signal handler forked during this wait, which belongs to the parent process; call it again";
             return Err(Failure::from(error(ErrorKind::Forked, message)).into());
         }
     }
 }
 
-/// Returns `true` if this thread runs signal handlers. The result is cached for each thread and process: it
-/// cannot change where there are no greenlets.
+/// Returns `true` if this thread runs signal handlers. The result is cached for each thread and process,
+/// because it cannot change for a thread without greenlets.
 fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     thread_local! {
         static KNOWN: Cell<Option<(ForkGuard, bool)>> = const { Cell::new(None) };

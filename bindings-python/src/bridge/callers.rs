@@ -1,5 +1,5 @@
-//! The callers that wait for locks or hold them, for a dump. They are looked up when a dump is made, so an
-//! acquire has no extra cost.
+//! Descriptions of the threads, tasks and greenlets that hold locks or wait for them, for `dump()`. They are
+//! looked up when a dump is made, so an acquire has no extra cost.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
@@ -10,10 +10,11 @@ use zklock::internal::OwnerId;
 use crate::bridge::owner::Owner;
 use crate::modules::interned;
 
-/// The threads that have used a lock: owner, thread identifier, and a weak mark that expires with the thread.
+/// The threads that have used a lock: owner, thread identifier, and a weak reference that expires with the
+/// thread.
 ///
-/// Only attached threads lock this, and they do not detach while they hold it. So a fork never finds it
-/// locked.
+/// Only threads that are attached to the interpreter lock this mutex, and they stay attached until they
+/// unlock it. So it is never locked when another thread forks.
 static THREADS: Mutex<Vec<(OwnerId, u64, Weak<()>)>> = Mutex::new(Vec::new());
 
 /// Locks a mutex. Ignores poisoning, because a panic cannot leave a partial change.
@@ -21,21 +22,21 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Records that the calling thread is this owner, until `mark` expires.
+/// Records that this owner is the calling thread, until `mark` expires.
 pub(crate) fn thread_begins(py: Python<'_>, owner: OwnerId, mark: Weak<()>) -> PyResult<()> {
     let original = py.import("zklock._unpatched_threading")?.getattr("original")?;
     let ident = original.call1(("get_ident",))?.call0()?.extract()?;
     let mut threads = lock(&THREADS);
     if threads.len() == threads.capacity() {
-        // Remove ended threads only when the list would grow: so the amortized cost is zero.
+        // Remove ended threads only when the list must grow, so that the amortized cost is constant.
         threads.retain(|(_, _, mark)| mark.strong_count() > 0);
     }
     threads.push((owner, ident, mark));
     Ok(())
 }
 
-/// Returns a description of each known owner. Leaves out owners that cannot be described: a dump must also
-/// work in a program that has problems.
+/// Returns a description of each known owner. Leaves out owners that cannot be described, because a dump must
+/// also work in a program that misbehaves.
 pub(crate) fn all(py: Python<'_>) -> HashMap<OwnerId, String> {
     let mut all = HashMap::new();
     threads(py, &mut all).ok();

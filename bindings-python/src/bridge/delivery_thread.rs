@@ -1,7 +1,8 @@
-//! The delivery thread: it notifies event loops, so that the core's thread never waits for the interpreter.
+//! The delivery thread passes the outcomes of operations to event loops and greenlets. That needs the Python
+//! interpreter, and the core's thread must never wait for the interpreter.
 //!
-//! It runs no code of the program: a callback that blocks would delay every outcome and every report of a
-//! loss.
+//! The delivery thread runs no code of the program, because a callback that blocks would delay every outcome
+//! and every report of a loss.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -15,9 +16,10 @@ use zklock::internal::{PerProcess, block_signals, error};
 use crate::errors::Result;
 use crate::exit;
 
-/// An operation that can make progress and then has a result for the interpreter.
+/// An operation that the delivery thread polls, and whose result it passes to the interpreter.
 pub(crate) trait Deliver: Send + Sync {
-    /// Makes progress. Runs on the delivery thread. Returns `false` if the interpreter no longer exists.
+    /// Polls the operation, and delivers its result if there is one. Runs on the delivery thread. Returns
+    /// `false` if the interpreter no longer exists.
     fn deliver(self: Arc<Self>) -> bool;
 }
 
@@ -26,7 +28,7 @@ pub(crate) const NAME: &str = "zklock-deliver";
 
 enum Message {
     Deliver(Arc<dyn Deliver>),
-    /// Stop the thread. The dropped sender signals that it has stopped.
+    /// Stop the thread. It drops this sender when it has stopped.
     Stop(Sender<()>),
 }
 
@@ -54,8 +56,8 @@ pub(crate) fn send(operation: Arc<dyn Deliver>) {
     }
 }
 
-/// Stops the delivery thread, and waits up to `limit` for that. The thread must not enter the interpreter
-/// while the interpreter is being destroyed.
+/// Stops the delivery thread, and waits up to `limit` until it has stopped. The thread must not enter the
+/// interpreter while the interpreter is being destroyed.
 pub(crate) fn stop(limit: Duration) {
     let Some(delivery) = DELIVERY.get() else { return };
     let (stopped, end) = channel();
@@ -65,33 +67,33 @@ pub(crate) fn stop(limit: Duration) {
 }
 
 thread_local! {
-    static OURS: Cell<bool> = const { Cell::new(false) };
+    static IS_BINDING_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns `true` if this thread belongs to the binding: the delivery thread or the callback thread. The
-/// delivery thread must not wait for something that it delivers itself.
-pub(crate) fn is_thread_of_ours() -> bool {
-    OURS.get()
+/// Returns `true` if this is the delivery thread or the callback thread. The delivery thread must not wait
+/// for an outcome that it delivers itself.
+pub(crate) fn is_binding_thread() -> bool {
+    IS_BINDING_THREAD.get()
 }
 
 /// Marks the calling thread as one of the binding's threads.
 pub(crate) fn mark_this_thread() {
-    OURS.set(true);
+    IS_BINDING_THREAD.set(true);
 }
 
 fn deliver(messages: Receiver<Message>) {
     mark_this_thread();
-    // Signals must interrupt the system calls of Python's main thread.
+    // Block signals on this thread, so that they interrupt the system calls of Python's main thread.
     block_signals();
-    // Attach once for all deliveries, and detach in between. For each new attachment CPython creates and
-    // deletes thread state under a lock. A child that is forked at that moment never gets this lock (3.11, in
-    // `PyOS_AfterFork_Child`).
+    // Attach only once, and detach between deliveries. For each new attachment CPython creates and deletes
+    // thread state under a lock. If another thread forks at that moment, the lock stays locked in the child,
+    // which then hangs (3.11, in `PyOS_AfterFork_Child`).
     let stopped = Python::try_attach(|py| {
         py.detach(move || {
             loop {
                 match messages.recv() {
                     Ok(Message::Deliver(operation)) => {
-                        exit::stay_out_of_a_signalled_process();
+                        exit::block_if_signalled();
                         if !operation.deliver() {
                             // The interpreter no longer exists, so this thread must not return into it.
                             loop {
@@ -105,6 +107,6 @@ fn deliver(messages: Receiver<Message>) {
             }
         })
     });
-    // Signal the end only here, outside the interpreter.
+    // Report the stop only now, when the thread has left the interpreter.
     drop(stopped);
 }

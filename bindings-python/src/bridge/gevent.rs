@@ -17,8 +17,8 @@ use zklock::internal::{ForkGuard, OwnerId, error};
 use crate::bridge::delivery_thread;
 use crate::bridge::delivery_thread::Deliver;
 use crate::bridge::log;
-use crate::bridge::loop_inbox::Ended;
-use crate::bridge::owner::{Left, Owner};
+use crate::bridge::loop_inbox::Abandonable;
+use crate::bridge::owner::{Owner, OwnerEndListener};
 use crate::bridge::{owner, owner_names};
 use crate::errors::Failure;
 use crate::exit;
@@ -34,7 +34,8 @@ struct Gevent {
     in_greenlet: Py<PyAny>,
 }
 
-/// Returns gevent's functions if the program has imported gevent. Otherwise this costs one dictionary lookup.
+/// Returns gevent's functions if the program has imported gevent. If it has not, the cost is one dictionary
+/// lookup.
 fn gevent(py: Python<'_>) -> PyResult<Option<&Gevent>> {
     static GEVENT: PyOnceLock<Gevent> = PyOnceLock::new();
     if let Some(gevent) = GEVENT.get(py) {
@@ -58,8 +59,8 @@ fn gevent(py: Python<'_>) -> PyResult<Option<&Gevent>> {
 
 /// The calling owner: the thread, or a greenlet other than the thread's main greenlet.
 ///
-/// This does not depend on monkey patching, nor on whether the thread has a hub yet: acquire and release must
-/// see the same owner.
+/// The result does not depend on monkey patching, or on whether the thread has a hub yet, because a program
+/// can change both between an acquire and its release.
 pub(crate) enum Caller<'py> {
     Thread,
     Greenlet(Bound<'py, Owner>),
@@ -93,17 +94,17 @@ impl<'py> Caller<'py> {
     /// Returns the same owner with its current name.
     pub(crate) fn named(&self, py: Python<'_>) -> PyResult<zklock::Owner> {
         let name = match (self, gevent(py)?) {
-            (Self::Greenlet(_), Some(gevent)) => owner_names::given_by(gevent.name.bind(py))?,
+            (Self::Greenlet(_), Some(gevent)) => owner_names::name_from(gevent.name.bind(py))?,
             _ => owner_names::of_thread(py)?,
         };
         Ok(self.owner().named(name))
     }
 
     /// Records that the owner acquired a lock through this lock object and must release it itself.
-    pub(crate) fn uses<L: Left + 'static>(&self, lock: &Arc<L>) {
+    pub(crate) fn record_use<L: OwnerEndListener + 'static>(&self, lock: &Arc<L>) {
         match self {
-            Self::Thread => owner::this_thread_uses(lock),
-            Self::Greenlet(owner) => owner.get().uses(lock),
+            Self::Thread => owner::record_use_by_this_thread(lock),
+            Self::Greenlet(owner) => owner.get().record_use(lock),
         }
     }
 }
@@ -114,10 +115,9 @@ pub(crate) fn caller(py: Python<'_>) -> PyResult<OwnerId> {
 }
 
 /// Returns a wrapper that calls a callback in a new greenlet, if the calling thread has greenlets. Otherwise
-/// returns `None`. The callback might call a patched `Event.set` or one of our own waits, which must run in a
-/// greenlet.
+/// returns `None`. A callback needs a greenlet if it calls a patched `Event.set`, or waits for a lock.
 pub(crate) fn callback(py: Python<'_>, callable: &Py<PyAny>) -> PyResult<Option<Py<PyAny>>> {
-    let Some(gevent) = gevent(py)?.filter(|_| !delivery_thread::is_thread_of_ours()) else { return Ok(None) };
+    let Some(gevent) = gevent(py)?.filter(|_| !delivery_thread::is_binding_thread()) else { return Ok(None) };
     let called = gevent.in_greenlet.call1(py, (callable, exit::is_main_thread(py)?))?;
     Ok((!called.is(callable)).then_some(called))
 }
@@ -129,12 +129,12 @@ pub(crate) struct Hub<'py> {
 }
 
 impl<'py> Hub<'py> {
-    /// Returns the hub of the calling thread. A thread without a hub has no other greenlets, such as a thread
-    /// of gevent's pool. The binding's own threads never wait in a hub, even if a callback created one: the
-    /// delivery thread would have to wake itself.
+    /// Returns the hub of the calling thread. A thread without a hub, such as a thread of gevent's pool, has
+    /// no other greenlets. The binding's own threads never wait in a hub, even if a callback created one,
+    /// because the delivery thread would then have to wake itself.
     pub(crate) fn of_this_thread(py: Python<'py>) -> PyResult<Option<Self>> {
         refuse_eventlet(py)?;
-        let Some(gevent) = gevent(py)?.filter(|_| !delivery_thread::is_thread_of_ours()) else {
+        let Some(gevent) = gevent(py)?.filter(|_| !delivery_thread::is_binding_thread()) else {
             return Ok(None);
         };
         let hub = gevent.hub.bind(py).call0()?;
@@ -142,17 +142,18 @@ impl<'py> Hub<'py> {
     }
 
     /// Waits for `future` up to `limit`, while the other greenlets of the thread run. If an exception ends
-    /// the wait, as `gevent.Timeout` and `kill` do, the future is dropped, and the waiter has left the queue.
+    /// the wait, such as `gevent.Timeout` or the one from `kill`, the future is dropped, so the waiter leaves
+    /// the queue.
     ///
-    /// The future is on the heap: gevent reuses the stack for other greenlets, but the core's thread still
+    /// The future is on the heap, because gevent reuses the greenlet's stack while the core's thread still
     /// accesses the future.
     ///
-    /// `claim` is given up if the hub is destroyed during the wait, because the wait then never returns.
+    /// If the hub is destroyed during the wait, the wait never returns. `claim` is abandoned then.
     pub(crate) fn wait<F>(
         &self,
         mut future: Pin<Box<F>>,
         limit: Option<Duration>,
-        claim: Option<Arc<dyn Ended>>,
+        claim: Option<Arc<dyn Abandonable>>,
     ) -> PyResult<Option<F::Output>>
     where
         F: Future<Output: Send> + Send,
@@ -166,7 +167,7 @@ impl<'py> Hub<'py> {
         log::refresh(py)?;
         delivery_thread::start().map_err(PyErr::from)?;
         let origin = ForkGuard::new();
-        let give_up = claim.map(|claim| Bound::new(py, GiveUp { claim, origin })).transpose()?;
+        let give_up = claim.map(|claim| Bound::new(py, AbandonOnHubEnd { claim, origin })).transpose()?;
         let parker = self.gevent.parker.bind(py).call1((&self.hub, give_up))?;
         let unpark = Arc::new(Unpark(Mutex::new(Some(parker.getattr(interned!(py, "unpark")?)?.unbind()))));
         let waker = Waker::from(Arc::clone(&unpark));
@@ -180,8 +181,7 @@ impl<'py> Hub<'py> {
             }
             let waited = parker.call_method1(interned!(py, "park")?, (left.map(|left| left.as_secs_f64()),));
             if !origin.is_here() {
-                let message =
-                    "the process was forked during this wait, which is the parent's; begin it again";
+                let message = "the process was forked during this wait, which belongs to the parent process; call it again";
                 break Err(waited
                     .err()
                     .unwrap_or_else(|| Failure::from(error(ErrorKind::Forked, message)).into()));
@@ -193,14 +193,14 @@ impl<'py> Hub<'py> {
         drop(unpark.take());
         parker.call_method0(interned!(py, "close")?)?;
         if !origin.is_here() {
-            // A thread of the parent might have locked it.
+            // After a fork, a thread of the parent might have locked the future.
             std::mem::forget(future);
         }
         outcome
     }
 
-    /// Waits for a result that the greenlet then owns, such as a lease. If the hub is destroyed first, the
-    /// result is given up: otherwise no greenlet would ever take or release it.
+    /// Waits for a result that the greenlet must release, such as a lease. If the hub is destroyed first, the
+    /// result is dropped: no greenlet would ever take or release it.
     pub(crate) fn wait_to_own<F>(&self, future: F) -> PyResult<Option<F::Output>>
     where
         F: Future<Output: Send> + Send + 'static,
@@ -209,7 +209,7 @@ impl<'py> Hub<'py> {
         let (origin, polled) = (ForkGuard::new(), Arc::clone(&claim));
         let outcome =
             self.wait(Box::pin(poll_fn(move |context| polled.poll(context))), None, Some(claim.clone()));
-        // Drop the future here. A traceback might keep the last reference for a long time.
+        // Drop the future now: a traceback might keep the last reference for a long time.
         if origin.is_here() {
             claim.abandon();
         }
@@ -217,34 +217,35 @@ impl<'py> Hub<'py> {
     }
 }
 
-/// A future that a greenlet waits for and that another part of the program can give up.
+/// A future that a greenlet waits for, and that is dropped if the greenlet's hub is destroyed.
 struct Claim<F>(Mutex<Option<Pin<Box<F>>>>);
 
 impl<F: Future> Claim<F> {
     fn poll(&self, context: &mut Context<'_>) -> Poll<F::Output> {
-        // A panic ends the wait. Only attached threads lock this, and they do not detach while they hold it.
+        // Ignore poisoning: a panic ends the wait. Only threads that are attached to the interpreter lock
+        // this mutex, and they stay attached until they unlock it.
         let mut future = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         future.as_mut().map_or(Poll::Pending, |future| future.as_mut().poll(context))
     }
 }
 
-impl<F: Future + Send> Ended for Claim<F> {
+impl<F: Future + Send> Abandonable for Claim<F> {
     fn abandon(&self) {
         let future = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(future);
     }
 }
 
-/// The callable that the destruction of a hub calls for a wait in it: the greenlet never runs again, so it
-/// cannot leave the queue itself.
+/// The callable that gevent's hub runs for each wait in it when the hub is destroyed. The waiting greenlet
+/// never runs again, so it cannot leave the queue itself.
 #[pyclass(frozen)]
-struct GiveUp {
-    claim: Arc<dyn Ended>,
+struct AbandonOnHubEnd {
+    claim: Arc<dyn Abandonable>,
     origin: ForkGuard,
 }
 
 #[pymethods]
-impl GiveUp {
+impl AbandonOnHubEnd {
     fn __call__(&self) {
         // In a forked child this claim belongs to the parent, and a thread of the parent might have locked
         // it.
@@ -254,8 +255,8 @@ impl GiveUp {
     }
 }
 
-/// Wakes a greenlet from any thread, through the delivery thread: calling gevent needs the interpreter, and
-/// the core's thread never waits for the interpreter.
+/// Wakes a greenlet from any thread. The delivery thread calls gevent, because that needs the interpreter,
+/// and the core's thread never waits for the interpreter.
 struct Unpark(Mutex<Option<Py<PyAny>>>);
 
 impl Unpark {
@@ -264,8 +265,8 @@ impl Unpark {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the wait. The object is dropped here, where the thread is attached. The last waker might belong
-    /// to the core, which is not attached.
+    /// Ends the wait. Takes the Python object, so that the caller drops it: the caller is attached to the
+    /// interpreter, but the core, which might drop the last waker, is not.
     fn take(&self) -> Option<Py<PyAny>> {
         self.lock().take()
     }
@@ -281,14 +282,14 @@ impl Deliver for Unpark {
     fn deliver(self: Arc<Self>) -> bool {
         let unparked = Python::try_attach(|py| {
             let unpark = self.lock().as_ref().map(|unpark| unpark.clone_ref(py));
-            // Fails if the hub, and with it the greenlet, no longer exists.
+            // Fails if the greenlet's hub no longer exists.
             unpark.map(|unpark| unpark.call0(py).ok())
         });
         unparked.is_some()
     }
 }
 
-/// Fails if eventlet runs: all its greenlets would be one owner, and a wait of one would block them all.
+/// Fails if eventlet runs. All its greenlets would be one owner, and a wait of one would block them all.
 pub(crate) fn refuse_eventlet(py: Python<'_>) -> PyResult<()> {
     if imported(interned!(py, "eventlet.hubs")?)?.is_some() {
         py.import("zklock._eventlet")?.call_method0("refuse")?;

@@ -1,8 +1,8 @@
 //! Passes log events of the core to Python's `logging`.
 //!
-//! A Python thread takes the events from here. It starts with the first event. The delivery thread does not
-//! do this, because log handlers are code of the program: a handler that blocks would delay the outcomes that
-//! event loops wait for.
+//! A separate Python thread, `zklock._log`, takes the events from the core and calls the log handlers. It
+//! starts with the first event. The delivery thread must not run log handlers: they belong to the program,
+//! and one that blocks would delay the outcomes that event loops wait for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,8 +18,8 @@ use crate::bridge::delivery_thread::Deliver;
 use crate::exit;
 use crate::modules::attribute;
 
-/// Time for which the cached level of the logger is valid. Threads that are about to wait for a server read
-/// it again.
+/// Maximum age of the cached logger level. When it is older, the next thread that waits for a server reads
+/// the level again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Log state of one process.
@@ -35,16 +35,16 @@ struct Log {
 #[derive(Default)]
 struct Inbox {
     state: Mutex<State>,
-    news: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     /// `true` if there might be an event to take.
-    news: bool,
-    /// `true` once the Python thread has been requested.
+    has_event: bool,
+    /// `true` once the start of the Python thread has been requested.
     begun: bool,
-    /// `true` once no more items will arrive.
+    /// `true` once no more events will arrive.
     ended: bool,
 }
 
@@ -57,7 +57,7 @@ impl Log {
         Self {
             began: Instant::now(),
             asked: AtomicU64::new(0),
-            listener: Listener::new(None, move || wake.tell()),
+            listener: Listener::new(None, move || wake.notify()),
             inbox,
         }
     }
@@ -70,8 +70,8 @@ impl Log {
         due && self.asked.compare_exchange(asked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Reads the logger's level. If a signal handler raises an exception meanwhile, such as
-    /// `KeyboardInterrupt`, that exception is returned: this function must not swallow it.
+    /// Reads the logger's level. Returns an exception that a signal handler raises meanwhile, such as
+    /// `KeyboardInterrupt`, because this function must not swallow it.
     fn ask(&self, py: Python<'_>) -> PyResult<()> {
         static VERBOSITY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let asked = attribute(&VERBOSITY, py, "zklock._log", "verbosity")?.call0()?.extract();
@@ -93,20 +93,20 @@ impl Inbox {
     }
 
     /// Signals that there is an event. Any thread can call this; usually it is the core's thread.
-    fn tell(&self) {
+    fn notify(&self) {
         let mut state = self.state();
-        state.news = true;
+        state.has_event = true;
         let first = !std::mem::replace(&mut state.begun, true);
         drop(state);
-        self.news.notify_one();
+        self.changed.notify_one();
         if first && delivery_thread::start().is_ok() {
-            delivery_thread::send(Arc::new(Begin));
+            delivery_thread::send(Arc::new(StartLogThread));
         }
     }
 
     fn end(&self) {
         self.state().ended = true;
-        self.news.notify_one();
+        self.changed.notify_one();
     }
 
     /// Waits for events. Returns `None` when no more will arrive.
@@ -116,16 +116,18 @@ impl Inbox {
             if !backlog.records.is_empty() {
                 return Some(backlog);
             }
-            let idle = |state: &mut State| !state.news && !state.ended;
-            let mut state = self.news.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);
-            if !std::mem::take(&mut state.news) {
+            let idle = |state: &mut State| !state.has_event && !state.ended;
+            let mut state =
+                self.changed.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);
+            if !std::mem::take(&mut state.has_event) {
                 return None;
             }
         }
     }
 }
 
-/// Reads the logger's level if the cached one is too old. For attached threads that are about to wait.
+/// Reads the logger's level if the cached one is too old. A thread calls this before it waits for a server,
+/// while it is still attached to the interpreter.
 pub(crate) fn refresh(py: Python<'_>) -> PyResult<()> {
     let log = LOG.get_or_init(Log::new);
     if log.is_due() { log.ask(py) } else { Ok(()) }
@@ -136,10 +138,10 @@ pub(crate) fn ask(py: Python<'_>) -> PyResult<()> {
     LOG.get_or_init(Log::new).ask(py)
 }
 
-/// Starts the Python thread. This needs the interpreter, so the delivery thread does it.
-struct Begin;
+/// Starts the Python thread that logs. The delivery thread does this, because it needs the interpreter.
+struct StartLogThread;
 
-impl Deliver for Begin {
+impl Deliver for StartLogThread {
     fn deliver(self: Arc<Self>) -> bool {
         // This fails near the end of the process, when threads can no longer start.
         Python::try_attach(|py| drop(py.import("zklock._log").and_then(|log| log.call_method0("begin"))))
@@ -160,9 +162,9 @@ pub(crate) fn end(py: Python<'_>, limit: Duration) {
 }
 
 /// Level, target, file, line, time, text and fields of an event.
-type Told = (&'static str, &'static str, &'static str, u32, f64, String, Vec<(&'static str, String)>);
+type LogEvent = (&'static str, &'static str, &'static str, u32, f64, String, Vec<(&'static str, String)>);
 
-fn told(record: &Record) -> Told {
+fn log_event(record: &Record) -> LogEvent {
     let Record { level, target, file, line, .. } = record;
     let fields = record.fields.iter().map(|(name, value)| (*name, value.to_string())).collect();
     (level.as_str(), target, file, *line, record.time.as_secs_f64(), record.to_string(), fields)
@@ -172,13 +174,13 @@ fn told(record: &Record) -> Told {
 ///
 /// Also return the number of dropped events.
 #[pyfunction]
-pub(crate) fn next_events(py: Python<'_>, verbosity: usize) -> Option<(Vec<Told>, u64)> {
+pub(crate) fn next_events(py: Python<'_>, verbosity: usize) -> Option<(Vec<LogEvent>, u64)> {
     let log = LOG.get()?;
     log.set_verbosity(verbosity);
     let backlog = py.detach(|| {
         let backlog = log.inbox.take(&log.listener);
-        exit::stay_out_of_a_dying_interpreter();
+        exit::block_if_finalizing();
         backlog
     })?;
-    Some((backlog.records.iter().map(|record| told(record)).collect(), backlog.dropped))
+    Some((backlog.records.iter().map(|record| log_event(record)).collect(), backlog.dropped))
 }

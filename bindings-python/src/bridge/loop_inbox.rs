@@ -1,5 +1,5 @@
-//! Outcomes for an event loop. One wake-up of the loop delivers all outcomes that are queued when it runs.
-//! Outcomes that arrive on the loop's own thread need no wake-up.
+//! Delivers the outcomes of operations to an asyncio event loop. One wake-up of the loop delivers all
+//! outcomes that are queued by then. Outcomes that arrive on the loop's own thread need no wake-up.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -11,19 +11,19 @@ use crate::bridge::arrivals::{Arrivals, Arrived};
 use crate::bridge::asyncio_tasks;
 use crate::modules::interned;
 
-/// An operation whose outcome has not been taken yet.
-pub(crate) trait Ended: Send + Sync {
-    /// Gives up the outcome: no task will take it.
+/// A completed operation whose outcome has not been taken yet.
+pub(crate) trait Abandonable: Send + Sync {
+    /// Drops the outcome, because no task will take it. A dropped lease is released.
     fn abandon(&self);
 }
 
 /// A future to complete, and the inbox of its event loop.
-pub(crate) struct Waiting {
+pub(crate) struct WaitingFuture {
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) future: Py<PyAny>,
 }
 
-impl Waiting {
+impl WaitingFuture {
     /// Returns `true` if the event loop of the future runs on this thread.
     pub(crate) fn is_of_this_thread(&self, py: Python<'_>) -> PyResult<bool> {
         let running = asyncio_tasks::running_loop(py)?;
@@ -36,15 +36,15 @@ fn event_loop_of<'py>(future: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>
     future.call_method0(interned!(future.py(), "get_loop")?)
 }
 
-/// The inbox of an event loop: completed operations with the futures to complete. The delivery thread wakes
-/// the loop once for all of them, because each wake-up has to wait for the interpreter.
+/// The inbox of an event loop: completed operations, each with the future that waits for it. The delivery
+/// thread wakes the loop once for all of them, because each wake-up must wait for the interpreter.
 ///
-/// The inbox exists while a future waits on the loop. Its only Python references are these futures, so that
-/// the garbage collector can see the whole cycle of an event loop that no longer runs.
+/// The inbox exists while a future waits on the loop. It has no Python references other than these futures,
+/// so that the garbage collector can find and delete an event loop that no longer runs.
 pub(crate) type Inbox = Arrivals<Delivery>;
 
 /// A completed operation, and the future that waits for it.
-type Delivery = (Arc<dyn Ended>, Py<PyAny>);
+type Delivery = (Arc<dyn Abandonable>, Py<PyAny>);
 
 /// The inboxes of the event loops on which a future waits, by address.
 type Known = Mutex<Vec<(usize, Weak<Inbox>)>>;
@@ -53,11 +53,11 @@ impl Inbox {
     /// Returns the inbox of an event loop.
     pub(crate) fn of(event_loop: &Bound<'_, PyAny>) -> Arc<Self> {
         static KNOWN: PerProcess<Known> = PerProcess::new();
-        // The address cannot belong to a new object: each waiting future has a reference to the loop, and so
-        // has the wake-up.
+        // The address cannot be that of a newer object: each waiting future, and each wake-up, keeps its loop
+        // alive.
         let address = event_loop.as_ptr() as usize;
-        // Only attached threads lock this, and they do not detach while they hold it. So a fork never finds
-        // it locked.
+        // Only threads that are attached to the interpreter lock this mutex, and they stay attached until
+        // they unlock it. So it is never locked when another thread forks.
         let mut known = KNOWN.get_or_init(Known::default).lock().unwrap_or_else(PoisonError::into_inner);
         let found = known.iter().find(|(of, _)| *of == address).and_then(|(_, inbox)| inbox.upgrade());
         found.unwrap_or_else(|| {
@@ -69,38 +69,46 @@ impl Inbox {
     }
 }
 
-/// Makes the event loop complete a future. Returns `false` if the interpreter no longer exists. Runs on the
-/// delivery thread.
-pub(crate) fn tell(ended: Arc<dyn Ended>, Waiting { inbox, future }: Waiting) -> bool {
+/// Makes the event loop of a future complete it. Runs on the delivery thread. Returns `false` if the
+/// interpreter no longer exists.
+pub(crate) fn complete_through_loop(
+    ended: Arc<dyn Abandonable>,
+    WaitingFuture { inbox, future }: WaitingFuture,
+) -> bool {
     if !inbox.push((ended, future)) {
-        // The pending wake-up takes it, or has just taken it. No Python object is left to drop here.
+        // The pending wake-up takes the operation, or has just taken it. No Python object is left to drop
+        // here.
         return true;
     }
     Python::try_attach(|py| WakeUp::send(py, inbox)).is_some()
 }
 
-/// Completes a future of the event loop that runs on this thread. No wake-up is needed.
-pub(crate) fn tell_here(py: Python<'_>, ended: Arc<dyn Ended>, waiting: &Waiting) -> PyResult<()> {
+/// Completes a future whose event loop runs on this thread. No wake-up is needed.
+pub(crate) fn complete_here(
+    py: Python<'_>,
+    ended: Arc<dyn Abandonable>,
+    waiting: &WaitingFuture,
+) -> PyResult<()> {
     let (inbox, stage) = (Arc::clone(&waiting.inbox), Stage::ToCheck(vec![ended]));
     let wake_up = WakeUp::new(waiting.future.bind(py), inbox, stage)?;
     complete(waiting.future.bind(py))?;
-    wake_up.get().come_by_again(&wake_up)
+    wake_up.get().schedule_again(&wake_up)
 }
 
 /// The next step of a wake-up. The steps run in this order.
 enum Stage {
-    /// Complete the futures.
+    /// Take the queued operations, and complete their futures.
     ToComplete,
-    /// Run once more. Before that, the outcomes might not have been taken: completing a future only schedules
-    /// its task, and a loop that is closed discards scheduled tasks.
-    ToCheck(Vec<Arc<dyn Ended>>),
+    /// Wait until the tasks of these operations have run. Completing a future only schedules its task, and a
+    /// loop that is closed discards scheduled tasks, so the outcomes might never be taken.
+    ToCheck(Vec<Arc<dyn Abandonable>>),
     /// Done.
     Over,
 }
 
-/// The callback that an event loop runs to complete all futures whose outcomes have arrived. It runs again
-/// after their tasks. If a closed loop discards it instead, no task will take the outcomes, and they are
-/// given up.
+/// The callback that an event loop runs to complete all futures whose outcomes have arrived. It runs a second
+/// time after their tasks. If the loop is closed before that, it discards this callback; then no task will
+/// take the outcomes, and they are abandoned.
 #[pyclass(frozen)]
 struct WakeUp {
     event_loop: Py<PyAny>,
@@ -122,22 +130,22 @@ impl WakeUp {
         let event_loop = &wake_up.get().event_loop;
         // Fails if the event loop is closed.
         let woken = event_loop.call_method1(py, interned!(py, "call_soon_threadsafe")?, (&wake_up,));
-        // If the loop is closed during this call, it has already discarded its callbacks. The new callback
-        // then stays in the loop as long as the loop exists.
+        // If the loop was closed during this call, it had already discarded its callbacks, and will not run
+        // or discard this one.
         if woken.is_err() || event_loop.call_method0(py, interned!(py, "is_closed")?)?.is_truthy(py)? {
             wake_up.get().give_up();
         }
         Ok(())
     }
 
-    /// Locks the stage. A panic cannot leave a partial change. Only attached threads lock this, and they do
-    /// not detach while they hold it.
+    /// Locks the stage. Ignores poisoning, because a panic cannot leave a partial change. Only threads that
+    /// are attached to the interpreter lock this mutex, and they stay attached until they unlock it.
     fn stage(&self) -> MutexGuard<'_, Stage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the inbox. Returns `None` in a forked child if the parent's delivery thread had it locked: no
-    /// thread will unlock it.
+    /// Locks the inbox. Returns `None` in a forked child if the parent's delivery thread had locked it at the
+    /// fork, because no thread of the child will unlock it.
     fn arrived(&self) -> Option<MutexGuard<'_, Arrived<Delivery>>> {
         if self.origin.is_here() { Some(self.inbox.lock()) } else { self.inbox.try_lock() }
     }
@@ -148,7 +156,7 @@ impl WakeUp {
     }
 
     /// Schedules this callback again, after the tasks whose futures are complete.
-    fn come_by_again(&self, this: &Bound<'_, Self>) -> PyResult<()> {
+    fn schedule_again(&self, this: &Bound<'_, Self>) -> PyResult<()> {
         let py = this.py();
         self.event_loop.call_method1(py, interned!(py, "call_soon")?, (this,)).map(drop)
     }
@@ -177,12 +185,12 @@ impl WakeUp {
             // Complete every future, even if one of them fails.
             result = complete(future.bind(py)).and(result);
         }
-        this.come_by_again(slf)?;
+        this.schedule_again(slf)?;
         result
     }
 
-    /// Visits the futures too while they wait for this callback: the event loop, this callback in it and its
-    /// tasks form a cycle.
+    /// Also visits the futures that this callback will complete: the event loop, this callback in it and the
+    /// tasks that wait for the futures form a cycle.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.event_loop)?;
         let Ok(stage) = self.stage.try_lock() else { return Ok(()) };

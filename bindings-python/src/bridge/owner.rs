@@ -1,5 +1,5 @@
-//! Owners: the thread, task or greenlet that can re-enter a lock. If an owner ends while it holds locks that
-//! only it can release, a warning is reported.
+//! Owners of locks: a thread, a task or a greenlet. Only the owner can re-enter its lock. If an owner ends
+//! while it holds locks that only it can release, the binding emits a warning.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -13,7 +13,7 @@ use crate::bridge::{callers, delivery_thread, owner_names};
 use crate::exit;
 
 /// A lock object that is notified when an owner ends.
-pub(crate) trait Left: Send + Sync {
+pub(crate) trait OwnerEndListener: Send + Sync {
     /// Warns if the ended owner still holds levels that only it can release. `kind` names the kind of owner.
     fn owner_ended(&self, py: Python<'_>, owner: OwnerId, kind: &'static str);
 }
@@ -21,23 +21,23 @@ pub(crate) trait Left: Send + Sync {
 /// The lock objects through which an owner acquired levels that no scope will release.
 #[derive(Default)]
 struct Used {
-    locks: Vec<Weak<dyn Left>>,
+    locks: Vec<Weak<dyn OwnerEndListener>>,
     prune_at: usize,
 }
 
 /// Returns the address of a lock object.
-fn address(lock: &Weak<dyn Left>) -> *const () {
+fn address(lock: &Weak<dyn OwnerEndListener>) -> *const () {
     lock.as_ptr().cast()
 }
 
 impl Used {
-    /// Adds a lock object. A re-entry costs one comparison.
-    fn add<L: Left + 'static>(&mut self, lock: &Arc<L>) {
+    /// Adds a lock object. For a re-entry, the cost is one comparison.
+    fn add<L: OwnerEndListener + 'static>(&mut self, lock: &Arc<L>) {
         if self.locks.last().is_some_and(|last| address(last) == Arc::as_ptr(lock).cast()) {
             return;
         }
         if self.locks.len() >= self.prune_at {
-            // Prune only when the list has doubled: so the amortized cost is zero.
+            // Remove dropped lock objects only when the list must grow, so that the amortized cost is constant.
             self.locks.retain(|lock| lock.strong_count() > 0);
             self.locks.sort_unstable_by_key(address);
             self.locks.dedup_by_key(|lock| address(lock));
@@ -54,10 +54,11 @@ impl Used {
     }
 }
 
-/// The owner of levels of a lock, which can re-enter it. `zklock.aio` keeps one for each task.
+/// A task or greenlet that owns locks, and can re-enter them. `zklock.aio` creates one for each task.
 ///
-/// An owner can also be a greenlet. It ends when no code can act for it any more: when the task or greenlet
-/// itself has ended, and also the callbacks that the task scheduled, which might release its locks.
+/// Python drops this object when no code can act for the owner any more: after the end of the task or
+/// greenlet, and after the last callback that the task scheduled, because such a callback might release its
+/// locks.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Owner {
     pub(crate) id: OwnerId,
@@ -68,8 +69,8 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Returns the owner with its name, as shown to other clients while it queues. An acquire that is its own
-    /// owner appears under the name of the calling thread or greenlet.
+    /// Returns the owner with the name that other clients see while it queues. If the owner is not a task,
+    /// this is the name of the calling thread or greenlet.
     pub(crate) fn caller(&self, py: Python<'_>) -> PyResult<zklock::Owner> {
         match &self.task {
             Some(task) => Ok(self.id.named(owner_names::of_task(task.bind(py))?)),
@@ -78,7 +79,7 @@ impl Owner {
     }
 
     /// Records that the owner acquired a lock through this lock object and must release it itself.
-    pub(crate) fn uses<L: Left + 'static>(&self, lock: &Arc<L>) {
+    pub(crate) fn record_use<L: OwnerEndListener + 'static>(&self, lock: &Arc<L>) {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).add(lock);
     }
 }
@@ -105,7 +106,7 @@ impl Drop for Owner {
 /// The owner of a thread. The system reuses thread identifiers, but an owner is never reused.
 struct ThisThread {
     owner: OwnerId,
-    /// Shows a dump that the thread is alive.
+    /// Dropped with the thread, so that a dump can see whether the thread is alive.
     _mark: Arc<()>,
     used: RefCell<Used>,
 }
@@ -113,7 +114,7 @@ struct ThisThread {
 impl ThisThread {
     fn new() -> Self {
         let (owner, mark) = (OwnerId::new(), Arc::default());
-        // On failure a dump does not name the thread.
+        // If this fails, a dump cannot name the thread.
         Python::try_attach(|py| callers::thread_begins(py, owner, Arc::downgrade(&mark)).ok());
         Self { owner, _mark: mark, used: RefCell::default() }
     }
@@ -125,21 +126,21 @@ thread_local! {
 
 /// Returns the owner that represents the calling thread.
 pub(crate) fn this_thread() -> OwnerId {
-    // The thread-local value is gone while the thread ends. A new owner is right then: the thread owns
-    // nothing any more.
+    // The thread-local value is already destroyed while the thread ends. A new owner is correct then, because
+    // the thread owns nothing any more.
     THIS_THREAD.try_with(|thread| thread.owner).unwrap_or_else(|_| OwnerId::new())
 }
 
 /// Records that the calling thread acquired a lock through this lock object and must release it itself.
-pub(crate) fn this_thread_uses<L: Left + 'static>(lock: &Arc<L>) {
+pub(crate) fn record_use_by_this_thread<L: OwnerEndListener + 'static>(lock: &Arc<L>) {
     THIS_THREAD.try_with(|thread| thread.used.borrow_mut().add(lock)).ok();
 }
 
 impl Drop for ThisThread {
     fn drop(&mut self) {
         let used = self.used.take();
-        // The interpreter has already discarded this thread's state, so the delivery thread checks the
-        // remaining locks.
+        // The interpreter has already discarded this thread's state, so the delivery thread must emit the
+        // warnings.
         if !used.locks.is_empty() && !exit::is_ending() && delivery_thread::start().is_ok() {
             delivery_thread::send(Arc::new(EndedThread { owner: self.owner, used }));
         }

@@ -1,5 +1,5 @@
-//! The names of owners, for people. A name is read when its owner joins a queue: so a changed name shows up,
-//! and a re-entry costs nothing.
+//! The names of owners, which dumps and other clients show. A name is read when its owner joins a queue. So a
+//! later change of the name takes effect, and a re-entry costs nothing.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use crate::modules::{imported, interned};
 
 /// Returns the name of the calling thread.
 pub(crate) fn of_thread(py: Python<'_>) -> PyResult<Option<Arc<str>>> {
-    if_any(py, thread(py))
+    non_empty_name(py, thread(py))
 }
 
 /// Returns the name of the task behind a weak reference.
 pub(crate) fn of_task(reference: &Bound<'_, PyAny>) -> PyResult<Option<Arc<str>>> {
-    if_any(reference.py(), task(reference))
+    non_empty_name(reference.py(), task(reference))
 }
 
 /// Returns the name that a Python function returns.
-pub(crate) fn given_by(function: &Bound<'_, PyAny>) -> PyResult<Option<Arc<str>>> {
-    if_any(function.py(), function.call0().map(Some))
+pub(crate) fn name_from(function: &Bound<'_, PyAny>) -> PyResult<Option<Arc<str>>> {
+    non_empty_name(function.py(), function.call0().map(Some))
 }
 
-/// Returns the name of the thread's `threading` object. No object is created here: a thread that another
-/// library started has no name, and must not appear in `threading.enumerate()`.
+/// Returns the `threading` object of the calling thread, or `None`. Does not create one: a thread that
+/// another library started must not appear in `threading.enumerate()`.
 fn thread(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
     let Some(threading) = imported(interned!(py, "threading")?)? else { return Ok(None) };
     let identifier = threading.call_method0(interned!(py, "get_ident")?)?;
@@ -42,9 +42,9 @@ fn task<'py>(reference: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>
     task.call_method0(interned!(py, "get_name")?).map(Some)
 }
 
-/// Returns the name if it is a non-empty string. An unreadable name must not make an acquire fail. Exceptions
-/// that are not an `Exception`, such as Ctrl-C, still end the acquire.
-fn if_any(py: Python<'_>, found: PyResult<Option<Bound<'_, PyAny>>>) -> PyResult<Option<Arc<str>>> {
+/// Returns the name if it is a non-empty string. An error while reading a name must not make an acquire fail.
+/// But an exception that is not an `Exception`, such as the one from Ctrl-C, ends the acquire.
+fn non_empty_name(py: Python<'_>, found: PyResult<Option<Bound<'_, PyAny>>>) -> PyResult<Option<Arc<str>>> {
     match found {
         Ok(name) => {
             let name = name.and_then(|name| name.cast_into::<PyString>().ok());

@@ -1,5 +1,5 @@
-//! A pending operation: asyncio can await it, and a thread that waits for it can be interrupted by another
-//! thread.
+//! An operation in progress. An asyncio task can await it. A thread can also wait for it, and another thread
+//! can end that wait.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -19,7 +19,7 @@ use crate::args::checked::Number;
 use crate::args::names;
 use crate::bridge::delivery_thread::Deliver;
 use crate::bridge::log;
-use crate::bridge::loop_inbox::{Ended, Inbox, Waiting};
+use crate::bridge::loop_inbox::{Abandonable, Inbox, WaitingFuture};
 use crate::bridge::trio;
 use crate::bridge::{block_on, delivery_thread, loop_inbox};
 use crate::contender::Contender;
@@ -49,7 +49,7 @@ impl IntoPython for Vec<zklock::Contender> {
     }
 }
 
-/// Converts the outcome that it holds, when the program asks for it.
+/// Holds an outcome, and converts it when the program takes it.
 type Convert = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
 type Outcome = zklock::Result<Convert>;
@@ -67,8 +67,8 @@ pub(crate) fn operation<T: IntoPython>(
 
 /// An operation in progress. Await it to wait for the outcome, then call `take()` once.
 ///
-/// The outcome stays on the Rust side until `take()`. A lease can arrive in the same tick in which its task
-/// is cancelled, or after its event loop has ended: it can still be released then.
+/// The outcome stays on the Rust side until `take()`. So a lease can still be released if its task is
+/// cancelled in the iteration of the event loop in which the lease arrives, or if the loop has ended before.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Pending {
     shared: Arc<Shared>,
@@ -84,8 +84,8 @@ struct State {
     /// `None` once there is an outcome, or the operation is abandoned.
     operation: Option<Operation>,
     outcome: Option<Outcome>,
-    /// Taken by delivery or by cancellation, by the first of the two.
-    waiting: Option<Waiting>,
+    /// The future to complete. Delivery or cancellation takes it, whichever is first.
+    waiting: Option<WaitingFuture>,
     /// Waker of a thread that waits until the operation is complete or abandoned.
     blocked: Option<Waker>,
 }
@@ -123,12 +123,12 @@ impl Pending {
             let running = attribute(&RUNNING, py, "asyncio", "get_running_loop")?;
             let event_loop = running.call0().map_err(|_| trio::no_event_loop(py))?;
             let future = event_loop.call_method0(interned!(py, "create_future")?)?;
-            let waiting = Waiting { inbox: Inbox::of(&event_loop), future: future.clone().unbind() };
+            let waiting = WaitingFuture { inbox: Inbox::of(&event_loop), future: future.clone().unbind() };
             if self.shared.wait(waiting) {
                 return future.call_method0(interned!(py, "__await__")?);
             }
         }
-        // An exhausted iterator: there is nothing to wait for.
+        // An exhausted iterator makes `await` return immediately.
         Ok(PyTuple::empty(py).try_iter()?.into_any())
     }
 
@@ -153,8 +153,8 @@ impl Pending {
 
     /// Give up the operation: leave the queue, and release a lease that has not been taken.
     fn abandon(&self) {
-        // In a forked child no operation makes progress, and a thread of the parent might have locked the
-        // state.
+        // In a forked child no operation makes progress, and the state might be locked forever, by a thread of
+        // the parent.
         if self.origin.is_here() {
             self.shared.abandon();
         }
@@ -175,7 +175,7 @@ impl Shared {
 
     /// Arranges that a future is completed when the outcome arrives. Returns `false` if there is an outcome
     /// already.
-    fn wait(&self, waiting: Waiting) -> bool {
+    fn wait(&self, waiting: WaitingFuture) -> bool {
         let mut state = self.state();
         let pending = state.outcome.is_none();
         if pending {
@@ -184,8 +184,8 @@ impl Shared {
         pending
     }
 
-    /// Is ready once the operation is complete or abandoned. Returns `true` if there is an outcome. Polls the
-    /// operation itself, because the waiting thread might be the delivery thread, in a callback.
+    /// Becomes ready once the operation is complete or abandoned, with `true` if there is an outcome. Polls
+    /// the operation itself, because the waiting thread might be the delivery thread, in a callback.
     fn ended(&self, context: &mut Context<'_>) -> Poll<bool> {
         let there = self.poll(context.waker());
         let mut state = self.state();
@@ -212,7 +212,7 @@ impl Shared {
     }
 }
 
-impl Ended for Shared {
+impl Abandonable for Shared {
     fn abandon(&self) {
         let mut state = std::mem::take(&mut *self.state());
         if let Some(blocked) = state.blocked.take() {
@@ -229,12 +229,13 @@ impl Deliver for Shared {
             return true;
         }
         let waiting = self.state().waiting.take();
-        waiting.is_none_or(|waiting| loop_inbox::tell(self, waiting))
+        waiting.is_none_or(|waiting| loop_inbox::complete_through_loop(self, waiting))
     }
 }
 
 impl Wake for Shared {
-    /// Runs on the core's thread, which must not do more than this, or in a task that passes its lock on.
+    /// Runs on the core's thread, which must not be delayed, or on the thread of a task that hands its lock
+    /// on.
     fn wake(self: Arc<Self>) {
         if !same_thread::note(|| Arc::clone(&self) as _) {
             delivery_thread::send(self);
@@ -252,12 +253,12 @@ impl Woken for Shared {
             let here = waiting.is_of_this_thread(py).unwrap_or_default();
             if there && here {
                 // Fails if the event loop is closed. No task takes the outcome then.
-                loop_inbox::tell_here(py, self, &waiting).ok();
+                loop_inbox::complete_here(py, self, &waiting).ok();
                 return;
             }
             let mut state = self.state();
             state.waiting = Some(waiting);
-            // Meanwhile the delivery thread might have found no future to complete.
+            // The delivery thread might have looked for the future while it was taken here.
             let there = state.outcome.is_some();
             drop(state);
             if there {

@@ -1,4 +1,4 @@
-//! Rejection of trio: all its tasks would be one owner, and a wait would block them all.
+//! Rejects calls in trio tasks: all tasks would be one owner, and a wait of one would block them all.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;

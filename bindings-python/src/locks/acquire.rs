@@ -1,4 +1,8 @@
-//! The common part of a lock and a `MultiLock`: owners, levels and scopes.
+//! The common part of a lock and a `MultiLock`.
+//!
+//! A *level* is one acquire of a lock by its owner: a reentrant lock can have several. A *scope* is a `with`
+//! block or the call of a decorated function. It acquires a level, and releases it at its end. A *site* is
+//! the place in the program at which a scope is entered and left.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,12 +25,12 @@ use crate::errors::{Failure, Result};
 use crate::locks::acquired::Level;
 use crate::locks::lease::Lease;
 use crate::locks::lock_levels::{Handle, LockLevels};
-use crate::locks::scope::{Beginner, Scope, Site};
+use crate::locks::scope::{Scope, ScopeOwner, Site};
 use crate::locks::{acquired, scope};
 
 /// A lock, or several locks acquired together.
 pub(crate) trait Target: Send + Sync {
-    /// Requests the lock for `owner`. If the request has to queue, `caller` returns the owner and name that
+    /// Requests the lock for `owner`. If the request must queue, `caller` returns the owner and the name that
     /// other clients see.
     fn request(
         &self,
@@ -44,7 +48,7 @@ pub(crate) trait Target: Send + Sync {
 
 /// An acquire that has been requested.
 pub(crate) enum StartedAcquire {
-    /// A further level of an owner that already holds the lock. No wait was needed.
+    /// The owner already holds the lock, and has another level of it now.
     Granted(zklock::Lease),
     /// The acquire is pending. Its outcome is a Python `Level`.
     Pending(Operation),
@@ -62,10 +66,10 @@ pub(crate) enum StartedAcquire {
 #[pyclass(frozen, subclass, module = "zklock")]
 pub(crate) struct Acquirable {
     target: Box<dyn Target>,
-    /// The levels, each with the object that the acquire returned and the scope that it started. Here both
-    /// are the same object; `zklock.aio` stores its own objects.
+    /// The levels, each with the Python object that the acquire returned, and the scope that the acquire
+    /// entered. `zklock.aio` stores its own objects here.
     levels: Arc<LockLevels>,
-    /// Number of the newest hold.
+    /// Number of the newest result of `hold()`.
     holds: AtomicU64,
 }
 
@@ -78,8 +82,8 @@ impl Acquirable {
         }
     }
 
-    /// Acquires a level for the calling thread. Creates no Python object for a re-entry: most callers do not
-    /// need it.
+    /// Acquires a level for the calling thread. Creates no Python object for a re-entry, because most callers
+    /// do not need one.
     fn acquire_level(&self, py: Python<'_>, timeout: zklock::Timeout) -> Result<()> {
         if asyncio_tasks::in_event_loop(py)? {
             return self.take(py, timeout, None).map(drop);
@@ -91,13 +95,13 @@ impl Acquirable {
             StartedAcquire::Granted(lease) => {
                 let lease = Arc::new(collectable(lease));
                 self.levels.push(owner, lease.clone(), Handle::Bare(lease), None);
-                caller.uses(&self.levels);
+                caller.record_use(&self.levels);
                 return Ok(());
             }
             StartedAcquire::Pending(operation) => operation,
         };
         let lease = block_to_own(py, operation)??(py)?;
-        caller.uses(&self.levels);
+        caller.record_use(&self.levels);
         let held = level(lease.bind(py))?.0.clone();
         self.levels.push(owner, held, Handle::Made(lease), None);
         Ok(())
@@ -113,7 +117,7 @@ impl Acquirable {
     ) -> Result<Py<PyAny>> {
         let caller = Caller::find(py)?;
         let owner = caller.owner();
-        let in_event_loop = self.look_for_event_loop(py, owner)?;
+        let in_event_loop = self.check_for_event_loop(py, owner)?;
         let lease = self.take_as(py, &caller, timeout)?;
         if in_event_loop {
             asyncio_tasks::remember(py, &lease)?;
@@ -123,7 +127,7 @@ impl Acquirable {
             None => None,
         };
         if scope.is_none() {
-            caller.uses(&self.levels);
+            caller.record_use(&self.levels);
         }
         let held = level(lease.bind(py))?.0.clone();
         self.levels.push(owner, held, Handle::Made(lease.clone_ref(py)), scope);
@@ -132,19 +136,19 @@ impl Acquirable {
 
     /// Returns `true` if an event loop runs on this thread. In that case, warns about the effects of the
     /// acquire that follows.
-    pub(crate) fn look_for_event_loop(&self, py: Python<'_>, owner: OwnerId) -> Result<bool> {
+    pub(crate) fn check_for_event_loop(&self, py: Python<'_>, owner: OwnerId) -> Result<bool> {
         let in_event_loop = asyncio_tasks::in_event_loop(py)?;
         if in_event_loop {
             if !self.target.owned_by(owner)? {
                 asyncio_tasks::warn_of_blocking(py)?;
             } else if let Some(newest) = self.newest(py, owner)? {
-                asyncio_tasks::warn_of_another(py, &newest)?;
+                asyncio_tasks::warn_of_another_task(py, &newest)?;
             }
         }
         Ok(in_event_loop)
     }
 
-    /// Returns a site for a scope that only `pop_scope` ends.
+    /// Returns a new site for a scope that only `pop_scope` ends.
     pub(crate) fn new_site(&self, py: Python<'_>) -> Result<internal::Site> {
         Ok(scope::site(py, self.next_number())?)
     }
@@ -182,12 +186,12 @@ impl Acquirable {
     }
 
     /// Returns the Python object of a level. Creates it if it does not exist yet.
-    fn made(&self, py: Python<'_>, handle: Handle) -> Result<Py<PyAny>> {
+    fn python_object(&self, py: Python<'_>, handle: Handle) -> Result<Py<PyAny>> {
         let lease = match handle {
             Handle::Made(lease) => return Ok(lease),
             Handle::Bare(lease) => lease,
         };
-        // Do not lock the levels here: creating an object can run the garbage collector, and that can run
+        // Create the object while the levels are not locked: this can run the garbage collector, and with it
         // code of the program.
         let made = Lease::new(py, Arc::clone(&lease))?.into_any();
         // Another thread might have created it first.
@@ -214,7 +218,7 @@ impl Acquirable {
             self.target.owned_by(owner)?;
             return Err(self.levels.not_held("thread", &self.target.name()).into());
         }
-        // Release the newest first. Another thread might have released one meanwhile, which is harmless.
+        // Release the newest first. It is harmless if another thread has released one of them meanwhile.
         for acquired in saved.iter().rev().filter_map(SuspendedLevel::releasable) {
             match acquired::release(py, &**acquired, zklock::Timeout::Forever) {
                 Err(Failure::Python(error)) => return Err(error.into()),
@@ -224,8 +228,9 @@ impl Acquirable {
         Ok(SavedLevels(Mutex::new(saved)))
     }
 
-    /// Acquires the saved number of levels again. Each new level ends with the scope of the level that it
-    /// replaces. If an acquire fails, its scope and the later ones remain, so that they can still be left.
+    /// Acquires the saved number of levels again. Each new level belongs to the scope of the level that it
+    /// replaces. If an acquire fails, its scope and the later scopes stay stored, so that the program can
+    /// still leave them.
     pub(crate) fn restore(&self, py: Python<'_>, saved: &SavedLevels) -> Result<()> {
         let saved = std::mem::take(&mut *saved.0.lock().unwrap_or_else(PoisonError::into_inner));
         let mut result = Ok(());
@@ -268,11 +273,11 @@ impl Acquirable {
         Ok(level(lease.bind(py))?.leave_scope(py, raised.as_ref())?)
     }
 
-    /// Returns the newest level of the owner. Without re-entry: the newest level of any owner.
+    /// Returns the newest level of the owner. For a non-reentrant lock: the newest level of any owner.
     pub(crate) fn newest(&self, py: Python<'_>, owner: OwnerId) -> Result<Option<Py<PyAny>>> {
         self.levels
             .newest(owner, |handle| handle.clone_ref(py))
-            .map(|handle| self.made(py, handle))
+            .map(|handle| self.python_object(py, handle))
             .transpose()
     }
 
@@ -282,7 +287,7 @@ impl Acquirable {
 
     /// Returns the error for a caller that has nothing to release.
     fn not_held(&self, owner: OwnerId, caller: &str) -> Failure {
-        // In a forked child the caller is not at fault.
+        // In a forked child, report the fork instead.
         match self.target.owned_by(owner) {
             Ok(_) => self.levels.not_held(caller, &self.target.name()).into(),
             Err(error) => error.into(),
@@ -295,9 +300,10 @@ pub(crate) fn raised<'py>(exception: &Bound<'py, PyTuple>) -> Option<Bound<'py, 
     exception.get_item(1).ok().filter(|value| !value.is_none())
 }
 
-/// Returns `true` if the acquire timed out. A refusal because of `max_waiters` does not count: it stays an
-/// exception, because a caller that ignores the result of `acquire()` must not continue without the lock.
-fn is_late(error: &zklock::Error) -> bool {
+/// Returns `true` if the acquire timed out. A refusal because of `max_waiters` is not a timeout here: it must
+/// stay an exception, so that a caller that ignores the result of `acquire()` does not continue without the
+/// lock.
+fn is_timeout(error: &zklock::Error) -> bool {
     error.timeout_reason().is_some_and(|reason| reason != TimeoutReason::Full)
 }
 
@@ -314,8 +320,8 @@ impl Acquirable {
     /// ...     lock.release()
     ///
     /// `timeout` is in seconds, and covers connecting, queueing and waiting together. With -1 or None the
-    /// call waits without a limit; a connection loss only lengthens the wait. 0 is the same as
-    /// `blocking=False`: the call does not queue for a lock that is taken.
+    /// call waits without a limit, even across a connection loss. 0 is the same as `blocking=False`: the call
+    /// does not queue for a lock that is taken.
     ///
     /// `connect_timeout` is for an acquire that does not wait. It is the time in seconds in which a server
     /// must answer, instead of the client's own `connect_timeout`.
@@ -344,7 +350,7 @@ impl Acquirable {
         connect_timeout: Option<Number<names::ConnectTimeout>>,
     ) -> Result<bool> {
         match self.acquire_level(py, bounded_timeout(blocking.0, timeout, connect_timeout)?) {
-            Err(Failure::Zklock(error)) if is_late(&error) => Ok(false),
+            Err(Failure::Zklock(error)) if is_timeout(&error) => Ok(false),
             taken => taken.map(|()| true),
         }
     }
@@ -354,7 +360,7 @@ impl Acquirable {
     /// >>> if lock.acquire(blocking=False):
     /// ...     lock.release()
     ///
-    /// With `reentrant=False`, and for a semaphore, undo the newest acquire of the object by any caller.
+    /// With `reentrant=False`, and for a semaphore, undo the newest acquire of this object by any thread.
     ///
     /// See `Lease.release`. Raise `NotHeld` if there is nothing to release.
     #[pyo3(
@@ -380,10 +386,10 @@ impl Acquirable {
     /// ...     print("held")
     /// held
     ///
-    /// The error's `reason` tells whether the lock was `taken`, the servers were `unreachable`, or neither is
-    /// certain. With a timeout of 0 the acquire does not wait: `LockTimeout` then always means that the lock
-    /// is not free, and a server that does not answer causes `ConnectionFailed`. `connect_timeout` has the
-    /// same meaning as in `acquire`.
+    /// `LockTimeout.reason` tells whether the lock was `taken` or the servers were `unreachable`. With a
+    /// timeout of 0 the acquire does not wait: `LockTimeout` then always means that the lock is taken, and
+    /// a server that does not answer causes `ConnectionFailed`. `connect_timeout` has the same meaning as in
+    /// `acquire`.
     #[pyo3(
         signature = (timeout=Number::of(-1.0), *, connect_timeout=None),
         text_signature = "($self, timeout=-1, *, connect_timeout=None)"
@@ -398,7 +404,7 @@ impl Acquirable {
         Ok(Hold { lock: slf, timeout, number, entered: AtomicUsize::new(0) })
     }
 
-    /// The levels of `zklock.aio` can be part of a reference cycle.
+    /// Visits the levels, because those of `zklock.aio` can be part of a reference cycle.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.levels.visit(|handle, scope| {
             if let Handle::Made(lease) = handle {
@@ -530,9 +536,9 @@ pub(crate) fn push(
     handle: Py<PyAny>,
     scope: Option<(PyRef<'_, Site>, Py<PyAny>)>,
 ) {
-    let scope = scope.map(|(site, scope)| (site.0, Scope::new(scope.clone_ref(py), Beginner::Task(scope))));
+    let scope = scope.map(|(site, scope)| (site.0, Scope::new(scope.clone_ref(py), ScopeOwner::Task(scope))));
     if scope.is_none() {
-        owner.uses(&lock.levels);
+        owner.record_use(&lock.levels);
     }
     lock.levels.push(owner.id, level.0.clone(), Handle::Made(handle), scope);
 }
@@ -547,12 +553,12 @@ pub(crate) fn newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result
 #[pyfunction]
 pub(crate) fn take_newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Py<PyAny>> {
     let taken = lock.levels.take(owner.id, |handle| handle.clone_ref(py));
-    lock.made(py, taken.ok_or_else(|| lock.not_held(owner.id, "task"))?)
+    lock.python_object(py, taken.ok_or_else(|| lock.not_held(owner.id, "task"))?)
 }
 
 /// End the scope that an exit at this site ends, and return it, or None if there is none.
 ///
-/// `only` tells that the scope that is left was entered only once.
+/// `only` is true if the object of this site was entered only once, so that its scope is unambiguous.
 #[pyfunction]
 #[pyo3(signature = (lock, owner, site, only, raised))]
 pub(crate) fn leave(

@@ -14,7 +14,8 @@ use crate::bridge::block_on::{at_once, block_on};
 use crate::bridge::pending::Pending;
 use crate::errors::{Failure, Result, class};
 
-/// Waits for the acknowledgement of a release. The release of an inner level has none.
+/// Waits for the acknowledgement of a release. Returns immediately for an inner level, whose release sends
+/// no request.
 fn end(py: Python<'_>, mut released: Released) -> PyResult<zklock::Result<()>> {
     match at_once(&mut released) {
         Some(end) => Ok(end),
@@ -32,8 +33,8 @@ pub(crate) fn release(py: Python<'_>, acquired: &dyn Acquired, timeout: Timeout)
 pub(crate) struct Level(pub(crate) Arc<dyn Acquired>);
 
 impl Level {
-    /// Releases at the end of a scope. No error is reported if the body has already released, or if a forked
-    /// child inherited the scope.
+    /// Releases at the end of a scope. Reports no error if the body has already released the level, or if a
+    /// forked child inherited the scope.
     pub(crate) fn leave_scope(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let leaving = Leaving::new(self);
         end(py, self.0.release(Timeout::Forever))?.ok();
@@ -43,7 +44,7 @@ impl Level {
 
 #[pymethods]
 impl Level {
-    /// Check that the lock is held, or all locks of several leases. Send no request.
+    /// Check that the lock is held. For several leases, check all of them. Send no request.
     ///
     /// >>> with lock as lease:
     /// ...     lease.check()
@@ -65,7 +66,8 @@ impl Level {
     /// the call returns normally, and the release continues in the background. With `wait=False` the call
     /// returns once the release has been sent. It never fails because of the network.
     ///
-    /// If another client had deleted the lock's node or closed the session, `state` is `lost` afterwards.
+    /// If another client had already deleted the lock's node or closed the session, `state` is `lost`
+    /// afterwards.
     ///
     /// Raise `NotHeld` on the second call. Raise `BadArgument` for a timeout below zero (except -1, which
     /// means no timeout), and for a timeout together with `wait=False`.
@@ -90,7 +92,7 @@ pub(crate) fn start_release(
     level: &Level,
     timeout: &ReleaseTimeout,
 ) -> Result<Option<Pending>> {
-    // A task that receives the lock directly needs no other thread.
+    // If a task of this thread receives the lock, it is woken without another thread.
     let (released, ended) = same_thread::carry_on_woken(|| {
         let mut released = level.0.release(timeout.0);
         let ended = at_once(&mut released);
@@ -104,8 +106,8 @@ pub(crate) fn start_release(
 
 /// The end of a scope, from before the release until after it.
 ///
-/// If the term ends while the release waits, that is not a loss. If another client had deleted the node, that
-/// is a loss, and only the release detects it.
+/// The end of the term during the release is not a loss. The deletion of the node by another client is a
+/// loss, which only the release detects.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Leaving {
     level: Arc<dyn Acquired>,
@@ -119,14 +121,14 @@ impl Leaving {
         Self { level: level.0.clone(), loss: level.0.loss() }
     }
 
-    /// Raise the loss, if the body raised no exception or only the cancellation that the loss caused.
+    /// Raise `LockLost` after a loss, unless the body raised an exception.
     ///
-    /// `cancelled` tells that the body raised that cancellation. Any other exception of the body propagates,
-    /// with the loss as a note.
+    /// `cancelled` is true if the body raised only the cancellation that the loss caused. `LockLost` replaces
+    /// it. Any other exception of the body propagates, with the loss as a note.
     #[pyo3(signature = (raised, cancelled))]
     fn end(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>, cancelled: bool) -> PyResult<()> {
         let Some(loss) = self.loss.clone().or_else(|| self.level.loss()) else { return Ok(()) };
-        // Import nothing without need: the interpreter might be shutting down.
+        // Import modules only when they are needed: the interpreter might be shutting down.
         let outcome = match raised {
             None => BodyOutcome::Nothing,
             Some(_) if cancelled => BodyOutcome::Cancelled,
@@ -142,8 +144,8 @@ impl Leaving {
             }
             ScopeError::OfBodyWithLoss(loss) => {
                 if let Some(raised) = raised {
-                    // A class might have replaced its notes by an attribute of another type. The body's error
-                    // still propagates.
+                    // Ignore a failure, for example if the class uses the attribute for something else. The
+                    // body's error must propagate.
                     add_note(raised, &format!("zklock.LockLost: {loss}")).ok();
                 }
                 Ok(())

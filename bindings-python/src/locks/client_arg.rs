@@ -1,4 +1,4 @@
-//! The client argument of a lock.
+//! The argument `client` of a lock's constructor.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -35,8 +35,8 @@ impl Source {
         }
     }
 
-    /// Returns the source of the lock's client. `options` are valid only for a hosts string. They are added
-    /// to `keywords`, the pickled arguments of the lock.
+    /// Returns the source of the lock's client. `options` are valid only for a hosts string. This function
+    /// also adds them to `keywords`, the arguments with which the lock is pickled.
     pub(crate) fn with_options(
         &self,
         options: Option<LockClientOptions>,

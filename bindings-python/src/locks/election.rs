@@ -30,7 +30,7 @@ use crate::locks::scope::Scope;
 use crate::modules::{interned, is_only_reference};
 use crate::notice::Notice;
 
-/// A candidate in the election at a path, or an observer that only asks for the leader.
+/// A candidate in the election at a path. It can also be used only to observe the leader.
 ///
 /// >>> election = zklock.Election(client, "/elections/scheduler", id="scheduler-1")
 /// >>> with election.lead() as leadership:
@@ -43,10 +43,10 @@ use crate::notice::Notice;
 /// `id` identifies the candidate to other clients. It is at most 1024 bytes long, can be empty, and need not
 /// be unique. The default is `host:pid`.
 ///
-/// An election object is one candidate, even if several threads campaign. Overlapping campaigns share a node
-/// and a leadership. The leadership ends when the last of them resigns. If the program drops its leaderships
-/// without resigning, the election keeps one of them, and so continues to lead. If the election object itself
-/// is dropped while it leads, it resigns, with a `ResourceWarning`. The constructor sends nothing.
+/// An election object is one candidate, even if several threads campaign. Their campaigns share a node and a
+/// leadership, which ends when the last of them resigns. The election continues to lead even if the program
+/// drops its `Leadership` objects without resigning. If the election object itself is dropped while it leads,
+/// it resigns, with a `ResourceWarning`. The constructor sends nothing.
 ///
 /// Raise `BadArgument` for a malformed argument.
 #[pyclass(frozen, weakref, module = "zklock")]
@@ -101,7 +101,7 @@ impl Election {
 
     /// Whether this candidate leads. Sends no request.
     ///
-    /// False from the moment at which it resigns or its term ends, and so before another candidate can lead.
+    /// False as soon as it resigns or its term ends, so before another candidate can lead.
     #[getter]
     fn is_leader(&self) -> bool {
         self.inner.is_leader()
@@ -113,13 +113,12 @@ impl Election {
     /// >>> leadership.resign()
     ///
     /// `timeout` is in seconds, and covers connecting, queueing and waiting together. With -1 or None the
-    /// call waits without a limit; a loss of the connection or the session only lengthens the wait. With 0 it
-    /// leads only if there is no other candidate. `connect_timeout` has the same meaning as in
-    /// `Lock.acquire()`.
+    /// call waits without a limit, even across a loss of the connection or the session. With 0 it leads only
+    /// if there is no other candidate. `connect_timeout` has the same meaning as in `Lock.acquire()`.
     ///
     /// Raise `LockTimeout` if it does not lead in time. Raise `BadArgument` if a kazoo contender is in the
-    /// queue, because a kazoo election does not see these candidates. Otherwise raise the same exceptions as
-    /// `Lock.acquire()`. Ctrl-C withdraws the candidate.
+    /// queue, because kazoo's elections do not see zklock's candidates. Otherwise raise the same exceptions
+    /// as `Lock.acquire()`. Ctrl-C withdraws the candidate.
     #[pyo3(
         signature = (timeout=Number::of(-1.0), *, connect_timeout=None),
         text_signature = "($self, timeout=-1, *, connect_timeout=None)"
@@ -160,13 +159,14 @@ impl Election {
     ///
     /// >>> election.run(schedule)
     ///
-    /// If the leadership is lost, `body` must return: it notices the loss through `leadership.check()` or
+    /// If the leadership is lost, `body` must return: it can detect the loss with `leadership.check()` or
     /// `on_lost`. Then the election campaigns again. After leaderships that last less than five seconds it
     /// pauses for increasing times, up to six seconds, so that other candidates can lead. After
     /// `ConnectionFailed` it also pauses, and campaigns again.
     ///
-    /// Return when the client is closed or drained. Raise any other exception of `body`, after resigning, and
-    /// the other errors of `campaign()`. Do not raise the `LockLost` of the leadership. Ctrl-C ends the call.
+    /// Return when the client is closed or drained. If `body` raises an exception, resign and raise it,
+    /// except the `LockLost` of this leadership. Also raise the other errors of `campaign()`. Ctrl-C ends the
+    /// call.
     fn run(slf: &Bound<'_, Self>, body: &Bound<'_, PyAny>) -> Result<()> {
         slf.py().import("zklock._rounds")?.call_method1("run", (slf, body))?;
         Ok(())
@@ -178,8 +178,8 @@ impl Election {
     /// ...     election.leader().id
     /// 'scheduler-1'
     ///
-    /// This takes three round trips. The answer can be out of date when it arrives: protect actions that only
-    /// the leader may do by its fencing token. Raise the same exceptions as `Lock.locked()`.
+    /// This takes three round trips. The answer can be out of date when it arrives, so use the fencing token
+    /// to protect actions that only the leader may perform. Raise the same exceptions as `Lock.locked()`.
     fn leader(&self, py: Python<'_>) -> Result<Option<Candidate>> {
         Ok(block_on(py, self.inner.leader())??.map(Candidate::from))
     }
@@ -199,10 +199,10 @@ impl Election {
     /// >>> notice = election.on_leader(lambda leader: print("leads:", leader))
     /// >>> notice.cancel()
     ///
-    /// The call needs no candidate, and watches one node, regardless of the number of candidates. If changes
-    /// follow each other fast, it might report only the last one. The observation continues, and keeps the
-    /// client open, until the notice is cancelled or the client is closed. See `Lease.on_lost` for how
-    /// callbacks are called.
+    /// The caller need not be a candidate. The client watches only one node, regardless of the number of
+    /// candidates. If the leader changes several times in quick succession, only the last change might be
+    /// reported. The observation continues, and keeps the client open, until the notice is cancelled or the
+    /// client is closed. See `Lease.on_lost` for how callbacks are called.
     fn on_leader(&self, py: Python<'_>, callback: Py<PyAny>) -> Result<Notice> {
         Notice::of_election(py, self.inner.observe(), callback)
     }
@@ -224,7 +224,7 @@ impl Election {
     }
 }
 
-/// The rounds of `Election.run()`: the pauses between them, and their end.
+/// The rounds of `Election.run()`. Each round is a campaign and a leadership, and a pause follows it.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Rounds {
     election: zklock::Election,
@@ -419,13 +419,13 @@ pub(crate) fn start_campaign(
     owner: Option<&Owner>,
     timeout: &Timeout,
 ) -> Result<Pending> {
-    let (election, timeout, caller) = (election.inner.clone(), timeout.0, scope::told_of(py, owner)?);
+    let (election, timeout, caller) = (election.inner.clone(), timeout.0, scope::caller_of(py, owner)?);
     Pending::start(py, async move { campaign(&election, &caller, timeout).await })
 }
 
 /// Keep a leadership, and the object that represents it, until it is resigned or lost.
 ///
-/// So the election continues to lead even if the program drops its references.
+/// The election then continues to lead even if the program drops its references.
 #[pyfunction]
 pub(crate) fn keep(election: &Election, leadership: &Bound<'_, Leadership>, handle: Py<PyAny>) {
     let py = leadership.py();
@@ -433,8 +433,8 @@ pub(crate) fn keep(election: &Election, leadership: &Bound<'_, Leadership>, hand
     pin(lease.get());
     let level = Arc::clone(&lease.as_super().get().0);
     let mut kept = election.kept.lock().unwrap_or_else(PoisonError::into_inner);
-    // Keep only one leadership without other references. Otherwise a program that campaigns repeatedly would
-    // accumulate them.
+    // Of the leaderships that the program has dropped, keep only one. Otherwise a program that campaigns
+    // repeatedly would accumulate them.
     let mut spare = false;
     let is_needed = |(level, handle): &Kept| {
         level.is_held() && !(is_only_reference(py, handle) && std::mem::replace(&mut spare, true))

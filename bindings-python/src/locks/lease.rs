@@ -22,9 +22,9 @@ use crate::transaction::Transaction;
 /// >>> with lock as lease:
 /// ...     write_report(lease.fencing_token)
 ///
-/// Every acquire returns a new lease. The leases of one owner on one path share node, token and state. The
-/// last release frees the lock. Keep the lease, or its lock object, until you release it: a lease without
-/// references is released, with a `ResourceWarning` and a warning in the log.
+/// Every acquire returns a new lease. The leases of one owner on one path have the same node, token and
+/// state, and the last release frees the lock. Keep a reference to the lease, or to its lock object, until
+/// you release it: a lease without references is released, with a `ResourceWarning` and a warning in the log.
 #[pyclass(frozen, subclass, weakref, extends = Level, module = "zklock")]
 pub(crate) struct Lease(Arc<zklock::Lease>);
 
@@ -64,7 +64,7 @@ impl Lease {
         self.0.mode().as_str()
     }
 
-    /// A number that grows from holder to holder over the lifetime of the ensemble.
+    /// A number that increases with each new holder, over the lifetime of the ensemble.
     ///
     /// Pass it to the resource that the lock protects, and let the resource refuse smaller tokens: a process
     /// that was paused cannot know that it has lost the lock.
@@ -75,8 +75,9 @@ impl Lease {
 
     /// The number of earlier holds on this lease's node.
     ///
-    /// With the options `cohort` and `linger`, consecutive holds can share a node, and so have the same
-    /// fencing token. The pair of token and hand-offs grows from holder to holder. 0 without these options.
+    /// With the options `cohort` and `linger`, consecutive holds can share a node, and then have the same
+    /// fencing token. The pair `(fencing_token, handoffs)` increases with each new holder. Without these
+    /// options, `handoffs` is 0.
     #[getter]
     fn handoffs(&self) -> u32 {
         self.0.handoffs()
@@ -107,8 +108,9 @@ impl Lease {
 
     /// The time in seconds during which no other client can get the lock, unless it is broken.
     ///
-    /// It ends half the session timeout after the last write that the server acknowledged, and is extended
-    /// while the server answers. 0 if the lease is lost or released. Sends no request.
+    /// The term of the lease ends half the session timeout after the client sent the last write that the
+    /// server acknowledged. It is extended while the server answers. 0 if the lease is lost or released.
+    /// Sends no request.
     #[getter]
     fn remaining(&self) -> f64 {
         self.0.remaining().as_secs_f64()
@@ -123,30 +125,30 @@ impl Lease {
         self.0.loss_reason().map(zklock::LossReason::as_str)
     }
 
-    /// Call `callback` once with the lease when it is lost, or soon if it is already lost.
+    /// Call `callback` once with the lease when the lease is lost. If it is already lost, call it soon.
     ///
     /// >>> lost = threading.Event()
     /// >>> with lock as lease:
     /// ...     notice = lease.on_lost(lambda lease: lost.set())
     ///
-    /// The callback runs on the thread `zklock-callback`. All callbacks share this thread, and nothing else
-    /// waits for it. An exception of a callback is passed to `sys.unraisablehook`. With gevent, each callback
-    /// runs in a new greenlet. After the release of the lease, the callback is not called. A callback that
-    /// refers to the lease itself, instead of its argument, keeps the lease held.
+    /// The callback runs on the thread `zklock-callback`. All callbacks share this thread, so a slow callback
+    /// delays only other callbacks. An exception of a callback is passed to `sys.unraisablehook`. With
+    /// gevent, each callback runs in a new greenlet. After the release of the lease, the callback is not
+    /// called. In the callback, use its argument: a reference to the lease itself would keep the lease held.
     fn on_lost(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> Result<Notice> {
         let ended = slf.get().0.ended();
         Notice::of_lease(slf.as_any(), async move { ended.await.is_some() }, callback)
     }
 
-    /// Call `callback` once with the lease when another contender asks for the lock.
+    /// Call `callback` once with the lease when another program asks the holder to give up the lock.
     ///
     /// >>> asked = threading.Event()
     /// >>> with lock as lease:
     /// ...     notice = lease.on_revoke(lambda lease: asked.set())
     ///
-    /// The request is sent by `Client.revoke` or Curator's `Revoker`. A request from before this call counts
-    /// too. The lease stays held: the holder decides whether to release it. See `on_lost` for how callbacks
-    /// are called.
+    /// `Client.revoke` and Curator's `Revoker` send such a request. A request that arrived before this call
+    /// counts too. The lease stays held: the holder decides whether to release it. See `on_lost` for how
+    /// callbacks are called.
     fn on_revoke(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> Result<Notice> {
         let revoked = slf.get().0.revoked();
         Notice::of_lease(
@@ -205,7 +207,7 @@ pub(crate) fn pin(lease: &Lease) {
     internal::pin(&lease.0);
 }
 
-/// Start to wait for the end of the hold. The outcome is whether it is lost.
+/// Start to wait for the end of the hold. The outcome is true if it was lost.
 #[pyfunction]
 pub(crate) fn start_wait_lost(py: Python<'_>, lease: &Lease) -> Result<Pending> {
     let ended = lease.0.ended();

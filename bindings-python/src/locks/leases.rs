@@ -20,7 +20,7 @@ type Shared = zklock::Leases<Arc<zklock::Lease>>;
 /// ...     len(leases)
 /// 3
 ///
-/// Each lease can be released separately. The end of a `with` block releases the others, and raises
+/// Each lease can be released separately. The end of a `with` block releases the remaining ones, and raises
 /// `LockLost` if one was lost. Leases without references are released, with a `ResourceWarning`.
 #[pyclass(frozen, sequence, weakref, extends = Level, module = "zklock")]
 pub(crate) struct Leases {

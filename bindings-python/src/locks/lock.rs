@@ -1,5 +1,4 @@
-//! `zklock.Lock`: the common methods of mutexes, semaphores and the halves of read/write locks. These differ
-//! only in their constructors.
+//! `zklock.Lock`: the common methods of mutexes, semaphores and the halves of read/write locks.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
@@ -45,10 +44,11 @@ impl Target for AnyLock {
 /// >>> with lock as lease:
 /// ...     write_report(lease.fencing_token)
 ///
-/// The *owner* of a lock is the thread, or with gevent the greenlet. Only the owner can re-enter it. An owner
-/// that acquired a lock n times must release it n times. Owners can share the lock object. If the object is
-/// dropped, its unreleased levels are released, with a `ResourceWarning`. An owner that ends without
-/// releasing a level from `acquire()` leaves the lock held, with the same warning.
+/// The *owner* of a lock is the thread that acquired it, or with gevent the greenlet. Only the owner can
+/// re-enter the lock, and it must release the lock as often as it acquired it. Several owners can use the
+/// same lock object. If the object is dropped while it holds the lock, the lock is released, with a
+/// `ResourceWarning`. If an owner ends without releasing what it acquired with `acquire()`, the lock stays
+/// held, with the same warning.
 ///
 /// A lock is also a decorator: each call of the function runs in its own scope. `@lock.hold(timeout=5)`
 /// limits the wait.
@@ -61,10 +61,10 @@ impl Target for AnyLock {
 ///
 /// `threading.Condition(lock)` works for the threads of one process: a notification does not reach other
 /// processes. A lock that was created with a hosts string can be pickled and copied: the result is another
-/// lock object for the same path. A lock on a client cannot.
+/// lock object for the same path. A lock that was created with a `Client` cannot.
 #[pyclass(frozen, subclass, weakref, extends = Acquirable, module = "zklock")]
 pub(crate) struct Lock {
-    // A clone is passed to operations that outlive the call that starts them.
+    // Operations that outlive the call that starts them have a clone of it.
     pub(crate) inner: AnyLock,
     /// Its name in Python.
     name: &'static str,
@@ -106,7 +106,7 @@ impl Lock {
 
     /// The calling thread's newest unreleased lease of this object, or None.
     ///
-    /// With `reentrant=False`, and for a semaphore: the newest lease of the object, from any caller.
+    /// With `reentrant=False`, and for a semaphore: the newest lease of this object, from any thread.
     #[getter]
     fn lease(slf: &Bound<'_, Self>) -> Result<Option<Py<PyAny>>> {
         slf.as_super().get().newest(slf.py(), caller(slf.py())?)
@@ -118,7 +118,7 @@ impl Lock {
     /// ...     lock.owned()
     /// True
     ///
-    /// With `reentrant=False`, and for a semaphore: return whether this object holds it, for any caller.
+    /// With `reentrant=False`, and for a semaphore: return whether any thread holds it through this object.
     fn owned(slf: &Bound<'_, Self>) -> Result<bool> {
         slf.as_super().get().owned_by(caller(slf.py())?)
     }

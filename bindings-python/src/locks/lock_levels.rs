@@ -5,13 +5,13 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use zklock::internal::{AcquiredStack, OwnerId};
 
-use crate::bridge::owner::Left;
+use crate::bridge::owner::OwnerEndListener;
 use crate::locks::scope::Scope;
 use crate::modules::is_only_reference;
 
 pub(crate) type LockLevels = AcquiredStack<Handle, Scope>;
 
-impl Left for LockLevels {
+impl OwnerEndListener for LockLevels {
     fn owner_ended(&self, py: Python<'_>, owner: OwnerId, kind: &'static str) {
         // A lease with other references can still be released. If it is not, its finalizer warns.
         let left = self.left_by(owner, |handle| match handle {

@@ -43,14 +43,14 @@ impl Target for Arc<zklock::MultiLock> {
 /// 2
 ///
 /// The locks can be of any kinds. All zklock programs acquire them in the same order: by path from the root,
-/// and for equal paths by the names of the servers. So two programs cannot deadlock, unless both acquire the
-/// same path on two ensembles for which they use different names. A lock that is listed twice is acquired
-/// once. The write half of a read/write lock is acquired before the read half. One timeout covers all locks.
-/// If one cannot be acquired, the earlier ones are released. If one is lost while the call waits for another,
-/// all are released and acquired again.
+/// and for equal paths by the names of the servers. So two programs cannot deadlock, unless they use
+/// different server names for the same two ensembles, and the same path on both. A lock that is listed twice
+/// is acquired once. The write half of a read/write lock is acquired before the read half. One timeout covers
+/// all locks. If one cannot be acquired, the earlier ones are released. If one is lost while the call waits
+/// for another, all are released and acquired again.
 ///
-/// The owner is the thread, as for the single locks. If an owner holds one of the locks but not an earlier
-/// one, acquiring raises `BadArgument`: to acquire the earlier lock now would break the order.
+/// The owner is the thread, as for the single locks. If an owner already holds one of the locks, but not a
+/// lock that precedes it in the order, acquiring raises `BadArgument`, because it would break the order.
 ///
 /// Raise `BadArgument` for an empty list, for one path through two clients of one ensemble or as locks of two
 /// kinds, and for a non-reentrant lock that is listed twice. If two clients have different host names for the
@@ -66,7 +66,7 @@ pub(crate) struct MultiLock {
 impl MultiLock {
     #[new]
     fn new(py: Python<'_>, locks: &Bound<'_, PyAny>) -> Result<PyClassInitializer<Self>> {
-        const EXPECTED: &str = "a list, each of it a Mutex, a Semaphore or a half of a ReadWriteLock";
+        const EXPECTED: &str = "a list of locks, each a Mutex, a Semaphore or a half of a ReadWriteLock";
         let mut members = Vec::new();
         let wrong = |given: &Bound<'_, PyAny>| wrong_type("locks", EXPECTED, given);
         for lock in locks.try_iter().map_err(|_| wrong(locks))? {
@@ -88,12 +88,12 @@ impl MultiLock {
         (slf.get_type(), (slf.get().members.clone_ref(slf.py()),))
     }
 
-    /// The levels of the locks can refer back to this object.
+    /// Visits the locks, because their levels can refer back to this object.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.members)
     }
 
-    /// The base class clears enough to break every cycle.
+    /// Clears nothing, because the base class clears enough to break every cycle.
     #[expect(clippy::unused_self, reason = "the interpreter calls it with one")]
     fn __clear__(&self) {}
 

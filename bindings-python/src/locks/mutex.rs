@@ -32,8 +32,8 @@ use crate::locks::pickle::{Recipe, keywords};
 /// >>> options = zklock.ClientOptions(session_timeout=5)
 /// >>> lock = zklock.Mutex("zk1:2181,zk2:2181", "/locks/report", options=options)
 ///
-/// By default it works like `threading.RLock`. With `reentrant=False` it works like `threading.Lock`: an
-/// acquire by the thread that holds it waits or times out, and any thread can release it:
+/// By default it works like `threading.RLock`. With `reentrant=False` it works like `threading.Lock`: even
+/// the thread that holds it must wait when it acquires it again, and any thread can release it:
 ///
 /// >>> baton = zklock.Mutex(client, "/locks/baton", reentrant=False)
 /// >>> baton.acquire()
@@ -45,42 +45,44 @@ use crate::locks::pickle::{Recipe, keywords};
 ///
 /// `max_hold` is the maximum time of a hold in seconds, from the grant on. Re-entries do not extend it. After
 /// that the lease is lost (`loss_reason` is `"held too long"`), and the next contender gets the lock. Without
-/// it a program that hangs keeps its locks forever, because its heartbeat continues. The program must stop
-/// its work on this loss as on any other: zklock cannot stop it.
+/// this option, a program that hangs keeps its locks forever, because its heartbeats continue. The program
+/// must stop its work after this loss as after any other, because zklock cannot stop it.
 ///
 /// >>> lock = zklock.Mutex(client, "/locks/report", max_hold=3600)
 ///
-/// `grace` is a time in seconds before the end of the lease's term: the lease is reported lost that much
-/// earlier. So its body can stop before the next contender gets the lock, because the node is kept until the
-/// lease is released or the term ends. It is at most a sixth of the session timeout that the server granted.
-/// A lock that is broken, or held for longer than `max_hold`, has no grace.
+/// `grace` is the time in seconds by which the loss of a lease is reported before its term ends. The lock's
+/// node is kept until the lease is released or the term ends, so the program can stop its work before the
+/// next contender gets the lock. The maximum is a sixth of the session timeout that the server granted. There
+/// is no grace if the lock is broken, or held for longer than `max_hold`.
 ///
 /// >>> lock = zklock.Mutex(client, "/locks/report", grace=1)
 ///
-/// `max_waiters` is the maximum number of waiting contenders when this lock joins the queue. An acquire
-/// behind that many waiters fails immediately: it raises `LockTimeout` with the reason `"full"`. Use it in a
-/// service that answers 503 instead of queueing. With 0 an acquire never waits behind another contender.
-/// Holders do not count as waiters, and a re-entry is never refused. Each acquire reads the queue first,
-/// which costs one more round trip. Acquires that arrive at the same moment read the same queue, so together
-/// they can exceed the limit. The limit belongs to this lock object. A try (`blocking=False`) never waits: it
-/// returns False, or `hold` raises with the reason `"taken"`.
+/// `max_waiters` limits the length of the queue. If that many contenders already wait, an acquire fails
+/// immediately: it raises `LockTimeout` with the reason `"full"`. Use it in a service that answers 503
+/// instead of queueing. With 0 an acquire never waits behind another contender. Holders do not count as
+/// waiters, and a re-entry is never refused. Each acquire reads the queue first, which takes one more round
+/// trip. Acquires that arrive at the same moment read the same queue, so together they can exceed the limit.
+/// The limit applies only to acquires of this lock object. An acquire that does not wait (`blocking=False`)
+/// is not affected: it returns False, or `hold(0)` raises `LockTimeout` with the reason `"taken"`.
 ///
 /// >>> lock = zklock.Mutex(client, "/locks/report", max_waiters=10)
 ///
-/// `cohort` is the number of consecutive holds on one node within this process's client. Then the next node
-/// in the queue gets the lock. Use it if many threads or tasks of one process contend for the lock. The
-/// thread that releases the lock hands it to the next one without a request. Waiters that can be served in
-/// this way create no nodes, so other clients do not see them. A contender of another client waits for up to
-/// this many holds for each node ahead of it. Holds on one node share their fencing token: compare the pair
-/// `(lease.fencing_token, lease.handoffs)`. It cannot be combined with `max_waiters`, which counts nodes.
+/// `cohort` is the maximum number of consecutive holds by waiters of this client before the next node in the
+/// queue gets the lock. Use it if many threads or tasks of one process contend for the lock. They share a
+/// node: the thread that releases the lock hands it to the next one without a request. Waiters that share a
+/// node create none of their own, so other clients do not see them. A contender of another client waits for
+/// up to this many holds for each node ahead of it. Holds on one node have the same fencing token: compare
+/// the pair `(lease.fencing_token, lease.handoffs)`. This option cannot be combined with `max_waiters`, which
+/// counts nodes.
 ///
 /// >>> lock = zklock.Mutex(client, "/locks/queue", cohort=64)
 ///
-/// `linger` is a time in seconds for which the lock's node is kept after a release, while no other client
-/// waits for it. Use it for a lock that one client acquires repeatedly, such as the read lock of a
-/// configuration. The next acquire sends no request. The client deletes the node as soon as a contender joins
-/// that has to wait for it. Until then a try of another client finds the lock taken. The time counts from the
-/// first release after a grant. As with `cohort`, holds on one node share their fencing token.
+/// `linger` is the time in seconds for which the client keeps the lock's node after a release, while no other
+/// client waits for the lock. Use it for a lock that one client acquires repeatedly, such as the read lock of
+/// a configuration: the next acquire sends no request. The client deletes the node as soon as another
+/// contender waits behind it. Until then, an acquire of another client that does not wait finds the lock
+/// taken. The time counts from the first release after a grant. As with `cohort`, holds on one node have the
+/// same fencing token.
 ///
 /// >>> settings = zklock.ReadWriteLock(client, "/locks/settings", linger=1)
 ///
@@ -138,14 +140,15 @@ impl Mutex {
     /// True
     ///
     /// Return the result of `body`, or None if the slot was already recorded. `key` names the slot: 1 to 256
-    /// bytes without control characters. The lock has a single record, of its last slot, which all processes
-    /// share. The record is a node next to the lock directory, with `.once` appended to its path. Keys are
-    /// slots, not idempotency keys (A, B, A runs A twice).
+    /// bytes without control characters. The lock has a single record, which holds the last slot, and which
+    /// all processes share. The record is a node next to the lock directory, with `.once` appended to its
+    /// path. Because only the last slot is recorded, the calls A, B, A run A twice: do not use idempotency
+    /// keys as slots.
     ///
-    /// If the body raises an exception, the process crashes, or the lock is lost, nothing is recorded, and
-    /// the slot runs again. With `record="start"` the slot is recorded before the body, which then runs at
-    /// most once. `timeout` for the lock is in seconds; with None and -1 the call waits without a limit.
-    /// Inside `with lock:` it re-enters the lock. The body must not release the lease.
+    /// If the body raises an exception, the process crashes, or the lock is lost, nothing is recorded, and a
+    /// later call runs the slot again. With `record="start"` the slot is recorded before the body, which then
+    /// runs at most once. `timeout` for the lock is in seconds; with None and -1 the call waits without a
+    /// limit. Inside `with lock:` it re-enters the lock. The body must not release the lease.
     ///
     /// Raise:
     ///
@@ -183,9 +186,9 @@ impl Mutex {
     ///
     /// A call returns the result of the function, or None if the period is already recorded. `period` is in
     /// seconds, at least 1. Periods are counted from the beginning of 1970 by the local clock, so a period of
-    /// one day begins at midnight UTC. The period in which the lock is acquired counts. If a local clock is
-    /// behind the recorded period, the function does not run: it runs only in a later period than the
-    /// recorded one.
+    /// one day begins at midnight UTC. The period in which the lock is acquired counts. The function runs
+    /// only if this period is later than the recorded one, so it does not run on a host whose clock is too
+    /// far behind.
     ///
     /// In all other respects a call works like `once()`. In the function, `lock.lease` is the lease.
     #[pyo3(

@@ -1,4 +1,5 @@
-//! Once-per-slot runs: the turns of `Mutex.once()` and `Mutex.once_per()`.
+//! `Mutex.once()` and `Mutex.once_per()`, which run a function once per *slot*: a key, or a period of time. A
+//! *turn* is one run of the function, under the lock.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -22,7 +23,7 @@ use crate::locks::acquire::{Acquirable, raised};
 use crate::locks::lease::Lease;
 use crate::locks::mutex;
 
-/// A slot, and the moment at which it is recorded. Both are checked.
+/// A checked slot, and whether it is recorded before or after the body.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Slot {
     slot: once::Slot,
@@ -52,7 +53,7 @@ impl Slot {
 pub(crate) struct Turn {
     inner: Mutex<Option<once::Turn>>,
     lease: Py<Lease>,
-    /// The scope of the calling thread: lock object, owner and site. `zklock.aio` stores its own.
+    /// The scope of the calling thread: lock object, owner and site. Not used by `zklock.aio`.
     scope: OnceLock<(Py<mutex::Mutex>, OwnerId, Site)>,
 }
 
@@ -139,7 +140,7 @@ pub(crate) fn begin_turn(
     let acquirable = Turn::lock(lock);
     let caller = Caller::find(py)?;
     let owner = caller.owner();
-    let in_event_loop = acquirable.look_for_event_loop(py, owner)?;
+    let in_event_loop = acquirable.check_for_event_loop(py, owner)?;
     admit(py)?;
     let Some(begun) = block_to_own(py, turn(lock, caller.named(py)?, slot, timeout))?? else {
         return Ok(None);

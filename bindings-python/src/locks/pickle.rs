@@ -1,5 +1,4 @@
-//! The constructor arguments of a lock. With them `pickle` creates the lock again in another process, and
-//! `copy` in the same one.
+//! The constructor arguments of a lock, with which `pickle` and `copy` create it again.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

@@ -24,8 +24,8 @@ use crate::locks::pickle::{Recipe, keywords};
 /// Several readers can hold it together; a writer holds it alone. A reader that arrives after a waiting
 /// writer waits behind that writer.
 ///
-/// A writer can also acquire the read lock. It keeps the read lock when it releases the write lock, with no
-/// other writer in between:
+/// A writer can also acquire the read lock, and keep it when it releases the write lock. No other writer can
+/// hold the lock in between:
 ///
 /// >>> with catalogue.write_lock:
 /// ...     catalogue.read_lock.acquire()
@@ -35,8 +35,8 @@ use crate::locks::pickle::{Recipe, keywords};
 /// The reverse would be a deadlock: a reader that requests the write lock gets `UpgradeRefused` immediately.
 ///
 /// The arguments are the same as for `Mutex`. `max_hold`, in seconds, limits the hold of each half
-/// separately. For `max_waiters` the waiters of both halves count. `cohort` applies to the write lock,
-/// `linger` to both halves. Fencing tokens of readers that hold the lock together are not comparable. A mutex
+/// separately. `max_waiters` counts the waiters of both halves. `cohort` applies only to the write lock,
+/// `linger` to both halves. Do not compare the fencing tokens of readers that hold the lock together. A mutex
 /// and a read/write lock on the same path do not exclude each other: give them different paths.
 #[pyclass(frozen, weakref, module = "zklock")]
 pub(crate) struct ReadWriteLock {

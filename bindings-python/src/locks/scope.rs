@@ -1,4 +1,5 @@
-//! Identification of the code that enters and leaves a scope, and of owners that have ended.
+//! Scopes: finds the scope that a `with` block leaves, even if several blocks use the same lock object, and
+//! detects scopes whose owners have ended.
 
 use std::sync::{Arc, Weak};
 
@@ -14,12 +15,13 @@ use crate::errors::Result;
 use crate::locks::acquired::Level;
 use crate::modules::interned;
 
-/// Flags of a code object that creates generators or asynchronous generators. Any owner can run these.
+/// Flags of a code object that creates generators or asynchronous generators. Different owners can run the
+/// same generator in turn.
 const GENERATOR: u32 = 0x20 | 0x200;
 
 /// The place at which a scope is entered or left.
 ///
-/// It consists of the frame and the number of the hold, which is 0 for the lock itself.
+/// It consists of the frame and the number of the `Hold` object, or 0 for the lock itself.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Site(pub(crate) internal::Site);
 
@@ -68,8 +70,8 @@ fn runs(py: Python<'_>, frame: Frame) -> bool {
 }
 
 /// The owner of a scope, in a form that shows whether it has ended.
-pub(crate) enum Beginner {
-    /// A thread: a mark that is dropped with it.
+pub(crate) enum ScopeOwner {
+    /// A thread: a weak reference that expires when the thread ends.
     Thread(Weak<()>),
     /// A greenlet: a weak reference to it.
     Greenlet(Py<PyAny>),
@@ -77,12 +79,12 @@ pub(crate) enum Beginner {
     Task(Py<PyAny>),
 }
 
-/// Dropped when its thread ends: it is in a dictionary that Python clears before `join()` of the thread
-/// returns.
+/// An object that is dropped when its thread ends. It is in a dictionary that Python clears before `join()`
+/// of the thread returns.
 #[pyclass(frozen, module = "zklock._zklock")]
 struct Mark(Arc<()>);
 
-impl Beginner {
+impl ScopeOwner {
     /// Returns the calling thread or greenlet.
     pub(crate) fn caller(py: Python<'_>) -> PyResult<Self> {
         if let Some(greenlet) = gevent::reference(py)? {
@@ -127,30 +129,31 @@ impl Beginner {
 pub(crate) struct Scope {
     /// Its lease, or the scope object of `zklock.aio`.
     object: Py<PyAny>,
-    beginner: Beginner,
+    owner: ScopeOwner,
 }
 
 impl Scope {
-    pub(crate) fn new(object: Py<PyAny>, beginner: Beginner) -> Self {
-        Self { object, beginner }
+    pub(crate) fn new(object: Py<PyAny>, owner: ScopeOwner) -> Self {
+        Self { object, owner }
     }
 
     /// Returns a scope of the calling owner, for a new lease.
     pub(crate) fn of_caller(py: Python<'_>, object: Py<PyAny>) -> PyResult<Self> {
-        Ok(Self { object, beginner: Beginner::caller(py)? })
+        Ok(Self { object, owner: ScopeOwner::caller(py)? })
     }
 
     pub(crate) fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.object)?;
-        match &self.beginner {
-            Beginner::Thread(_) => Ok(()),
-            Beginner::Greenlet(object) | Beginner::Task(object) => visit.call(object),
+        match &self.owner {
+            ScopeOwner::Thread(_) => Ok(()),
+            ScopeOwner::Greenlet(object) | ScopeOwner::Task(object) => visit.call(object),
         }
     }
 }
 
-/// Returns the scope that an exit ends. Returns `None` if there is none, or if the block has `raised` an
-/// exception: an error about a missing scope must not replace it.
+/// Returns the scope that an exit ends, or `None` if the object has no scopes. It is an error if the object
+/// has scopes, but the exit belongs to none of them. If the block has `raised` an exception, this error is
+/// not reported, because it must not replace that exception.
 pub(crate) fn leave<H>(
     py: Python<'_>,
     levels: &AcquiredStack<H, Scope>,
@@ -159,15 +162,15 @@ pub(crate) fn leave<H>(
     caller: &str,
     name: &str,
 ) -> Result<Option<Py<PyAny>>> {
-    let beginner = |scope: &Scope| scope.beginner.clone_ref(py);
-    let left = levels.leave(exit, beginner, |frame| runs(py, frame), |beginner| beginner.has_ended(py));
+    let owner = |scope: &Scope| scope.owner.clone_ref(py);
+    let left = levels.leave(exit, owner, |frame| runs(py, frame), |owner| owner.has_ended(py));
     match left {
         Exited::Scope(_, scope) => Ok(Some(scope.object)),
         Exited::Others if !raised => Err(error(
             ErrorKind::NotHeld,
             format!(
-                "this {caller} began no scope of {name} that this exit could end; the scopes of others go on. \
-                 Leave a scope where it was entered, or enter a hold() of its own"
+                "this {caller} entered no scope of {name} that this exit could end; the scopes of other owners continue. \
+                 Leave a scope where it was entered, or use a separate hold()"
             ),
         )
         .into()),
@@ -188,7 +191,7 @@ impl Scopes {
 
     /// Store a scope that a task has entered.
     fn push(&self, owner: &Owner, level: &Level, scope: Py<PyAny>, site: &Site, py: Python<'_>) {
-        let kept = Scope::new(scope.clone_ref(py), Beginner::Task(scope));
+        let kept = Scope::new(scope.clone_ref(py), ScopeOwner::Task(scope));
         self.0.push(owner.id, level.0.clone(), (), Some((site.0, kept)));
     }
 
@@ -220,6 +223,6 @@ pub(crate) fn of_task(owner: Option<&Owner>) -> OwnerId {
 }
 
 /// Returns the owner and name that other clients see while a task queues.
-pub(crate) fn told_of(py: Python<'_>, owner: Option<&Owner>) -> PyResult<zklock::Owner> {
+pub(crate) fn caller_of(py: Python<'_>, owner: Option<&Owner>) -> PyResult<zklock::Owner> {
     owner.map_or_else(|| Ok(zklock::Owner::new()), |owner| owner.caller(py))
 }

@@ -21,7 +21,7 @@ use crate::errors::Result;
 use crate::locks::client_arg::Source;
 use crate::locks::lock::Lock;
 use crate::locks::pickle::{Recipe, keywords};
-use crate::locks::scope::told_of;
+use crate::locks::scope::caller_of;
 
 /// A fair semaphore. Its queue is compatible with Curator's `InterProcessSemaphoreV2`.
 ///
@@ -30,29 +30,30 @@ use crate::locks::scope::told_of;
 /// ...     lease.state
 /// 'held'
 ///
-/// A fixed number of permits can be held at the same time. Contenders take turns, and only the contender
-/// whose turn it is waits for its permits. So smaller requests cannot overtake a larger one. Two contenders
-/// also cannot block each other by each holding some of the permits that both need.
+/// A fixed number of permits can be held at the same time. Contenders queue, and only the first contender in
+/// the queue takes permits. So a small request cannot overtake a larger one, and two contenders cannot block
+/// each other by each holding some of the permits that both need.
 ///
 /// Permits have no owner: every acquire takes another permit, even in the same thread. `release()` returns
-/// the newest permit that any caller acquired through this object with `acquire()`. Unlike
-/// `threading.Semaphore`, it cannot return more permits than were taken. `lease` is the lease of that permit,
-/// and `owned()` returns whether there is one. A lease can also be released directly, from any thread.
-/// Fencing tokens of permits that are held at the same time are not comparable.
+/// the newest permit that any thread acquired through this object with `acquire()`. Unlike
+/// `threading.Semaphore`, it cannot return more permits than were taken. `lease` is the lease of that newest
+/// permit, and `owned()` returns whether there is one. A lease can also be released directly, from any
+/// thread. Do not compare the fencing tokens of permits that are held at the same time.
 ///
 /// All contenders on a path must agree on the number of permits. A contender that finds another number, when
-/// it first uses the path or when it has to wait, gets `PermitsMismatch`. With `shared_count` the number is
+/// it first uses the path or when it has to wait, raises `PermitsMismatch`. With `shared_count` the number is
 /// read from the node at that path, which is a Curator `SharedCount`: four bytes, big-endian. Every acquire
-/// reads it, and waiters see a change.
+/// reads it, and waiters notice a change.
 ///
-/// With `blocking=False` or a timeout of 0, an acquire does not wait for a permit. It can wait up to two
+/// With `blocking=False` or a timeout of 0, an acquire does not wait for a permit. But it can wait up to two
 /// seconds for another contender that is taking permits at that moment.
 ///
-/// `contenders()` first lists a node for each permit that is held or whose turn it is (`leases/…`). Then it
-/// lists the contenders that take turns (`locks/…`): the first one is waiting for its permits.
+/// `contenders()` first lists the nodes below `leases/`: one for each permit that is held, or that the first
+/// contender in the queue is taking. Then it lists the nodes below `locks/`, which are the queue of
+/// contenders that do not have their permits yet.
 ///
-/// `max_hold`, in seconds, limits the hold of each permit separately, as in `Mutex`. For `max_waiters`, as in
-/// `Mutex`, all contenders that take turns count as waiters.
+/// `max_hold`, in seconds, limits the hold of each permit separately, as in `Mutex`. `max_waiters`, as in
+/// `Mutex`, counts all contenders in the queue.
 ///
 /// Raise `BadArgument` for a malformed argument, and unless exactly one of `permits` and `shared_count` is
 /// given. An acquire raises it if there is no number at `shared_count`.
@@ -124,9 +125,9 @@ impl Semaphore {
     /// ...     leases[2].state
     /// 'held'
     ///
-    /// See `acquire` for the arguments. In contrast to `acquire`, a timeout raises `LockTimeout`. The leases
-    /// belong to the caller: the semaphore's own `release()` does not release them. If a shared number is
-    /// smaller than `count`, the call waits until the number has grown.
+    /// See `acquire` for the arguments. Unlike `acquire`, a timeout raises `LockTimeout`. The semaphore's own
+    /// `release()` does not release these leases. If the number at `shared_count` is smaller than `count`,
+    /// the call waits until that number has grown.
     ///
     /// Raise `BadArgument` for zero permits, or for more than there are.
     #[pyo3(
@@ -160,6 +161,6 @@ pub(crate) fn start_acquire_many(
     timeout: &Timeout,
 ) -> Result<Pending> {
     let (semaphore, count) = (Arc::clone(&semaphore.0), parse_count("count", count.0)?);
-    let (caller, timeout) = (told_of(py, owner)?, timeout.0);
+    let (caller, timeout) = (caller_of(py, owner)?, timeout.0);
     Pending::start(py, async move { acquire_permits(&semaphore, &caller, count, timeout).await })
 }

@@ -96,7 +96,7 @@ def test_deno_reports_missing_permissions(project: Project) -> None:
     process = spawn([*starts, str(program), "/unused"], stdout=PIPE, stderr=PIPE)
     try:
         _, said = process.communicate(timeout=20)
-        assert b"this process may not load addons: start Deno with --allow-ffi." in said, said
+        assert b"this process is not permitted to load addons: start Deno with --allow-ffi." in said, said
     finally:
         reap(process)
 

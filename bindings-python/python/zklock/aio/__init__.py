@@ -1,14 +1,14 @@
-"""The same locks for asyncio.
+"""zklock's locks for asyncio.
 
 >>> from zklock import aio
 >>> async with aio.Mutex("zk1:2181,zk2:2181", "/locks/report") as lease:
 ...     await write_report(lease.fencing_token)
 
-The *owner* of a lock, which can re-enter it, is the task that calls `acquire()`. If `asyncio.wait_for` or
-`asyncio.create_task` runs the acquire in another task, the caller is still the owner. A child task is a
-different owner, and waits for its parent's lock like any other task. Threads are different owners too.
+The *owner* of a lock, which can re-enter it, is the task that calls `acquire()`. That task is the owner even
+if `asyncio.wait_for` or `asyncio.create_task` runs the acquire in another task. A child task is a different
+owner, and waits for its parent's lock like any other task. Threads are different owners too.
 
-If a waiting task is cancelled, it leaves the queue. A lease that arrives at the same moment is released.
+If a waiting task is cancelled, it leaves the queue. If a lease arrives at the same moment, it is released.
 """
 
 from zklock.aio._acquirable import Acquirable, Hold

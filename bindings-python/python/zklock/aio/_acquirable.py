@@ -1,4 +1,8 @@
-"""The common part of a lock and a `MultiLock`: owners, levels and scopes."""
+"""The common part of a lock and a `MultiLock`.
+
+A *level* is one acquire of a lock by its owner: a reentrant lock can have several. A *scope* is an
+`async with` block or the call of a decorated function. It acquires a level, and releases it at its end.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from zklock._decorators import guarded_async
 from zklock._errors import LockTimeout
 from zklock.aio._awaitables import Answer
 from zklock.aio._lease import Lease, Leases
-from zklock.aio._scope import Scope, left
+from zklock.aio._scope import Scope, leave_scope
 from zklock.aio._tasks import outcome, represent, this_task, this_task_if_any, this_task_or_callback
 
 # The result of one acquire.
@@ -23,14 +27,14 @@ _L = TypeVar("_L", Lease, Leases)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-# An owner for calls that concern the levels of all owners.
-_ANYBODY = _zklock.Owner()
+# The owner that is passed for a lock without re-entry, whose levels any owner can release.
+_ANY_OWNER = _zklock.Owner()
 
-# The default arguments, checked once.
+# The timeout for default arguments, so that it is checked only once.
 _FOREVER = _zklock.Timeout(True, None)
 _ACKNOWLEDGED = _zklock.ReleaseTimeout(True, None)
 
-# Distinguish the scopes of a hold from those of its lock and of other holds.
+# Numbers for `Hold` objects, which distinguish the scopes of one from those of its lock and of other holds.
 numbers = itertools.count(1)
 
 
@@ -75,8 +79,9 @@ class Acquirable(Generic[_L]):
         >>> if await lock.acquire(blocking=False):
         ...     await lock.release()
 
-        With `reentrant=False`, undo the newest acquire of the object by any caller, even a thread. A callback
-        acts for the task that scheduled it, and need not await this: `loop.call_later(5, lock.release)`.
+        With `reentrant=False`, undo the newest acquire of this object by any task or thread. In a callback,
+        undo the newest acquire of the task that scheduled the callback. A callback need not await this:
+        `loop.call_later(5, lock.release)`.
 
         See `Lease.release`. Raise `NotHeld` if there is nothing to release.
         """
@@ -115,15 +120,15 @@ class Acquirable(Generic[_L]):
         return represent(self._inner)
 
     def _caller(self) -> _zklock.Owner:
-        """Return the owner whose levels a call concerns: the calling task, or without re-entry all owners."""
-        return this_task_or_callback() if self._reentrant else _ANYBODY
+        """Return the owner for a call: the calling task, or for a non-reentrant lock any owner."""
+        return this_task_or_callback() if self._reentrant else _ANY_OWNER
 
     def _newest(self) -> _L | None:
         newest: _L | None = _zklock.newest(self._inner, self._caller())
         return newest
 
     async def _take(self, owner: _zklock.Owner, wait_limit: _zklock.Timeout, site: _zklock.Site | None) -> _L:
-        """Acquire. With `site`, enter a scope there."""
+        """Acquire a level. With `site`, also enter a scope at that site."""
         inner: Any = _zklock.start_acquire(self._inner, owner, wait_limit)
         if isinstance(inner, _zklock.Pending):
             inner = await outcome(inner)
@@ -133,7 +138,7 @@ class Acquirable(Generic[_L]):
         return lease
 
     async def _acquire(self, owner: _zklock.Owner, wait_limit: _zklock.Timeout) -> bool:
-        # Like `_take`, without a second coroutine.
+        # The same as `_take`, but without the cost of a second coroutine.
         try:
             inner: Any = _zklock.start_acquire(self._inner, owner, wait_limit)
             if isinstance(inner, _zklock.Pending):
@@ -146,15 +151,16 @@ class Acquirable(Generic[_L]):
         return True
 
     def _enter(self, wait_limit: _zklock.Timeout, site: _zklock.Site) -> CoroutineType[Any, Any, _L]:
-        # The precise type of the result of an async function: some type checkers distinguish it from other
-        # coroutines.
+        # Declare the precise type that an async function returns, because some type checkers distinguish it
+        # from other coroutines.
         return cast("CoroutineType[Any, Any, _L]", self._take(this_task(), wait_limit, site))
 
     def _exit(
         self, raised: BaseException | None, site: _zklock.Site, only: bool
     ) -> CoroutineType[Any, Any, None]:
-        # Call this now: the frame of the caller identifies the scope.
-        return left(_zklock.leave(self._inner, this_task_if_any(), site, only, raised is not None), raised)
+        # Call `leave` here and not in the coroutine, because the frame of the caller identifies the scope.
+        scope = _zklock.leave(self._inner, this_task_if_any(), site, only, raised is not None)
+        return leave_scope(scope, raised)
 
 
 @final

@@ -1,4 +1,4 @@
-"""Awaitables for two mistakes with coroutines: not to await one, and to use one as its outcome."""
+"""Awaitables that prevent two mistakes: a coroutine that is never awaited, and one that is used as a bool."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ _T = TypeVar("_T")
 
 
 class Wrapped(Coroutine[Any, Any, _T]):
-    """Base class of our coroutines. `asyncio.create_task` and `asyncio.run` accept it too."""
+    """Base class of the awaitables here. They are coroutines, so `asyncio.create_task` accepts them."""
 
     __slots__ = ("__weakref__",)
 
     @abstractmethod
     def _begun(self) -> Coroutine[Any, Any, _T]:
-        """Return the coroutine that does the work. It starts with the first use."""
+        """Return the coroutine that does the work. It is created on first use."""
 
     def __await__(self) -> Generator[Any, Any, _T]:
         return self._begun().__await__()
 
     def send(self, value: Any, /) -> Any:
-        """Continue."""
+        """Resume the coroutine with a value."""
         return self._begun().send(value)
 
     def throw(self, kind: Any, value: Any = None, trace: Any = None, /) -> Any:
-        """Continue with an exception."""
+        """Resume the coroutine with an exception."""
         if value is None and trace is None:
             return self._begun().throw(kind)
         return self._begun().throw(kind, value, trace)
 
     def close(self) -> None:
-        """Give up."""
+        """Close the coroutine."""
         self._begun().close()
 
 
 class Begun(Wrapped[None]):
-    """An operation that proceeds even if it is not awaited, such as a release in a callback.
+    """An operation that has begun, and continues even if it is not awaited, such as a release in a callback.
 
-    Without an operation it is complete already.
+    `Begun(None)` is already complete.
     """
 
     __slots__ = ("_coroutine", "_pending")
@@ -52,28 +52,28 @@ class Begun(Wrapped[None]):
         self._pending = pending
 
     def __await__(self) -> Generator[Any, Any, None]:
-        # A complete operation needs neither a coroutine nor an iteration of the event loop.
-        return _OVER if self._pending is None else self._begun().__await__()
+        # A complete operation needs no coroutine and no iteration of the event loop.
+        return _EMPTY_ITERATOR if self._pending is None else self._begun().__await__()
 
     def _begun(self) -> Coroutine[Any, Any, None]:
-        # Create the coroutine only here: Python warns about coroutines that are never awaited.
+        # Create the coroutine only when it is used, because Python warns about one that is never awaited.
         if self._coroutine is None:
-            self._coroutine = _over() if self._pending is None else outcome(self._pending)
+            self._coroutine = _return_immediately() if self._pending is None else outcome(self._pending)
         return self._coroutine
 
 
-async def _over() -> None:
+async def _return_immediately() -> None:
     """Return immediately."""
 
 
 # An exhausted iterator: each await of it completes immediately, any number of times.
-_OVER = cast("Generator[Any, Any, None]", iter(()))
+_EMPTY_ITERATOR = cast("Generator[Any, Any, None]", iter(()))
 
 
 class Answer(Wrapped[_T]):
-    """An awaitable with a result that must not be tested before it is awaited.
+    """An awaitable that raises `TypeError` if it is used as a bool before it is awaited.
 
-    A coroutine is always true, so `if lock.locked():` would be true too.
+    A plain coroutine is always true, and so `if lock.locked():` would always be true.
     """
 
     __slots__ = ("_call", "_coroutine")
@@ -89,7 +89,7 @@ class Answer(Wrapped[_T]):
         return self._coroutine
 
     def __bool__(self) -> bool:
-        # Avoid a second complaint about a coroutine that was never awaited.
+        # Close the coroutine, so that Python does not also warn that it was never awaited.
         self.close()
         raise TypeError(
             f"{self._call} is a coroutine, and no answer before it is awaited: await {self._call}"

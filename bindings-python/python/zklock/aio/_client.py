@@ -102,7 +102,7 @@ class Client:
         """
         event_loop = running_loop()
         return self._client.on_state(
-            _zklock.TellEventLoop(lambda state: call_soon(event_loop, callback, state))
+            _zklock.NotifyEventLoop(lambda state: call_soon(event_loop, callback, state))
         )
 
     def stats(self) -> _zklock.Stats:
@@ -196,7 +196,7 @@ def client_of(lock: _zklock.Lock) -> Client:
 
 
 def source(client: Client | str | None) -> _zklock.Client | str | None:
-    """The client argument of a lock."""
+    """Return the argument `client` for the blocking form of a lock."""
     if isinstance(client, _zklock.Client):
         raise TypeError("client must be a zklock.aio.Client or a hosts string, not zklock.Client")
     return client._client if isinstance(client, Client) else client

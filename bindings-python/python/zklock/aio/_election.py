@@ -14,7 +14,7 @@ from zklock._rounds import failed
 from zklock._zklock import Candidate, Notice
 from zklock.aio._client import Client, source
 from zklock.aio._lease import Lease
-from zklock.aio._scope import Scope, left
+from zklock.aio._scope import Scope, leave_scope
 from zklock.aio._tasks import call_soon, outcome, represent, running_loop, this_task, this_task_if_any
 
 
@@ -41,7 +41,7 @@ class Leadership(Lease):
 
 @final
 class Election:
-    """A candidate in the election at a path, or an observer that only asks for the leader.
+    """A candidate in the election at a path. It can also be used only to observe the leader.
 
     >>> election = aio.Election(client, "/elections/scheduler", id="scheduler-1")
     >>> async with election.lead() as leadership:
@@ -107,9 +107,9 @@ class Election:
 
         >>> await election.run(schedule)
 
-        A loss of the leadership cancels the body, as in `lead()`, and another campaign follows. See
-        `zklock.Election.run` for its pauses and its end. If the call is cancelled, it cancels the body, and
-        resigns.
+        A loss of the leadership cancels the body, as in `lead()`, and another campaign follows. If the call
+        is cancelled, it cancels the body and resigns. See `zklock.Election.run` for the pauses between
+        campaigns, and for the conditions under which the call returns.
         """
         check_any_body(body)
         return self._run(body)
@@ -141,8 +141,9 @@ class Election:
         ...         break
         scheduler-1
 
-        The call needs no candidate, and watches one node, regardless of the number of candidates. If changes
-        follow each other faster than the caller reads them, only the last one is yielded.
+        The caller need not be a candidate. The client watches only one node, regardless of the number of
+        candidates. If the leader changes several times before the caller reads the next value, only the last
+        change is yielded.
         """
         leaders = _zklock.observe(self._inner)
         while True:
@@ -158,7 +159,7 @@ class Election:
         """
         event_loop = running_loop()
         return self._inner.on_leader(
-            _zklock.TellEventLoop(lambda leader: call_soon(event_loop, callback, leader))
+            _zklock.NotifyEventLoop(lambda leader: call_soon(event_loop, callback, leader))
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -217,7 +218,7 @@ class Lead:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> CoroutineType[Any, Any, None]:
         site = _zklock.Site(sys._getframe(1))
-        return left(self._scopes.leave(this_task_if_any(), site, value is not None), value)
+        return leave_scope(self._scopes.leave(this_task_if_any(), site, value is not None), value)
 
     async def _enter(self, owner: _zklock.Owner, site: _zklock.Site) -> Leadership:
         leadership = await self._election._campaign(owner, self._wait_limit)

@@ -31,7 +31,7 @@ class Level(Generic[_I]):
         self._inner: _I = inner
 
     def check(self) -> None:
-        """Check that the lock is held, or all locks of several leases. Send no request.
+        """Check that the lock is held. For several leases, check all of them. Send no request.
 
         >>> async with lock as lease:
         ...     lease.check()
@@ -52,9 +52,10 @@ class Level(Generic[_I]):
         release, but no longer than `timeout` seconds, and no longer than the value of `remaining` at the
         call: at most half the session timeout. After that time the await returns normally, and the release
         continues in the background. With `wait=False` that happens immediately. It never fails because of the
-        network. Cancelling the await does not undo the release, and a callback need not await it.
+        network. The release continues even if the await is cancelled. A callback need not await it.
 
-        If another client had deleted the lock's node or closed the session, `state` is `lost` afterwards.
+        If another client had already deleted the lock's node or closed the session, `state` is `lost`
+        afterwards.
 
         Raise `NotHeld` on the second call. Raise `BadArgument` for a timeout below zero (except -1, which
         means no timeout), and for a timeout together with `wait=False`.
@@ -94,7 +95,7 @@ class Lease(Level[_zklock.Lease]):
 
     @property
     def fencing_token(self) -> int:
-        """A number that grows from holder to holder. See `zklock.Lease.fencing_token`."""
+        """A number that increases with each new holder. See `zklock.Lease.fencing_token`."""
         return self._inner.fencing_token
 
     @property
@@ -134,18 +135,19 @@ class Lease(Level[_zklock.Lease]):
         return self._inner.loss_reason
 
     def on_lost(self, callback: Callable[[Lease], object]) -> Notice:
-        """Make the event loop call `callback` once with the lease when it is lost, or soon if it already is.
+        """Make the event loop call `callback` once with the lease when the lease is lost.
 
         >>> async with lock as lease:
         ...     notice = lease.on_lost(lambda lease: print("lost:", lease.loss_reason))
 
-        An async function is run as a task. After the release of the lease, the callback is not called. An
-        `async with` block needs no callback: its task is cancelled.
+        If the lease is already lost, the callback is called soon. An async function is run as a task. After
+        the release of the lease, the callback is not called. An `async with` block needs no callback, because
+        a loss cancels its task.
         """
         return self._notify(self._inner.on_lost, callback)
 
     def on_revoke(self, callback: Callable[[Lease], object]) -> Notice:
-        """Make the event loop call `callback` with the lease when another contender asks for the lock.
+        """Make the event loop call `callback` with the lease when the holder is asked to give up the lock.
 
         >>> asked = asyncio.Event()
         >>> async with lock as lease:
@@ -183,7 +185,7 @@ class Lease(Level[_zklock.Lease]):
         callback: Callable[[Lease], object],
     ) -> Notice:
         event_loop = running_loop()
-        # A lease without other references is released.
+        # Keep only a weak reference: a lease without other references must be released.
         weak = ref(self)
 
         def tell() -> None:
@@ -191,7 +193,7 @@ class Lease(Level[_zklock.Lease]):
             if lease is not None:
                 call(callback, lease)
 
-        return register(_zklock.TellEventLoop(lambda _: call_soon(event_loop, tell)))
+        return register(_zklock.NotifyEventLoop(lambda _: call_soon(event_loop, tell)))
 
 
 @final

@@ -60,7 +60,7 @@ class Lock(Acquirable[Lease]):
     def lease(self) -> Lease | None:
         """The calling task's newest unreleased lease of this object, or None.
 
-        With `reentrant=False`, and for a semaphore: the newest lease of the object, from any caller.
+        With `reentrant=False`, and for a semaphore: the newest lease of this object, from any task.
         """
         return self._newest()
 
@@ -71,7 +71,7 @@ class Lock(Acquirable[Lease]):
         ...     lock.owned()
         True
 
-        With `reentrant=False`, and for a semaphore: return whether this object holds it, for any caller.
+        With `reentrant=False`, and for a semaphore: return whether any task holds it through this object.
         """
         return _zklock.owned_by(self._lock, self._caller())
 
@@ -110,11 +110,11 @@ class Mutex(Lock):
     ...     await write_report(lease.fencing_token)
 
     `client` can be a hosts string instead. The lock then uses the process's shared client for these hosts,
-    which is created at the first acquire. None means the default hosts of a client. `zklock.Mutex` uses the
-    same client: it does not belong to an event loop.
+    which is created at the first acquire. None means the default hosts of a client. The shared client does
+    not belong to an event loop: `zklock.Mutex` uses the same one.
 
-    With `reentrant=False`, an acquire by the task that holds it waits or times out, and any task can release
-    it, as with `asyncio.Lock`.
+    With `reentrant=False` it works like `asyncio.Lock`: even the task that holds it must wait when it
+    acquires it again, and any task can release it.
     """
 
     __slots__ = ("_mutex",)
@@ -198,8 +198,8 @@ class Mutex(Lock):
         body: Callable[[Lease], Awaitable[_T]],
         wait_limit: _zklock.Timeout,
     ) -> _T | None:
-        # The owner is the task that runs the body, even if another task called `once()`. So tasks that a
-        # caller starts exclude each other.
+        # The owner is the task that runs the body, even if another task called `once()`. So several such
+        # tasks of the same caller exclude each other.
         owner = this_task()
         turn = await outcome(_zklock.start_turn(self._mutex, owner, slot, wait_limit))
         if turn is None:
@@ -286,7 +286,7 @@ class ReadWriteLock:
 
 
 def _again(kind: type[ReadWriteLock], inner: _zklock.ReadWriteLock) -> ReadWriteLock:
-    """Return the asynchronous form of a lock's copy."""
+    """Return a copy of a lock, in its asynchronous form."""
     function, (_, *how) = inner.__reduce__()
     lock: ReadWriteLock = function(kind, *how)
     return lock

@@ -1,4 +1,4 @@
-"""The body of an `async with` block."""
+"""The scope of an `async with` block: cancels its task when the lock is lost, and releases the lock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zklock.aio._tasks import outcome
 
 
 class Scope:
-    """The body of an `async with` block. A loss cancels its task, like `asyncio.timeout`."""
+    """The scope of an `async with` block. A loss of the lock cancels its task, like `asyncio.timeout`."""
 
     __slots__ = ("__weakref__", "_cancelled", "_cancelling", "_lease", "_notices", "_open", "_task")
 
@@ -25,7 +25,8 @@ class Scope:
         self._cancelling = 0 if self._task is None else self._task.cancelling()
         self._open = True
         self._cancelled = False
-        # An abandoned scope is dropped with its lock object, and its lease is released.
+        # Keep only a weak reference, so that an abandoned scope is dropped with its lock object, and its
+        # lease is released.
         weak = ref(self)
 
         def lost(_: Lease) -> None:
@@ -48,12 +49,12 @@ class Scope:
         """Release the lease. If it was lost, raise `LockLost`, unless the body raised another exception."""
         self._close()
         leaving = _zklock.Leaving(self._lease._inner)
-        # The body might have released it, and a forked child does not own it.
+        # Ignore `NotHeld`, because the body might have released the lease, and `Forked` in a forked child.
         with suppress(NotHeld, Forked):
             await self._lease.release()
         # True if only this scope cancelled the task.
-        ours = self._uncancel() and isinstance(raised, asyncio.CancelledError)
-        leaving.end(raised, ours)
+        only_by_scope = self._uncancel() and isinstance(raised, asyncio.CancelledError)
+        leaving.end(raised, only_by_scope)
 
     async def record(self, turn: _zklock.Turn) -> None:
         """Record the slot of a turn whose body has succeeded, and release the lease."""
@@ -61,7 +62,8 @@ class Scope:
         try:
             await outcome(turn.start_record())
         finally:
-            # The body has swallowed the cancellation that a loss caused. The record fails with that loss.
+            # The lock was lost, but the body swallowed the cancellation. The record below fails with that
+            # loss.
             self._uncancel()
 
     def _close(self) -> None:
@@ -76,10 +78,10 @@ class Scope:
         return self._task.uncancel() <= self._cancelling
 
 
-def left(scope: Scope | None, raised: BaseException | None) -> CoroutineType[Any, Any, None]:
+def leave_scope(scope: Scope | None, raised: BaseException | None) -> CoroutineType[Any, Any, None]:
     """Leave a scope, if there is one."""
-    # The precise type of the result of an async function: some type checkers distinguish it from other
-    # coroutines.
+    # Declare the precise type that an async function returns, because some type checkers distinguish it from
+    # other coroutines.
     return cast("CoroutineType[Any, Any, None]", _leave(scope, raised))
 
 

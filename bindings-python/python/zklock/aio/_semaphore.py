@@ -16,7 +16,7 @@ from zklock.aio._tasks import outcome, this_task_if_any
 
 @final
 class Acquiring(Answer[Leases]):
-    """The awaitable of several leases, and the scope that acquires them."""
+    """The result of `acquire_many()`: await it, or use it as an async context manager."""
 
     __slots__ = ("_scope",)
 
@@ -40,7 +40,7 @@ class Semaphore(Lock):
     one of five
 
     Permits have no owner: every acquire takes another permit. `release()` returns the newest permit that any
-    caller acquired through this object with `acquire()`.
+    task acquired through this object with `acquire()`.
     """
 
     __slots__ = ("_semaphore",)
@@ -97,9 +97,9 @@ class Semaphore(Lock):
         >>> leases = await semaphore.acquire_many(2)
         >>> await leases.release()
 
-        See `zklock.Semaphore.acquire_many` for the arguments and exceptions. The leases are also a context
-        manager. In the first form, without `await`, the loss of a permit cancels the body, as with other
-        locks.
+        See `zklock.Semaphore.acquire_many` for the arguments and exceptions. With `async with` and without
+        `await`, the loss of a permit cancels the body, as with other locks. The leases that `await` returns
+        are also a context manager, but a loss does not cancel its body.
         """
         wait_limit = _zklock.Timeout(blocking, timeout, connect_timeout)
         return Acquiring(self._acquire_many(this_task_if_any(), count, wait_limit), "acquire_many()")

@@ -1,4 +1,4 @@
-"""Tasks as owners of locks, and as waiters for outcomes."""
+"""Asyncio tasks: the owners that represent them, and their waits for operations."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from zklock import _zklock
 
 _T = TypeVar("_T")
 
-# Keyed by the task itself: ids and addresses of tasks are reused.
+# The owners of tasks. The key is the task itself, because ids and addresses of tasks are reused.
 _owners: WeakKeyDictionary[asyncio.Task[Any], _zklock.Owner] = WeakKeyDictionary()
 
-# The task that scheduled a callback. A callback runs in a copy of that task's context.
+# The owner of the task that scheduled the current callback, because a callback runs in a copy of its task's
+# context.
 _scheduled_by: ContextVar[_zklock.Owner] = ContextVar("_scheduled_by")
 
-# A faster copy of the entry in `_owners`. It names the task, because another task might run in this context
-# or in a copy of it.
+# A copy of the task's entry in `_owners`, for fast access. It contains the task, because another task might
+# run in this context or in a copy of it.
 _here: ContextVar[tuple[ref[asyncio.Task[Any]], _zklock.Owner]] = ContextVar("_here")
 
-# Event loops keep only weak references to tasks.
+# References to the tasks of callbacks, because event loops keep only weak references.
 _running: set[asyncio.Task[Any]] = set()
 
 
 def running_loop() -> asyncio.AbstractEventLoop:
-    """Returns the event loop that runs on this thread."""
+    """Return the event loop that runs on this thread."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -67,7 +68,7 @@ def this_task() -> _zklock.Owner:
 def this_task_if_any() -> _zklock.Owner | None:
     """Return the owner that represents the calling task, or None outside of tasks.
 
-    An abandoned coroutine can be closed outside of tasks.
+    A call outside of tasks is possible, because Python can close an abandoned coroutine anywhere.
     """
     try:
         return this_task()
@@ -78,13 +79,14 @@ def this_task_if_any() -> _zklock.Owner | None:
 def this_task_or_callback() -> _zklock.Owner:
     """Return the owner that represents the calling task or, in a callback, the task that scheduled it.
 
-    If that task has not used a lock, return its nearest ancestor task that has.
+    If that task has not used a lock, return the owner of its nearest ancestor task that has.
     """
     if _current_task() is None:
         owner = _scheduled_by.get(None)
         if owner is None:
             raise RuntimeError(
-                "the owner of a lock is a task, and none scheduled this: release the lease instead"
+                "the owner of a lock is a task, but no task scheduled this callback: release the lease "
+                "instead"
             )
         return owner
     return this_task()
@@ -96,7 +98,7 @@ async def outcome(pending: _zklock.Pending[_T]) -> _T:
         await pending
         return pending.take()
     finally:
-        # On a cancellation, this leaves the queue and releases a lease that has just arrived.
+        # After a cancellation, this leaves the queue, and releases a lease that has just arrived.
         pending.abandon()
 
 

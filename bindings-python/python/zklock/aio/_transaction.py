@@ -11,7 +11,7 @@ from zklock.aio._tasks import outcome
 
 @final
 class Transaction:
-    """Writes to ZooKeeper that are executed only while a lock is held. See `zklock.Transaction`.
+    """Writes to ZooKeeper that the servers execute only while a lock is held. See `zklock.Transaction`.
 
     >>> async with lock as lease:
     ...     writes = lease.transaction().create("/report", b"draft")

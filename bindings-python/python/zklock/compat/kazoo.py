@@ -1,4 +1,4 @@
-"""kazoo's locks on a zklock client: same names, arguments and outcomes, and nodes that kazoo understands.
+"""The interface of kazoo's locks, implemented by zklock. The locks use node names that kazoo understands.
 
 >>> from zklock.compat.kazoo import Lock, LockTimeout
 >>> report = Lock(client, "/locks/report", "my-identifier")
@@ -7,7 +7,7 @@
 ['my-identifier']
 
 kazoo itself is not needed. `Lock`, `ReadLock` and `WriteLock` exclude those of kazoo 2.11 at the same path.
-`Semaphore` does **not** share anything with kazoo's: never let both use one path.
+`Semaphore` does **not** see the leases of kazoo's semaphore: never use both with the same path.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
 
 
 class CancelledError(Error):
-    """A wait for a lock or a semaphore was ended by its `cancel()`.
+    """A call of `cancel()` ended the wait for this lock or semaphore.
 
     >>> waiting = Lock(client, "/locks/taken")
     >>> threading.Timer(0.1, waiting.cancel).start()
@@ -63,7 +63,7 @@ class CancelledError(Error):
 
 
 class InconsistentLeases(PermitsMismatch, ValueError):  # noqa: N818
-    """Other holders of a semaphore use a different number of leases. kazoo raises `ValueError`.
+    """Other holders of a semaphore use a different number of leases. In kazoo, this is a `ValueError`.
 
     >>> with Semaphore(client, "/locks/pool", max_leases=5):
     ...     try:
@@ -77,7 +77,7 @@ class InconsistentLeases(PermitsMismatch, ValueError):  # noqa: N818
 class _Recipe:
     """The common part of kazoo's locks and its semaphore.
 
-    An object holds the lock only once, for all threads, and has at most one acquire in progress.
+    An object can hold the lock only once, on behalf of all threads. It has at most one acquire in progress.
     """
 
     client: Client | str | None
@@ -101,7 +101,7 @@ class _Recipe:
 
     @property
     def is_acquired(self) -> bool:
-        """Whether this object holds the lock. Unlike kazoo's, it is false once the lock is lost.
+        """Whether this object holds the lock. Unlike in kazoo, this is false once the lock is lost.
 
         Sends no request.
         """
@@ -113,7 +113,7 @@ class _Recipe:
         return self._lease
 
     def cancel(self) -> None:
-        """End the acquire in progress of this object: it leaves the queue and raises `CancelledError`.
+        """End this object's acquire that is in progress. It leaves the queue and raises `CancelledError`.
 
         >>> waiting = Lock(client, "/locks/taken")
         >>> threading.Timer(0.1, waiting.cancel).start()
@@ -123,14 +123,14 @@ class _Recipe:
         ...     print("cancelled")
         cancelled
 
-        Do nothing if none is in progress. In kazoo the next acquire would fail then.
+        Do nothing if no acquire is in progress. In kazoo, the next acquire would fail in that case.
         """
         self.cancelled = True
         if (pending := self._pending) is not None:
             pending.abandon()
 
     def release(self) -> bool:
-        """Release it, from any thread. Return False if this object does not hold it, or has lost it.
+        """Release the lock, from any thread. Return False if this object does not hold it, or has lost it.
 
         >>> report = Lock(client, "/locks/report")
         >>> report.acquire(), report.release(), report.release()
@@ -146,7 +146,7 @@ class _Recipe:
         try:
             lease.release()
         except NotHeld:
-            # The program has released the lease directly, or in another thread.
+            # The program has released the lease itself, or another thread has.
             return False
         return held
 
@@ -163,11 +163,12 @@ class _Recipe:
 
     def _acquire(self, blocking: bool, timeout: float | None) -> bool:
         if timeout is not None and timeout < 0:
-            raise BadArgument(f"timeout: {timeout} is below zero; None waits as long as it takes")
-        # Checks the arguments, before any wait.
+            raise BadArgument(f"timeout: {timeout} is below zero; None waits without a limit")
+        # Check the arguments before any wait.
         Timeout(blocking, timeout)
         if self._pid != os.getpid():
-            # A forked child inherited the parent's state, perhaps while another thread was changing it.
+            # Reset the state in a forked child, because another thread of the parent might have been changing
+            # it.
             self._begin()
         deadline = None if timeout is None else time.monotonic() + timeout
         if not self._one_at_a_time.acquire(blocking, -1 if timeout is None else min(timeout, TIMEOUT_MAX)):
@@ -182,10 +183,10 @@ class _Recipe:
     def _acquire_alone(self, blocking: bool, deadline: float | None) -> bool:
         admit()
         while (lease := self._lease) is not None and _valid(lease):
-            if not (blocking and self._wait(start_wait_lost(lease), _left(deadline))):
+            if not (blocking and self._wait(start_wait_lost(lease), _remaining(deadline))):
                 return False
-        # Each acquire has a new owner: locks of the same thread exclude each other too.
-        acquiring = start_acquire(self._lock, Owner(), Timeout(blocking, _left(deadline)))
+        # Each acquire has a new owner, so that two locks of the same thread exclude each other.
+        acquiring = start_acquire(self._lock, Owner(), Timeout(blocking, _remaining(deadline)))
         assert isinstance(acquiring, Pending), "a new owner holds nothing"
         self._wait(acquiring, None)
         try:
@@ -197,16 +198,18 @@ class _Recipe:
         except RuntimeError as problem:
             if isinstance(problem, Error) or not self.cancelled:
                 raise
-            # Abandoned after it was granted, and so released.
+            # `cancel()` abandoned the acquire after the grant, which released the lock.
             raise self._cancelled() from None
         self._lease = lease
         try:
-            # As in kazoo, the lock stays held if the program drops this object: the callback refers to it.
+            # This callback refers to the object. So, as in kazoo, the lock stays held if the program drops
+            # the object.
             lease.on_lost(self._lost)
             pin(lease)
             self._granted()
         except BaseException:
-            # On Ctrl-C the caller does not learn that the lock was acquired.
+            # Release on an exception such as the one from Ctrl-C, because the caller does not know that the
+            # lock was acquired.
             self.release()
             raise
         return True
@@ -238,7 +241,7 @@ class _Recipe:
 
 
 class Lock(_Recipe):
-    """kazoo's `Lock`: exclusive, fair, and not reentrant.
+    """The interface of kazoo's `Lock`: exclusive, fair, and not reentrant.
 
     >>> report = Lock(client, "/locks/report", "my-identifier")
     >>> with report:
@@ -246,13 +249,13 @@ class Lock(_Recipe):
     True
 
     `client` is a `zklock.Client` or a hosts string, as for `zklock.Mutex`. `path` is the lock's directory.
-    `contenders()` shows `identifier`, which can have up to 1 KiB. `extra_lock_patterns` is accepted, but not
-    needed: every contender counts, with the node names of any client. So, unlike kazoo's, this lock also
-    waits for a `ReadLock`. The constructor sends nothing.
+    `contenders()` shows `identifier`, which can have up to 1 KiB. `extra_lock_patterns` is ignored: this lock
+    waits for contenders with any node names. So, unlike kazoo's lock, it also waits for a `ReadLock`. The
+    constructor sends nothing.
 
-    One object holds the lock once, for all threads. Any thread can release it. If the holder acquires again,
-    it waits for itself. The lock stays held until it is released or lost, or the client is closed, even if
-    nothing refers to the object.
+    An object can hold the lock only once, on behalf of all threads: a second acquire waits for the release of
+    the first, even in the same thread. Any thread can release it. The lock stays held until it is released or
+    lost, or the client is closed, even if nothing refers to the object.
 
     Raise `BadArgument` for a malformed argument.
     """
@@ -264,7 +267,7 @@ class Lock(_Recipe):
         identifier: object = None,
         extra_lock_patterns: Iterable[str] = (),
     ) -> None:
-        # Every node with a sequence number counts.
+        # Not needed, because every node with a sequence number counts as a contender.
         del extra_lock_patterns
         super().__init__(self._on(client, path, _text(identifier)), client, path, identifier)
 
@@ -274,7 +277,7 @@ class Lock(_Recipe):
 
     @property
     def node(self) -> str | None:
-        """The name of its node below the path while it has the lock, or None."""
+        """The name of this object's node below the path while it holds the lock, or None."""
         lease = self._lease
         return None if lease is None else lease.node.rpartition("/")[2]
 
@@ -292,16 +295,17 @@ class Lock(_Recipe):
         ...     print("taken")
         taken
 
-        Return False with `blocking=False` if the lock is taken. Also return False if this same object still
-        holds the lock when the time is up. Otherwise raise `LockTimeout` when the time is up, even if no
-        server is reachable.
+        With `blocking=False`, return False if the lock is taken. When the timeout elapses, return False if
+        this same object holds the lock, and raise `LockTimeout` otherwise, even if no server is reachable.
 
         Raise `CancelledError` after `cancel()`. Raise `BadArgument` for a timeout below zero, for a timeout
         together with `blocking=False`, and for `ephemeral=False`: zklock has no locks that outlive their
         holder. Raise the exceptions of `zklock.Lock.acquire`.
         """
         if not ephemeral:
-            raise BadArgument("ephemeral: False is not offered; a lock ends with its session at the latest")
+            raise BadArgument(
+                "ephemeral: False is not supported; a lock is released with its session at the latest"
+            )
         return self._acquire(blocking, timeout)
 
     def contenders(self) -> list[str]:
@@ -316,7 +320,7 @@ class Lock(_Recipe):
 
 
 class WriteLock(Lock):
-    """kazoo's `WriteLock`: held by one writer, and by no readers. Not reentrant.
+    """The interface of kazoo's `WriteLock`: one writer holds it, without readers. Not reentrant.
 
     >>> with WriteLock(client, "/locks/catalogue"):
     ...     ReadLock(client, "/locks/catalogue").acquire(blocking=False)
@@ -331,7 +335,7 @@ class WriteLock(Lock):
 
 
 class ReadLock(Lock):
-    """kazoo's `ReadLock`: held together with other readers, and not with a writer. Not reentrant.
+    """The interface of kazoo's `ReadLock`: several readers can hold it together. Not reentrant.
 
     >>> with ReadLock(client, "/locks/catalogue"):
     ...     ReadLock(client, "/locks/catalogue").acquire(blocking=False)
@@ -354,12 +358,12 @@ class Semaphore(_Recipe):
     'held'
 
     **Never use a path that a kazoo `Semaphore` uses**: the two do not see each other's leases. This class
-    shares leases with other programs that use it, with `zklock.Semaphore` and with Curator's
-    `InterProcessSemaphoreV2`. If kazoo has left its number in the node, the log has a warning, unless
-    `client` is a hosts string.
+    shares its leases with `zklock.Semaphore` and with Curator's `InterProcessSemaphoreV2`. A kazoo semaphore
+    writes its number of leases into the node at the path. If this class finds such a number, it logs a
+    warning, unless `client` is a hosts string.
 
-    All holders and waiters must agree on `max_leases`. Once there are none, the number is forgotten. An
-    object takes one lease. As with `Lock`, the lease belongs to all threads, and stays held until it is
+    All holders and waiters must agree on `max_leases`. When there are none left, another number can be used.
+    An object takes one lease. As with `Lock`, the lease belongs to all threads, and stays held until it is
     released.
 
     Raise `BadArgument` for a malformed argument.
@@ -371,7 +375,7 @@ class Semaphore(_Recipe):
         lock = zklock.Semaphore(client, path, max_leases, label=_text(identifier))
         super().__init__(lock, client, path, identifier)
         self.max_leases = max_leases
-        self._looked = False
+        self._checked_node = False
 
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
         """Acquire a lease, waiting up to `timeout` seconds. None waits without a limit.
@@ -380,9 +384,9 @@ class Semaphore(_Recipe):
         >>> semaphore.acquire(), semaphore.acquire()
         (True, True)
 
-        Return True immediately if this object has a lease, and False with `blocking=False` if there is none
-        left. Raise `LockTimeout` when the time is up. Raise `InconsistentLeases`, which is a `ValueError`, if
-        other holders use a different number. Raise the exceptions of `Lock.acquire`.
+        Return True immediately if this object already has a lease. With `blocking=False`, return False if no
+        lease is free. Raise `LockTimeout` when the timeout elapses. Raise `InconsistentLeases`, which is a
+        `ValueError`, if other holders use a different number. Raise the exceptions of `Lock.acquire`.
         """
         return self._acquire(blocking, timeout)
 
@@ -396,7 +400,7 @@ class Semaphore(_Recipe):
         """
         contenders, leases = self._lock.contenders(), f"{self._lock.path}/leases/"
         queue = [contender for contender in contenders if contender.node.startswith(leases)]
-        # The next waiter already has a node here.
+        # The first waiter in the queue already has a node here too.
         return [_identifier(contender) for contender in queue[: self.max_leases]]
 
     def _acquire_alone(self, blocking: bool, deadline: float | None) -> bool:
@@ -408,25 +412,25 @@ class Semaphore(_Recipe):
             raise InconsistentLeases(str(mismatch)) from mismatch
 
     def _granted(self) -> None:
-        """Warn if a kazoo semaphore has left its number in the node: it might still be in use."""
-        if self._looked or not isinstance(self.client, Client):
+        """Warn if a kazoo semaphore has written its number into the node: it might still be in use."""
+        if self._checked_node or not isinstance(self.client, Client):
             return
-        self._looked = True
+        self._checked_node = True
         try:
             found = self.client.get(self.path)
         except Error:
-            # The lease is acquired. A problem of the client will show elsewhere.
+            # Ignore the failure: the lease is acquired, and other calls will report a problem of the client.
             return
         if found is not None and found.data.isdigit():
             logging.getLogger("zklock").warning(
-                "kazoo's Semaphore has used the path %r; it does not see the leases of this one, nor this one"
-                " its: give this one a path of its own",
+                "kazoo's Semaphore has used the path %r; the two semaphores do not see each other's leases:"
+                " give this one a different path",
                 self.path,
             )
 
 
 def _text(identifier: object) -> str:
-    # An empty string: None would select the client's label.
+    # Without an identifier, an empty string, because None would select the client's label.
     return str(identifier or "")
 
 
@@ -434,12 +438,12 @@ def _valid(lease: Lease | None) -> bool:
     return lease is not None and lease.state in ("held", "suspended")
 
 
-def _left(deadline: float | None) -> float | None:
+def _remaining(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def _identifier(contender: Contender) -> str:
     if contender.host is not None:
         return contender.label or ""
-    # A kazoo node: its data is the identifier.
+    # The data of a node that kazoo created is the identifier.
     return contender.data.decode("utf-8", "replace")

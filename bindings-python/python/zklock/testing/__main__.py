@@ -34,13 +34,13 @@ def main() -> int:
         help="the port on 127.0.0.1; 0, the default, selects a free port",
     )
     port = parser.parse_args().port
-    # The program waits for these signals below. Until then they are blocked.
+    # Block these signals until the program waits for them below.
     ends = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)
     try:
         server = Server(port)
     except (BadArgument, OSError) as problem:
-        # The text of an `OSError` starts with its number.
+        # Without the error number with which the text of an `OSError` starts.
         print(getattr(problem, "strerror", None) or problem, file=sys.stderr)
         return 1
     with server:

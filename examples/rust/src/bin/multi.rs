@@ -1,4 +1,4 @@
-//! Locks two accounts, both or none, without a deadlock: `multi [HOSTS]`.
+//! Acquires the locks of two accounts, both or none, without a deadlock: `multi [HOSTS]`.
 
 use std::time::Duration;
 

@@ -28,8 +28,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut table = Table::default();
 
     let slow = lock.acquire().await?.fencing_token();
-    // Here the first holder was paused so long that it lost the lock, and it does not know that
-    // yet.
+    // Meanwhile the first holder was paused for so long that it lost the lock. It does not know
+    // that yet.
     let lease = lock.acquire().await?;
     table.insert(lease.fencing_token(), "of the second holder")?;
     println!("{}", table.insert(slow, "of the first holder").expect_err("a refusal"));

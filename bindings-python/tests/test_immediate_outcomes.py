@@ -1,4 +1,4 @@
-"""Some operations complete without a wait. Outcomes that arrive together wake an event loop once."""
+"""Operations that complete without a wait, and outcomes that arrive together."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_entering_again_neither_suspends_the_task_nor_creates_a_future(
     run(body)
 
 
-def test_what_comes_while_an_event_loop_is_busy_wakes_it_once(run: Run, path: str) -> None:
+def test_outcomes_that_arrive_while_a_loop_is_busy_wake_it_once(run: Run, path: str) -> None:
     async def body(client: aio.Client) -> None:
         locks = [aio.Mutex(client, f"{path}/{number}") for number in range(30)]
         # If the parents exist, all requests that follow are sent together.
@@ -91,7 +91,7 @@ def test_what_comes_while_an_event_loop_is_busy_wakes_it_once(run: Run, path: st
     run(body)
 
 
-def test_neither_levels_nor_pairs_leave_anything_behind(client: zklock.Client, path: str) -> None:
+def test_acquires_and_releases_leak_no_memory(client: zklock.Client, path: str) -> None:
     lock = zklock.Mutex(client, path)
 
     async def tasks() -> None:
@@ -117,6 +117,6 @@ def test_neither_levels_nor_pairs_leave_anything_behind(client: zklock.Client, p
         body()
         return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
-    # In KiB: 20,000 leaks of the smallest object would be 300.
+    # The growth in KiB. If each of 20,000 rounds leaked the smallest object, it would be 300.
     assert grown(threads) < 250
     assert grown(lambda: asyncio.run(tasks())) < 250

@@ -1,7 +1,7 @@
-"""A hub of gevent is destroyed while greenlets wait in it. They never run again, and must keep nothing.
+"""A hub of gevent is destroyed while greenlets wait in it. They never run again, and must not keep any lock.
 
-The program can keep references to them. If it does not, the objects on their stacks are dropped without any
-notification.
+The program might still have references to these greenlets. If it has none, the objects on their stacks are
+dropped.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ def test_a_greenlet_that_waits_leaves_the_queue(
 ) -> None:
     made, acquire, below, nodes = WAITS[kind]
     code = f"""
-    client, told, kept = zklock.Client(hosts), threading.Event(), []
+    client, received, kept = zklock.Client(hosts), threading.Event(), []
     lock = {made}
     def work():
         kept.append(gevent.spawn(lambda: lock.{acquire}))
-        while not told.is_set():
+        while not received.is_set():
             gevent.sleep(0.01)
         {ENDS[end]}
         {STAYS[end]}
     working = threading.Thread(target=work)
     working.start()
     sys.stdin.readline()
-    told.set()
+    received.set()
     working.join()
     print("ended")
     sys.stdin.readline()
@@ -91,7 +91,7 @@ def test_a_greenlet_that_waits_leaves_the_queue(
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_what_was_granted_and_not_taken_is_released(
+def test_a_granted_lock_that_was_not_taken_is_released(
     client: zklock.Client, hosts: str, path: str, observer: Observer, end: str
 ) -> None:
     """The hub has been woken, and is destroyed before it runs the greenlet."""
@@ -99,7 +99,7 @@ def test_what_was_granted_and_not_taken_is_released(
     client, kept = zklock.Client(hosts), []
     def work():
         kept.append(gevent.spawn(zklock.Mutex(client, path).acquire))
-        # Nobody runs the hub from here on.
+        # The hub does not run any more from here on.
         gevent.sleep(0)
         print("waits")
         while not client.stats().acquisitions:
@@ -126,8 +126,8 @@ def test_what_was_granted_and_not_taken_is_released(
     assert (program.returncode, output, errors) == (0, "", "")
 
 
-def test_what_a_greenlet_has_taken_stays(hosts: str, path: str) -> None:
-    """The level stays, as with an event loop that is closed: only the program knows its purpose."""
+def test_a_lock_that_a_greenlet_has_taken_stays_held(hosts: str, path: str) -> None:
+    """The lock stays held, as with an event loop that is closed: only the program can know its purpose."""
     code = """
     client, kept = zklock.Client(hosts), []
     lock = zklock.Mutex(client, path, reentrant=False)
@@ -202,7 +202,7 @@ def test_the_hubs_of_other_threads_are_left_alone(
     assert (program.returncode, output, errors) == (0, "True\n", "")
 
 
-def test_who_runs_again_nevertheless_is_told(hosts: str, path: str) -> None:
+def test_a_greenlet_that_runs_after_its_hub_ended_gets_an_error(hosts: str, path: str) -> None:
     """A greenlet runs again if another greenlet switches to it."""
     code = """
     import greenlet
@@ -230,8 +230,8 @@ def test_who_runs_again_nevertheless_is_told(hosts: str, path: str) -> None:
     print(len(held.contenders()))
     """
     done = scripts.run(code, hosts, path, head=THREADS)
-    told, contenders = done.stdout.splitlines()
-    assert "has ended" in told
+    received, contenders = done.stdout.splitlines()
+    assert "has ended" in received
     assert (contenders, done.stderr) == ("1", "")
 
 
@@ -289,15 +289,15 @@ def test_hubs_end_while_other_threads_begin_to_wait(hosts: str, path: str, obser
     """
     with scripts.start(code, hosts, path, head=THREADS) as program:
         assert program.stdout is not None
-        told = program.stdout.readline()
+        received = program.stdout.readline()
         observer.wait_queue(path, 1)
         output, errors = program.communicate("\n", 20)
-    assert (program.returncode, told + output, errors) == (0, "50\n", "")
+    assert (program.returncode, received + output, errors) == (0, "50\n", "")
 
 
 @pytest.mark.parametrize("end", ["hub.destroy(True)", "gevent.hub.Hub.destroy(hub, True)"])
 @pytest.mark.parametrize("where", ["this thread", "another thread"])
-def test_after_a_fork_who_waits_in_another_hub_is_told(
+def test_after_a_fork_a_waiter_in_another_hub_gets_an_error(
     hosts: str, path: str, observer: Observer, where: str, end: str
 ) -> None:
     """Waiters in the destroyed hub cannot be woken: its loop is gone, and refuses.

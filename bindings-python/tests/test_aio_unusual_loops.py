@@ -1,4 +1,4 @@
-"""Other uses of an event loop in the same program, in it and next to it."""
+"""Programs that use an event loop in unusual ways next to zklock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zklock import aio
 
 
 def test_outcomes_that_come_while_a_loop_is_busy_all_arrive(run: Run, path: str) -> None:
-    """All outcomes that have arrived are there when the loop runs, and later ones wake it again."""
+    """A busy loop receives all earlier outcomes when it runs, and later outcomes wake it again."""
 
     async def again_and_again(client: aio.Client, name: str) -> bool:
         lock = aio.Mutex(client, f"{path}-{name}")
@@ -31,10 +31,10 @@ def test_outcomes_that_come_while_a_loop_is_busy_all_arrive(run: Run, path: str)
     run(body)
 
 
-def test_what_takes_several_steps_goes_on_while_its_loop_is_busy(
+def test_an_acquire_of_several_steps_continues_while_its_loop_is_blocked(
     run: Run, observer: Observer, path: str
 ) -> None:
-    """A permit is acquired in a turn, and other contenders wait for that turn."""
+    """An acquire of a permit needs several requests, which must continue while the event loop is blocked."""
 
     async def body(client: aio.Client) -> None:
         semaphore = aio.Semaphore(client, path, 1)
@@ -49,13 +49,13 @@ def test_what_takes_several_steps_goes_on_while_its_loop_is_busy(
     run(body)
 
 
-def test_a_loop_where_another_one_was_is_told(hosts: str, path: str) -> None:
-    """The thread that notifies a loop can be delayed until that loop is gone."""
+def test_a_new_event_loop_at_the_address_of_an_old_one_is_notified(hosts: str, path: str) -> None:
+    """The delivery thread can be delayed until the loop that it notifies has been deleted."""
     done = scripts.run(
         """
         with zklock.Mutex(hosts, path):
             pass
-        # On one processor, with the library's threads behind: who is woken goes on at once, and they do not.
+        # Use one processor, and give the library's threads a lower priority, so that they run late.
         processor = {min(os.sched_getaffinity(0))}
         for task in os.listdir("/proc/self/task"):
             os.sched_setaffinity(int(task), processor)
@@ -86,7 +86,7 @@ def test_a_forked_child_takes_nothing_from_its_parents_loop(hosts: str, path: st
                 return "granted"
 
         async def tick():
-            # The child may take what the loop would wake up by, which is asyncio's. It looks again soon.
+            # The child can read the byte that would wake the parent's loop, so wake the loop regularly.
             while True:
                 await asyncio.sleep(0.05)
 
@@ -97,10 +97,10 @@ def test_a_forked_child_takes_nothing_from_its_parents_loop(hosts: str, path: st
             waiting = asyncio.create_task(wait())
             while len(held.contenders()) < 2:
                 await asyncio.sleep(0.01)
-            told, tell = os.pipe()
+            received, tell = os.pipe()
             pid = os.fork()
             if pid == 0:
-                os.read(told, 1)
+                os.read(received, 1)
                 sys.exit(0)
             held.release()
             # The loop has been woken for the outcome when the child runs it.
@@ -119,7 +119,7 @@ def test_a_forked_child_takes_nothing_from_its_parents_loop(hosts: str, path: st
 
 
 def test_a_task_that_waited_leaves_its_context_to_the_garbage_collector(hosts: str, path: str) -> None:
-    """A loop does not keep a context variable alive. Here it holds a lock that was never released."""
+    """An event loop does not keep a context variable alive. Here the variable holds an unreleased lock."""
     done = scripts.run(
         """
         import contextvars, gc
@@ -148,8 +148,8 @@ def test_a_task_that_waited_leaves_its_context_to_the_garbage_collector(hosts: s
     assert done.stdout.strip() == "False", done
 
 
-def test_a_loop_that_still_knows_a_closed_socket(hosts: str, path: str) -> None:
-    """The program closes a watched descriptor. A new one with the same number would not be watched."""
+def test_a_loop_that_still_watches_a_closed_socket(hosts: str, path: str) -> None:
+    """The loop still watches a closed descriptor, so it could not watch a new one with the same number."""
     done = scripts.run(
         """
         import socket

@@ -1,4 +1,4 @@
-"""Other uses of the awaitables that a lock's methods return than to await them immediately."""
+"""The awaitables that a lock's methods return, if a program does not await them immediately."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_callback_acts_for_the_task_that_scheduled_it(run: Run, path: str) -> 
     run(body)
 
 
-def test_a_callback_of_nobody_is_told_what_to_do(run: Run, path: str) -> None:
+def test_a_callback_without_a_task_gets_an_error_with_the_alternative(run: Run, path: str) -> None:
     async def body(client: aio.Client) -> None:
         lock = aio.Mutex(client, path)
         problems: list[str] = []
@@ -85,7 +85,7 @@ def test_a_callback_of_nobody_is_told_what_to_do(run: Run, path: str) -> None:
         await asyncio.to_thread(lambda: loop.call_soon_threadsafe(lock.release))
         await free(lock)
         assert problems == [
-            "the owner of a lock is a task, and none scheduled this: release the lease instead"
+            "the owner of a lock is a task, but no task scheduled this callback: release the lease instead"
         ]
 
     run(body)
@@ -125,7 +125,7 @@ def test_a_client_that_a_callback_closes(hosts: str) -> None:
 
 
 @pytest.mark.parametrize("call", ["locked", "acquire"])
-def test_an_answer_that_is_not_awaited_is_not_true(run: Run, path: str, call: str) -> None:
+def test_a_result_that_is_not_awaited_raises_in_a_condition(run: Run, path: str, call: str) -> None:
     async def body(client: aio.Client) -> None:
         lock = aio.Mutex(client, path)
         with pytest.raises(TypeError, match=rf"await {call}\(\)"):
@@ -139,7 +139,7 @@ def test_an_answer_that_is_not_awaited_is_not_true(run: Run, path: str, call: st
 
 
 async def forget(lock: aio.Lock) -> None:
-    """Make the mistake: acquire without `await`."""
+    """Acquire without `await`, by mistake."""
     lock.acquire()  # type: ignore[unused-coroutine]
     gc.collect()
 
@@ -216,7 +216,7 @@ def test_a_cancelled_wait_for_permits_leaves_the_queue(run: Run, observer: Obser
 
 def test_async_callbacks_run_as_tasks(hosts: str, path: str) -> None:
     async def main() -> None:
-        client, told = aio.Client(hosts), asyncio.Event()
+        client, received = aio.Client(hosts), asyncio.Event()
         states: list[str] = []
 
         async def state(new: str) -> None:
@@ -228,7 +228,7 @@ def test_async_callbacks_run_as_tasks(hosts: str, path: str) -> None:
             await asyncio.sleep(0)
             assert lease.state == "lost"
             assert asyncio.current_task() is not None
-            told.set()
+            received.set()
 
         client.on_state(state)
         lock = aio.Mutex(client, path)
@@ -237,7 +237,7 @@ def test_async_callbacks_run_as_tasks(hosts: str, path: str) -> None:
         assert lease is not None
         lease.on_lost(lost)
         await in_a_task(lambda: client.break_lock(lease.node))
-        await asyncio.wait_for(told.wait(), 10)
+        await asyncio.wait_for(received.wait(), 10)
         await client.close()
         while "closed" not in states:
             await asyncio.sleep(0.01)
@@ -246,7 +246,7 @@ def test_async_callbacks_run_as_tasks(hosts: str, path: str) -> None:
     asyncio.run(main())
 
 
-def test_what_an_async_callback_raises_is_reported(hosts: str) -> None:
+def test_an_exception_of_an_async_callback_is_reported(hosts: str) -> None:
     async def main() -> list[str]:
         reports: list[str] = []
         reported = asyncio.Event()

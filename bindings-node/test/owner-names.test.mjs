@@ -14,7 +14,7 @@ const owners = async (lock) => (await lock.contenders()).map(({ about }) => abou
  * Returns the owner's number and name that all contenders for a lock publish. A permit of a
  * semaphore can have two nodes of one owner.
  */
-async function told(lock) {
+async function publishedOwner(lock) {
   const [owner, ...others] = await owners(lock);
   for (const other of others) assert.deepEqual(other, owner);
   return [owner.number, owner.name];
@@ -27,7 +27,7 @@ scenario('outside scopes each acquire has a number of its own', async (t) => {
   const client = await connected(t);
   const [first, second] = mutexes(client);
   const leases = [await first.acquire(), await second.acquire()];
-  const [[one], [other]] = [await told(first), await told(second)];
+  const [[one], [other]] = [await publishedOwner(first), await publishedOwner(second)];
   assert.ok(Number.isSafeInteger(one) && one > 0);
   assert.notEqual(one, other);
   const [{ process: here }] = await owners(first);
@@ -43,15 +43,15 @@ scenario('inside scopes it is the outermost one, for locks of all kinds', async 
   const [permit, permits] = [new Semaphore(client, freshPath(), 1), new Semaphore(client, freshPath(), 2)];
   const several = mutexes(client);
   await outer.using({ owner: 'report' }, async () => {
-    const expected = await told(outer);
+    const expected = await publishedOwner(outer);
     assert.equal(expected[1], 'report');
     await middle.using({ owner: 'another name' }, async () => {
       const held = [await inner.acquire(), await writeLock.acquire(), await permit.acquire()];
       held.push(...(await permits.acquireMany(2)), ...(await new MultiLock(several).acquire()));
       for (const lock of [middle, inner, writeLock, permit, permits, ...several]) {
-        assert.deepEqual(await told(lock), expected, lock.path);
+        assert.deepEqual(await publishedOwner(lock), expected, lock.path);
       }
-      await single.once('slot', async () => assert.deepEqual(await told(single), expected));
+      await single.once('slot', async () => assert.deepEqual(await publishedOwner(single), expected));
       const { holds } = client.health();
       assert.equal(holds.length, 9);
       for (const { path, owner } of holds) assert.deepEqual([owner.number, owner.name], expected, path);
@@ -60,16 +60,16 @@ scenario('inside scopes it is the outermost one, for locks of all kinds', async 
   });
 });
 
-scenario('entering again goes by the innermost scope, and changes no number', async (t) => {
+scenario('a re-entry uses the innermost scope, and changes no owner number', async (t) => {
   const client = await connected(t);
   const [outer, inner] = mutexes(client);
   await outer.using(async () => {
     await inner.using(async (lease) => {
-      const before = await told(inner);
-      assert.deepEqual(before, await told(outer));
+      const before = await publishedOwner(inner);
+      assert.deepEqual(before, await publishedOwner(outer));
       const again = await inner.tryAcquire({ owner: 'nobody' });
       assert.equal(again.node, lease.node);
-      assert.deepEqual(await told(inner), before);
+      assert.deepEqual(await publishedOwner(inner), before);
       await again.release();
     });
   });
@@ -81,7 +81,7 @@ scenario('scopes of locks that are not entered again count too', async (t) => {
   const locks = [new Mutex(client, freshPath(), { reentrant: false }), new Semaphore(client, freshPath(), 1)];
   for (const lock of locks) {
     await lock.using({ owner: 'worker-1' }, async () => {
-      await inner.using(async () => assert.deepEqual(await told(inner), await told(lock)));
+      await inner.using(async () => assert.deepEqual(await publishedOwner(inner), await publishedOwner(lock)));
       assert.equal(await lock.tryAcquire(), null);
     });
   }
@@ -94,7 +94,7 @@ scenario('scopes of locks that are not entered again count too', async (t) => {
   });
 });
 
-scenario('such a scope keeps no lease whose body is given up', async (t) => {
+scenario('such a scope keeps no lease of an abandoned body', async (t) => {
   const client = await connected(t);
   const semaphore = new Semaphore(client, freshPath(), 1);
   await new Promise((begin) => {
@@ -110,23 +110,23 @@ scenario('the outermost scope counts, also around a lease of another owner', asy
   await outer.using({ owner: 'report' }, () =>
     held.using({ within: earlier }, () =>
       inner.using(async () => {
-        assert.deepEqual(await told(inner), await told(outer));
-        assert.equal((await told(held))[1], 'earlier');
+        assert.deepEqual(await publishedOwner(inner), await publishedOwner(outer));
+        assert.equal((await publishedOwner(held))[1], 'earlier');
       }),
     ),
   );
   await earlier.release();
 });
 
-scenario('scopes side by side, and those of another client, are others', async (t) => {
+scenario('concurrent scopes, and scopes of another client, have other owners', async (t) => {
   const [client, elsewhere] = [await connected(t), await connected(t)];
   const [outer] = mutexes(client, 1);
   const [other] = mutexes(elsewhere, 1);
   const locks = mutexes(client);
   await outer.using(async () => {
-    await other.using(async () => assert.notDeepEqual(await told(other), await told(outer)));
+    await other.using(async () => assert.notDeepEqual(await publishedOwner(other), await publishedOwner(outer)));
   });
-  const seen = await Promise.all(locks.map((lock) => lock.using(() => told(lock))));
+  const seen = await Promise.all(locks.map((lock) => lock.using(() => publishedOwner(lock))));
   assert.notEqual(seen[0][0], seen[1][0]);
 });
 
@@ -136,16 +136,16 @@ scenario('a callback that outlives its scope is a new owner', async (t) => {
   let pending;
   const number = await outer.using({ owner: 'gone' }, async () => {
     pending = sleep(30).then(() => later.acquire());
-    return (await told(outer))[0];
+    return (await publishedOwner(outer))[0];
   });
   const lease = await pending;
-  const [another, name] = await told(later);
+  const [another, name] = await publishedOwner(later);
   assert.notEqual(another, number);
   assert.equal(name, undefined);
   await lease.release();
 });
 
-scenario('what outlives the outermost scope within a scope keeps the number that was told', async (t) => {
+scenario('an inner scope that outlives the outermost scope keeps its owner number', async (t) => {
   const client = await connected(t);
   const [outer, inner, last] = mutexes(client, 3);
   let running;
@@ -156,12 +156,12 @@ scenario('what outlives the outermost scope within a scope keeps the number that
       running = inner.using(async () => {
         resolve();
         await ended;
-        await last.using(async () => assert.deepEqual(await told(last), await told(inner)));
-        return told(inner);
+        await last.using(async () => assert.deepEqual(await publishedOwner(last), await publishedOwner(inner)));
+        return publishedOwner(inner);
       });
     });
     await entered;
-    return told(outer);
+    return publishedOwner(outer);
   });
   end();
   assert.deepEqual(await running, expected);
@@ -172,7 +172,7 @@ scenario('each way to acquire takes a name', async (t) => {
   const [mutex, other] = mutexes(client);
   const both = new MultiLock([mutex]);
   const owner = 'worker-1';
-  const named = async ({ path = mutex.path } = {}) => assert.equal((await told(path === mutex.path ? mutex : other))[1], owner);
+  const named = async ({ path = mutex.path } = {}) => assert.equal((await publishedOwner(path === mutex.path ? mutex : other))[1], owner);
   const released = async (lease) => (await named(), lease.release());
   await released(await mutex.acquire({ owner }));
   await released(await mutex.tryAcquire({ owner }));
@@ -188,7 +188,7 @@ scenario('each way to acquire takes a name', async (t) => {
   await lease.release();
 });
 
-scenario('waits and holds are told with their owners', async (t) => {
+scenario('waits and holds are reported with their owners', async (t) => {
   const client = await connected(t);
   const [mutex] = mutexes(client, 1);
   const lease = await mutex.acquire({ owner: 'first' });
@@ -208,7 +208,7 @@ scenario('the error of a second contender names the owner that holds', async (t)
   const client = await connected(t);
   const [mutex] = mutexes(await connected(t), 1);
   const lease = await mutex.acquire({ owner: 'worker-2' });
-  const [number] = await told(mutex);
+  const [number] = await publishedOwner(mutex);
   await assert.rejects(new Mutex(client, mutex.path).acquire({ timeout: 50 }), (error) => {
     assert.ok(error instanceof LockTimeoutError);
     assert.match(error.message, new RegExp(`, owner ${number} \\(worker-2\\), since `));
@@ -218,7 +218,7 @@ scenario('the error of a second contender names the owner that holds', async (t)
   await lease.release();
 });
 
-scenario('two scopes that wait for each other are told so', async (t) => {
+scenario('the timeout error of two scopes that wait for each other reports the deadlock', async (t) => {
   const [client, other] = [await connected(t), await connected(t)];
   const [first, second] = mutexes(client);
   const [their, wanted] = [second, first].map(({ path }) => new Mutex(other, path));
@@ -250,7 +250,7 @@ scenario('two scopes that wait for each other are told so', async (t) => {
   await lease.release();
 });
 
-scenario('a client that does not identify itself tells no owner', async (t) => {
+scenario('a client without identify publishes no owner', async (t) => {
   const client = await connected(t, { identify: false });
   const [mutex] = mutexes(client, 1);
   const lease = await mutex.acquire({ owner: 'secret' });
@@ -262,7 +262,7 @@ scenario('a client that does not identify itself tells no owner', async (t) => {
   await lease.release();
 });
 
-scenario('names of owners are checked, and only their beginning is told', async (t) => {
+scenario('names of owners are checked, and only their beginning is published', async (t) => {
   const client = await connected(t);
   const [mutex, outer] = mutexes(client);
   const attempts = [
@@ -281,7 +281,7 @@ scenario('names of owners are checked, and only their beginning is told', async 
     await assert.rejects(attempt(7), { name: 'TypeError', message: 'owner: must be a string, but is number' });
   }
   await mutex.using({ owner: `x${'é'.repeat(50)}` }, async () => {
-    assert.equal((await told(mutex))[1], `x${'é'.repeat(31)}`);
+    assert.equal((await publishedOwner(mutex))[1], `x${'é'.repeat(31)}`);
   });
   await mutex.using({ owner: '\u001b[2J' }, async () => {
     const [contender] = await mutex.contenders();

@@ -42,7 +42,7 @@ def nodes(server: Server) -> list[str]:
 
 
 def end(how: str, server: Server, operator: zklock.Client, lease: zklock.Lease | aio.Lease) -> None:
-    """End a hold from outside."""
+    """End a hold in one of several ways, from outside its program."""
     match how:
         case "broken":
             operator.break_lock(lease.node)
@@ -126,7 +126,7 @@ def test_a_scope_of_asyncio_is_entered_again_after_any_end(embedded: Server, how
         asyncio.run(job(operator))
 
 
-def test_a_lease_that_was_lost_does_not_end_what_followed(embedded: Server) -> None:
+def test_releasing_a_lost_lease_does_not_end_a_later_hold(embedded: Server) -> None:
     with zklock.Client(embedded.hosts) as client:
         lock = zklock.Mutex(client, "/l")
         assert lock.acquire()
@@ -149,82 +149,82 @@ def test_a_lease_that_was_lost_does_not_end_what_followed(embedded: Server) -> N
             lock.release()
 
 
-def test_listeners_are_told_once_each_and_a_second_cancel_does_nothing(embedded: Server) -> None:
-    told: list[str] = []
+def test_each_listener_is_called_once_and_a_second_cancel_does_nothing(embedded: Server) -> None:
+    received: list[str] = []
     client = zklock.Client(embedded.hosts)
 
     def note(state: str) -> None:
-        told.append(state)
+        received.append(state)
 
     one, same, gone = (
         client.on_state(note),
         client.on_state(note),
-        client.on_state(lambda _: told.append("!")),
+        client.on_state(lambda _: received.append("!")),
     )
     gone.cancel()
     gone.cancel()
     for _ in range(2):
-        told.clear()
+        received.clear()
         assert embedded.disconnect(client)
-        until(lambda: len(told) >= 4)
-        assert sorted(told) == ["connected", "connected", "suspended", "suspended"]
+        until(lambda: len(received) >= 4)
+        assert sorted(received) == ["connected", "connected", "suspended", "suspended"]
     one.cancel()
     one.cancel()
-    told.clear()
+    received.clear()
     client.close()
-    until(lambda: told)
+    until(lambda: received)
     # Wait long enough for a second call to arrive.
     time.sleep(BRIEF)
-    assert told == ["closed"]
+    assert received == ["closed"]
     client.close()
     client.on_state(note).cancel()
     same.cancel()
-    assert told == ["closed"]
+    assert received == ["closed"]
 
 
-def test_losses_are_told_to_each_listener_once_also_to_one_that_comes_late(embedded: Server) -> None:
-    told: list[object] = []
+def test_a_loss_is_reported_once_to_each_listener_even_a_late_one(embedded: Server) -> None:
+    received: list[object] = []
     with zklock.Client(embedded.hosts) as client:
         lock = zklock.Mutex(client, "/l")
         assert lock.acquire()
         lease = lock.lease
         assert lease is not None
-        lease.on_lost(told.append)
-        lease.on_lost(told.append)
-        lease.on_lost(lambda _: told.append("!")).cancel()
+        lease.on_lost(received.append)
+        lease.on_lost(received.append)
+        lease.on_lost(lambda _: received.append("!")).cancel()
         assert embedded.expire(client)
-        until(lambda: len(told) == 2)
-        lease.on_lost(told.append)
-        until(lambda: len(told) == 3)
+        until(lambda: len(received) == 2)
+        lease.on_lost(received.append)
+        until(lambda: len(received) == 3)
         time.sleep(BRIEF)
-        assert [one.node for one in told] == [lease.node] * 3  # type: ignore[attr-defined]
+        assert [one.node for one in received] == [lease.node] * 3  # type: ignore[attr-defined]
         lock.release()
 
 
-def test_a_request_to_give_up_is_told_to_each_listener(embedded: Server) -> None:
-    told: list[object] = []
+def test_a_revocation_request_reaches_each_listener(embedded: Server) -> None:
+    received: list[object] = []
     with zklock.Client(embedded.hosts) as client, zklock.Client(embedded.hosts) as operator:
         lock = zklock.Mutex(client, "/l")
         assert lock.acquire()
         lease = lock.lease
         assert lease is not None
-        notice = lease.on_revoke(told.append)
-        lease.on_revoke(told.append)
+        notice = lease.on_revoke(received.append)
+        lease.on_revoke(received.append)
         operator.revoke(lease.node)
-        until(lambda: len(told) == 2)
+        until(lambda: len(received) == 2)
         operator.revoke(lease.node)
         notice.cancel()
         notice.cancel()
         # A new listener receives an earlier request.
-        lease.on_revoke(told.append)
-        until(lambda: len(told) == 3)
+        lease.on_revoke(received.append)
+        until(lambda: len(received) == 3)
         lock.release()
         with pytest.raises(zklock.NotHeld):
             operator.revoke(lease.node)
 
 
 @pytest.mark.parametrize("times", [(BRIEF, 600.0), (600.0, BRIEF), (600.0, 0.0)])
-def test_the_earliest_drain_counts_and_everybody_waits_for_it(
+def test_the_earliest_drain_counts_and_all_callers_wait_for_it(
     embedded: Server, times: tuple[float, float]
 ) -> None:
     client = zklock.Client(embedded.hosts)
@@ -266,7 +266,7 @@ def test_a_candidate_runs_again_after_a_run_that_failed(embedded: Server) -> Non
     assert rounds == 3
 
 
-def test_a_number_that_is_set_again_lets_in_as_many(embedded: Server) -> None:
+def test_a_shared_count_that_is_set_again_admits_that_many_holders(embedded: Server) -> None:
     with zklock.Client(embedded.hosts) as client:
         client.set_shared_count("/n", 1)
         semaphore = zklock.Semaphore(client, "/s", shared_count="/n")
@@ -289,7 +289,7 @@ def test_a_number_that_is_set_again_lets_in_as_many(embedded: Server) -> None:
             waiting.join(LIMIT)
 
 
-def test_who_closes_second_waits_for_the_same_end(embedded: Server) -> None:
+def test_a_second_close_waits_for_the_first_one(embedded: Server) -> None:
     client = zklock.Client(embedded.hosts)
     embedded.pause()
     with ThreadPoolExecutor(3) as pool:
@@ -303,8 +303,8 @@ def test_who_closes_second_waits_for_the_same_end(embedded: Server) -> None:
     embedded.resume()
 
 
-def test_nothing_is_asked_of_a_lease_that_is_lost(embedded: Server) -> None:
-    told: list[object] = []
+def test_a_listener_added_after_the_loss_receives_no_revocation_request(embedded: Server) -> None:
+    received: list[object] = []
     with zklock.Client(embedded.hosts) as client, zklock.Client(embedded.hosts) as operator:
         lock = zklock.Mutex(client, "/l")
         assert lock.acquire()
@@ -316,7 +316,7 @@ def test_nothing_is_asked_of_a_lease_that_is_lost(embedded: Server) -> None:
         assert asked.wait(LIMIT)
         operator.break_lock(lease.node)
         assert lease.wait_lost(LIMIT)
-        lease.on_revoke(told.append)
+        lease.on_revoke(received.append)
         time.sleep(BRIEF)
-        assert told == []
+        assert received == []
         lock.release()
