@@ -107,7 +107,7 @@ fn a_foreign_contender_and_one_that_leaves_a_cut_and_a_loss_that_is_reported_lat
 
 #[test]
 fn a_downgrade_a_cut_and_a_loss_that_is_reported_late() {
-    let budget = Budget { joins: 2, reads_too: 1, cuts: 1, put_offs: 1, ..NOTHING };
+    let budget = Budget { joins: 2, own_downgrades: 1, cuts: 1, put_offs: 1, ..NOTHING };
     play(Scene { kinds: &[Kind::Write], grain: Grain::Coarse, ..Scene::read_write(1, 0, budget) }, 26_000);
 }
 
@@ -193,7 +193,7 @@ fn a_reader_or_writer_next_to_a_foreign_one_that_downgrades_and_a_cut() {
 const DOWNGRADE: Scene = Scene {
     kinds: &[Kind::Write],
     grain: Grain::Coarse,
-    ..Scene::read_write(2, 0, Budget { joins: 2, reads_too: 1, ..NOTHING })
+    ..Scene::read_write(2, 0, Budget { joins: 2, own_downgrades: 1, ..NOTHING })
 };
 
 #[test]
@@ -209,7 +209,7 @@ fn a_downgrade_under_the_names_of_kazoo() {
 /// The writer's node is deleted while the reader is taking its place, ahead of a foreign contender.
 #[test]
 fn a_downgrade_and_an_operator() {
-    let budget = Budget { joins: 1, reads_too: 1, enters: 1, deletions: 1, ..NOTHING };
+    let budget = Budget { joins: 1, own_downgrades: 1, enters: 1, deletions: 1, ..NOTHING };
     play(Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 1, budget) }, 1_000);
 }
 
@@ -217,25 +217,25 @@ fn a_downgrade_and_an_operator() {
 /// contender (rule 21).
 #[test]
 fn a_try_to_downgrade_and_an_operator() {
-    let budget = Budget { joins: 1, tries_too: 1, enters: 1, deletions: 1, ..NOTHING };
+    let budget = Budget { joins: 1, downgrade_tries: 1, enters: 1, deletions: 1, ..NOTHING };
     play(Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 1, budget) }, 1_000);
 }
 
 #[test]
 fn a_try_to_downgrade_before_a_writer_of_another_client() {
-    let budget = Budget { joins: 2, tries_too: 1, ..NOTHING };
+    let budget = Budget { joins: 2, downgrade_tries: 1, ..NOTHING };
     play(Scene { budget, ..DOWNGRADE }, 3_000);
 }
 
 #[test]
 fn a_try_to_downgrade_and_a_cut() {
-    let budget = Budget { joins: 1, tries_too: 1, enters: 1, cuts: 1, ..NOTHING };
+    let budget = Budget { joins: 1, downgrade_tries: 1, enters: 1, cuts: 1, ..NOTHING };
     play(Scene { kinds: &[Kind::Write], grain: Grain::Coarse, ..Scene::read_write(1, 1, budget) }, 1_000);
 }
 
 #[test]
 fn a_try_to_downgrade_and_a_lost_session() {
-    let budget = Budget { joins: 1, tries_too: 1, enters: 1, expiries: 1, ..NOTHING };
+    let budget = Budget { joins: 1, downgrade_tries: 1, enters: 1, expiries: 1, ..NOTHING };
     play(Scene { kinds: &[Kind::Write], grain: Grain::Coarse, ..Scene::read_write(1, 1, budget) }, 1_000);
 }
 
@@ -247,7 +247,7 @@ fn a_downgrade_before_a_writer_of_another_client_and_an_operator() {
 #[test]
 #[ignore = "takes 9 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
 fn a_downgrade_with_an_operator_and_a_cut() {
-    let budget = Budget { joins: 1, reads_too: 1, enters: 1, deletions: 1, cuts: 1, ..NOTHING };
+    let budget = Budget { joins: 1, own_downgrades: 1, enters: 1, deletions: 1, cuts: 1, ..NOTHING };
     play(Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 1, budget) }, 20_000);
 }
 
@@ -330,7 +330,7 @@ fn a_server_that_throttles_after_a_cut() {
 
 #[test]
 fn a_server_that_throttles_readers_and_writers() {
-    let budget = Budget { joins: 1, reads_too: 1, enters: 1, throttles: 1, ..NOTHING };
+    let budget = Budget { joins: 1, own_downgrades: 1, enters: 1, throttles: 1, ..NOTHING };
     play(Scene { grain: Grain::Coarse, ..Scene::read_write(1, 1, budget) }, 2_800);
 }
 

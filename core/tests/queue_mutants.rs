@@ -45,10 +45,10 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
     let replaced = Budget { joins: 1, enters: 1, cuts: 1, replacements: 1, ..NOTHING };
     let deleted = Budget { joins: 1, enters: 1, deletions: 1, ..NOTHING };
     let downgraded = Budget { joins: 1, enters: 1, downgrades: 2, cuts: 1, ..NOTHING };
-    let reads_too = Budget { joins: 2, reads_too: 1, ..NOTHING };
-    let downgrade = Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 0, reads_too) };
+    let own_downgrades = Budget { joins: 2, own_downgrades: 1, ..NOTHING };
+    let downgrade = Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 0, own_downgrades) };
     let left = Budget { joins: 1, leaves: 1, cuts: 1, ..NOTHING };
-    let try_down = Budget { joins: 1, tries_too: 1, ..NOTHING };
+    let try_down = Budget { joins: 1, downgrade_tries: 1, ..NOTHING };
     let locks = |budget| Scene::several(2, 2, OPPOSITE, budget);
     let local = |plans, budget| Scene::several(1, 2, plans, budget);
     let permits = |budget| Scene::several(2, 2, &[Plan::Permits(2, 2)], budget);
@@ -61,7 +61,7 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
         Mutant::Curator621 => (downgrade, OUT_OF_PLACE),
         Mutant::DowngradeDoesNotBlock => (downgrade, DISPLACED),
         Mutant::UncheckedPlace => {
-            let budget = Budget { joins: 1, reads_too: 1, enters: 1, deletions: 1, ..NOTHING };
+            let budget = Budget { joins: 1, own_downgrades: 1, enters: 1, deletions: 1, ..NOTHING };
             (Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 1, budget) }, HELD_AT_ONCE)
         }
         Mutant::MissingSync | Mutant::TornPair => (Scene::new(1, 0, left), LEFT),
@@ -96,7 +96,7 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
         Mutant::DeleteOnce => (Scene::new(1, 0, Budget { joins: 1, throttles: 1, ..NOTHING }), LEFT),
         Mutant::PatientTry => (Scene::new(1, 1, Budget { tries: 1, enters: 1, ..NOTHING }), WAITS_TO_TRY),
         Mutant::PatientDowngrade => {
-            let budget = Budget { joins: 1, tries_too: 1, enters: 1, deletions: 1, ..NOTHING };
+            let budget = Budget { joins: 1, downgrade_tries: 1, enters: 1, deletions: 1, ..NOTHING };
             (Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 1, budget) }, WAITS_OR_QUEUES)
         }
         Mutant::NoReaderWatch => {

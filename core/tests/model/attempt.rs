@@ -314,7 +314,7 @@ impl Attempt {
 impl Client {
     pub(super) fn join_part(&mut self, directory: usize, kind: Kind, intent: Intent) -> JoinId {
         let join = self.join_at(directory, Naming::Curator, kind, intent);
-        self.waiting.entry(join).and_modify(|wish| wish.part = true);
+        self.waiting.entry(join).and_modify(|request| request.part = true);
         join
     }
 

@@ -50,7 +50,7 @@ impl World {
             if !client.is_quiet(&self.server) {
                 continue;
             }
-            if let Some((join, _)) = client.waiting.iter().find(|(_, wish)| wish.tries) {
+            if let Some((join, _)) = client.waiting.iter().find(|(_, request)| request.tries) {
                 return Err(format!("client {number} lets {join:?} wait, which only tries"));
             }
             self.check_kept(number)?;
@@ -63,7 +63,7 @@ impl World {
             if let Some(Hold { node, .. }) = parts.find(keeps) {
                 return Err(format!("client {number} keeps {node:?} of an attempt that is over"));
             }
-            let mut parts = client.waiting.iter().filter(|(_, wish)| wish.part);
+            let mut parts = client.waiting.iter().filter(|(_, request)| request.part);
             let waits =
                 |(join, _): &(&JoinId, _)| !client.attempts.iter().any(|attempt| attempt.awaits(**join));
             if let Some((join, _)) = parts.find(waits) {

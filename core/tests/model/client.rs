@@ -40,7 +40,7 @@ pub(super) enum Input {
 
 /// An application's request for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Wish {
+pub(crate) struct LockRequest {
     /// Number of the lock directory.
     pub(crate) directory: usize,
     pub(crate) kind: Kind,
@@ -121,11 +121,11 @@ pub(crate) enum Notification {
 
 /// An action for a try. The checks verify that there was a reason for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Tried {
+pub(super) enum TryAction {
     /// The try was refused because the lock is taken.
-    Busy(JoinId, Wish),
+    Busy(JoinId, LockRequest),
     /// The client creates a node for the try.
-    Creates(JoinId, Wish),
+    Creates(JoinId, LockRequest),
 }
 
 /// Number of requests of each kind that a client sent.
@@ -158,13 +158,13 @@ impl Requests {
 pub(crate) struct Client {
     pub(super) number: u64,
     /// The application's pending requests.
-    pub(crate) waiting: BTreeMap<JoinId, Wish>,
+    pub(crate) waiting: BTreeMap<JoinId, LockRequest>,
     /// The application's locks.
     pub(crate) holds: BTreeMap<NodeName, Hold>,
     /// The notifications to the application that the test has not read yet.
     pub(crate) notifications: Vec<Notification>,
     /// The actions for tries that the test has not checked yet.
-    pub(super) tried: Vec<Tried>,
+    pub(super) tried: Vec<TryAction>,
     /// Its waiters without nodes and its kept nodes, if its lock options use them.
     pub(crate) local: Option<Box<Local>>,
     /// Its attempts at several locks or permits.
@@ -251,18 +251,26 @@ impl Client {
         let tries = intent.only_tries();
         // Only tries use this.
         let since = self.session.as_ref().filter(|_| tries).map_or(Zxid::MAX, Session::shows);
-        let mut wish =
-            Wish { directory, kind, tries, since, beside: false, part: false, other_half: None, place: None };
+        let mut request = LockRequest {
+            directory,
+            kind,
+            tries,
+            since,
+            beside: false,
+            part: false,
+            other_half: None,
+            place: None,
+        };
         for other in self.waiting.values_mut().filter(|other| other.directory == directory) {
             other.beside |= other.tries && against(other.kind, kind);
-            wish.beside |= tries && against(kind, other.kind);
+            request.beside |= tries && against(kind, other.kind);
         }
         let held = self.holds.values().filter(|hold| hold.directory == directory);
         // An owner does not block itself.
         let others =
             held.filter(|hold| !matches!(&intent, Intent::Downgrade { writer, .. } if **writer == hold.node));
-        wish.beside |= tries && others.into_iter().any(|hold| against(kind, hold.kind));
-        self.waiting.insert(join, wish);
+        request.beside |= tries && others.into_iter().any(|hold| against(kind, hold.kind));
+        self.waiting.insert(join, request);
         if self.take_again(join, kind, &intent, Access::AnyThread) {
             return join;
         }
@@ -277,15 +285,15 @@ impl Client {
 
     /// Returns `true` if a try is pending, or if an action for a try has not been checked yet.
     pub(super) fn has_tries(&self) -> bool {
-        !self.tried.is_empty() || self.waiting.values().any(|wish| wish.tries)
+        !self.tried.is_empty() || self.waiting.values().any(|request| request.tries)
     }
 
     /// Updates the lower bound for tries to the transaction that the current server has applied.
     pub(super) fn follow_tries(&mut self) {
         let Some(session) = &self.session else { return };
         let shows = session.shows();
-        for wish in self.waiting.values_mut().filter(|wish| wish.tries) {
-            wish.since = wish.since.min(shows);
+        for request in self.waiting.values_mut().filter(|request| request.tries) {
+            request.since = request.since.min(shows);
         }
     }
 
@@ -293,8 +301,8 @@ impl Client {
     pub(crate) fn join_both(&mut self, naming: Naming) {
         let writer = self.join(naming, Kind::Write, Intent::Wait);
         let reader = self.join(naming, Kind::Read, Intent::Wait);
-        self.waiting.entry(writer).and_modify(|wish| wish.other_half = Some(reader));
-        self.waiting.entry(reader).and_modify(|wish| wish.other_half = Some(writer));
+        self.waiting.entry(writer).and_modify(|request| request.other_half = Some(reader));
+        self.waiting.entry(reader).and_modify(|request| request.other_half = Some(writer));
     }
 
     /// Requests the read lock for the owner of a write lock. With `tries`, the request is a try.
@@ -306,13 +314,13 @@ impl Client {
             self.begin_downgrade(writer);
             let intent = Intent::Downgrade { writer: Box::new(writer.clone()), tries };
             let reader = self.join(naming, Kind::Read, intent);
-            self.waiting.entry(reader).and_modify(|wish| wish.place = place);
+            self.waiting.entry(reader).and_modify(|request| request.place = place);
         }
     }
 
     pub(crate) fn leave(&mut self, join: JoinId) {
-        if let Some(wish) = self.waiting.remove(&join) {
-            self.inbox.push_back(Input::Leave(wish.directory, join));
+        if let Some(request) = self.waiting.remove(&join) {
+            self.inbox.push_back(Input::Leave(request.directory, join));
         }
     }
 

@@ -4,7 +4,7 @@ use zklock::queue::{Action, Event, Intent, JoinId, Kind, NodeName, Outcome, Refu
 use zklock::reply::discard_stale;
 
 use super::attempt::Answer;
-use super::client::{Client, Guard, Hold, Input, Notification, Place, Tried};
+use super::client::{Client, Guard, Hold, Input, Notification, Place, TryAction};
 use super::mutants::{Mutant, Pipe};
 use super::request::{Request, Sent};
 use super::server::Zxid;
@@ -240,7 +240,7 @@ impl Client {
     fn mark_downgrades_late(&mut self, writer: &NodeName) {
         for input in &self.inbox {
             let Input::Join(_, reader, _, _, Intent::Downgrade { writer: of, .. }) = input else { continue };
-            let place = self.waiting.get_mut(reader).and_then(|wish| wish.place.as_mut());
+            let place = self.waiting.get_mut(reader).and_then(|request| request.place.as_mut());
             if let Some(place) = place.filter(|_| **of == *writer) {
                 place.late = true;
             }
@@ -286,8 +286,8 @@ impl Client {
             Action::Create(ticket, join, prefix) => {
                 self.requests.creates += 1;
                 self.prefixes.insert(prefix.clone(), join);
-                let tries = self.waiting.get(&join).filter(|wish| wish.tries);
-                self.tried.extend(tries.map(|wish| Tried::Creates(join, *wish)));
+                let tries = self.waiting.get(&join).filter(|request| request.tries);
+                self.tried.extend(tries.map(|request| TryAction::Creates(join, *request)));
                 self.send(Request::Create(ticket, prefix));
             }
             Action::CreateInPlace(ticket, join, name, check) => {
@@ -335,11 +335,11 @@ impl Client {
     }
 
     fn refuse_one(&mut self, join: JoinId, refusal: Refusal) {
-        if let Some(wish) = self.waiting.remove(&join) {
+        if let Some(request) = self.waiting.remove(&join) {
             if refusal == Refusal::Busy {
-                self.tried.push(Tried::Busy(join, wish));
+                self.tried.push(TryAction::Busy(join, request));
             }
-            if wish.part {
+            if request.part {
                 self.answers.insert(join, Answer::Refused);
             }
         }
@@ -356,11 +356,11 @@ impl Client {
         } else {
             Notification::Unfounded(join)
         });
-        let wish = self.waiting.remove(&join);
-        let place = wish.and_then(|wish| wish.place);
+        let request = self.waiting.remove(&join);
+        let place = request.and_then(|request| request.place);
         let unwanted = if node.as_str().contains("-lease-") { Kind::Permit(u32::MAX) } else { node.kind() };
-        let kind = wish.map_or(unwanted, |wish| wish.kind);
-        let part = wish.is_some_and(|wish| wish.part);
+        let kind = request.map_or(unwanted, |request| request.kind);
+        let part = request.is_some_and(|request| request.part);
         if part {
             self.answers.insert(join, Answer::Lease(node.clone()));
         }
@@ -368,13 +368,13 @@ impl Client {
         let shared = self.local.as_ref().and_then(|local| local.first(kind));
         let hold = Hold { join, directory, part, kind, place, node: node_of, czxid, session, guard, shared };
         self.holds.insert(node.clone(), hold);
-        if wish.is_none() {
+        if request.is_none() {
             // The request was cancelled before the driver noticed. No owner receives the lease, so
             // release it.
             return self.inbox.push_back(Input::Release(directory, node));
         }
         self.begin_keeping(kind);
-        if let Some(other) = wish.and_then(|wish| wish.other_half) {
+        if let Some(other) = request.and_then(|request| request.other_half) {
             self.settle_other_half(directory, kind, other, node);
         }
     }
@@ -389,7 +389,7 @@ impl Client {
             let Some(Hold { join, session, .. }) = self.holds.get(&node) else { return };
             let (sequence, late) = (node.sequence(), false);
             let place = Some(Place { session: *session, sequence, writer: *join, late });
-            self.waiting.entry(other).and_modify(|wish| wish.place = place);
+            self.waiting.entry(other).and_modify(|request| request.place = place);
             self.begin_downgrade(&node);
             self.tell(directory, Event::Downgrade(other, node));
         } else {

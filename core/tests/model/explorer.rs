@@ -35,9 +35,9 @@ pub(crate) struct Budget {
     /// Owners that request both halves of a read/write lock at the same time.
     pub(crate) both_halves: u8,
     /// Owners of a write lock that also request the read lock.
-    pub(crate) reads_too: u8,
+    pub(crate) own_downgrades: u8,
     /// Owners of a write lock that also try the read lock.
-    pub(crate) tries_too: u8,
+    pub(crate) downgrade_tries: u8,
     pub(crate) leaves: u8,
     /// Attempts at several locks or permits.
     pub(crate) acquires: u8,
@@ -90,8 +90,8 @@ pub(crate) const NOTHING: Budget = Budget {
     joins: 0,
     tries: 0,
     both_halves: 0,
-    reads_too: 0,
-    tries_too: 0,
+    own_downgrades: 0,
+    downgrade_tries: 0,
     leaves: 0,
     acquires: 0,
     tries_all: 0,
@@ -126,8 +126,8 @@ impl Budget {
             ("joins", self.joins),
             ("tries", self.tries),
             ("both_halves", self.both_halves),
-            ("reads_too", self.reads_too),
-            ("tries_too", self.tries_too),
+            ("own_downgrades", self.own_downgrades),
+            ("downgrade_tries", self.downgrade_tries),
             ("leaves", self.leaves),
             ("acquires", self.acquires),
             ("tries_all", self.tries_all),
@@ -412,12 +412,12 @@ impl State {
             add(Step::Release(number, which), budget);
         }
         for (which, hold) in client.holds.values().enumerate() {
-            if budget.reads_too > 0 && hold.kind == Kind::Write {
-                let left = Budget { reads_too: budget.reads_too - 1, ..budget };
+            if budget.own_downgrades > 0 && hold.kind == Kind::Write {
+                let left = Budget { own_downgrades: budget.own_downgrades - 1, ..budget };
                 add(Step::RequestReadLock(number, naming, which), left);
             }
-            if budget.tries_too > 0 && hold.kind == Kind::Write {
-                let left = Budget { tries_too: budget.tries_too - 1, ..budget };
+            if budget.downgrade_tries > 0 && hold.kind == Kind::Write {
+                let left = Budget { downgrade_tries: budget.downgrade_tries - 1, ..budget };
                 add(Step::TryReadLock(number, naming, which), left);
             }
         }

@@ -403,7 +403,7 @@ impl Client {
         let holds = holds || !local.kept.is_empty();
         let Some(keeping) = &mut local.keeping else { return };
         let facts = KeepingFacts { can_continue: connected && holds, no_room: false, watched, contention };
-        match keeping.next_step(facts, self.waiting.values().map(|wish| wish.kind)) {
+        match keeping.next_step(facts, self.waiting.values().map(|request| request.kind)) {
             KeepingStep::Unchanged => {}
             KeepingStep::Access(access) => local.kept.set_access(access),
             KeepingStep::End | KeepingStep::NoRoom | KeepingStep::GiveWay => self.end_keeping(),
@@ -504,7 +504,7 @@ impl World {
         let Some(local) = &client.local else { return Ok(()) };
         for (node, kept) in local.kept.iter() {
             let who = format!("client {number} keeps {node:?}");
-            if client.waiting.values().any(|wish| conflict(wish.kind, kept.kind)) {
+            if client.waiting.values().any(|request| conflict(request.kind, kept.kind)) {
                 return Err(format!("{who}, for which its own wait: {:?}", client.waiting));
             }
             if self.server.event_was_missed {

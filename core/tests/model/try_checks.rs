@@ -3,7 +3,7 @@
 use zklock::queue::{JoinId, Kind, NodeName};
 
 use super::attempt::{Attempt, TURNS};
-use super::client::{Client, Tried, Wish};
+use super::client::{Client, LockRequest, TryAction};
 use super::foreign::conflict;
 use super::server::{Node, Zxid};
 use super::world::World;
@@ -19,10 +19,10 @@ impl World {
             for tried in std::mem::take(&mut self.clients[number].tried) {
                 let client = &self.clients[number];
                 match tried {
-                    Tried::Busy(join, wish) if !self.was_taken(client, join, &wish) => {
+                    TryAction::Busy(join, request) if !self.was_taken(client, join, &request) => {
                         return Err(format!("client {number} refuses {join:?}, and no contender blocked it"));
                     }
-                    Tried::Creates(join, wish) if !self.was_free(client, join, &wish) => {
+                    TryAction::Creates(join, request) if !self.was_free(client, join, &request) => {
                         return Err(format!(
                             "client {number} creates a node for {join:?}, for which the lock was taken"
                         ));
@@ -41,43 +41,43 @@ impl World {
         &'a self,
         client: &'a Client,
         join: JoinId,
-        wish: &'a Wish,
+        request: &'a LockRequest,
     ) -> impl Iterator<Item = (&'a String, &'a Node)> {
         let blocks = move |(name, node): &(&String, &Node)| {
             let Some(parsed) = NodeName::parse(name) else { return false };
-            let kind = matches!(wish.kind, Kind::Permit(_)) || conflict(wish.kind, parsed.kind());
+            let kind = matches!(request.kind, Kind::Permit(_)) || conflict(request.kind, parsed.kind());
             // A node that an earlier session left blocks like any other node.
             let session = client.session.as_ref().map(|session| session.id);
             let own = (client.made_for(name) == Some(join) && node.owner == session)
-                || wish.place.is_some_and(|place| place.sequence == parsed.sequence());
-            node.directory == wish.directory && kind && !own
+                || request.place.is_some_and(|place| place.sequence == parsed.sequence());
+            node.directory == request.directory && kind && !own
         };
         self.server.nodes.iter().filter(blocks)
     }
 
     /// Returns the number of blocking nodes at each transaction since the request.
-    fn crowd(&self, nodes: &[&Node], wish: &Wish) -> impl Iterator<Item = usize> {
+    fn crowd(&self, nodes: &[&Node], request: &LockRequest) -> impl Iterator<Item = usize> {
         let there = |at: Zxid| {
             nodes.iter().filter(|node| node.made <= at && node.gone.is_none_or(|gone| at < gone)).count()
         };
-        (wish.since..=self.server.now).map(there)
+        (request.since..=self.server.now).map(there)
     }
 
-    fn was_taken(&self, client: &Client, join: JoinId, wish: &Wish) -> bool {
-        let nodes: Vec<_> = self.in_the_way(client, join, wish).map(|(_, node)| node).collect();
-        let room = if let Kind::Permit(permits) = wish.kind { permits as usize } else { 1 };
-        wish.beside || self.crowd(&nodes, wish).any(|count| count >= room)
+    fn was_taken(&self, client: &Client, join: JoinId, request: &LockRequest) -> bool {
+        let nodes: Vec<_> = self.in_the_way(client, join, request).map(|(_, node)| node).collect();
+        let room = if let Kind::Permit(permits) = request.kind { permits as usize } else { 1 };
+        request.beside || self.crowd(&nodes, request).any(|count| count >= room)
     }
 
     /// Returns `true` if there was room at some time since the request. The client's own nodes that
     /// it deletes do not count.
-    fn was_free(&self, client: &Client, join: JoinId, wish: &Wish) -> bool {
+    fn was_free(&self, client: &Client, join: JoinId, request: &LockRequest) -> bool {
         let session = client.session.as_ref().map(|session| session.id);
         let wanted = |(name, node): &(&String, &Node)| node.owner != session || Self::is_wanted(client, name);
         let nodes: Vec<_> =
-            self.in_the_way(client, join, wish).filter(wanted).map(|(_, node)| node).collect();
-        let room = if let Kind::Permit(permits) = wish.kind { permits as usize } else { 1 };
-        self.crowd(&nodes, wish).any(|count| count < room)
+            self.in_the_way(client, join, request).filter(wanted).map(|(_, node)| node).collect();
+        let room = if let Kind::Permit(permits) = request.kind { permits as usize } else { 1 };
+        self.crowd(&nodes, request).any(|count| count < room)
     }
 
     /// Returns `true` if the client waits, holds or keeps through this node.

@@ -67,7 +67,10 @@ fn rule_19_the_children_are_watched_while_nodes_may_be_kept() {
     let ticket = list_and_watch(&fixture.tell([]));
     assert_eq!(fixture.0.child_watch(), None, "it is not answered");
     fixture.tell([listed(ticket, [&node])]);
-    assert_eq!((fixture.0.child_watch(), fixture.0.contention()), (Some(ticket), Some(Contention::Uncontended)));
+    assert_eq!(
+        (fixture.0.child_watch(), fixture.0.contention()),
+        (Some(ticket), Some(Contention::Uncontended))
+    );
     // Another client's contender joins, and the next listing shows it. The client keeps this
     // knowledge while it sets the watch again.
     let again = list_and_watch(&fixture.tell([Event::Changed(ticket)]));

@@ -70,7 +70,7 @@ fn a_lock_that_is_handed_on_and_a_server_that_throttles() {
 
 #[test]
 fn a_write_lock_that_is_handed_on_and_a_downgrade() {
-    let scene = read_write(COHORT, Budget { joins: 2, enters: 1, reads_too: 1, ..NOTHING });
+    let scene = read_write(COHORT, Budget { joins: 2, enters: 1, own_downgrades: 1, ..NOTHING });
     play(Scene { kinds: &[Kind::Write], ..scene }, 7_500);
 }
 
@@ -144,7 +144,7 @@ fn readers_that_keep_next_to_a_foreign_downgrade() {
 
 #[test]
 fn a_downgrade_and_a_lock_that_is_kept() {
-    play(read_write(LINGER, Budget { joins: 2, reads_too: 1, ..NOTHING }), 900);
+    play(read_write(LINGER, Budget { joins: 2, own_downgrades: 1, ..NOTHING }), 900);
 }
 
 #[test]

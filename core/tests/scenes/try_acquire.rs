@@ -49,12 +49,12 @@ fn a_try_for_a_permit_and_a_cut() {
 #[test]
 #[ignore = "takes 4 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
 fn a_try_to_go_down_a_cut_and_a_lost_session() {
-    let budget = Budget { joins: 1, tries_too: 1, enters: 1, cuts: 1, expiries: 1, ..NOTHING };
+    let budget = Budget { joins: 1, downgrade_tries: 1, enters: 1, cuts: 1, expiries: 1, ..NOTHING };
     play(Scene { kinds: &[Kind::Write], grain: Grain::Coarse, ..Scene::read_write(1, 1, budget) }, 140_000);
 }
 
 #[test]
 fn a_try_to_go_down_beside_a_local_writer_that_leaves_and_an_operator() {
-    let budget = Budget { joins: 2, tries_too: 1, leaves: 1, deletions: 1, ..NOTHING };
+    let budget = Budget { joins: 2, downgrade_tries: 1, leaves: 1, deletions: 1, ..NOTHING };
     play(Scene { kinds: &[Kind::Write], grain: Grain::Coarse, ..Scene::read_write(1, 0, budget) }, 5_000);
 }

@@ -3,7 +3,7 @@
 use zklock::simulation::Part;
 
 use crate::chance::Chance;
-use crate::fateful::Fateful;
+use crate::critical_request::CriticalRequest;
 use crate::locks::SLOT_RECORDS;
 use crate::network::Direction;
 use crate::setting::Setting;
@@ -44,7 +44,7 @@ pub enum FaultKind {
     Deafen { part: usize },
     /// For one session timeout, a request of this kind makes its connection deaf: from that request
     /// on, the server replies only to pings.
-    DeafenAt { request: Fateful },
+    DeafenAt { request: CriticalRequest },
     /// A server drops watch events.
     Mute { server: usize },
     /// A client's connections are cut, and servers that have forgotten its session give it a new
@@ -97,7 +97,7 @@ impl Fault {
 
     fn of_record(chance: &mut Chance, setting: &Setting) -> Self {
         let what = match chance.index(4) {
-            0 => FaultKind::DeafenAt { request: Fateful::Record },
+            0 => FaultKind::DeafenAt { request: CriticalRequest::Record },
             1 | 2 if setting.servers > 1 => FaultKind::LateRecord { client: chance.index(setting.clients) },
             _ => FaultKind::CutAtRecord,
         };
@@ -107,7 +107,7 @@ impl Fault {
 
     /// Draws the additional faults that only some seeds have.
     pub fn rare(seed: u64, setting: &Setting) -> impl Iterator<Item = Self> {
-        Self::fateful(seed, setting).into_iter().chain(Self::stranger(seed, setting))
+        Self::critical_request(seed, setting).into_iter().chain(Self::stranger(seed, setting))
     }
 
     fn stranger(seed: u64, setting: &Setting) -> Option<Self> {
@@ -120,16 +120,16 @@ impl Fault {
 
     /// Draws a fault near the end of the run, when clients send few other requests, or while
     /// directories are created.
-    fn fateful(seed: u64, setting: &Setting) -> Option<Self> {
+    fn critical_request(seed: u64, setting: &Setting) -> Option<Self> {
         let mut chance = Chance::of(seed, "fateful request", 0);
         if !chance.percent(20) {
             return None;
         }
         let late = setting.duration - setting.timeout / 2;
         let (request, from) = match chance.index(3) {
-            0 => (Fateful::Directory, 0),
-            1 => (Fateful::Delete, late),
-            _ => (Fateful::BehindDelete, late),
+            0 => (CriticalRequest::Directory, 0),
+            1 => (CriticalRequest::Delete, late),
+            _ => (CriticalRequest::AfterDelete, late),
         };
         let at = chance.number(from..=setting.duration);
         Some(Self { what: FaultKind::DeafenAt { request }, at, lasts: 5 * setting.timeout })

@@ -3,7 +3,7 @@
 
 use zklock_jute::{Reader, Writer};
 
-use crate::fateful::Fateful;
+use crate::critical_request::CriticalRequest;
 
 /// The kind of a request, by the way in which a server processes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,12 +118,12 @@ pub fn creates_container(request: &[u8]) -> bool {
 }
 
 /// Returns `true` if a request is of this kind.
-pub fn is_fateful(request: &[u8], fateful: Fateful) -> bool {
-    match fateful {
-        Fateful::Delete | Fateful::BehindDelete => int(request, 8) == 2,
-        Fateful::Directory => creates_container(request),
-        Fateful::Record => records(request),
-        Fateful::Anything => true,
+pub fn is_critical(request: &[u8], critical_request: CriticalRequest) -> bool {
+    match critical_request {
+        CriticalRequest::Delete | CriticalRequest::AfterDelete => int(request, 8) == 2,
+        CriticalRequest::Directory => creates_container(request),
+        CriticalRequest::Record => records(request),
+        CriticalRequest::Anything => true,
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use zklock::simulation::{Connecting, Network as Networks, Stream as AnyStream};
 
 use crate::chance::Chance;
-use crate::fateful::Fateful;
+use crate::critical_request::CriticalRequest;
 use crate::schedule::Schedule;
 use crate::witness::Witness;
 use crate::{clock, names};
@@ -88,7 +88,7 @@ struct Connection {
     /// Arrival time of the last packet in each direction.
     last: [u64; 2],
     /// The kind of request after which the server replies only to pings.
-    fateful: Option<Fateful>,
+    critical_request: Option<CriticalRequest>,
 }
 
 /// All connections.
@@ -253,15 +253,15 @@ impl Network {
     }
 
     /// From this request on, makes the servers reply only to pings on a client's connections.
-    pub fn deafen(&mut self, client: usize, request: Fateful) {
+    pub fn deafen(&mut self, client: usize, request: CriticalRequest) {
         for connection in self.connections.values_mut().filter(|connection| connection.client == client) {
-            connection.fateful = Some(request);
+            connection.critical_request = Some(request);
         }
     }
 
     /// Returns the kind of request after which the server replies only to pings on a connection.
-    pub fn fateful(&self, id: Id) -> Option<Fateful> {
-        self.connections.get(&id)?.fateful
+    pub fn critical_request(&self, id: Id) -> Option<CriticalRequest> {
+        self.connections.get(&id)?.critical_request
     }
 
     /// Limits all further latencies to `longest`.
@@ -298,7 +298,7 @@ impl Network {
             waker: None,
             heard: clock::now(),
             last: [0; 2],
-            fateful: None,
+            critical_request: None,
         };
         self.connections.insert(id, connection);
         self.looked.insert(name, clock::now());

@@ -34,7 +34,7 @@ use self::records::Records;
 use self::server::{Change, Entry, Server, operators};
 use self::sessions::Sessions;
 use crate::chance::Chance;
-use crate::fateful::Fateful;
+use crate::critical_request::CriticalRequest;
 use crate::locks::{DIRECTORIES, RECORDS, SEMAPHORES};
 use crate::network::{Id, Packet};
 use crate::schedule::Schedule;
@@ -154,7 +154,7 @@ pub struct Ensemble {
     /// The numbers of nodes, if this run checks them.
     census: Option<Census>,
     /// The request that makes its connection deaf, and the end of this fault.
-    fateful: Option<(Fateful, u64)>,
+    critical_request: Option<(CriticalRequest, u64)>,
 }
 
 fn time() -> Time {
@@ -194,7 +194,7 @@ impl Ensemble {
             trap: None,
             records: None,
             census: None,
-            fateful: None,
+            critical_request: None,
         };
         let time = time();
         ensemble

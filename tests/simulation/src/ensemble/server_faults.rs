@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::server::Role;
 use super::{Ensemble, SYNC_LIMIT, Step};
 use crate::clock;
-use crate::fateful::Fateful;
+use crate::critical_request::CriticalRequest;
 use crate::network::{Id, Packet};
 
 impl Ensemble {
@@ -128,8 +128,8 @@ impl Ensemble {
 
     /// Until the given time, a request of this kind makes its connection deaf: from that request
     /// on, the server replies only to pings.
-    pub fn deafen_at(&mut self, request: Option<(Fateful, u64)>) {
-        self.fateful = request;
+    pub fn deafen_at(&mut self, request: Option<(CriticalRequest, u64)>) {
+        self.critical_request = request;
     }
 
     /// Makes a server refuse this percentage of requests.

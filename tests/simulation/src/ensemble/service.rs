@@ -6,7 +6,7 @@ use zklock_embedded::Output;
 use super::server::{Change, Front, Role, Waiting};
 use super::{Ensemble, ServerMessage, time};
 use crate::clock;
-use crate::fateful::Fateful;
+use crate::critical_request::CriticalRequest;
 use crate::frame::{self, Kind};
 use crate::network::{self, Direction, Id, Packet};
 
@@ -91,10 +91,12 @@ impl Ensemble {
                 network::with(|network| network.send(id, Direction::ToClient, reply));
                 continue;
             }
-            let fateful = self.fateful.filter(|(_, until)| clock::now() <= *until);
-            let kind = fateful.map(|(kind, _)| kind).or_else(|| network::with(|network| network.fateful(id)));
-            let kind = kind.filter(|kind| frame::is_fateful(&request.frame, *kind));
-            front.deaf |= front.deaf_next || kind.is_some_and(|kind| kind != Fateful::BehindDelete);
+            let critical_request = self.critical_request.filter(|(_, until)| clock::now() <= *until);
+            let kind = critical_request
+                .map(|(kind, _)| kind)
+                .or_else(|| network::with(|network| network.critical_request(id)));
+            let kind = kind.filter(|kind| frame::is_critical(&request.frame, *kind));
+            front.deaf |= front.deaf_next || kind.is_some_and(|kind| kind != CriticalRequest::AfterDelete);
             front.deaf_next |= kind.is_some();
             if front.deaf && !matches!(request.kind, Kind::Ping) {
                 front.requests.pop_front();

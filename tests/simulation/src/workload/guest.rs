@@ -9,7 +9,7 @@ use zklock::{Client, Election, Error, Lease, Leases, Semaphore, Timeout};
 
 use super::milliseconds;
 use super::visitor::{VISITED, Visitor};
-use crate::fateful::Fateful;
+use crate::critical_request::CriticalRequest;
 use crate::{clock, network};
 
 /// Locks that only guests use.
@@ -166,24 +166,24 @@ impl Visitor {
         let which = self.chance.index(3);
         self.now_does(&format!("is unheard, {which}"));
         let long = Duration::from_millis(3 * self.setting.timeout);
-        let deafen = |fateful| network::with(|network| network.deafen(self.of(), fateful));
+        let deafen = |critical_request| network::with(|network| network.deafen(self.of(), critical_request));
         match which {
             // A closed client sends nothing on its connection, so the session ends.
             0 => {
                 let Ok(_lease) = self.acquire(client, VISITED).await else { return };
-                deafen(Fateful::Anything);
+                deafen(CriticalRequest::Anything);
                 client.close().await.ok();
             }
             // The server replies to none of the requests after this.
             1 => {
                 let (one, other) = (self.acquire(client, VISITED).await, self.acquire(client, OTHER).await);
                 let (Ok(one), Ok(other)) = (one, other) else { return };
-                deafen(Fateful::BehindDelete);
+                deafen(CriticalRequest::AfterDelete);
                 drop((one, other));
             }
             // The client sends nothing except a query.
             _ => {
-                deafen(Fateful::Anything);
+                deafen(CriticalRequest::Anything);
                 let Ok(lock) = Self::lock(client, VISITED) else { return };
                 lock.try_acquire().await.ok();
             }

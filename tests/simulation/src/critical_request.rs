@@ -3,11 +3,11 @@
 /// The kind of request that makes a connection *deaf*: from that request on, the server replies
 /// only to pings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fateful {
+pub enum CriticalRequest {
     /// The delete of a contender's node.
     Delete,
     /// The first request after a delete. The server still replies to the delete itself.
-    BehindDelete,
+    AfterDelete,
     /// The creation of a directory.
     Directory,
     /// The write of a slot record.
