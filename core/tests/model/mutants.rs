@@ -289,7 +289,7 @@ impl Pipe {
     }
 }
 
-/// What happens to an action.
+/// Effect of an action.
 enum ActionEffect {
     Out(Action),
     /// The action is dropped, but the queue receives this event, as if the action was done.

@@ -1,4 +1,5 @@
-//! What the client knows about other contenders, and how long it may rely on that (rules 5 and 10).
+//! Tests the knowledge of a client about other contenders, and how long it relies on it (rules 5
+//! and 10).
 
 use zklock::queue::{Action, Contention, Event, Outcome, Refusal};
 

@@ -54,7 +54,7 @@ impl Request {
     }
 }
 
-/// What the proxy does with a request.
+/// Handling of a request by the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestEffect {
     Pass,

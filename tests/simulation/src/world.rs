@@ -58,7 +58,7 @@ pub struct Outcome {
     pub holds: String,
 }
 
-/// What to record of a simulation.
+/// The records that a simulation keeps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Records {
     pub lines: bool,
