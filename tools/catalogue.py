@@ -36,7 +36,7 @@ def spread(number: int, dist: str = "loadfile") -> list[str]:
 def rust(whole: bool) -> Tally:
     """Run the Rust tests and the examples of the documentation. Many tests mostly wait."""
     skipped = [word for name in (() if whole else second_tier("rust")) for word in ("--skip", name)]
-    options = ("--test-threads=4", "--exact", *skipped)
+    options = ("--test-threads=3", "--exact", *skipped)
     # The whole workspace, as in tools/parts.mk, so that most of the build is shared.
     tally = cargo("rust", "--workspace", "--tests", "--", *options, limit=LONG_LIMIT)
     tally.add(cargo("documentation examples", "--doc", "-p", "zklock", "-p", "zklock-embedded"))

@@ -153,7 +153,7 @@ def junit(report: Path) -> Tally:
     # Node does not escape control characters, which XML excludes.
     text = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f]", "", text)
     for document in filter(str.strip, re.split(r"<\?xml.*?\?>", text)):
-        for case in ElementTree.fromstring(document).iter("testcase"):
+        for case in ElementTree.fromstring(document).iterfind(".//testcase[@name]"):
             name = f"{case.get('file') or case.get('classname')}::{case.get('name')}"
             skipped = case.find("skipped")
             if case.find("failure") is not None or case.find("error") is not None:
