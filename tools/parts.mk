@@ -22,6 +22,8 @@ once = @cat $(2) | cmp -s - $(1) || { echo '$@: $(2)' && $(3) && cat $(2) > $(1)
 
 .PHONY: $(PARTS) FORCE bench-tools
 FORCE:
+# Without "Nothing to be done".
+$(filter-out venv npm bundlers stage,$(PARTS)): ; @:
 
 # A virtual environment with these packages, which imports the Python binding from its source directory.
 environment = python3 -m venv $(1) && $(1)/bin/python -m pip install --quiet --disable-pip-version-check -r $(2) && \
