@@ -21,7 +21,7 @@ help: ## List the targets
 .PHONY: demo
 demo: ## Processes in Python, Node and Rust contend for one lock; one is killed while it holds
 	@tools/check_toolchains.sh demo
-	@$(MAKE) --no-print-directory stage python node
+	@$(MAKE) --no-print-directory stage node $(EXTENSION)
 	@# Curator takes part if Java is installed; the demo also works without it.
 	@if command -v javac >/dev/null && command -v mvn >/dev/null; then $(MAKE) --no-print-directory jars || true; fi
 	@cd tests && ../.make/stage/bin/python -m demo --picture ../demo.svg

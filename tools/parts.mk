@@ -64,7 +64,8 @@ $(EXTENSION) $(PROGRAMS): $(STAMPS)/cargo
 worker: $(addprefix $(BUILT)/,zklock-worker ends slots)
 embedded: $(BUILT)/zklock-test-server
 command: $(BUILT)/zklock
-python: $(EXTENSION)
+# Building the Python binding alone implies testing it.
+python: venv $(EXTENSION)
 
 # What only the demo needs.
 stage: $(BUILT)/zklock-demo-job

@@ -17,8 +17,6 @@ from catalogue import APART, CARGO, STAGES, SUITES
 from parts import PARTS, ROOT, within_reach
 from suites import SECOND_TIER, Tally, second_tier
 
-SUITES_AT_A_TIME = 3
-
 
 def timed(name: str, whole: bool) -> Tally:
     """Run one suite and report its result."""
@@ -30,13 +28,13 @@ def timed(name: str, whole: bool) -> Tally:
 
 
 def run(names: list[str], whole: bool) -> Tally:
-    """Run the suites, those of a stage in parallel, and print the results."""
+    """Run the suites, up to three of a stage in parallel, and print the results."""
     total = Tally()
     for stage in STAGES:
         if not (together := [name for name in stage if name in names]):
             continue
         print(f"\n=== {', '.join(together)}", flush=True)
-        with ThreadPoolExecutor(SUITES_AT_A_TIME) as pool:
+        with ThreadPoolExecutor(3) as pool:
             for tally in pool.map(lambda name: timed(name, whole), together):
                 total.add(tally)
     # What this run has not shown, because this machine lacks something or for other reasons.
@@ -76,9 +74,8 @@ def main() -> int:
         parts = within_reach(apart="consumers" in names)
         if subprocess.run(["make", "--no-print-directory", *parts], cwd=ROOT, check=False).returncode != 0:
             return 2
-    # A shell that starts this process in the background ignores SIGINT, and nohup ignores SIGHUP. Child
-    # processes would inherit that, and the signal tests would wait in vain. A signal with a handler here has
-    # its default action in the children.
+    # SIGINT is ignored in the background, and SIGHUP below nohup. Children would inherit that, and the tests
+    # of signals would wait in vain. A signal with a handler here has its default action in the children.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
