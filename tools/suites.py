@@ -183,7 +183,7 @@ def pytest(
             command += ["-o", setting]
         ended = execute(command, cwd=ROOT / cwd, limit=limit, quiet=quiet)
         print(ended.text, end="", flush=True)
-        return summed(directory, junit(Path(scratch, "report")), ended, limit)
+        return summed(f"{Path(cwd).name}/{directory}", junit(Path(scratch, "report")), ended, limit)
 
 
 def node(
@@ -207,10 +207,8 @@ def rust_outcomes(text: str) -> Tally:
     for program in programs:
         if (result := re.search(r"^test result: \w+\. (\d+) passed", program, re.MULTILINE)) is not None:
             tally.passed += int(result[1])
-            listed = program[: result.start()].rpartition("\nfailures:\n")[2]
-            tally.failures += (
-                re.findall(r"^    (\S.*)$", listed, re.MULTILINE) if "FAILED" in result[0] else []
-            )
+            _, failed, listed = program[: result.start()].rpartition("\nfailures:\n")
+            tally.failures += re.findall(r"^    (\S.*)$", listed, re.MULTILINE) if failed else []
             continue
         ended = dict(re.findall(r"^test (\S+) .*?(ok|FAILED|ignored.*)$", program, re.MULTILINE))
         tally.passed += sum(outcome == "ok" for outcome in ended.values())
