@@ -99,7 +99,7 @@ async function runFile(file, { flags, options, cwd, env, limit, print }) {
     // Node's JUnit reports do not name the file. The report of a killed file is incomplete.
     const report = contents(part).replaceAll('classname="test"', `classname="${name}"`);
     const failure = `<testcase classname="${name}" name="killed after ${limit / 1000} s"><failure/></testcase>`;
-    appendFileSync(destination, killed ? `<?xml version="1.0"?>\n${failure}\n` : report);
+    appendFileSync(destination, killed ? `<?xml version="1.0"?><testsuites>${failure}</testsuites>\n` : report);
   }
   rmSync(scratch, { recursive: true, force: true });
   print(output);
