@@ -38,7 +38,7 @@ npm:
 bundlers:
 	$(call modules,tests/consumers/node)
 
-# What `make bench` downloads.
+# Downloads for `make bench`.
 bench-tools:
 	$(call once,$(STAMPS)/bench/installed,benches/requirements.txt,$(call environment,$(STAMPS)/bench,benches/requirements.txt))
 	$(call modules,benches/locks/workers/node)
@@ -67,7 +67,7 @@ command: $(BUILT)/zklock
 # Building the Python binding alone implies testing it.
 python: venv $(EXTENSION)
 
-# What only the demo needs.
+# The parts that only the demo needs.
 stage: $(BUILT)/zklock-demo-job
 	$(call once,$(STAMPS)/stage/installed,tests/demo/requirements.txt,$(call environment,$(STAMPS)/stage,tests/demo/requirements.txt))
 

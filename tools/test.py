@@ -37,7 +37,7 @@ def run(names: list[str], whole: bool) -> Tally:
         with ThreadPoolExecutor(3) as pool:
             for tally in pool.map(lambda name: timed(name, whole), together):
                 total.add(tally)
-    # What this run has not shown, because this machine lacks something or for other reasons.
+    # Gaps, because this machine lacks something or for other reasons.
     for what in filter(None, (part.lacking() for part in PARTS.values() if not part.apart)):
         print(f"not shown: {what}")
     if PARTS["jars"].lacking() is not None:
