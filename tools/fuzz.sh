@@ -17,7 +17,7 @@ fuzz() { # target
     "target/coverage/$host/release/$1" -timeout=60 -rss_limit_mb=1024 -max_len=4096 "-max_total_time=$seconds" \
         -print_final_stats=1 "-artifact_prefix=target/fuzz/$1-" "target/fuzz/$1" "corpus/$1" >"target/fuzz/$1.log" 2>&1 ||
         { echo "$1: ENDED EARLY: tests/fuzz/target/fuzz/$1.log"; tail -20 "target/fuzz/$1.log"; return 1; }
-    echo "$1: ok, $(grep -o 'number_of_executed_units: .*' "target/fuzz/$1.log"), $(grep -o 'cov: .* exec' "target/fuzz/$1.log" | tail -1)"
+    echo "$1: ok, $(grep -ao 'number_of_executed_units: .*' "target/fuzz/$1.log"), $(grep -ao 'cov: .* exec' "target/fuzz/$1.log" | tail -1)"
 }
 export -f fuzz
 export host seconds
