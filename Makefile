@@ -5,10 +5,13 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules
+# Each part is built by a tool that uses every processor by itself, and cargo and npm lock their directories.
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
 
 PYTHON := .venv/bin/python
-# tools/parts.py and tools/build.py define the parts, their order, and when a part is out of date.
-PARTS := venv npm worker previous embedded command stage python node packages jars java go porcupine bundlers chromium redis
+
+include tools/parts.mk
 
 .PHONY: help
 help: ## List the targets
@@ -18,24 +21,34 @@ help: ## List the targets
 .PHONY: demo
 demo: ## Processes in Python, Node and Rust contend for one lock; one is killed while it holds
 	@tools/check_toolchains.sh demo
-	@python3 tools/build.py stage python node
+	@$(MAKE) --no-print-directory stage node $(EXTENSION)
 	@# Curator takes part if Java is installed; the demo also works without it.
-	@if command -v javac >/dev/null && command -v mvn >/dev/null; then python3 tools/build.py jars || true; fi
+	@if command -v javac >/dev/null && command -v mvn >/dev/null; then $(MAKE) --no-print-directory jars || true; fi
 	@cd tests && ../.make/stage/bin/python -m demo --picture ../demo.svg
 
-# LOAD: number of busy processes next to the tests. REPEAT: number of runs; lists the tests that do not always pass.
-TEST := $(PYTHON) tools/test.py $(if $(LOAD),--load $(LOAD)) $(if $(REPEAT),--repeat $(REPEAT))
+# SUITES: the suites to run. LOAD: number of busy processes next to the tests. REPEAT: number of runs; lists the tests that
+# failed in some of them.
+REPEAT := 1
+define run_tests
+	@mkdir -p $(STAMPS); rm -f $(STAMPS)/runs; status=0; trap 'kill $$(jobs -p) 2>/dev/null || true' EXIT; \
+	for each in $$(seq $(or $(LOAD),0)); do while :; do :; done & done; \
+	for each in $$(seq $(REPEAT)); do $(PYTHON) tools/test.py $(1) $(SUITES) | tee -a $(STAMPS)/runs || status=1; done; \
+	[ $(REPEAT) = 1 ] || { echo 'in all runs:'; grep -E '^FAILED| failed$$' $(STAMPS)/runs | sort | uniq -c; }; exit $$status
+endef
+.PHONY: toolchains
+toolchains:
+	@tools/check_toolchains.sh
+
 .PHONY: test
-test: build ## Set everything up, run tests that cover every promise, and list what this machine could not test
-	@$(TEST)
+test: toolchains venv ## Set everything up, run tests that cover every promise, and list what this machine could not test
+	$(run_tests)
 
 .PHONY: test-all
-test-all: build bundlers chromium redis lint ## Lint, then every test (tests/second-tier.toml lists the tests that `make test` omits)
-	@$(TEST) --all
+test-all: toolchains venv lint ## Lint, then every test (tests/second-tier.toml lists the tests that `make test` omits)
+	$(call run_tests,--all)
 
 .PHONY: consumers
-consumers: build ## Run typical user programs: servers, task queues, test runners, bundlers, the site (tests/consumers)
-	@python3 tools/build.py bundlers chromium redis
+consumers: venv ## Run typical user programs: servers, task queues, test runners, bundlers, the site (tests/consumers)
 	@$(PYTHON) tools/test.py consumers
 
 .PHONY: worlds
@@ -55,14 +68,13 @@ soak: build worlds ## Run the long tests, with the seeds of the day: half an hou
 	cd tests && ../$(PYTHON) -m harness.porcupine --at-least 10000 ../$(HISTORIES)
 	$(SIMULATION) --from $(FROM) --together --seeds 10000
 	$(SIMULATION) --from $(FROM) --progress --seeds 10000
-	python3 tools/fuzz.py --minutes 60
+	tools/fuzz.sh 60
 	$(PYTHON) tools/mutants.py
 	$(PYTHON) tools/sample_mutants.py --seed $(FROM)
 
 # QUICK=1: takes two minutes instead of twenty. BENCH: further arguments, such as `--only free try`.
 .PHONY: bench
-bench: ## Benchmark zklock and every peer in one run: `make bench`, or `make bench QUICK=1` (benches/README.md)
-	@tools/check_toolchains.sh
+bench: toolchains ## Benchmark zklock and every peer in one run: `make bench`, or `make bench QUICK=1` (benches/README.md)
 	@python3 benches/prepare.py
 	@cd benches && PYTHONPATH=.:../tests:../tools ../.make/bench/bin/python -m locks $(if $(QUICK),--quick) $(BENCH)
 
@@ -108,7 +120,7 @@ sim: ## Run the whole stack in simulated time: `make sim SEEDS=n FROM=m` (tests/
 MINUTES ?= 1
 .PHONY: fuzz
 fuzz: ## Fuzz frames, names, data and hosts strings, guided by coverage: `make fuzz MINUTES=n` (tests/fuzz)
-	@python3 tools/fuzz.py --minutes $(MINUTES)
+	@tools/fuzz.sh $(MINUTES)
 
 .PHONY: lint
 lint: venv npm ## Check format, lints, types and generated files; checks without a build run first
@@ -132,8 +144,7 @@ advisories: venv ## Check the crates for known vulnerabilities; fetches the data
 
 # RENEW=1: writes the measured sizes and times to the pages.
 .PHONY: dist
-dist: venv npm ## Build, test and measure all published packages for this platform, in dist: wheel, sdist, npm packages, crates
-	@tools/check_toolchains.sh
+dist: toolchains venv npm ## Build, test and measure all published packages for this platform, in dist: wheel, sdist, npm packages, crates
 	@$(PYTHON) tools/dist.py
 	@cd tests && ZKLOCK_PACKAGES=../dist ../$(PYTHON) -m pytest -q packages -k 'not s590 and not s595'
 	@$(PYTHON) tools/measure.py dist $(if $(RENEW),--renew)
@@ -143,16 +154,8 @@ try-dist: ## Run a user's first minute with the packages of `make dist`, in an e
 	@python3 tools/first_minute.py dist
 
 .PHONY: build
-build: ## Build the bindings, the workers and the peers, for tests
-	@tools/check_toolchains.sh
-	@python3 tools/build.py
-
-.PHONY: $(PARTS)
-$(PARTS):
-	@python3 tools/build.py $@
-
-# Building the Python binding alone implies testing it, so it also sets up the tests' environment; the demo does not.
-python: venv
+build: toolchains ## Build the bindings, the workers and the peers, for tests
+	@parts=$$(python3 tools/parts.py) && $(MAKE) --no-print-directory $$parts
 
 .PHONY: clean
 clean: ## Remove everything that was built or installed

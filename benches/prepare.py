@@ -17,26 +17,18 @@ BENCHES = Path(__file__).resolve().parent
 ROOT = BENCHES.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
-import build  # noqa: E402
-from parts import BUILT, PARTS, STAMPS, Part  # noqa: E402
+from parts import BUILT, PARTS, STAMPS  # noqa: E402
 
 TARGET = BENCHES / "target"
 WORKERS = BENCHES / "locks" / "workers"
 RELEASE = ROOT / "target" / "release"
 VENV = STAMPS / "bench"
 
-# Parts that are downloaded. They are downloaded again when the file that lists them has changed.
-ENVIRONMENT = Part("bench-venv", ("benches/requirements.txt",), (VENV / "bin" / "python",))
-PACKAGES = Part(
-    "bench-npm",
-    ("benches/locks/workers/node/package-lock.json",),
-    (WORKERS / "node" / "node_modules" / "node-zookeeper-client",),
-)
 
-
-def outdated(part: Part) -> bool:
-    """Return whether something must be downloaded."""
-    return part.problem() is not None
+def run(*command: str | Path, cwd: Path = ROOT) -> None:
+    """Run a command. End the program if it fails."""
+    if subprocess.run(command, cwd=cwd, check=False).returncode != 0:
+        raise SystemExit(f"failed: {' '.join(map(str, command))}")
 
 
 def library(name: str) -> Path:
@@ -50,7 +42,7 @@ def rust() -> None:
     a
     build.
     """
-    build.run("cargo", "build", "--locked", "--release", "--workspace", "--quiet")
+    run("cargo", "build", "--locked", "--release", "--workspace", "--quiet")
 
 
 def python() -> None:
@@ -58,7 +50,9 @@ def python() -> None:
     package = TARGET / "python" / "zklock"
     shutil.rmtree(package, ignore_errors=True)
     shutil.copytree(
-        build.PACKAGE_SOURCES / "zklock", package, ignore=shutil.ignore_patterns("*.so", "__pycache__")
+        ROOT / "bindings-python" / "python" / "zklock",
+        package,
+        ignore=shutil.ignore_patterns("*.so", "__pycache__"),
     )
     shutil.copy2(library("_zklock"), package / "_zklock.abi3.so")
 
@@ -74,16 +68,13 @@ def node() -> None:
         shutil.copytree(source / name, package / name)
     (addon,) = (package / "addon").glob("*.node")
     shutil.copy2(library("zklock_node"), addon)
-    if outdated(PACKAGES):
-        build.run("npm", "ci", "--no-audit", "--no-fund", "--silent", cwd=WORKERS / "node")
-        PACKAGES.record(PACKAGES.digests())
 
 
 def java() -> None:
     """Build the worker that uses Curator."""
     classes = TARGET / "classes"
     classes.mkdir(parents=True, exist_ok=True)
-    build.run(
+    run(
         *("javac", "-Xlint:all,-processing,-classfile", "-Werror", "-proc:none", "--release", "17"),
         *("-d", classes, "-cp", f"{BUILT / 'lib'}/*", WORKERS / "java" / "Bench.java"),
     )
@@ -92,9 +83,7 @@ def java() -> None:
 def go() -> None:
     """Build the workers that use go-zookeeper and etcd's client."""
     programs = ("./zookeeper", "./etcd")
-    build.run(
-        "go", "build", "-trimpath", "-buildvcs=false", "-o", f"{TARGET}/", *programs, cwd=WORKERS / "go"
-    )
+    run("go", "build", "-trimpath", "-buildvcs=false", "-o", f"{TARGET}/", *programs, cwd=WORKERS / "go")
 
 
 def servers() -> None:
@@ -108,13 +97,8 @@ def main() -> int:
     """Build everything that can be built here."""
     if (lacking := PARTS["jars"].lacking()) is not None:
         raise SystemExit(f"the benchmark needs {lacking}")
-    subprocess.run([sys.executable, ROOT / "tools" / "build.py", "jars", "node"], check=True)
+    run("make", "--no-print-directory", "jars", "node", "bench-tools")
     TARGET.mkdir(exist_ok=True)
-    if outdated(ENVIRONMENT):
-        build.run("python3", "-m", "venv", VENV)
-        pip = (VENV / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-        build.run(*pip, "-r", BENCHES / "requirements.txt")
-        ENVIRONMENT.record(ENVIRONMENT.digests())
     os.environ.pop("NAPI_TYPE_DEF_TMP_FOLDER", None)
     rust()
     python()

@@ -1,4 +1,4 @@
-// Describes the addon that tools/build.py has compiled, as `napi build` would. `napi build` itself
+// Describes the addon that tools/parts.mk has compiled, as `napi build` would. `napi build` itself
 // always compiles for an explicit target, in a separate build directory. It could not share a build
 // with the Rust and Python tests.
 //

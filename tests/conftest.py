@@ -24,7 +24,7 @@ from harness.skipping import pytest_runtest_call as pytest_runtest_call
 from harness.skipping import pytest_runtest_setup as pytest_runtest_setup
 from harness.surfaces import ALL, SURFACES
 from harness.worker import Worker
-from parts import problem
+from parts import PARTS
 
 Start = Callable[..., Worker]
 
@@ -33,6 +33,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--surface", help="run the scenarios on these surfaces only (comma separated)")
     parser.addoption(
         "--one-surface", action="store_true", help="run each scenario on the first of its surfaces"
+    )
+    parser.addoption(
+        "--rotate-surfaces",
+        action="store_true",
+        help="run each scenario on one of its surfaces, the next number on the next one",
     )
     parser.addoption("--scenario", help="run these numbers only: S20, or S20,S31, or S20-S29")
     parser.addoption(
@@ -78,7 +83,7 @@ def numbers_of(config: pytest.Config) -> set[int] | None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Report builds that are out of date once, so that hundreds of tests do not fail for this reason."""
+    """Report parts that are not built once, so that hundreds of tests do not fail for this reason."""
     if session.config.option.collectonly:
         return
     used = {item.callspec.params.get("surface") for item in session.items if hasattr(item, "callspec")}
@@ -86,7 +91,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     asked = {name for item in session.items for name in getattr(item, "fixturenames", ())}
     if {"server", "new_server", "ensemble"} & asked:
         parts.add("jars" if server_kind(session.config) == ZOOKEEPER else "embedded")
-    if found := [what for part in sorted(parts) if (what := problem(part)) is not None]:
+    if found := [what for part in sorted(parts) if (what := PARTS[part].problem()) is not None]:
         raise pytest.UsageError("\n".join(found))
 
 
@@ -100,7 +105,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     names = [name for name in surfaces_of(metafunc.config) if name not in exempt]
     if metafunc.config.getoption("--one-surface"):
         names = names[:1]
-    elif metafunc.config.getoption("--first-tier", None) is not None and number is not None:
+    elif metafunc.config.getoption("--rotate-surfaces") and number is not None:
         names = names[number % len(names) :][:1] if names else names
     metafunc.parametrize("surface", names)
 

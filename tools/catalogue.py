@@ -2,111 +2,84 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
-from parts import BUILT, PARTS, lacking
-from rust_suite import rust, worlds
-from suites import PYTHON, ROOT, Tally, node, pytest, run
+from parts import BUILT, PARTS
+from suites import PYTHON, ROOT, Tally, cargo, node, pytest, second_tier, step
 
 SEEDS = 500
 """Number of simulated seeds. `make soak` runs 10,000 different ones each day."""
 
-SIMULATION_LIMIT = 1200.0
-"""Timeout for building and running the simulation, in seconds."""
-
-AT_A_TIME = 2
-"""Number of tests of a suite that run in parallel."""
-
-WAITING_AT_A_TIME = 4
-"""The same for the scenarios, which mostly wait: each needs a quarter of a processor."""
+# In seconds, for suites that compile everything or explore millions of states, and for tests that compile.
+LONG_LIMIT, LONG_TEST_LIMIT = 40 * 60.0, 960
+TESTS = ROOT / "tests"
 
 ENDING_WORKERS = ("-o", "timeout_method=thread")
-"""Options for third-party tests. A test that hangs can hang again when it is interrupted, so its worker
-process ends with it.
-"""
+"""Options for third-party tests, which can hang again when they are interrupted: their process ends."""
+
+SETTINGS = ("opt-level=3", "debug-assertions=false", "overflow-checks=false")
+OPTIMIZED = [word for one in SETTINGS for word in ("--config", f"profile.dev.package.zklock.{one}")]
+"""Only the core is compiled again, with optimizations. All its dependencies are already built."""
 
 
-def tier(suite: str, whole: bool) -> tuple[str, ...]:
+def tier(suite: str, whole: bool) -> list[str]:
     """Return the pytest options to run a whole suite or its first tier."""
-    return () if whole else ("-p", "first_tier", f"--first-tier={suite}")
+    patterns = () if whole else second_tier(suite)
+    return [f"--deselect={one}" if "::" in one else f"--ignore-glob={one}" for one in patterns]
+
+
+def spread(number: int, dist: str = "loadfile") -> list[str]:
+    """Return the options to run this many tests in parallel."""
+    return ["-n", f"{number}", "--dist", dist]
+
+
+def rust(whole: bool) -> Tally:
+    """Run the Rust tests and the examples of the documentation. Many tests mostly wait."""
+    skipped = [word for name in (() if whole else second_tier("rust")) for word in ("--skip", name)]
+    options = ("--test-threads=3", "--exact", *skipped)
+    # The whole workspace, as in tools/parts.mk, so that most of the build is shared.
+    tally = cargo("rust", "--workspace", "--tests", "--", *options, limit=LONG_LIMIT)
+    tally.add(cargo("documentation examples", "--doc", "-p", "zklock", "-p", "zklock-embedded"))
+    return tally
+
+
+def worlds(_whole: bool) -> Tally:
+    """Run the tests that are slow without optimizations, on one processor, because they run beside others."""
+    which = ("--workspace", "--test", "queue_explorer", "--test", "queue_costs")
+    options = ("--ignored", "--test-threads=1")
+    return cargo("worlds", *OPTIMIZED, *which, "--", *options, limit=LONG_LIMIT, program_limit=2000)
 
 
 def simulation(_whole: bool) -> Tally:
     """Run the whole stack in simulated time: a seed always has the same history, and the first seeds have no
-    violation.
-
-    Two other judges read those histories again: our checker, and Porcupine.
+    violation. Two other judges read those histories again: our checker, and Porcupine.
     """
-    manifest = ("--locked", "--release", "--manifest-path", f"{ROOT / 'tests' / 'simulation' / 'Cargo.toml'}")
-    histories = str(BUILT / "simulated.jsonl")
+    manifest = ("--release", "--manifest-path", str(TESTS / "simulation" / "Cargo.toml"))
+    histories, name = str(BUILT / "simulated.jsonl"), f"simulation: {SEEDS} seeds"
+    tally = cargo("simulation: a seed is one history", *manifest)
     seeds = ["--seeds", f"{SEEDS}", "--histories", histories]
-    tally = Tally()
-    commands = [
-        ("simulation: a seed is one history", ["cargo", "test", *manifest], ROOT),
-        (f"simulation: {SEEDS} seeds", ["cargo", "run", "--quiet", *manifest, "--", *seeds], ROOT),
-    ]
-    if lacking("porcupine") is None:
+    tally.add(step(name, ["cargo", "run", "--quiet", "--locked", *manifest, "--", *seeds], limit=1200))
+    if PARTS["porcupine"].lacking() is None:
         judge = [PYTHON, "-m", "harness.porcupine", "--at-least", f"{SEEDS}", histories]
-        commands.append((f"simulation: both judges on {SEEDS} seeds", judge, ROOT / "tests"))
+        tally.add(step(f"simulation: both judges on {SEEDS} seeds", judge, cwd=TESTS, limit=1200))
     else:
         tally.left_out[PARTS["porcupine"].shown] += 1
-    for name, command, directory in commands:
-        code, text = run(command, cwd=directory, limit=SIMULATION_LIMIT, quiet=True)
-        if code == 0:
-            tally.passed += 1
-        else:
-            tally.failures.append(name)
-            print(text, flush=True)
     return tally
-
-
-APART_LIMIT = 900.0
-"""Timeout for building and testing a separate workspace, in seconds."""
-
-
-def workspace(name: str) -> Tally:
-    """Run the tests of a separate workspace, by its directory below tests."""
-    manifest = str(ROOT / "tests" / name / "Cargo.toml")
-    code, text = run(
-        ["cargo", "test", "--locked", "--manifest-path", manifest], limit=APART_LIMIT, quiet=True
-    )
-    passed = sum(int(count) for count in re.findall(r"^test result: \w+\. (\d+) passed", text, re.MULTILINE))
-    if code == 0 and passed > 0:
-        return Tally(passed=passed)
-    print(text, flush=True)
-    failed = re.findall(r"^test (\S+) \.\.\. .*FAILED$", text, re.MULTILINE)
-    return Tally(passed=passed, failures=[f"{name}: {test}" for test in failed] or [f"tests/{name}"])
-
-
-def coverage(_whole: bool) -> Tally:
-    """Check that every scenario has a test in every language."""
-    code, text = run([PYTHON, "check_coverage.py"], cwd=ROOT / "tests", limit=120, quiet=True)
-    if code != 0:
-        print(text, flush=True)
-    return Tally(passed=1) if code == 0 else Tally(failures=["scenario coverage"])
-
-
-def spread(number: int, dist: str = "worksteal") -> tuple[str, ...]:
-    """Return the options to run this many tests in parallel."""
-    return ("-n", f"{number}", "--dist", dist)
 
 
 def scenarios(whole: bool) -> Tally:
     """Run the scenarios on real servers. In the first tier, each runs on one surface, in rotation."""
     # All tests of a file share its servers, so one process runs a whole file. The files keep their order,
     # because xdist would start with the file with the most tests and end with a slow one on a single
-    # processor.
-    order = (*spread(WAITING_AT_A_TIME, "loadfile"), "--no-loadscope-reorder")
-    return pytest("scenarios", *order, *tier("scenarios", whole), cwd="tests", quiet=False)
+    # processor. Each test mostly waits, and needs a quarter of a processor.
+    order = (*spread(4), "--no-loadscope-reorder", *([] if whole else ["--rotate-surfaces"]))
+    return pytest("scenarios", *order, *tier("scenarios", whole), quiet=False)
 
 
 def on_the_embedded_server(_whole: bool) -> Tally:
-    """Run the scenarios on the embedded server, each on one surface. All of them also
-    run on the real server.
-    """
-    options = ("--server", "embedded", "--one-surface", *spread(WAITING_AT_A_TIME))
-    tally = pytest("scenarios", *options, cwd="tests", quiet=False)
+    """Run the scenarios on the embedded server, each on one surface. All also run on the real server."""
+    options = ("--server", "embedded", "--one-surface", *spread(4, "worksteal"))
+    tally = pytest("scenarios", *options, quiet=False)
     # Tests that need more than the embedded server have run on the real one.
     tally.left_out.clear()
     return tally
@@ -119,29 +92,25 @@ SUITES: dict[str, Suite] = {
     "rust": rust,
     # These run in parallel, the slowest first. They run in a worker, so that a test that hangs does not end
     # the others.
-    "packages": lambda _: pytest("packages", *spread(1), cwd="tests"),
+    "packages": lambda _: pytest("packages", *spread(1), test_limit=LONG_TEST_LIMIT),
     "simulation": simulation,
-    "threads": lambda _: workspace("threads"),
-    "fuzz": lambda _: workspace("fuzz"),
-    "harness": lambda whole: pytest(
-        "unit", *spread(AT_A_TIME, "loadfile"), *tier("harness", whole), cwd="tests"
-    ),
-    "python": lambda whole: pytest(
-        "tests", *spread(AT_A_TIME, "loadfile"), *tier("python", whole), cwd="bindings-python"
-    ),
+    "threads": lambda _: cargo("threads", "--manifest-path", f"{TESTS}/threads/Cargo.toml"),
+    "fuzz": lambda _: cargo("fuzz", "--manifest-path", f"{TESTS}/fuzz/Cargo.toml"),
+    "harness": lambda whole: pytest("unit", *spread(2), *tier("harness", whole), test_limit=LONG_TEST_LIMIT),
+    "python": lambda whole: pytest("tests", *spread(2), *tier("python", whole), cwd="bindings-python"),
     "node": lambda _: node(),
-    "coverage": coverage,
+    "coverage": lambda _: step("scenario coverage", [PYTHON, "check_coverage.py"], cwd=TESTS, limit=120),
     # Six in parallel, because its tests mostly wait.
-    "clients": lambda _: pytest("clients", *ENDING_WORKERS, *spread(6), cwd="tests"),
-    "cli": lambda whole: pytest("cli", *spread(3), *tier("cli", whole), cwd="tests"),
+    "clients": lambda _: pytest("clients", *ENDING_WORKERS, *spread(6, "worksteal")),
+    "cli": lambda whole: pytest("cli", *spread(3, "worksteal"), *tier("cli", whole)),
     "scenarios": scenarios,
     "embedded": on_the_embedded_server,
 }
 
 # Suites that no other run includes.
 APART: dict[str, Suite] = {
-    "consumers": lambda _: pytest("consumers", *spread(AT_A_TIME, "loadfile"), cwd="tests", quiet=False),
-    "worlds": lambda _: worlds(),
+    "consumers": lambda _: pytest("consumers", *spread(2), quiet=False, test_limit=LONG_TEST_LIMIT),
+    "worlds": worlds,
 }
 
 # Suites that need no part, because cargo builds what they run.

@@ -83,7 +83,7 @@ def platform_package(stage: Path, name: str, native: Native, out: Path) -> None:
 
 
 def compile_package(stage: Path, library: Path, types: Path) -> None:
-    """Compile the JavaScript next to an addon, as `tools/build.py` does in the source tree."""
+    """Compile the JavaScript next to an addon, as `make node` does in the source tree."""
     for name in COMPILED:
         copy(PACKAGE / name, stage / name)
     run("node", "describe.mjs", types, library, cwd=stage)

@@ -1,28 +1,48 @@
-"""Runs a suite of another language with a timeout and sums up its tests, even if the suite was killed."""
+"""Runs a suite with a timeout, and sums up its tests from what its own runner reports."""
 
 from __future__ import annotations
 
-import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
+import time
+import tomllib
+import uuid
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
-
-from strays import marked
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import NamedTuple
+from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = sys.executable
-PLUGINS = ROOT / "tools" / "plugins"
+SECOND_TIER = ROOT / "tests" / "second-tier.toml"
 
 SUITE_LIMIT = 20 * 60.0
 """Timeout of a suite in seconds. Its runner ends single tests much earlier."""
 
+TEST_LIMIT = 360
+"""Time in seconds after which a pytest process ends in a test that its own timeout does not end."""
+
+PROGRAM_LIMIT = 900
+"""Timeout of one program of Rust tests, in seconds. On a busy machine, the slowest takes five minutes."""
+
 KILLED = 124
 """Exit status of a command that timed out, as with timeout(1)."""
+
+ENDING = 10.0
+"""Time in seconds that a command has to write its report after a timeout."""
+
+STRAY_LIMIT = 5.0
+"""Maximum time in seconds that a process may run after the command that started it."""
+
+MARK = "ZKLOCK_TEST_RUN"
+"""Environment variable that marks all processes of a command, even those in another session."""
 
 
 @dataclass
@@ -40,97 +60,130 @@ class Tally:
         self.left_out += other.left_out
 
 
-def run(
-    command: list[str],
-    *,
-    cwd: Path = ROOT,
-    limit: float,
-    quiet: bool = False,
-    env: dict[str, str] | None = None,
-) -> tuple[int, str]:
-    """Run a command in its own process group. On a timeout, kill it with all processes
-    that it has started.
-    """
-    output = subprocess.PIPE if quiet else None
-    with marked() as environment:
+class Ended(NamedTuple):
+    """The exit status of a command, its output, if that is not shown, and processes that it left behind."""
+
+    code: int
+    text: str
+    strays: list[str]
+
+
+def marked(mark: str) -> list[str]:
+    """Return the processes with this mark in their environment: their numbers and their commands."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        # Others have ended, or belong to another user.
+        with suppress(OSError):
+            if f"{MARK}={mark}".encode() in (process / "environ").read_bytes().split(b"\0"):
+                command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                found.append(f"{process.name} {command.strip()}")
+    return found
+
+
+def execute(
+    command: list[str], *, cwd: Path, limit: float, quiet: bool = True, env: dict[str, str] | None = None
+) -> Ended:
+    """Run a command. At its end, and after the timeout, kill all processes that it has started."""
+    mark = uuid.uuid4().hex
+    environment = {**os.environ, **(env or {}), MARK: mark}
+    with TemporaryFile() as output:
+        out = output if quiet else None
         process = subprocess.Popen(
-            command,
-            cwd=cwd,
-            start_new_session=True,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={**environment, **(env or {})},
+            command, cwd=cwd, start_new_session=True, stdout=out, stderr=subprocess.STDOUT, env=environment
         )
         try:
-            text, _ = process.communicate(timeout=limit)
-            return process.returncode, text or ""
+            code, patience = process.wait(limit), STRAY_LIMIT
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-    # The processes that kept its output open are killed as well.
-    text, _ = process.communicate()
-    print(f"KILLED after {limit:.0f} s: {' '.join(command)}", flush=True)
-    return KILLED, (text or "") + f"\nkilled after {limit:.0f} s\n"
+            code, patience = KILLED, 0.0
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(ENDING)
+            process.kill()
+            process.wait()
+        deadline = time.monotonic() + patience
+        while (strays := marked(mark)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        for stray in strays:
+            with suppress(ProcessLookupError):
+                os.kill(int(stray.split()[0]), signal.SIGKILL)
+        output.seek(0)
+        text = output.read().decode(errors="replace")
+    if code == KILLED:
+        text += f"\nKILLED after {limit:.0f} s: {' '.join(command)}\n"
+    return Ended(code, text, strays if code != KILLED else [])
 
 
-def recorded(record: Path, code: int, suite: str) -> Tally:
-    """Sum up the record of a suite. A suite that fails without a failed test counts as one failure."""
-    outcomes: dict[str, str] = {}
-    left_out: Counter[str] = Counter()
-    # Tests that have not ended, and whether they have started.
-    awaited: dict[str, bool] = {}
-    for line in record.read_text().splitlines() if record.exists() else ():
-        try:
-            entries: dict[str, str | list[str]] = json.loads(line)
-        except ValueError:
-            # The incomplete last line of a suite that was killed.
-            continue
-        for event, what in entries.items():
-            if event == "reason":
-                left_out.update([what] if isinstance(what, str) else what)
-                continue
-            for test in [what] if isinstance(what, str) else what:
-                if event == "collected":
-                    # A replacement worker collects all tests again.
-                    if test not in outcomes:
-                        awaited.setdefault(test, False)
-                elif event == "began":
-                    awaited[test] = True
-                elif event == "ended":
-                    awaited.pop(test, None)
-                # Setup and teardown can only make the outcome worse.
-                elif outcomes.get(test) != "failed":
-                    outcomes[test] = event
-    # A test that crashed its worker has failed and never ends.
-    awaited = {test: began for test, began in awaited.items() if outcomes.get(test) != "failed"}
-    tally = Tally(passed=sum(outcome == "passed" for outcome in outcomes.values()), left_out=left_out)
-    tally.failures += [test for test, outcome in outcomes.items() if outcome == "failed"]
-    if code != 0:
-        # Tests that were running when the suite was killed or crashed.
-        tally.failures += [
-            f"{test} (had not ended when {suite} was killed)" for test in awaited if awaited[test]
-        ]
-        if not_begun := [test for test in awaited if not awaited[test]]:
-            tally.failures.append(f"{len(not_begun)} tests that {suite} never began: {', '.join(not_begun)}")
-    if code != 0 and not tally.failures:
-        tally.failures.append(f"{suite} (exit status {code})")
-    if code == 0 and tally.passed == 0:
+def run(
+    command: list[str], *, cwd: Path = ROOT, limit: float, quiet: bool, env: dict[str, str] | None = None
+) -> tuple[int, str]:
+    """Run a command and return its exit status and its output."""
+    return execute(command, cwd=cwd, limit=limit, quiet=quiet, env=env)[:2]
+
+
+def summed(suite: str, tally: Tally, ended: Ended, limit: float) -> Tally:
+    """Add to the outcomes of single tests what the end of their suite shows."""
+    if ended.code == KILLED:
+        tally.failures.append(f"{suite} had not ended after {limit:.0f} s")
+    elif ended.code != 0 and not tally.failures:
+        tally.failures.append(f"{suite} (exit status {ended.code})")
+    elif ended.code == 0 and tally.passed == 0:
         tally.failures.append(f"{suite} ran no test")
+    tally.failures += [f"{suite} left a process behind: {stray}" for stray in ended.strays]
+    return tally
+
+
+def step(name: str, command: list[str], *, cwd: Path = ROOT, limit: float) -> Tally:
+    """Run a command that counts as one test."""
+    ended = execute(command, cwd=cwd, limit=limit)
+    if ended.code != 0:
+        print(ended.text, flush=True)
+    return summed(name, Tally(passed=int(ended.code == 0)), ended, limit)
+
+
+def second_tier(suite: str) -> dict[str, str]:
+    """Return the tests of a suite that only `make test-all` runs, with reasons. `*` is the whole suite."""
+    table: dict[str, dict[str, str]] = tomllib.loads(SECOND_TIER.read_text())
+    return table.get(suite, {})
+
+
+def junit(report: Path) -> Tally:
+    """Sum up the reports of pytest, or of Node, which writes one for each file."""
+    tally, passed = Tally(), set()
+    text = report.read_text() if report.exists() else ""
+    # Node does not escape control characters, which XML excludes.
+    text = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f]", "", text)
+    for document in filter(str.strip, re.split(r"<\?xml.*?\?>", text)):
+        for case in ElementTree.fromstring(document).iterfind(".//testcase[@name]"):
+            name = f"{case.get('file') or case.get('classname')}::{case.get('name')}"
+            skipped = case.find("skipped")
+            if case.find("failure") is not None or case.find("error") is not None:
+                tally.failures.append(name)
+            elif skipped is None:
+                passed.add(name)
+            elif skipped.get("type") != "pytest.xfail":
+                tally.left_out[skipped.get("message", "")] += 1
+    # A test can pass and then fail in its teardown.
+    tally.passed = len(passed - set(tally.failures))
     return tally
 
 
 def pytest(
-    directory: str, *options: str, cwd: str | Path, quiet: bool = True, limit: float = SUITE_LIMIT
+    directory: str,
+    *options: str,
+    cwd: str | Path = "tests",
+    quiet: bool = True,
+    limit: float = SUITE_LIMIT,
+    test_limit: int = TEST_LIMIT,
 ) -> Tally:
     """Run a directory of Python tests."""
     with TemporaryDirectory() as scratch:
-        record = Path(scratch, "record")
-        plugins = ("-p", "recorded", f"--record={record}", "-p", "ended")
-        command = [PYTHON, "-m", "pytest", *plugins, "-q", directory, *options]
-        env = {"PYTHONPATH": os.pathsep.join(filter(None, [str(PLUGINS), os.environ.get("PYTHONPATH")]))}
-        code, text = run(command, cwd=ROOT / cwd, limit=limit, quiet=quiet, env=env)
-        print(text, end="", flush=True)
-        return recorded(record, code, directory)
+        settings = ("junit_family=xunit1", "faulthandler_exit_on_timeout=true")
+        command = [PYTHON, "-m", "pytest", "-q", f"--junitxml={scratch}/report", directory, *options]
+        for setting in (*settings, f"faulthandler_timeout={test_limit}"):
+            command += ["-o", setting]
+        ended = execute(command, cwd=ROOT / cwd, limit=limit, quiet=quiet)
+        print(ended.text, end="", flush=True)
+        return summed(f"{Path(cwd).name}/{directory}", junit(Path(scratch, "report")), ended, limit)
 
 
 def node(
@@ -138,11 +191,42 @@ def node(
 ) -> Tally:
     """Run Node's tests with the given command, by default the binding's own."""
     with TemporaryDirectory() as scratch:
-        record = Path(scratch, "record")
-        reporters = [f"--test-reporter={PLUGINS / 'recorded.mjs'}", f"--test-reporter-destination={record}"]
+        reporters = ["--test-reporter=junit", f"--test-reporter-destination={scratch}/report"]
         reporters += ["--test-reporter=spec", "--test-reporter-destination=stdout"]
         runner = command or ("npm", "test", "--silent", "--")
         env = {"ZKLOCK_PYTHON": PYTHON}
-        code, text = run([*runner, *reporters], cwd=ROOT / cwd, limit=limit, quiet=True, env=env)
-        print(text, end="", flush=True)
-        return recorded(record, code, suite)
+        ended = execute([*runner, *reporters], cwd=ROOT / cwd, limit=limit, env=env)
+        print(ended.text, end="", flush=True)
+        return summed(suite, junit(Path(scratch, "report")), ended, limit)
+
+
+def rust_outcomes(text: str) -> Tally:
+    """Sum up the output of `cargo test`: each program ends with a list of its failures and a result."""
+    tally = Tally()
+    _, *programs = re.split(r"^ +(?:Running|Doc-tests) ", text, flags=re.MULTILINE)
+    for program in programs:
+        if (result := re.search(r"^test result: \w+\. (\d+) passed", program, re.MULTILINE)) is not None:
+            tally.passed += int(result[1])
+            _, failed, listed = program[: result.start()].rpartition("\nfailures:\n")
+            tally.failures += re.findall(r"^    (\S.*)$", listed, re.MULTILINE) if failed else []
+            continue
+        ended = dict(re.findall(r"^test (\S+) .*?(ok|FAILED|ignored.*)$", program, re.MULTILINE))
+        tally.passed += sum(outcome == "ok" for outcome in ended.values())
+        tally.failures += [name for name, outcome in ended.items() if outcome == "FAILED"]
+        begun = re.findall(r"^test (\S+) .*(?:\.\.\.|has been running)", program, re.MULTILINE)
+        hung = ", ".join(sorted(set(begun) - set(ended)))
+        tally.failures.append(f"{program.splitlines()[0]} did not end{hung and f': {hung} still ran'}")
+    return tally
+
+
+def cargo(suite: str, *options: str, limit: float = SUITE_LIMIT, program_limit: int = PROGRAM_LIMIT) -> Tally:
+    """Run Rust tests. Each program of tests has a timeout of its own, if this system has timeout(1)."""
+    command = ["cargo", "test", "--locked", "--no-fail-fast"]
+    if (timeout := shutil.which("timeout")) is not None:
+        runner = f"['{timeout}', '--signal=KILL', '{program_limit}']"
+        command += ["--config", f"target.'cfg(all())'.runner = {runner}"]
+    ended = execute([*command, *options], cwd=ROOT, limit=limit)
+    tally = summed(suite, rust_outcomes(ended.text), ended, limit)
+    if tally.failures:
+        print(ended.text, flush=True)
+    return tally

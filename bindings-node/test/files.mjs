@@ -94,10 +94,12 @@ async function runFile(file, { flags, options, cwd, env, limit, print }) {
   await Promise.race([closed, sleep(1000, undefined, { signal: waiting.signal }).catch(() => undefined)]);
   waiting.abort();
   clearTimeout(timer);
+  const name = basename(file);
   for (const [part, destination] of parts) {
-    // The file's own output shows which of its tests had started.
-    const failure = `${JSON.stringify({ failed: `${basename(file)} (killed after ${limit / 1000} s)` })}\n`;
-    appendFileSync(destination, contents(part) + (killed ? failure : ''));
+    // Node's JUnit reports do not name the file. The report of a killed file is incomplete.
+    const report = contents(part).replaceAll('classname="test"', `classname="${name}"`);
+    const failure = `<testcase classname="${name}" name="killed after ${limit / 1000} s"><failure/></testcase>`;
+    appendFileSync(destination, killed ? `<?xml version="1.0"?><testsuites>${failure}</testsuites>\n` : report);
   }
   rmSync(scratch, { recursive: true, force: true });
   print(output);

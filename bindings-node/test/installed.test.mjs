@@ -9,11 +9,9 @@ import { join } from 'node:path';
 
 import { home, scenario } from './support.mjs';
 
-const python = process.env.ZKLOCK_PYTHON ?? 'python3';
 const LOST = new URL('./installed/lost.test.mjs', import.meta.url);
 
 scenario('a test of a lost lock runs with the installed package', (t) => {
-  execFileSync(python, ['../tools/parts.py', 'packages'], { cwd: home, stdio: 'inherit' });
   const project = mkdtempSync(join(tmpdir(), 'zklock-installed-'));
   t.after(() => rmSync(project, { recursive: true }));
   const npm = (directory, ...words) => execFileSync('npm', words, { cwd: directory, stdio: ['ignore', 'pipe', 'inherit'] });

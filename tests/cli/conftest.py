@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from harness.built import NotBuilt, OutOfDate, require
+from harness.built import NotBuilt, require
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -19,5 +19,5 @@ def pytest_configure(config: pytest.Config) -> None:
     # Fail here, before dozens of tests fail for the same reason.
     try:
         require("command")
-    except (NotBuilt, OutOfDate) as problem:
+    except NotBuilt as problem:
         raise pytest.UsageError(str(problem)) from None

@@ -7,14 +7,14 @@ import pytest
 from clients.kazoo_cluster import Cluster
 from clients.kazoo_list import FAILING, NEEDING, NOT_RUN, RACING, soaks
 from clients.servers import is_real
-from harness.built import NotBuilt, OutOfDate, require
+from harness.built import NotBuilt, require
 
 
 def pytest_configure(config: pytest.Config) -> None:
     # Fail early: otherwise hundreds of tests fail for this reason.
     try:
         require("jars" if is_real(config) else "embedded")
-    except (NotBuilt, OutOfDate) as problem:
+    except NotBuilt as problem:
         raise pytest.UsageError(str(problem)) from None
     Cluster.real = is_real(config)
     # Warnings of kazoo and eventlet, which these projects must fix.

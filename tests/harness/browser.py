@@ -32,6 +32,14 @@ const report = await seen(%s).catch((error) => ({ error: String(error) }));
 await fetch('/', { method: 'POST', body: JSON.stringify(report) });
 </script>"""
 
+# Font configuration of the unpacked browser, which an installed one does not need.
+FONTS = """<fontconfig>
+  <dir>%s/usr/share/fonts</dir>
+  <alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
+  <alias><family>sans-serif</family><prefer><family>DejaVu Sans</family></prefer></alias>
+</fontconfig>
+"""
+
 
 class _Handler(SimpleHTTPRequestHandler):
     def __init__(self, *rest: Any, script: str, reports: queue.Queue[Any], **more: Any) -> None:
@@ -62,14 +70,14 @@ def look(site: Path, script: str, given: object, limit: float = 300.0) -> Any:
     `show` opens a page of the site and returns its document. `limit` is in seconds.
     """
     command, env = started("chromium")
-    # Font configuration of the unpacked browser. An installed browser does not need it.
-    fonts = {"FONTCONFIG_FILE": str(STAMPS / "chromium" / "fonts.conf")} if env else {}
     reports: queue.Queue[Any] = queue.Queue()
     script = PAGE % (script, json.dumps(given))
     handler = partial(_Handler, script=script, reports=reports, directory=str(site))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, TemporaryDirectory() as scratch:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        said = Path(scratch, "said")
+        said, fonts = Path(scratch, "said"), Path(scratch, "fonts.conf")
+        fonts.write_text(FONTS % (STAMPS / "chromium"))
+        more = {"FONTCONFIG_FILE": str(fonts)} if env else {}
         options = (
             # Chromium has no sandbox for root, and it keeps running only while a debugging port is open.
             *("--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--window-size=1600,1000"),
@@ -78,7 +86,7 @@ def look(site: Path, script: str, given: object, limit: float = 300.0) -> Any:
         with said.open("wb") as log:
             process = spawn(
                 [command, *options, f"http://127.0.0.1:{server.server_port}{SCRIPT}"],
-                env={**env, **fonts, "HOME": scratch},
+                env={**env, **more, "HOME": scratch},
                 stdout=log,
                 stderr=STDOUT,
             )

@@ -1,8 +1,8 @@
-"""Checks which parts are built, and whether they are up to date with their sources."""
+"""Checks which parts are built. `make PART` builds a part again if its sources have changed."""
 
 from __future__ import annotations
 
-from parts import PARTS, lacking, problem
+from parts import PARTS
 
 
 class NotBuilt(Exception):
@@ -11,10 +11,6 @@ class NotBuilt(Exception):
 
 class Excluded(NotBuilt):
     """A part that a test needs is deliberately excluded from this run."""
-
-
-class OutOfDate(Exception):
-    """The sources of a part have changed since it was built."""
 
 
 _forgone: set[str] = set()
@@ -29,7 +25,7 @@ def missing(part: str) -> str | None:
     """Return the reason why a part (see tools/parts.py) cannot be used, or None if it can."""
     if part in _forgone:
         return f"this run does without {PARTS[part].shown}"
-    return lacking(part) or (None if problem(part) is None else PARTS[part].missing())
+    return PARTS[part].lacking() or PARTS[part].problem()
 
 
 def require(part: str, what_for: str = "") -> None:
@@ -37,5 +33,3 @@ def require(part: str, what_for: str = "") -> None:
     if (what := missing(part)) is not None:
         kind = Excluded if part in _forgone else NotBuilt
         raise kind(f"{what_for}: {what}" if what_for else what)
-    if (what := problem(part)) is not None:
-        raise OutOfDate(what)

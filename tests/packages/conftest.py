@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import installed
-from harness.built import NotBuilt, OutOfDate
+from harness.built import NotBuilt
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -15,7 +15,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     try:
         installed.wheel()
-    except (NotBuilt, OutOfDate) as problem:
+    except NotBuilt as problem:
         raise pytest.UsageError(str(problem)) from None
 
 

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-import tiers
-from catalogue import APART, STAGES, SUITES
+from catalogue import APART, STAGES, SUITES, tier
 from harness import contract
 from harness.paths import REPOSITORY, TESTS
 from harness.surfaces import SURFACES
+from suites import SECOND_TIER, second_tier
 
 
 def collected(directory: Path, *options: str) -> list[str]:
     """Return the tests that pytest collects."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *options]
-    env = {"PYTHONPATH": str(REPOSITORY / "tools" / "plugins"), "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(command, cwd=directory, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return [line for line in done.stdout.splitlines() if "::" in line]
 
 
 def test_every_scenario_is_in_the_first_tier_on_one_surface() -> None:
-    ids = collected(TESTS, "scenarios", "-p", "first_tier", "--first-tier=scenarios")
+    ids = collected(TESTS, "scenarios", "--rotate-surfaces", *tier("scenarios", whole=False))
     surfaces: dict[int, set[str]] = {}
     for one in ids:
         number = contract.number_of(one.partition("::")[2])
@@ -42,21 +42,26 @@ def test_every_scenario_is_in_the_first_tier_on_one_surface() -> None:
 
 @pytest.mark.parametrize(
     ("suite", "directory", "tests"),
-    [("harness", TESTS, "unit"), ("python", REPOSITORY / "bindings-python", "tests")],
+    [
+        ("harness", TESTS, "unit"),
+        ("cli", TESTS, "cli"),
+        ("python", REPOSITORY / "bindings-python", "tests"),
+    ],
 )
 def test_what_is_left_out_exists(suite: str, directory: Path, tests: str) -> None:
-    ids = collected(directory, tests)
-    second = tiers.Second.of(suite)
-    assert second.idle(ids) == []
-    left = collected(directory, tests, "-p", "first_tier", f"--first-tier={suite}")
-    assert left == [one for one in ids if not second.has(one)]
-    assert len(left) > len(ids) / 2
+    every = collected(directory, tests)
+    options = tier(suite, whole=False)
+    assert len(options) == len(second_tier(suite)) > 0
+    left = collected(directory, tests, *options)
+    assert len(every) / 2 < len(left) < len(every)
+    for pattern in second_tier(suite):
+        assert pattern in every if "::" in pattern else any(directory.glob(pattern)), pattern
 
 
 def test_each_has_a_reason() -> None:
-    for suite in tiers.suites():
+    for suite, reasons in tomllib.loads(SECOND_TIER.read_text()).items():
         assert suite in SUITES | APART, suite
-        assert all(len(reason) > 20 for reason in tiers.Second.of(suite).reasons.values())
+        assert all(len(reason) > 20 for reason in reasons.values())
 
 
 def test_every_suite_has_a_stage() -> None:

@@ -1,0 +1,142 @@
+# The parts of the tests, as debug builds: `make PART`. tools/parts.py tells the tests where their products are.
+#
+# One cargo command builds the whole workspace, because cargo chooses the features of a dependency by the set of crates
+# that it builds together. Building one member alone would compile all its dependencies again.
+
+PARTS := venv npm worker previous embedded command stage python node packages jars java go porcupine bundlers chromium redis
+
+STAMPS := .make
+BUILT := tests/target
+TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
+DEBUG := $(TARGET)/debug
+LIBRARIES := $(if $(filter Darwin,$(shell uname)),dylib,so)
+
+# Everything below directories, and the directories, whose time changes when a file is removed.
+below = $(shell find $(1) \( -name node_modules -o -name __pycache__ \) -prune -o -print)
+# A prerequisite that is always newer, if a product is missing.
+missing = $(if $(wildcard $(1)),,FORCE)
+# Replace a file that a running process might have open, if the content differs.
+install = cmp -s "$(1)" $(2) || { mkdir -p $(dir $(2)) && cp "$(1)" $(2).new && mv $(2).new $(2); }
+# Run a command, unless its record has the content of these files. $(1): the record, $(2): the files, $(3): the command.
+once = @cat $(2) | cmp -s - $(1) || { echo '$@: $(2)' && $(3) && cat $(2) > $(1); }
+
+.PHONY: $(PARTS) FORCE bench-tools
+FORCE:
+# Without "Nothing to be done".
+$(filter-out venv npm bundlers stage,$(PARTS)): ; @:
+
+# A virtual environment with these packages, which imports the Python binding from its source directory.
+environment = python3 -m venv $(1) && $(1)/bin/python -m pip install --quiet --disable-pip-version-check -r $(2) && \
+	for packages in $(1)/lib/python3*/site-packages; do echo "$(CURDIR)/bindings-python/python" > $$packages/pyzklock.pth; done
+
+venv:
+	$(call once,.venv/installed,tests/requirements.txt docs/requirements.txt,$(call environment,.venv,tests/requirements.txt))
+
+modules = $(call once,$(1)/node_modules/.installed,$(1)/package-lock.json,(cd $(1) && npm ci --no-audit --no-fund))
+npm:
+	$(call modules,bindings-node)
+bundlers:
+	$(call modules,tests/consumers/node)
+
+# Downloads for `make bench`.
+bench-tools:
+	$(call once,$(STAMPS)/bench/installed,benches/requirements.txt,$(call environment,$(STAMPS)/bench,benches/requirements.txt))
+	$(call modules,benches/locks/workers/node)
+
+# When the macros are expanded, they append to the description of Node's addon. This must happen exactly once.
+TYPES := $(DEBUG)/napi
+CRATES := cli embedded/Cargo.toml embedded/src core/Cargo.toml core/build.rs core/src core/shims core/transport bindings-python/Cargo.toml bindings-python/src \
+	bindings-node/Cargo.toml bindings-node/build.rs bindings-node/native tests/workers/rust tests/servers/embedded \
+	tests/demo/programs/rust
+RUST := Cargo.toml Cargo.lock rust-toolchain.toml $(call below,.cargo $(CRATES))
+
+$(STAMPS)/cargo: $(RUST)
+	@mkdir -p $(STAMPS) && touch $@.began && rm -rf "$(TYPES)" && mkdir -p "$(TYPES)"
+	NAPI_TYPE_DEF_TMP_FOLDER="$(TYPES)" NAPI_FORCE_BUILD_ZKLOCK_NODE=$$(date +%s%N) cargo build --locked --workspace --quiet
+	@mv $@.began $@
+
+EXTENSION := bindings-python/python/zklock/_zklock.abi3.so
+PROGRAMS := $(addprefix $(BUILT)/,zklock-worker ends slots zklock-test-server zklock zklock-demo-job)
+$(EXTENSION): from = lib_zklock.$(LIBRARIES)
+$(EXTENSION) $(PROGRAMS): $(STAMPS)/cargo
+	@$(call install,$(DEBUG)/$(or $(from),$(@F)),$@)
+
+worker: $(addprefix $(BUILT)/,zklock-worker ends slots)
+embedded: $(BUILT)/zklock-test-server
+command: $(BUILT)/zklock
+# Building the Python binding alone implies testing it.
+python: venv $(EXTENSION)
+
+# The parts that only the demo needs.
+stage: $(BUILT)/zklock-demo-job
+	$(call once,$(STAMPS)/stage/installed,tests/demo/requirements.txt,$(call environment,$(STAMPS)/stage,tests/demo/requirements.txt))
+
+node: bindings-node/dist/index.js
+bindings-node/addon/index.js: $(STAMPS)/cargo bindings-node/describe.mjs bindings-node/package.json | npm
+	cd bindings-node && node describe.mjs "$(TYPES)" "$(DEBUG)/libzklock_node.$(LIBRARIES)"
+# The compiler does not delete the output of removed sources, which would then be packed.
+bindings-node/dist/index.js: bindings-node/addon/index.js bindings-node/tsconfig.json $(call below,bindings-node/src) | npm
+	cd bindings-node && rm -rf dist && npm run --silent build:types
+
+# The packages for users, around the debug builds.
+packages: $(STAMPS)/packages
+PACKED := LICENSE THIRD-PARTY-NOTICES.txt $(wildcard tools/dist.py tools/pack_*.py core/README.md embedded/README.md) \
+	$(wildcard $(foreach kind,toml md py json mjs mts,bindings-python/*.$(kind) bindings-node/*.$(kind))) \
+	$(shell find bindings-python/python -name '*.py' -o -name '*.pyi' -o -name py.typed) $(call below,bindings-node/bin)
+$(STAMPS)/packages: $(RUST) $(BUILT)/zklock $(EXTENSION) bindings-node/dist/index.js $(PACKED) $(call missing,$(BUILT)/packages) | venv
+	.venv/bin/python tools/dist.py --debug
+	@touch $@
+
+# The worker of the last release. With the features of the whole workspace, it shares the current one's compiled
+# dependencies. Its own crates have a setting that keeps them apart: cargo tells crates of two workspaces apart by their
+# settings, not by their location. Sources get new times, because cargo assumes that those older than a build are built.
+previous: $(BUILT)/previous-worker
+OLD := $(CURDIR)/$(STAMPS)/previous
+$(BUILT)/previous-worker: tests/previous-release
+	@rm -rf "$(OLD)" && mkdir -p "$(OLD)" && git archive "$$(cut -d' ' -f1 $<)" | tar -x --touch -C "$(OLD)"
+	cd "$(OLD)" && CARGO_BUILD_BUILD_DIR="$(TARGET)" CARGO_TARGET_DIR="$(OLD)/target" \
+		cargo build --locked --quiet --workspace --bin zklock-worker \
+		$(foreach crate,zklock zklock-transport zklock-worker async-io async-net,--config profile.dev.package.$(crate).codegen-units=15)
+	@$(call install,$(OLD)/target/debug/zklock-worker,$@) && touch $@
+
+# The servers and the Java peers. All jars are in one directory, so that a class path is `lib/*`. The plugin's version is
+# pinned, because the default depends on the installed Maven.
+jars: $(STAMPS)/jars
+$(STAMPS)/jars: tests/pom.xml $(call missing,$(BUILT)/lib)
+	@rm -rf $(BUILT)/lib
+	mvn -B -q -f tests/pom.xml org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
+		"-DoutputDirectory=$(CURDIR)/$(BUILT)/lib" -DincludeScope=runtime
+	@mkdir -p $(STAMPS) && touch $@
+
+java: $(BUILT)/classes/zklock/CuratorWorker.class
+$(BUILT)/classes/zklock/CuratorWorker.class: $(STAMPS)/jars $(call below,tests/peers/java)
+	@rm -rf $(BUILT)/classes && mkdir -p $(BUILT)/classes
+	javac -Xlint:all,-processing,-classfile -Werror -proc:none --release 17 -d $(BUILT)/classes -cp '$(BUILT)/lib/*' \
+		$(filter %.java,$^)
+
+go: $(BUILT)/go-worker
+porcupine: $(BUILT)/porcupine
+$(BUILT)/go-worker: $(call below,tests/peers/go)
+$(BUILT)/porcupine: $(wildcard tests/porcupine/*.go tests/porcupine/go.*)
+$(BUILT)/go-worker $(BUILT)/porcupine:
+	cd $(dir $(firstword $(filter %.go,$^))) && go vet ./... && go build -trimpath -buildvcs=false -o "$(CURDIR)/$@" .
+	@touch $@
+
+# Debian's packages, unpacked instead of installed, with the libraries that this machine lacks. The package lists are
+# current, because the archive has no older versions. The default lock and download user need root.
+define unpack
+	@rm -rf $(1) && mkdir -p $(1)/lists/partial $(1)/packages/partial
+	apt=(apt-get -qq "-oDir::State::Lists=$(CURDIR)/$(1)/lists" "-oDir::Cache::Archives=$(CURDIR)/$(1)/packages" \
+		-oDebug::NoLocking=1 -oAPT::Sandbox::User=); \
+	"$${apt[@]}" update && "$${apt[@]}" install --yes --download-only --reinstall --no-install-recommends $(2)
+	@for package in $(1)/packages/*.deb; do dpkg-deb -x $$package $(1); done
+	@rm -r $(1)/lists $(1)/packages
+endef
+CHROMIUM := $(STAMPS)/chromium/usr/lib/chromium/chromium-headless-shell
+REDIS := $(STAMPS)/redis/usr/bin/redis-server
+chromium: $(if $(ZKLOCK_CHROMIUM),,$(CHROMIUM))
+redis: $(if $(ZKLOCK_REDIS),,$(REDIS))
+$(CHROMIUM):
+	$(call unpack,$(STAMPS)/chromium,chromium-headless-shell fonts-dejavu-core)
+$(REDIS):
+	$(call unpack,$(STAMPS)/redis,redis-server)
