@@ -1,7 +1,5 @@
 """Writes the tables of options and properties into the documents, from docs/api.toml.
 
-    python3 tools/tables.py [--check]
-
 A document marks the place with `<!-- table: options Mutex Semaphore -->` or `<!-- table: properties Lease
 -->`, and with `<!-- end of table -->` after it. With --check, the program fails if a table is out of date.
 """
@@ -10,13 +8,10 @@ from __future__ import annotations
 
 import re
 import sys
-import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from api import ABOUT_A_TYPE, TABLE, Comparison, Table
-
-ROOT = Path(__file__).resolve().parent.parent
+from api import ROOT, TABLE, Table, entries, read
 
 DOCUMENTS = {
     "docs/api.md": "python",
@@ -27,96 +22,60 @@ DOCUMENTS = {
 
 _PLACE = re.compile(r"(<!-- table: (options|properties) ([\w ]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
-Row = Sequence[str]
-
 
 def default(entry: Table, language: str) -> str:
     """Return the default of an option in its language's notation, or an empty string."""
-    value = entry.get("default")
-    if value is None or value == -1:
-        return ""
+    value = entry.get("default", -1)
     if isinstance(value, bool):
-        return f"`{value}`" if language == "python" else f"`{str(value).lower()}`"
+        return f"`{value if language == 'python' else str(value).lower()}`"
     if entry.get("unit") == "time" and language == "node":
         value = round(value * 1000)
-    return f"{value:,}".replace(",", " ")
+    return "" if value < 0 else f"{value:,}".replace(",", " ")
 
 
-def members(table: Table, names: list[str], language: str) -> Iterator[tuple[str, Table, list[str]]]:
-    """Yield the members of some sections in this language: the name, the entry, and the sections that have
-    it.
+def rows(table: Table, kind: str, sections: Sequence[str], language: str) -> list[str]:
+    """Return the rows of the members that have a text. An option that not all records have names those that
+    have it.
     """
-    here = Comparison(language, ({}, set()), table)
     found: dict[str, tuple[Table, list[str]]] = {}
-    for section in names:
-        for key, entry in table[section].items():
-            one = {"is": entry} if isinstance(entry, str) else entry
-            if key in ABOUT_A_TYPE or "absent" in here.deviation(one):
-                continue
-            _, sections = found.setdefault(key, (one, []))
-            sections.append(section)
-    for key, (entry, sections) in found.items():
+    for section in sections:
+        place = table["options"] if kind == "options" else table
+        for name, entry in entries(place[section], table, language).items():
+            found.setdefault(name, (entry, []))[1].append(section)
+    made = []
+    for name, (entry, owners) in found.items():
+        only = "" if len(owners) == len(sections) else f" (`{'`, `'.join(owners)}`)"
+        value = f" {default(entry, language)} |" if kind == "options" else ""
         if "says" in entry:
-            yield here.name(key, entry), entry, sections
-
-
-def rendered(header: Row, rows: Sequence[Row]) -> str:
-    """Return a table in Markdown."""
-    lines = [f"| {' | '.join(line)} |".replace("|  |", "| |") for line in (header, *rows)]
-    lines.insert(1, "|" + "---|" * len(header))
-    return "\n" + "\n".join(lines) + "\n\n"
-
-
-def options(table: Table, names: list[str], language: str) -> str:
-    """Return the options of some records. An option that not all records have names those that have it."""
-    rows = []
-    for name, entry, sections in members(table["options"], names, language):
-        only = "" if len(sections) == len(names) else f" (`{'`, `'.join(sections)}`)"
-        rows.append((f"`{name}`", default(entry, language), entry["says"] + only))
-    return rendered(("Option", "Default", "Meaning"), rows)
-
-
-def properties(table: Table, names: list[str], language: str) -> str:
-    """Return the properties of some types."""
-    rows = [(f"`{name}`", entry["says"]) for name, entry, _ in members(table, names, language)]
-    return rendered(("Property", "Meaning"), rows)
+            made.append(f"| `{name}` |{value.replace('  ', ' ')} {entry['says']}{only} |")
+    return made
 
 
 def written(text: str, table: Table, language: str) -> str:
     """Return a document with its tables."""
 
     def made(place: re.Match[str]) -> str:
-        make = options if place[2] == "options" else properties
-        return place[1] + make(table, place[3].split(), language) + place[4]
+        header = "| Option | Default | Meaning |\n|---|---|---|"
+        if place[2] == "properties":
+            header = "| Property | Meaning |\n|---|---|"
+        lines = rows(table, place[2], place[3].split(), language)
+        return "\n".join([place[1], header, *lines, "", place[4]])
 
     return _PLACE.sub(made, text)
 
 
 def problems(root: Path) -> list[str]:
     """Return the documents with outdated tables."""
-    table = tomllib.loads((root / TABLE).read_text())
-    wrong = []
-    for name, language in DOCUMENTS.items():
-        text = (root / name).read_text()
-        if not _PLACE.search(text):
-            wrong.append(f"{name}: has no place for a table")
-        elif written(text, table, language) != text:
-            wrong.append(f"{name}: its tables are not those of {TABLE}; run `make tables`")
-    return wrong
-
-
-def main() -> int:
-    """Write the tables, or check them."""
-    if "--check" in sys.argv[1:]:
-        wrong = problems(ROOT)
-        print("\n".join(wrong) or "all as written")
-        return 1 if wrong else 0
-    table = tomllib.loads((ROOT / TABLE).read_text())
-    for name, language in DOCUMENTS.items():
-        page = ROOT / name
-        page.write_text(written(page.read_text(), table, language))
-    return 0
+    pages = {name: ((root / name).read_text(), language) for name, language in DOCUMENTS.items()}
+    return [
+        f"{name}: its tables are not those of {TABLE}; run `make tables`"
+        for name, (text, language) in pages.items()
+        if not _PLACE.search(text) or written(text, read(root), language) != text
+    ]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if wrong := problems(ROOT) if "--check" in sys.argv[1:] else []:
+        sys.exit("\n".join(wrong))
+    for name, language in DOCUMENTS.items():
+        (ROOT / name).write_text(written((ROOT / name).read_text(), read(ROOT), language))

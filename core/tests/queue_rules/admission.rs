@@ -1,4 +1,4 @@
-//! Which contenders may hold together, and the hand-off within one client (rules 4 and 7).
+//! The contenders that may hold together, and the hand-off within one client (rules 4 and 7).
 
 use zklock::queue::{Action, Event, Intent, Kind, Naming, Outcome, Refusal, Ticket};
 

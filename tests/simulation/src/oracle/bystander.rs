@@ -172,7 +172,7 @@ impl Oracle {
         known.then_some(until)
     }
 
-    /// Stores the time until which each current hold is certain. What the session proves later does
+    /// Stores the time until which each current hold is certain. A later proof of the session does
     /// not count for a lease that is lost.
     fn note_certainty(&mut self, client: usize) {
         let held = |hold: &Hold| of(hold) == Some(client) && !hold.lease.remaining().is_zero();

@@ -233,8 +233,8 @@ impl Case {
     fn tried(self, stage: &Stage) -> u64 {
         let (read, write) = (stage.read(), stage.write());
         match (self.kind, self.call) {
-            // First the turn, then the permit; or one lock after another. What was taken is given
-            // back.
+            // First the turn, then the permit; or one lock after another. All that was taken is
+            // given back.
             (Kind::Permit | Kind::Several, Call::Taken) => 2 * write + 2 * read,
             (Kind::Permit | Kind::Several, _) => 2 * (3 * write + 2 * read),
             (_, Call::Taken) => read,
