@@ -119,7 +119,7 @@ lint: venv npm ## Check format, lints, types and generated files; checks without
 
 .PHONY: tables
 tables: venv ## Write the tables of options and properties, from docs/api.toml
-	@$(PYTHON) tools/tables.py
+	@$(PYTHON) tools/api.py --tables
 
 .PHONY: site
 site: venv ## Build the documentation as a site, in target/site; fails on a dead link

@@ -1,5 +1,7 @@
 """Compares the public API of each language with docs/api.toml, in both directions. Fails also if a public
-name is in no document, or is missing on its package's page.
+name is in no document or not on its package's page, or if a table of options or properties is not up to date.
+With --tables, it writes these tables instead, from `<!-- table: options Mutex Semaphore -->`, or `properties
+Lease`, to `<!-- end of table -->`.
 """
 
 from __future__ import annotations
@@ -7,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,22 +24,18 @@ ABOUT_A_TYPE = {"absent", "extends", "in"}
 NOT_TYPES = {"options", "alone", "strings"}
 DOCUMENTS = ("README.md", "docs/*.md", "bindings-*/README.md")
 PAGES = {"python": "bindings-python/README.md", "node": "bindings-node/README.md"}
-# Arguments that are no options.
-ARGUMENTS = re.compile(r"\((client|permits|shared_count)\)$")
+WITH_TABLES = {"docs/api.md": "python", **{page: language for language, page in PAGES.items()}}
 
 Table = dict[str, Any]
 
+_PLACE = re.compile(r"(<!-- table: (options|properties) ([\w ]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 _CODE = re.compile(r"```.*?```|`[^`]+`", re.DOTALL)
 # A reference to another member, whose own text is checked separately.
 _REFERENCE = re.compile(r"(?:those of|see|as|of) `(?:zklock\.\w|acquire)", re.IGNORECASE)
 # The type of a unit, and what the documentation says.
 _UNITS = {
     "time": {"rust": ("Duration", ""), "python": ("float", "seconds"), "node": ("number", "ms")},
-    "instant": {
-        "rust": ("u64", "milliseconds since 1970"),
-        "python": ("float", "seconds since 1970"),
-        "node": ("Date", ""),
-    },
+    "instant": {"rust": ("u64", "since 1970"), "python": ("float", "since 1970"), "node": ("Date", "")},
     "int64": {"rust": ("i64", ""), "python": ("int", ""), "node": ("bigint", "")},
 }
 
@@ -128,8 +126,8 @@ def differences(language: str, names: Surface, table: Table) -> Iterator[str]:
         yield f"{language}: {key} is missing"
     for key in sorted(names.keys() - wanted.keys()):
         place, parenthesis, _ = key.partition("(")
-        required = parenthesis and (names[key].default is None or ARGUMENTS.search(key))
-        if not required and (not parenthesis or place in places) and place.partition(".")[0] not in alone:
+        optional = not parenthesis or (place in places and names[key].default is not None)
+        if optional and place.partition(".")[0] not in alone:
             yield f"{language}: {key} is not in the table"
     for key in sorted(wanted.keys() & names.keys()):
         yield from (f"{language}: {key} {fault}" for fault in faults(language, wanted[key], names[key]))
@@ -143,25 +141,19 @@ def problems(here: tuple[dict[str, Surface], dict[str, Strings]], table: Table) 
         for kind, exceptions in table["strings"].items():
             given, wanted = strings[language].get(kind, set()), strings["rust"].get(kind, set())
             differ = (given ^ wanted) ^ set(exceptions.get(language, {}))
-            wrong += [
-                f"{language}: '{one}' of {kind} is not as in Rust and the table" for one in sorted(differ)
-            ]
+            wrong += [f"{language}: '{one}' of {kind} is not as in Rust" for one in sorted(differ)]
     return wrong
 
 
 def words(*pages: Path) -> set[str]:
     """Return the words inside code on some pages."""
-    return {
-        word
-        for page in pages
-        for code in _CODE.findall(page.read_text())
-        for word in re.findall(r"\w+", code)
-    }
+    texts = (page.read_text() for page in pages)
+    return set(re.findall(r"\w+", " ".join(code for text in texts for code in _CODE.findall(text))))
 
 
 def undocumented(root: Path, strings: dict[str, Strings], table: Table) -> list[str]:
-    """Return the names that are in no document, or not on their package's page. If a Node name differs from
-    the others only by its camel case, the common name in the documents is enough.
+    """Return the names that are in no document (there, snake case stands for camel case), or not on their
+    package's page.
     """
     names = {one: set(re.findall(r"\w+", " ".join(expected(one, table)))) - {FUNCTIONS} for one in LANGUAGES}
     names["python"] |= {part for error in strings["python"]["errors"] for part in error.split()}
@@ -174,8 +166,61 @@ def undocumented(root: Path, strings: dict[str, Strings], table: Table) -> list[
     return sorted(wrong)
 
 
+def default(entry: Table, language: str) -> str:
+    """Return the default of an option in its language's notation, or an empty string."""
+    value = entry.get("default", -1)
+    if isinstance(value, bool):
+        return f"`{value if language == 'python' else str(value).lower()}`"
+    if entry.get("unit") == "time" and language == "node":
+        value = round(value * 1000)
+    return "" if value < 0 else f"{value:,}".replace(",", " ")
+
+
+def rows(table: Table, kind: str, sections: Sequence[str], language: str) -> list[str]:
+    """Return the rows of the members with a text. An option that not all records have names those with it."""
+    found: dict[str, tuple[Table, list[str]]] = {}
+    for section in sections:
+        place = table["options"] if kind == "options" else table
+        for name, entry in entries(place[section], table, language).items():
+            found.setdefault(name, (entry, []))[1].append(section)
+    made = []
+    for name, (entry, owners) in found.items():
+        only = "" if len(owners) == len(sections) else f" (`{'`, `'.join(owners)}`)"
+        value = f" {default(entry, language)} |" if kind == "options" else ""
+        if "says" in entry:
+            made.append(f"| `{name}` |{value.replace('  ', ' ')} {entry['says']}{only} |")
+    return made
+
+
+def written(text: str, table: Table, language: str) -> str:
+    """Return a document with its tables."""
+
+    def made(place: re.Match[str]) -> str:
+        header = "| Option | Default | Meaning |\n|---|---|---|"
+        if place[2] == "properties":
+            header = "| Property | Meaning |\n|---|---|"
+        lines = rows(table, place[2], place[3].split(), language)
+        return "\n".join([place[1], header, *lines, "", place[4]])
+
+    return _PLACE.sub(made, text)
+
+
+def outdated(root: Path, table: Table) -> list[str]:
+    """Return the documents with outdated tables."""
+    wrong = []
+    for name, language in WITH_TABLES.items():
+        text = (root / name).read_text()
+        if not _PLACE.search(text) or written(text, table, language) != text:
+            wrong.append(f"{name}: its tables are not those of {TABLE}; run `make tables`")
+    return wrong
+
+
 if __name__ == "__main__":
-    here, table = found(ROOT), read(ROOT)
-    wrong = problems(here, table) + undocumented(ROOT, here[1], table)
-    print("\n".join(wrong))
-    sys.exit(1 if wrong else 0)
+    table = read(ROOT)
+    if "--tables" in sys.argv:
+        for name, language in WITH_TABLES.items():
+            (ROOT / name).write_text(written((ROOT / name).read_text(), table, language))
+        sys.exit()
+    here = found(ROOT)
+    wrong = [*problems(here, table), *undocumented(ROOT, here[1], table), *outdated(ROOT, table)]
+    sys.exit("\n".join(wrong) or None)

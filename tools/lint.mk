@@ -1,4 +1,4 @@
-# The checks of `make lint`. A variable has the command of the check with its name.
+# The checks of `make lint`. Each variable in small letters has the command of the check with its name.
 
 SHELL := /bin/bash
 BIN := .venv/bin
@@ -6,15 +6,14 @@ MYPY := mypy --strict
 CLIPPY := cargo clippy --locked --quiet
 STRICT := -- -D warnings
 PYTHON := tests tools bindings-python examples benches
+WORKSPACES := tests/simulation tests/threads tests/fuzz
 SPACE := [[:space:]]
 # Fails if `git grep` finds the pattern, and if it cannot search.
 NONE = { git grep -nE $(1); test $$? -eq 1; }
 HEADLESS := (What|Who|Those|Which|Whose)( [^?]*)?$$
 
-rustfmt = cargo fmt --all --check
-rustfmt-simulation = cargo fmt --manifest-path tests/simulation/Cargo.toml --check
-rustfmt-threads = cargo fmt --manifest-path tests/threads/Cargo.toml --check
-rustfmt-fuzz = cargo fmt --manifest-path tests/fuzz/Cargo.toml --check
+rustfmt = for workspace in . $(WORKSPACES); do \
+  cargo fmt --all --check --manifest-path $$workspace/Cargo.toml || failed=1; done; [[ ! -v failed ]]
 ruff = $(BIN)/ruff check $(PYTHON)
 ruff-format = $(BIN)/ruff format --check $(PYTHON)
 layers-rust = $(BIN)/python tools/rust_layers.py
@@ -26,7 +25,6 @@ planted = $(call NONE,planted -- core/src)
 # Comments and sentences, except questions, begin with their subject.
 subjects = $(call NONE,'^$(SPACE)*(//[/!]?|/?\*+|\#|""")$(SPACE)*$(HEADLESS)' -- ':!*.md') && \
   $(call NONE,'[^/][.!] $(HEADLESS)')
-tables = $(BIN)/python tools/tables.py --check
 markdown = git ls-files -co --exclude-standard '*.md' | xargs bindings-node/node_modules/.bin/markdownlint-cli2
 # Relative links do not work on PyPI and npm.
 published-links = git grep -nE '\]\(([^h]|h[^t])' -- bindings-node/README.md bindings-python/README.md; test $$? -eq 1
@@ -47,9 +45,6 @@ mypy-tools = $(BIN)/$(MYPY) tools
 mypy-benches = cd benches && ../$(BIN)/$(MYPY) locks scale prepare.py counts.py
 mypy-zklock = cd bindings-python && ../$(BIN)/$(MYPY) -p zklock -p zklock_pytest
 mypy-examples = cd bindings-python && ../$(BIN)/$(MYPY) ../examples
-quick := rustfmt rustfmt-simulation rustfmt-threads rustfmt-fuzz ruff ruff-format layers-rust layers-python \
-  layers-node spelling planted subjects tables markdown published-links site clippy clippy-simulation \
-  clippy-threads clippy-fuzz stand-ins notices licences mypy-tests mypy-tools mypy-benches mypy-zklock mypy-examples
 
 # TypeScript needs the description of the addon, and the stub is compared with the extension.
 api = $(BIN)/python tools/api.py
@@ -58,6 +53,7 @@ stubtest = cd bindings-python && ../$(BIN)/stubtest zklock
 node-examples = cd bindings-node && node_modules/.bin/eslint --config eslint.config.mjs --max-warnings 0 \
   ../examples ../benches/locks/workers/node/*.mjs
 built := api node stubtest node-examples
+quick := $(filter-out $(built), $(shell sed -n 's/^\([a-z-]*\) = .*/\1/p' $(MAKEFILE_LIST)))
 
 .PHONY: quick built $(quick) $(built)
 quick: $(quick)

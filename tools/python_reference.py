@@ -1,6 +1,4 @@
-"""A griffe extension for the Python reference: examples in docstrings, which begin with `>>>`, become code blocks,
-and classes of the extension module have their signature in `__new__` instead of `__init__`.
-"""
+"""A griffe extension for the Python reference: `>>>` begins a code block, and `__new__` is a constructor."""
 
 from __future__ import annotations
 
@@ -24,5 +22,3 @@ class Reference(griffe.Extension):
         """Show a class's constructor."""
         if "__new__" in cls.members and "__init__" not in cls.members:
             cls.set_member("__init__", cls.members["__new__"])
-            if overloads := cls.overloads.get("__new__"):
-                cls.overloads["__init__"] = overloads

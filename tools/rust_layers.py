@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,12 +20,9 @@ def names(text: str, depth: int) -> set[str]:
     while text != nested:
         nested, text = text, re.sub(r"(?<!crate)::\{[^{}]*\}", "", text)
     groups = ",".join(re.findall(r"\bcrate::\{([^{}]*)\}", text))
-    from_parent = rf"(?<!super::)\b(?:super::){{{depth}}}(?!super)(\w+)"
-    return {
-        *re.findall(r"\bcrate::(\w+)", text),
-        *re.findall(from_parent, text),
-        *re.findall(r"(?:^|,)\s*(\w+)", groups),
-    }
+    top = rf"\bcrate::(\w+)|(?<!super::)\b(?:super::){{{depth}}}(?!super)(\w+)"
+    found = {one or other for one, other in re.findall(top, text)}
+    return found.union(re.findall(r"(?:^|,)\s*(\w+)", groups))
 
 
 def uses(source: Path) -> dict[str, set[str]]:
@@ -44,23 +40,13 @@ def uses(source: Path) -> dict[str, set[str]]:
 
 
 def circle(source: Path) -> list[str]:
-    """Return the modules of a circle in which a folder takes part, or nothing."""
+    """Return the folders that use themselves, directly or through others."""
     arrows = uses(source)
-    files = {name for name in arrows if not (source / name).is_dir()}
-    while True:
-        try:
-            TopologicalSorter(arrows).prepare()
-        except CycleError as error:
-            members: list[str] = error.args[1]
-            if not files.issuperset(members):
-                return members
-            # Files next to each other may use each other: look for other circles.
-            arrows[members[1]] -= {members[0]}
-        else:
-            return []
+    for _ in range(len(arrows)):
+        arrows = {name: to.union(*(arrows[other] for other in to)) for name, to in arrows.items()}
+    return [name for name in sorted(arrows) if (source / name).is_dir() and name in arrows[name]]
 
 
 if __name__ == "__main__":
-    circles = {crate: circle(ROOT / crate) for crate in (*CRATES, *BINDINGS)}
-    found = [f"{crate}: {' <- '.join(members)}" for crate, members in circles.items() if members]
-    sys.exit("\n".join(found) or None)
+    found = {crate: folders for crate in (*CRATES, *BINDINGS) if (folders := circle(ROOT / crate))}
+    sys.exit(str(found) if found else None)

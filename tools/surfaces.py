@@ -40,17 +40,12 @@ class Name:
 
 Surface = dict[str, Name]
 Strings = dict[str, set[str]]
-Json = Any
 
 
-def _texts(field: str, one: Json) -> str:
+def _texts(field: str, one: Any) -> str:
     """Return all strings of a field in a description, such as the names of types."""
     found = re.findall(rf'"(?:{field})": "((?:[^"\\]|\\.)*)"', json.dumps(one, ensure_ascii=False))
     return " ".join(found).replace("\\n", " ")
-
-
-def _method(is_async: bool) -> str:
-    return "method async" if is_async else "method"
 
 
 def _python_names(key: str, one: Any, doc: str) -> Iterator[tuple[str, Name]]:
@@ -62,7 +57,7 @@ def _python_names(key: str, one: Any, doc: str) -> Iterator[tuple[str, Name]]:
     parameters = [parameter for parameter in one.parameters if parameter.name not in {"self", "cls"}]
     is_async = "async" in one.labels and "asynccontextmanager" not in str([d.value for d in one.decorators])
     types = " ".join(map(str, (one.returns, *(parameter.annotation for parameter in parameters))))
-    yield key, Name(_method(is_async or types.startswith(_AWAITABLE)), types, doc)
+    yield key, Name("method" + " async" * (is_async or types.startswith(_AWAITABLE)), types, doc)
     for parameter in parameters:
         default = None if parameter.default is None else str(parameter.default)
         yield f"{key}({parameter.name})", Name("option", str(parameter.annotation), doc, default)
@@ -96,14 +91,14 @@ def python_strings(root: Path) -> Strings:
     return found | {"errors": set(map(" ".join, errors))}
 
 
-def typedoc(root: Path) -> list[Json]:
+def typedoc(root: Path) -> list[Any]:
     """Return TypeDoc's descriptions of the exports of the Node package, whose addon must be built."""
     command = ["node_modules/.bin/typedoc", "--logLevel", "Warn", "--json", "/dev/stdout"]
     made = subprocess.run(command, cwd=root / "bindings-node", stdout=subprocess.PIPE, check=True).stdout
     return [one for module in json.loads(made)["children"] for one in module["children"]]
 
 
-def node(exports: list[Json]) -> Surface:
+def node(exports: list[Any]) -> Surface:
     """Return the public classes, interfaces and functions of the package, without the errors."""
     found: Surface = {FUNCTIONS: Name("type")}
     for one in exports:
@@ -112,7 +107,7 @@ def node(exports: list[Json]) -> Surface:
             found[one["name"]] = Name("type")
         for member in [one] if "signatures" in one else members:
             returned = [signature["type"].get("name") for signature in member.get("signatures", [])]
-            kind = _method("Promise" in returned) if returned else "property"
+            kind = "method" + " async" * ("Promise" in returned) if returned else "property"
             about = f"{_texts('text', member)} {_texts('text', one.get('comment'))}"
             key = f"{FUNCTIONS if member is one else one['name']}.{member['name']}"
             if member["name"].isidentifier() and member["name"] != "constructor":
@@ -120,7 +115,7 @@ def node(exports: list[Json]) -> Surface:
     return found
 
 
-def node_strings(exports: list[Json]) -> Strings:
+def node_strings(exports: list[Any]) -> Strings:
     """Return the strings of Node. The code of an error is its name in capitals, if there is such a code."""
     types = {one["name"]: one.get("type", {}).get("types", []) for one in exports}
     found = {name: {part["value"] for part in parts if "value" in part} for name, parts in types.items()}
@@ -131,7 +126,7 @@ def node_strings(exports: list[Json]) -> Strings:
     }
 
 
-def rustdoc(root: Path) -> Json:
+def rustdoc(root: Path) -> Any:
     """Return rustdoc's description of the crate, in its unstable format."""
     command = ["cargo", "rustdoc", "--quiet", "--locked", "--package", "zklock", "--lib", "--"]
     command += ["-Z", "unstable-options", "--output-format", "json", "--document-hidden-items"]
@@ -141,7 +136,7 @@ def rustdoc(root: Path) -> Json:
     return json.loads((target / "doc/zklock.json").read_text())
 
 
-def _rust_names(index: Json, numbers: list[int], owner: str = FUNCTIONS) -> Iterator[tuple[str, Name]]:
+def _rust_names(index: Any, numbers: list[int], owner: str = FUNCTIONS) -> Iterator[tuple[str, Name]]:
     """Yield the public items with these numbers. A type has the members that it dereferences to."""
     for item in (index[str(number)] for number in numbers if str(number) in index):
         ((kind, inner),) = item["inner"].items()
@@ -154,8 +149,9 @@ def _rust_names(index: Json, numbers: list[int], owner: str = FUNCTIONS) -> Iter
         elif "hidden" in str(item["attrs"]) or item["visibility"] != "public":
             continue
         elif kind == "function":
-            returned = _texts("path", inner["sig"]["output"])
-            yield key, Name(_method(inner["header"]["is_async"] or returned.startswith("Future")), types, doc)
+            is_async = inner["header"]["is_async"]
+            is_async = is_async or _texts("path", inner["sig"]["output"]).startswith("Future")
+            yield key, Name("method" + " async" * is_async, types, doc)
         elif kind == "struct_field":
             yield key, Name("property", types, doc)
         elif kind == "use":
@@ -167,7 +163,7 @@ def _rust_names(index: Json, numbers: list[int], owner: str = FUNCTIONS) -> Iter
             yield from _rust_names(index, [*inner["impls"], *fields], item["name"])
 
 
-def rust(description: Json) -> Surface:
+def rust(description: Any) -> Surface:
     """Return the public types and functions at the top of the crate."""
     index, root = description["index"], str(description["root"])
     return {FUNCTIONS: Name("type"), **dict(_rust_names(index, index[root]["inner"]["module"]["items"]))}
@@ -175,11 +171,10 @@ def rust(description: Json) -> Surface:
 
 def rust_strings(root: Path) -> Strings:
     """Return the strings of Rust, from the functions that return them."""
-    texts = [file.read_text() for file in (root / "core/src").rglob("*.rs")]
-    arms = [
-        (name, pair) for text in texts for name, body in _IMPL.findall(text) for pair in _ARM.findall(body)
-    ]
-    found: Strings = {"errors": {" ".join(pair) for name, pair in arms if name == "ErrorKind"}}
-    for name, (_, string) in arms:
-        found.setdefault(name, set()).add(string)
+    found: Strings = {"errors": set()}
+    for file in (root / "core/src").rglob("*.rs"):
+        for name, body in _IMPL.findall(file.read_text()):
+            arms = _ARM.findall(body)
+            found.setdefault(name, set()).update(string for _, string in arms)
+            found["errors"] |= {" ".join(arm) for arm in arms if name == "ErrorKind"}
     return found

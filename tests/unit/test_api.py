@@ -129,9 +129,9 @@ def test_another_error_and_another_value_are_found() -> None:
         strings["node"]["ClientState"].add("forked")
 
     assert problems(of_strings=change) == [
-        "python: 'asleep' of LeaseState is not as in Rust and the table",
-        "node: 'NotHeld NOT_HELD' of errors is not as in Rust and the table",
-        "node: 'forked' of ClientState is not as in Rust and the table",
+        "python: 'asleep' of LeaseState is not as in Rust",
+        "node: 'NotHeld NOT_HELD' of errors is not as in Rust",
+        "node: 'forked' of ClientState is not as in Rust",
     ]
 
 
