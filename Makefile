@@ -114,7 +114,7 @@ LINT = $(MAKE) -f tools/lint.mk --no-print-directory --keep-going --output-sync 
 .PHONY: lint
 lint: venv npm ## Check format, lints, types and generated files; checks without a build run first
 	@$(LINT) quick
-	@$(MAKE) python node
+	@$(MAKE) --no-print-directory python node
 	@$(LINT) built
 
 .PHONY: tables
