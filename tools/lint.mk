@@ -50,8 +50,8 @@ mypy-examples = cd bindings-python && ../$(BIN)/$(MYPY) ../examples
 api = $(BIN)/python tools/api.py
 node = cd bindings-node && npm run --silent lint
 stubtest = cd bindings-python && ../$(BIN)/stubtest zklock
-node-examples = cd bindings-node && node_modules/.bin/eslint --config eslint.config.mjs --max-warnings 0 \
-  ../examples ../benches/locks/workers/node/*.mjs
+node-examples = bindings-node/node_modules/.bin/eslint --config bindings-node/eslint.config.mjs --max-warnings 0 \
+  examples benches/locks/workers/node/*.mjs
 built := api node stubtest node-examples
 quick := $(filter-out $(built), $(shell sed -n 's/^\([a-z-]*\) = .*/\1/p' "$(strip $(MAKEFILE_LIST))"))
 
