@@ -122,13 +122,16 @@ MINUTES ?= 1
 fuzz: ## Fuzz frames, names, data and hosts strings, guided by coverage: `make fuzz MINUTES=n` (tests/fuzz)
 	@tools/fuzz.sh $(MINUTES)
 
+LINT = $(MAKE) -f tools/lint.mk --no-print-directory --keep-going --output-sync -j$(shell getconf _NPROCESSORS_ONLN)
 .PHONY: lint
 lint: venv npm ## Check format, lints, types and generated files; checks without a build run first
-	@$(PYTHON) tools/lint.py
+	@$(LINT) quick
+	@$(MAKE) --no-print-directory python node
+	@$(LINT) built
 
 .PHONY: tables
-tables: ## Write the tables of options and properties, from docs/api.toml
-	@python3 tools/tables.py
+tables: venv ## Write the tables of options and properties, from docs/api.toml
+	@$(PYTHON) tools/api.py --tables
 
 .PHONY: site
 site: venv ## Build the documentation as a site, in target/site; fails on a dead link

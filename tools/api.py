@@ -1,5 +1,7 @@
-"""Compares the public API of each language with docs/api.toml and fails if they differ
-in either direction.
+"""Compares the public API of each language with docs/api.toml, in both directions. Fails also if a public
+name is in no document or not on its package's page, or if a table of options or properties is not up to date.
+With --tables, it writes these tables instead, from `<!-- table: options Mutex Semaphore -->`, or `properties
+Lease`, to `<!-- end of table -->`.
 """
 
 from __future__ import annotations
@@ -7,34 +9,51 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from surfaces import node, python, rust
-from surfaces.model import Member, Types, flattened
+import surfaces
+from surfaces import FUNCTIONS, Name, Strings, Surface
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = Path("docs/api.toml")
+LANGUAGES = ("rust", "python", "aio", "node")
+ABOUT_A_TYPE = {"absent", "extends", "in"}
+NOT_TYPES = {"options", "alone", "strings"}
+DOCUMENTS = ("README.md", "docs/*.md", "bindings-*/README.md")
+PAGES = {"python": "bindings-python/README.md", "node": "bindings-node/README.md"}
+WITH_TABLES = {"docs/api.md": "python", **{page: language for language, page in PAGES.items()}}
 
-Surface = tuple[Types, set[str]]
 Table = dict[str, Any]
 
-WORD_END = r"\b"
+_PLACE = re.compile(r"(<!-- table: (options|properties) ([\w ]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+_CODE = re.compile(r"```.*?```|`[^`]+`", re.DOTALL)
 # A reference to another member, whose own text is checked separately.
 _REFERENCE = re.compile(r"(?:those of|see|as|of) `(?:zklock\.\w|acquire)", re.IGNORECASE)
+# The type of a unit, and what the documentation says.
+_UNITS = {
+    "time": {"rust": ("Duration", ""), "python": ("float", "seconds"), "node": ("number", "ms")},
+    "instant": {"rust": ("u64", "since 1970"), "python": ("float", "since 1970"), "node": ("Date", "")},
+    "int64": {"rust": ("i64", ""), "python": ("int", ""), "node": ("bigint", "")},
+}
 
-ABOUT_A_TYPE = {"absent", "names", "extends", "in"}
+
+@cache
+def found(root: Path) -> tuple[dict[str, Surface], dict[str, Strings]]:
+    """Return the public names and the strings of each language."""
+    crate, exports = surfaces.rustdoc(root), surfaces.typedoc(root)
+    python = surfaces.python(root, "zklock", "zklock.testing", "zklock.opentelemetry", "zklock.prometheus")
+    python_strings, node_strings = surfaces.python_strings(root), surfaces.node_strings(exports)
+    strings = {"rust": surfaces.rust_strings(root), "python": python_strings, "node": node_strings}
+    aio, node = surfaces.python(root, "zklock.aio"), surfaces.node(exports)
+    return {"rust": surfaces.rust(crate), "python": python, "aio": aio, "node": node}, strings
 
 
-def surfaces(root: Path) -> dict[str, Surface]:
-    """Return the public API of each language."""
-    return {
-        "rust": rust.types(root),
-        "python": python.blocking(root),
-        "aio": python.asynchronous(root),
-        "node": node.types(root),
-    }
+def read(root: Path) -> Table:
+    """Return docs/api.toml."""
+    return tomllib.loads((root / TABLE).read_text())
 
 
 def camel(name: str) -> str:
@@ -42,211 +61,166 @@ def camel(name: str) -> str:
     return re.sub(r"_([a-z])", lambda letter: letter[1].upper(), name)
 
 
-def unit_problem(language: str, unit: str, member: Member, doc: str) -> str | None:
-    """Return why a member does not have its unit, or None."""
-    text = f"{member.doc} {doc}"
-    wanted: dict[tuple[str, str], tuple[str, str]] = {
-        ("time", "rust"): ("Duration", ""),
-        ("time", "python"): ("float", r"\bseconds\b"),
-        ("time", "node"): ("number", r"\bms\b"),
-        ("instant", "rust"): ("u64", r"\bmilliseconds since 1970\b"),
-        ("instant", "python"): ("float", r"\bseconds since 1970\b"),
-        ("instant", "node"): ("Date", ""),
-        ("int64", "rust"): ("i64", ""),
-        ("int64", "python"): ("int", ""),
-        ("int64", "node"): ("bigint", ""),
-    }
-    type_, said = wanted[unit, "python" if language == "aio" else language]
-    types = [member.type, *(parameter.type for parameter in member.parameters.values())]
-    if not any(re.search(rf"\b{type_}\b", one) for one in types):
-        return f"is a {member.type or 'nothing'}, not a {type_}"
-    if said and not re.search(said, text) and not _REFERENCE.search(text):
-        return f"does not say its unit ({said.replace(WORD_END, '')})"
-    return None
+def entries(section: Table, table: Table, language: str) -> dict[str, Table]:
+    """Return the members of a section in this language by their names there, including inherited ones. aio
+    deviates as Python does, unless it has its own entry.
+    """
+    found: dict[str, Table] = {}
+    inherited: Table = table[section["extends"]] if "extends" in section else {}
+    for name, entry in (inherited | section).items():
+        entry = {"is": entry} if isinstance(entry, str) else entry
+        if name in ABOUT_A_TYPE:
+            continue
+        own = entry.get(language, entry.get("python", {}) if language == "aio" else {})
+        if "absent" not in own:
+            found[own.get("as", camel(name) if language == "node" else name)] = entry | own
+    return found
 
 
-def default_problem(language: str, entry: Table, member: Member) -> str | None:
-    """Return why a default differs from the table's, or None."""
-    wanted = entry["default"]
-    if language in {"python", "aio"}:
-        given = None if member.default is None else eval(member.default, {})
-        return None if given == wanted else f"has the default {member.default}, not {wanted}"
-    if language == "node" and wanted != -1:
-        said = str(wanted * 1000 if entry.get("unit") == "time" else wanted).lower()
-        if f"default: {said}" not in re.sub(r"(?<=\d)[ \u202f](?=\d)", "", member.doc).lower():
-            return f"does not document `Default: {said}`"
-    return None
+def expected(language: str, table: Table) -> dict[str, Table]:
+    """Return what the table says of each name in this language."""
+    wanted: dict[str, Table] = {name: {} for name in table["alone"].get(language, {})}
+    for name in table.keys() - NOT_TYPES:
+        if language not in table[name].get("absent", {}):
+            members = entries(table[name], table, language)
+            wanted |= {name: {}} | {f"{name}.{key}": entry for key, entry in members.items()}
+    for name, section in table["options"].items():
+        if place := section.get("in", {}).get(language, name):
+            # Options are the members of a record, or the parameters of a method or of the constructor.
+            form = "{}.{}" if language in {"rust", "node"} and "." not in place else "{}({})"
+            wanted.setdefault(place, {})
+            wanted |= {form.format(place, key): one for key, one in entries(section, table, language).items()}
+    return wanted
 
 
-def kind_problem(language: str, kind: str, member: Member) -> str | None:
-    """Return why a member is not of its kind, or None."""
-    if language == "rust":
-        # In Rust, everything is a method if it can fail or takes a lock.
-        wrong = "property" not in kind and member.is_property
-    else:
-        wrong = member.is_property != ("property" in kind)
-    if wrong:
-        return f"is a {'property' if member.is_property else 'method'}, not a {kind}"
-    if language == "python":
-        return "is a coroutine" if member.is_async else None
-    if member.is_async != ("async" in kind):
-        return f"{'may' if member.is_async else 'cannot'} be awaited"
-    return None
+def faults(language: str, entry: Table, name: Name) -> Iterator[str]:
+    """Yield in what a name differs from its entry."""
+    if kind := entry.get("is"):
+        # Python blocks. In Rust, everything is a method if it can fail or takes a lock.
+        kind = kind.removesuffix(" async") if language == "python" else kind
+        kind = kind.replace("property", "method") if language == "rust" and name.kind != "property" else kind
+        if kind != name.kind:
+            yield f"is a {name.kind}, not a {kind}"
+    if unit := entry.get("unit"):
+        type_, said = _UNITS[unit]["python" if language == "aio" else language]
+        if not re.search(rf"\b{type_}\b", name.types):
+            yield f"is no {type_}"
+        elif said and not re.search(rf"\b{said}\b", name.doc) and not _REFERENCE.search(name.doc):
+            yield f"does not say its unit ({said})"
+    if (default := entry.get("default")) is None or language == "rust":
+        return
+    if language == "node":
+        said = str(default * 1000 if unit == "time" else default).lower()
+        doc = re.sub(r"(?<=\d)[ \u202f](?=\d)", "", name.doc).lower()
+        if default != -1 and f"default: {said}" not in doc:
+            yield f"does not document `Default: {said}`"
+    elif name.default is None or eval(name.default, {}) != default:
+        yield f"has the default {name.default}, not {default}"
 
 
-class Comparison:
-    """A comparison of one language with the table."""
-
-    def __init__(self, language: str, surface: Surface, table: Table) -> None:
-        self.language = language
-        self.types, self.public = surface
-        self.table = table
-        # Names in the table, by type.
-        self.known: dict[str, set[str]] = {}
-
-    def deviation(self, entry: Table) -> Table:
-        """Return an entry's differences for this language. aio uses Python's unless it has its own."""
-        as_python: Table = entry.get("python", {}) if self.language == "aio" else {}
-        own: Table = entry.get(self.language, as_python)
-        return own
-
-    def name(self, name: str, entry: Table) -> str:
-        """Return a member's name in this language."""
-        own: str = self.deviation(entry).get("as", camel(name) if self.language == "node" else name)
-        return own
-
-    def entries(self, name: str) -> dict[str, Table]:
-        """Return the members of a type from the table, including inherited ones."""
-        section = self.table[name]
-        inherited = self.entries(section["extends"]) if "extends" in section else {}
-        own = {key: value for key, value in section.items() if key not in ABOUT_A_TYPE}
-        return inherited | {key: {"is": one} if isinstance(one, str) else one for key, one in own.items()}
-
-    def members(self, name: str) -> Iterator[str]:
-        """Yield the problems with the members of a type."""
-        section = self.table[name]
-        here = section.get("names", {}).get(self.language, name)
-        if self.language in section.get("absent", {}):
-            if here in self.public:
-                yield f"{here} is there, but absent in the table"
-            return
-        if here not in self.public:
-            yield f"{here} is missing"
-            return
-        self.known.setdefault(here, set())
-        members = flattened(self.types, here)
-        for key, entry in self.entries(name).items():
-            wanted, deviation = self.name(key, entry), self.deviation(entry)
-            where = f"{here}.{wanted}"
-            if "absent" in deviation:
-                if wanted in members:
-                    self.known[here].add(wanted)
-                    yield f"{where} is there, but absent in the table: {deviation['absent']}"
-                continue
-            self.known[here].add(wanted)
-            if wanted not in members:
-                yield f"{where} is missing"
-                continue
-            member = members[wanted]
-            kind: str = deviation.get("is") or entry["is"]
-            if problem := kind_problem(self.language, kind, member):
-                yield f"{where} {problem}"
-            if "unit" in entry and (
-                problem := unit_problem(self.language, entry["unit"], member, self.types[here].doc)
-            ):
-                yield f"{where} {problem}"
-
-    def options(self, name: str) -> Iterator[str]:
-        """Yield the problems with a set of options."""
-        section = self.table["options"][name]
-        place = section.get("in", {}).get(self.language, name)
-        if not place:
-            return
-        owner, _, method = place.partition(".")
-        if owner not in self.types:
-            yield f"{place}, which should hold options, is missing"
-            return
-        here = self.types[owner]
-        if method:
-            members = flattened(self.types, owner)
-            if method not in members:
-                yield f"{place}, which should take options, is missing"
-                return
-            found = members[method].parameters
-        else:
-            found = flattened(self.types, owner) if self.language in {"rust", "node"} else here.constructor
-        names = set()
-        for key, entry in section.items():
-            if key in ABOUT_A_TYPE:
-                continue
-            wanted, deviation = self.name(key, entry), self.deviation(entry)
-            where = f"{place}: the option {wanted}"
-            if "absent" in deviation:
-                if wanted in found:
-                    yield f"{where} is there, but absent in the table: {deviation['absent']}"
-                continue
-            names.add(wanted)
-            if wanted not in found:
-                yield f"{where} is missing"
-                continue
-            member = found[wanted]
-            if "unit" in entry and (problem := unit_problem(self.language, entry["unit"], member, here.doc)):
-                yield f"{where} {problem}"
-            if "default" in entry and (problem := default_problem(self.language, entry, member)):
-                yield f"{where} {problem}"
-        # Arguments without a default are not options, except in records, where every field is an option.
-        is_record = not method and self.language in {"rust", "node"}
-        extra = {key for key, one in found.items() if is_record or one.default is not None} - names
-        if is_record:
-            self.known.setdefault(owner, set()).update(names)
-        else:
-            extra -= {"client", "permits", "shared_count"}
-        for key in sorted(extra):
-            yield f"{place}: the option {key} is not in the table"
-
-    def problems(self) -> Iterator[str]:
-        """Yield all problems."""
-        for name in self.table:
-            if name not in {"options", "alone"}:
-                yield from self.members(name)
-        for name in self.table["options"]:
-            yield from self.options(name)
-        alone = set(self.table["alone"].get(self.language, {}))
-        records = {
-            section.get("in", {}).get(self.language, name) for name, section in self.table["options"].items()
-        }
-        for name in sorted(self.public):
-            if name in alone or name in records or name.endswith("Error"):
-                continue
-            if name not in self.known:
-                yield f"{name} is not in the table"
-                continue
-            for member in sorted(set(flattened(self.types, name)) - self.known[name]):
-                yield f"{name}.{member} is not in the table"
-        for name in sorted(alone - self.public):
-            yield f"{name} is missing"
+def differences(language: str, names: Surface, table: Table) -> Iterator[str]:
+    """Yield the differences between the names of a language and the table."""
+    wanted, alone = expected(language, table), table["alone"].get(language, {})
+    places = {key.partition("(")[0] for key in wanted if "(" in key}
+    for key in sorted(wanted.keys() - names.keys()):
+        yield f"{language}: {key} is missing"
+    for key in sorted(names.keys() - wanted.keys()):
+        place, parenthesis, _ = key.partition("(")
+        optional = not parenthesis or (place in places and names[key].default is not None)
+        if optional and place.partition(".")[0] not in alone:
+            yield f"{language}: {key} is not in the table"
+    for key in sorted(wanted.keys() & names.keys()):
+        yield from (f"{language}: {key} {fault}" for fault in faults(language, wanted[key], names[key]))
 
 
-def problems(root: Path, found: dict[str, Surface] | None = None, table: Table | None = None) -> list[str]:
+def problems(here: tuple[dict[str, Surface], dict[str, Strings]], table: Table) -> list[str]:
     """Return the problems in all languages."""
-    table = table or tomllib.loads((root / TABLE).read_text())
-    wrong = []
-    for language, surface in (found or surfaces(root)).items():
-        wrong += [f"{language}: {problem}" for problem in Comparison(language, surface, table).problems()]
-    codes = {"rust": rust.errors(root), "python": python.errors(root), "node": node.errors(root)}
-    for language, errors in codes.items():
-        if errors != codes["rust"]:
-            wrong.append(f"{language}: the errors are {errors}, not {codes['rust']}")
+    names, strings = here
+    wrong = [problem for language in LANGUAGES for problem in differences(language, names[language], table)]
+    for language in ("python", "node"):
+        for kind, exceptions in table["strings"].items():
+            given, wanted = strings[language].get(kind, set()), strings["rust"].get(kind, set())
+            differ = (given ^ wanted) ^ set(exceptions.get(language, {}))
+            wrong += [f"{language}: '{one}' of {kind} is not as in Rust" for one in sorted(differ)]
     return wrong
 
 
-def main() -> int:
-    """Print the problems. Return 1 if there are any."""
-    wrong = problems(ROOT)
-    if wrong:
-        print("\n".join(wrong))
-    return 1 if wrong else 0
+def words(*pages: Path) -> set[str]:
+    """Return the words inside code on some pages."""
+    texts = (page.read_text() for page in pages)
+    return set(re.findall(r"\w+", " ".join(code for text in texts for code in _CODE.findall(text))))
+
+
+def undocumented(root: Path, strings: dict[str, Strings], table: Table) -> list[str]:
+    """Return the names that are in no document (there, snake case stands for camel case), or not on their
+    package's page.
+    """
+    names = {one: set(re.findall(r"\w+", " ".join(expected(one, table)))) - {FUNCTIONS} for one in LANGUAGES}
+    names["python"] |= {part for error in strings["python"]["errors"] for part in error.split()}
+    names["node"] |= strings["node"]["ErrorCode"] | strings["node"].keys() - {"errors"}
+    known = words(*(page for pattern in DOCUMENTS for page in root.glob(pattern)))
+    known |= {camel(name) for name in known}
+    wrong = {f"{name} is in no document" for here in names.values() for name in here - known}
+    for language, page in PAGES.items():
+        wrong |= {f"{name} is not in {page}" for name in names[language] - words(root / page)}
+    return sorted(wrong)
+
+
+def default(entry: Table, language: str) -> str:
+    """Return the default of an option in its language's notation, or an empty string."""
+    value = entry.get("default", -1)
+    if isinstance(value, bool):
+        return f"`{value if language == 'python' else str(value).lower()}`"
+    if entry.get("unit") == "time" and language == "node":
+        value = round(value * 1000)
+    return "" if value < 0 else f"{value:,}".replace(",", " ")
+
+
+def rows(table: Table, kind: str, sections: Sequence[str], language: str) -> list[str]:
+    """Return the rows of the members with a text. An option that not all records have names those with it."""
+    found: dict[str, tuple[Table, list[str]]] = {}
+    for section in sections:
+        place = table["options"] if kind == "options" else table
+        for name, entry in entries(place[section], table, language).items():
+            found.setdefault(name, (entry, []))[1].append(section)
+    made = []
+    for name, (entry, owners) in found.items():
+        only = "" if len(owners) == len(sections) else f" (`{'`, `'.join(owners)}`)"
+        value = f" {default(entry, language)} |" if kind == "options" else ""
+        if "says" in entry:
+            made.append(f"| `{name}` |{value.replace('  ', ' ')} {entry['says']}{only} |")
+    return made
+
+
+def written(text: str, table: Table, language: str) -> str:
+    """Return a document with its tables."""
+
+    def made(place: re.Match[str]) -> str:
+        header = "| Option | Default | Meaning |\n|---|---|---|"
+        if place[2] == "properties":
+            header = "| Property | Meaning |\n|---|---|"
+        lines = rows(table, place[2], place[3].split(), language)
+        return "\n".join([place[1], header, *lines, "", place[4]])
+
+    return _PLACE.sub(made, text)
+
+
+def outdated(root: Path, table: Table) -> list[str]:
+    """Return the documents with outdated tables."""
+    wrong = []
+    for name, language in WITH_TABLES.items():
+        text = (root / name).read_text()
+        if not _PLACE.search(text) or written(text, table, language) != text:
+            wrong.append(f"{name}: its tables are not those of {TABLE}; run `make tables`")
+    return wrong
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    table = read(ROOT)
+    if "--tables" in sys.argv:
+        for name, language in WITH_TABLES.items():
+            (ROOT / name).write_text(written((ROOT / name).read_text(), table, language))
+        sys.exit()
+    here = found(ROOT)
+    wrong = [*problems(here, table), *undocumented(ROOT, here[1], table), *outdated(ROOT, table)]
+    sys.exit("\n".join(wrong) or None)

@@ -8,8 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from links import ROOT
-
+ROOT = Path(__file__).resolve().parent.parent
 NODE = ROOT / "bindings-node"
 RUST = "rustdoc"
 """Location of the Rust reference on the site."""

@@ -132,7 +132,11 @@ def problem() -> str | None:
 
 
 def main() -> int:
-    """Write the file."""
+    """Write the file, or check it."""
+    if "--check" in sys.argv[1:]:
+        wrong = problem()
+        print(wrong or "")
+        return 1 if wrong else 0
     try:
         NOTICES.write_text(notices())
     except NoTextError as error:

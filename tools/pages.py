@@ -1,7 +1,8 @@
 """Hooks for mkdocs. The pages are written for the hosting site's file view, and the documentation site shows
 the same files.
 
-- Links to files outside `docs` lead to the hosting site, unless the file is a page here.
+- Links to files outside `docs` lead to the hosting site, unless the file is a page here. mkdocs checks the
+  other links.
 - Lines that rustdoc hides in an example are hidden here, too.
 - The Python reference comes from the stubs, by mkdocstrings. The Node reference consists of TypeDoc's pages,
   and the Rust reference is rustdoc's, next to the pages.
@@ -11,6 +12,7 @@ the same files.
 
 from __future__ import annotations
 
+import logging
 import posixpath
 import re
 from html import unescape
@@ -23,9 +25,9 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation, Section
 from mkdocs.structure.pages import Page
 
-from generated import RUST, node_reference, rust_reference
-from links import HOST, ROOT, blanked, links
+from generated import ROOT, RUST, node_reference, rust_reference
 
+HOST = "https://github.com/zklock/zklock"
 DOCS = "docs/"
 DECISIONS = "decisions/index.md"
 REFERENCES = {
@@ -59,6 +61,10 @@ WEIGHTS = {
     **dict.fromkeys(("decisions/", SCENARIOS, "changelog.md", "contributing.md", "tests.md"), 0.001),
 }
 _ORIGINS = {page: path for path, page in BORROWED.items()}
+_LOG = logging.getLogger("mkdocs.plugins.pages")
+_FENCE = re.compile(r"^ *(```+|~~~+).*?^ *\1 *$", re.DOTALL | re.MULTILINE)
+_CODE = re.compile(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
+_LINK = re.compile(r"\]\(([^()\s]+)\)")
 LANGUAGES = {"python": "Python", "js": "Node", "rust": "Rust"}
 _BLOCK = re.compile(r"^```(\w+)\n.*?^```$", re.DOTALL | re.MULTILINE)
 _GROUP = re.compile(
@@ -67,6 +73,15 @@ _GROUP = re.compile(
 _NUMBER = re.compile(r"\bS(\d+)\b")
 _ROW = re.compile(r"^\| S(\d+) \|", re.MULTILINE)
 _RUST = re.compile(r"^```rust\S*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def blanked(text: str) -> str:
+    """Return the text with all code replaced by spaces, so that offsets stay the same."""
+
+    def spaces(code: re.Match[str]) -> str:
+        return re.sub(r"[^\n]", " ", code[0])
+
+    return _CODE.sub(spaces, _FENCE.sub(spaces, text))
 
 
 def shown_at(path: str) -> str | None:
@@ -91,6 +106,8 @@ def moved(target: str, origin: str, page: str) -> str:
     elif (place := shown_at(path)) is not None:
         there = posixpath.relpath(place, posixpath.dirname(page) or ".")
     else:
+        if not (ROOT / path).exists():
+            _LOG.warning("%s: a link to '%s': there is no such file", origin, target)
         there = f"{HOST}/{'tree' if (ROOT / path).is_dir() else 'blob'}/main/{path}"
     return f"{there}#{fragment}" if fragment else there
 
@@ -112,8 +129,9 @@ def numbered(text: str, page: str) -> str:
 
 def rewritten(text: str, origin: str, page: str) -> str:
     """Return the text of a file as the site shows it."""
-    for link in reversed(list(links(text))):
-        text = text[: link.start] + moved(link.target, origin, page) + text[link.end :]
+    for link in reversed(list(_LINK.finditer(blanked(text)))):
+        start, end = link.span(1)
+        text = text[:start] + moved(text[start:end], origin, page) + text[end:]
     text = numbered(text, page)
 
     def visible(code: re.Match[str]) -> str:

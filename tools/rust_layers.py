@@ -4,94 +4,49 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-CRATES = (
-    "core/src",
-    "core/transport/src",
-    "embedded/src",
-    "cli/src",
-    "tests/simulation/src",
-    "bindings-python/src",
-    "bindings-node/native",
-)
+CRATES = ("core/src", "core/transport/src", "embedded/src", "cli/src", "tests/simulation/src")
+BINDINGS = ("bindings-python/src", "bindings-node/native")
 
 _NO_CODE = re.compile(r'''//[^\n]*|'(?:\\.|[^\\'])'|"(?:[^"\\]|\\.)*"''', re.DOTALL)
-_PATH = re.compile(r"\bcrate::(?:(\w+)|(\{))")
-_FROM_PARENT = re.compile(r"\b((?:super::)+)(\w+)")
-_EXPORT = re.compile(r"pub(?:\([^)]*\))? use (?:self::|crate::)?(\w+)((?:::\w+)*)(?:::\{([^}]*)\})?")
+_EXPORT = re.compile(r"pub(?:\([^)]*\))? use (?:self::|crate::)?(\w+)::([^;]*);")
 
 
-def exports(root_file: str) -> dict[str, str]:
-    """Map each name that the crate's root re-exports to the top module that defines it."""
-    homes = {}
-    for module, path, group in _EXPORT.findall(root_file):
-        for name in [*group.split(","), path.rpartition("::")[2]]:
-            homes[name.split(" as ")[-1].rpartition("::")[2].strip()] = module
-    return homes
-
-
-def top_names(text: str, opening: int) -> Iterator[str]:
-    """Return the first segment of each path in the group of a `use` whose brace is at `opening`."""
-    depth, position = 0, opening
-    while True:
-        if text[position] in "{}":
-            depth += 1 if text[position] == "{" else -1
-        if depth == 0:
-            return
-        if depth == 1 and text[position] in "{," and (name := re.match(r"\s*(\w+)", text[position + 1 :])):
-            yield name[1]
-        position += 1
+def names(text: str, depth: int) -> set[str]:
+    """Return the names at the top of the crate that a module of this depth uses."""
+    nested = None
+    while text != nested:
+        nested, text = text, re.sub(r"(?<!crate)::\{[^{}]*\}", "", text)
+    groups = ",".join(re.findall(r"\bcrate::\{([^{}]*)\}", text))
+    top = rf"\bcrate::(\w+)|(?<!super::)\b(?:super::){{{depth}}}(?!super)(\w+)"
+    found = {one or other for one, other in re.findall(top, text)}
+    return found.union(re.findall(r"(?:^|,)\s*(\w+)", groups))
 
 
 def uses(source: Path) -> dict[str, set[str]]:
     """Map each top module of a crate to the top modules that its files name."""
-    root = next(source / name for name in ("lib.rs", "main.rs") if (source / name).exists())
-    homes = exports(_NO_CODE.sub("", root.read_text()))
+    texts = {file.relative_to(source): _NO_CODE.sub("", file.read_text()) for file in source.rglob("*.rs")}
+    roots = [texts.pop(name) for name in (Path("lib.rs"), Path("main.rs")) if name in texts]
+    # A name that the crate's root exports stands for its module.
+    exports = _EXPORT.findall("".join(roots))
+    homes = {name: module for module, path in exports for name in re.findall(r"(\w+)\s*(?:,|\}|$)", path)}
     found: dict[str, set[str]] = {}
-    for file in sorted(source.rglob("*.rs")):
-        place = file.relative_to(source).with_suffix("").parts
-        module = place[:-1] if place[-1] == "mod" else place
-        if len(place) == 1 and place[0] in {"lib", "main"}:
-            continue
-        text = _NO_CODE.sub("", file.read_text())
-        names = {name for name, _ in _PATH.findall(text) if name}
-        for group in _PATH.finditer(text):
-            if group[2]:
-                names.update(top_names(text, group.start(2)))
-        names.update(name for up, name in _FROM_PARENT.findall(text) if up.count("super") == len(module))
-        targets = {homes.get(name, name) for name in names} - {module[0]}
-        existing = {t for t in targets if (source / t).is_dir() or (source / f"{t}.rs").exists()}
-        found.setdefault(module[0], set()).update(existing)
-    return found
+    for file, text in texts.items():
+        module = file.parent.parts if file.stem == "mod" else file.with_suffix("").parts
+        found.setdefault(module[0], set()).update(homes.get(name, name) for name in names(text, len(module)))
+    return {module: (targets & found.keys()) - {module} for module, targets in found.items()}
 
 
 def circle(source: Path) -> list[str]:
-    """Return the modules of a circle in which a folder takes part, or nothing."""
+    """Return the folders that use themselves, directly or through others."""
     arrows = uses(source)
-    files = {name for name in arrows if not (source / name).is_dir()}
-    while True:
-        try:
-            TopologicalSorter(arrows).prepare()
-        except CycleError as error:
-            members: list[str] = error.args[1]
-            if not files.issuperset(members):
-                return members
-            # Files next to each other may use each other: look for other circles.
-            arrows[members[1]] = arrows[members[1]] - {members[0]}
-        else:
-            return []
-
-
-def main() -> int:
-    """Print the first circle of each crate."""
-    found = [f"{crate}: {' <- '.join(members)}" for crate in CRATES if (members := circle(ROOT / crate))]
-    print("\n".join(found), end="\n" if found else "")
-    return 1 if found else 0
+    for _ in range(len(arrows)):
+        arrows = {name: to.union(*(arrows[other] for other in to)) for name, to in arrows.items()}
+    return [name for name in sorted(arrows) if (source / name).is_dir() and name in arrows[name]]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    found = {crate: folders for crate in (*CRATES, *BINDINGS) if (folders := circle(ROOT / crate))}
+    sys.exit(str(found) if found else None)

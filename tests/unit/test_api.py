@@ -1,47 +1,33 @@
-"""The API check finds a public member that one language lacks or declares in another form than the table."""
+"""The API check finds a public name that one language lacks or declares otherwise, or that no page shows."""
 
 from __future__ import annotations
 
 import copy
-import tomllib
+import shutil
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 import api
 from harness.paths import REPOSITORY
-from surfaces.model import Member, Type
+from surfaces import Name, Strings, Surface
 
-Found = dict[str, api.Surface]
-
-
-@cache
-def real() -> Found:
-    return api.surfaces(REPOSITORY)
+LANGUAGES = ("rust", "python", "aio", "node")
 
 
-def problems(change: Callable[[Found], object] | None = None, table: api.Table | None = None) -> list[str]:
-    """Return the problems that the check reports after `change` has altered the real surface."""
-    found = copy.deepcopy(real())
-    if change is not None:
-        change(found)
-    return api.problems(REPOSITORY, found, table)
-
-
-def problems_of_leases(
-    change: Callable[[Found], object] | None = None, table: api.Table | None = None
+def problems(
+    change: Callable[[dict[str, Surface]], object] | None = None,
+    of_strings: Callable[[dict[str, Strings]], object] | None = None,
+    table: api.Table | None = None,
 ) -> list[str]:
-    """Return the problems without those of `Leadership`, which must be the same as those of `Lease`."""
-    found = problems(change, table)
-    leases = [problem for problem in found if ": Leadership." not in problem]
-    assert sorted(found) == sorted(leases + [line.replace(": Lease.", ": Leadership.") for line in leases])
-    return leases
-
-
-def member(found: Found, language: str, type_: str, name: str) -> Member:
-    return found[language][0][type_].members[name]
+    """Return the problems that the check reports after the real names and strings were altered."""
+    names, strings = copy.deepcopy(api.found(REPOSITORY))
+    if change is not None:
+        change(names)
+    if of_strings is not None:
+        of_strings(strings)
+    return api.problems((names, strings), table or api.read(REPOSITORY))
 
 
 def test_the_languages_are_as_the_table_says() -> None:
@@ -49,110 +35,103 @@ def test_the_languages_are_as_the_table_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("language", "type_", "name"),
+    ("language", "name"),
     [
-        ("aio", "Lease", "remaining"),
-        ("aio", "Lock", "contenders"),
-        ("node", "Client", "breakLock"),
-        ("node", "Lease", "fencingToken"),
-        ("python", "Lease", "wait_lost"),
-        ("rust", "Lease", "loss_reason"),
-        ("node", "Stats", "busy"),
-        ("node", "Server", "expire"),
+        ("aio", "Lease.remaining"),
+        ("aio", "Lock.contenders"),
+        ("aio", "Client(label)"),
+        ("aio", "Lock.acquire(timeout)"),
+        ("node", "Client.breakLock"),
+        ("node", "Lease.fencingToken"),
+        ("node", "LockOptions.naming"),
+        ("node", "Stats.busy"),
+        ("node", "Server.expire"),
+        ("node", "functions.dump"),
+        ("node", "Mutex"),
+        ("python", "Lease.wait_lost"),
+        ("python", "functions.observe(path)"),
+        ("rust", "Lease.loss_reason"),
+        ("rust", "ClientOptions.identify"),
     ],
 )
-def test_a_missing_member_is_found(language: str, type_: str, name: str) -> None:
-    found = problems(lambda found: found[language][0][type_].members.pop(name))
-    assert f"{language}: {type_}.{name} is missing" in found
+def test_a_missing_name_is_found(language: str, name: str) -> None:
+    assert problems(lambda names: names[language].pop(name)) == [f"{language}: {name} is missing"]
 
 
-@pytest.mark.parametrize("language", ["rust", "python", "aio", "node"])
-def test_a_member_that_the_table_lacks_is_found(language: str) -> None:
-    def add(found: Found) -> None:
-        found[language][0]["Lease"].members["age"] = Member("int", is_property=True)
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("name", ["Barrier", "Lease.age"])
+def test_a_name_that_the_table_lacks_is_found(language: str, name: str) -> None:
+    found = problems(lambda names: names[language].setdefault(name, Name("property", "int")))
+    assert found == [f"{language}: {name} is not in the table"]
 
-    assert problems_of_leases(add) == [f"{language}: Lease.age is not in the table"]
 
-
-@pytest.mark.parametrize("language", ["rust", "python", "aio", "node"])
-def test_a_type_that_the_table_lacks_is_found(language: str) -> None:
-    def add(found: Found) -> None:
-        types, public = found[language]
-        types["Barrier"] = Type()
-        public.add("Barrier")
-
-    assert problems(add) == [f"{language}: Barrier is not in the table"]
+@pytest.mark.parametrize("name", ["Client(turbo)", "Lock.acquire(turbo)"])
+def test_an_option_that_the_table_lacks_is_found(name: str) -> None:
+    found = problems(lambda names: names["aio"].setdefault(name, Name("option", default="1")))
+    assert found == [f"aio: {name} is not in the table"]
 
 
 def test_a_wrong_unit_is_found() -> None:
-    def seconds_in_node(found: Found) -> None:
-        member(found, "node", "Lease", "remaining").doc = "For how many seconds the lock is held."
-
-    assert problems_of_leases(seconds_in_node) == ["node: Lease.remaining does not say its unit (ms)"]
-
-    def milliseconds_in_python(found: Found) -> None:
-        found["python"][0]["Histogram"].doc = "A distribution of durations in milliseconds."
-
-    assert "python: Histogram.sum does not say its unit (seconds)" in problems(milliseconds_in_python)
-
-    def a_number_in_rust(found: Found) -> None:
-        member(found, "rust", "Lease", "remaining").type = "u64"
-
-    assert problems_of_leases(a_number_in_rust) == ["rust: Lease.remaining is a u64, not a Duration"]
-
-    def a_double_in_node(found: Found) -> None:
-        member(found, "node", "Lease", "fencingToken").type = "number"
-
-    assert problems_of_leases(a_double_in_node) == ["node: Lease.fencingToken is a number, not a bigint"]
-
-    def an_option_in_node(found: Found) -> None:
-        option = member(found, "node", "ConnectOptions", "sessionTimeout")
+    def change(names: dict[str, Surface]) -> None:
+        names["node"]["Lease.remaining"].doc = "For how many seconds the lock is held."
+        names["node"]["Lease.fencingToken"].types = "number"
+        option = names["node"]["ConnectOptions.sessionTimeout"]
         option.doc = option.doc.replace("ms", "s")
+        names["python"]["Histogram.sum"].doc = "A distribution of durations in milliseconds."
+        names["rust"]["Lease.remaining"].types = "u64"
 
-    (problem,) = problems(an_option_in_node)
-    assert problem == "node: ConnectOptions: the option sessionTimeout does not say its unit (ms)"
-
-
-def test_a_missing_option_is_found() -> None:
-    found = problems(lambda found: found["aio"][0]["Client"].constructor.pop("label"))
-    assert found == ["aio: Client: the option label is missing"]
-    found = problems(lambda found: found["node"][0]["LockOptions"].members.pop("naming"))
-    assert "node: MutexOptions: the option naming is missing" in found
+    assert problems(change) == [
+        "rust: Lease.remaining is no Duration",
+        "python: Histogram.sum does not say its unit (seconds)",
+        "node: ConnectOptions.sessionTimeout does not say its unit (ms)",
+        "node: Lease.fencingToken is no bigint",
+        "node: Lease.remaining does not say its unit (ms)",
+    ]
 
 
 def test_another_default_is_found() -> None:
-    def five_seconds(found: Found) -> None:
-        found["aio"][0]["Client"].constructor["connect_timeout"].default = "5.0"
-
-    assert problems(five_seconds) == ["aio: Client: the option connect_timeout has the default 5.0, not 10"]
-
-    def documented(found: Found) -> None:
-        option = member(found, "node", "ConnectOptions", "connectTimeout")
+    def change(names: dict[str, Surface]) -> None:
+        names["aio"]["Client(connect_timeout)"].default = "5.0"
+        option = names["node"]["ConnectOptions.connectTimeout"]
         option.doc = option.doc.replace("10 000", "5000")
 
-    (problem,) = problems(documented)
-    assert problem == "node: ConnectOptions: the option connectTimeout does not document `Default: 10000`"
+    assert problems(change) == [
+        "aio: Client(connect_timeout) has the default 5.0, not 10",
+        "node: ConnectOptions.connectTimeout does not document `Default: 10000`",
+    ]
 
 
-def test_what_can_be_awaited_in_one_language_only_is_found() -> None:
-    def blocks(found: Found) -> None:
-        member(found, "aio", "Lock", "locked").is_async = False
+def test_another_kind_is_found() -> None:
+    def change(names: dict[str, Surface]) -> None:
+        names["aio"]["Lock.locked"].kind = "method"
+        names["aio"]["Lease.remaining"].kind = "method"
 
-    assert "aio: Lock.locked cannot be awaited" in problems(blocks)
-
-
-def test_a_property_that_became_a_method_is_found() -> None:
-    def call(found: Found) -> None:
-        member(found, "aio", "Lease", "remaining").is_property = False
-
-    assert problems_of_leases(call) == ["aio: Lease.remaining is a method, not a property"]
+    assert problems(change) == [
+        "aio: Lease.remaining is a method, not a property",
+        "aio: Lock.locked is a method, not a method async",
+    ]
 
 
-def test_what_should_be_absent_is_found() -> None:
-    table = tomllib.loads((REPOSITORY / api.TABLE).read_text())
+def test_an_absent_name_is_found() -> None:
+    table = api.read(REPOSITORY)
     table["Lease"]["node"] = {"is": "property", "rust": {"absent": "no reason"}}
-    assert problems_of_leases(table=table) == [
-        "rust: Lease.node is there, but absent in the table: no reason"
+    # A leadership is a lease.
+    assert problems(table=table) == [
+        "rust: Leadership.node is not in the table",
+        "rust: Lease.node is not in the table",
+    ]
+
+
+def test_another_error_and_another_value_are_found() -> None:
+    def change(strings: dict[str, Strings]) -> None:
+        strings["node"]["errors"].remove("NotHeld NOT_HELD")
+        strings["python"]["LeaseState"].add("asleep")
+        strings["node"]["ClientState"].add("forked")
+
+    assert problems(of_strings=change) == [
+        "python: 'asleep' of LeaseState is not as in Rust",
+        "node: 'NotHeld NOT_HELD' of errors is not as in Rust",
+        "node: 'forked' of ClientState is not as in Rust",
     ]
 
 
@@ -165,4 +144,65 @@ def test_every_absence_has_a_reason() -> None:
                     assert all(isinstance(reason, str) and reason for reason in given)
                 reasons(one)
 
-    reasons(tomllib.loads(Path(REPOSITORY, api.TABLE).read_text()))
+    reasons(api.read(REPOSITORY))
+
+
+@pytest.fixture
+def pages(tmp_path: Path) -> Path:
+    """Copy the files that the check reads."""
+    for path in ("docs", "README.md", *api.PAGES.values()):
+        source, target = REPOSITORY / path, tmp_path / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
+    return tmp_path
+
+
+def undocumented(
+    root: Path, table: api.Table | None = None, strings: dict[str, Strings] | None = None
+) -> list[str]:
+    """Return the public names that are missing in the documents of `root`."""
+    return api.undocumented(root, strings or api.found(REPOSITORY)[1], table or api.read(REPOSITORY))
+
+
+def test_every_public_name_stands_in_a_document() -> None:
+    assert undocumented(REPOSITORY) == []
+
+
+def test_a_member_without_a_word_is_found() -> None:
+    table = api.read(REPOSITORY)
+    table["Lease"]["unheard"] = "property"
+    assert undocumented(REPOSITORY, table) == [
+        "unheard is in no document",
+        "unheard is not in bindings-node/README.md",
+        "unheard is not in bindings-python/README.md",
+    ]
+
+
+def test_an_error_without_a_word_is_found() -> None:
+    strings = copy.deepcopy(api.found(REPOSITORY)[1])
+    strings["python"]["errors"].add("Unheard UNHEARD")
+    strings["node"]["UnheardError"] = set()
+    found = [one for one in undocumented(REPOSITORY, strings=strings) if one.endswith("no document")]
+    assert [one.split()[0] for one in found] == ["UNHEARD", "Unheard", "UnheardError"]
+
+
+def test_only_code_counts(pages: Path) -> None:
+    page = pages / "docs/api.md"
+    page.write_text(page.read_text().replace("`into_arcs`", "into_arcs"))
+    assert undocumented(pages) == ["into_arcs is in no document"]
+
+
+@pytest.mark.parametrize(
+    ("page", "name"),
+    [
+        ("bindings-node/README.md", "sessionTimeout"),
+        ("bindings-node/README.md", "ReadyOptions"),
+        ("bindings-node/README.md", "lossReason"),
+        ("bindings-python/README.md", "parent_acl"),
+        ("bindings-python/README.md", "NOT_HELD"),
+    ],
+)
+def test_a_name_that_a_package_does_not_show_is_found(pages: Path, page: str, name: str) -> None:
+    file = pages / page
+    file.write_text(file.read_text().replace(name, "elsewhere"))
+    assert f"{name} is not in {page}" in undocumented(pages)

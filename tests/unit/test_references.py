@@ -1,63 +1,68 @@
-"""References from rules to code, and from recorded bugs to their tests, lead to existing targets."""
+"""The protocol and the track record name functions, tests and planted bugs that exist.
+
+A reference has the form `path/from/the/top.rs::function`, with types and modules in between if needed. A Node
+test has the form `path.test.mjs::title`.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
 
-from references import problems
+import pytest
 
-RULES = "**1. Names.** `core/view.rs::blockers`.\n"
+from harness.paths import REPOSITORY
 
-
-def wrong(root: Path, text: str, record: str = "") -> list[str]:
-    (root / "docs").mkdir()
-    (root / "docs" / "protocol.md").write_text(text)
-    (root / "docs" / "track-record.md").write_text(record)
-    (root / "core").mkdir()
-    (root / "core" / "view.rs").write_text("impl View {\n    pub(crate) fn blockers(&self) {}\n}\n")
-    return problems(root)
+PROTOCOL = (REPOSITORY / "docs/protocol.md").read_text()
+RECORD = (REPOSITORY / "docs/track-record.md").read_text()
+REFERENCE = re.compile(r"`([\w./-]+\.(?:rs|py|ts|mjs))::([^`]+)`")
 
 
-def test_existing_targets_are_accepted(tmp_path: Path) -> None:
-    assert wrong(tmp_path, "**1. Names.** `core/view.rs::blockers`, `core/view.rs::View::blockers`.\n") == []
+def dead(text: str) -> list[str]:
+    """Return the references that lead nowhere."""
+    found = []
+    for reference in REFERENCE.finditer(text):
+        file, name = REPOSITORY / reference[1], re.escape(reference[2].rpartition("::")[2])
+        definition = rf"(['\"`]){name}\1" if file.suffix == ".mjs" else rf"\b(?:fn|def|function)\s+{name}\b"
+        if not file.is_file() or not re.search(definition, file.read_text()):
+            found.append(reference[0])
+    return found
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    assert wrong(tmp_path, "**1. Names.** A\n`core/gone.rs::blockers`.\n") == [
-        "docs/protocol.md:2: there is no file core/gone.rs"
-    ]
+def without(texts: list[str]) -> list[str]:
+    """Return the texts without a reference."""
+    return [text for text in texts if not REFERENCE.search(text)]
 
 
-def test_a_missing_function_is_named(tmp_path: Path) -> None:
-    (problem,) = wrong(tmp_path, "**1. Names.** `core/view.rs::blocker`.\n")
-    assert problem == "docs/protocol.md:1: core/view.rs defines no function `blocker`"
+def test_every_reference_leads_somewhere() -> None:
+    assert dead(PROTOCOL) == []
+    assert dead(RECORD) == []
 
 
-def test_a_rule_without_a_reference_is_named(tmp_path: Path) -> None:
-    text = "**1. Names.** `core/view.rs::blockers`.\n\n**2. Order.** By number.\n"
-    assert wrong(tmp_path, text) == ["docs/protocol.md: rule 2 names no `file.rs::function`"]
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "`core/src/gone.rs::prefix`",
+        "`core/src/queue/node_name.rs::gone`",
+        "`core/src/queue/node_name.rs::NodeName::gone`",
+        "`bindings-node/test/run.mjs::no such title`",
+    ],
+)
+def test_a_dead_reference_is_found(reference: str) -> None:
+    assert dead(f"`core/src/queue/node_name.rs::prefix`, {reference}") == [reference]
 
 
-def bugs(*rows: str) -> str:
-    return "\n".join(["| Bug | Test |", "|---|---|", *(f"| {row} |" for row in rows)]) + "\n"
+def test_every_rule_names_a_function() -> None:
+    rules = re.split(r"^\*\*(?=\d+\. )", PROTOCOL, flags=re.MULTILINE)[1:]
+    assert len(rules) > 10
+    assert without(rules) == []
+    assert without(["1. Names.** `core/view.rs`"])
 
 
-def test_a_bug_has_a_test_that_exists(tmp_path: Path) -> None:
-    node = tmp_path / "lease.test.mjs"
-    node.write_text("scenario('a lease is told', () => {});\n")
-    patch = tmp_path / "tests" / "mutants" / "a-lease-is-told.patch"
-    patch.parent.mkdir(parents=True)
-    patch.touch()
-    rows = ["a | `core/view.rs::blockers`, `a-lease-is-told`", "b | `lease.test.mjs::a lease is told`"]
-    assert wrong(tmp_path, RULES, bugs(*rows)) == []
-
-
-def test_a_bug_without_a_test_is_named(tmp_path: Path) -> None:
-    rows = ["a | `core/view.rs::blocker`", "b | by hand", "c | `core/view.rs::blockers` `a-bug-that-is-gone`"]
-    (tmp_path / "lease.test.mjs").touch()
-    assert wrong(tmp_path, RULES, bugs(*rows, "d | `lease.test.mjs::a lease is told`")) == [
-        "docs/track-record.md:3: core/view.rs defines no function `blocker`",
-        "docs/track-record.md:6: lease.test.mjs has no test 'a lease is told'",
-        "docs/track-record.md:4: the bug has no test",
-        "docs/track-record.md:5: there is no planted bug a-bug-that-is-gone",
-    ]
+def test_every_bug_has_a_test_and_its_planted_bug_exists() -> None:
+    tables = re.findall(r"^\| Bug .*\n\|---.*\n((?:\|.*\n)+)", RECORD, re.MULTILINE)
+    bugs = "".join(tables).splitlines()
+    assert len(bugs) > 20
+    assert without(bugs) == []
+    planted = re.findall(r"`([a-z]+(?:-[a-z0-9]+){2,})`", "\n".join(bugs))
+    assert planted
+    assert [name for name in planted if not (REPOSITORY / f"tests/mutants/{name}.patch").is_file()] == []

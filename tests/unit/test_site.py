@@ -15,7 +15,6 @@ from zklock.compat import kazoo
 
 import diagrams
 import generated
-import links
 import pages
 from harness.paths import REPOSITORY
 from harness.site import build
@@ -24,50 +23,10 @@ from harness.site import build
 pytestmark = pytest.mark.timeout(900)
 
 
-def wrong(root: Path, text: str, name: str = "docs/page.md") -> list[str]:
-    page = root / name
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(text)
-    (root / "docs").mkdir(exist_ok=True)
-    (root / "docs/other.md").write_text("# Other\n\n## `Lease`: what *it* has\n")
-    links.anchors.cache_clear()
-    return links.problems(root, [name])
-
-
-@pytest.mark.parametrize(
-    "target", ["other.md", "other.md#lease-what-it-has", "#here", "../docs", "https://example.org/x"]
-)
-def test_what_leads_somewhere_is_right(tmp_path: Path, target: str) -> None:
-    assert wrong(tmp_path, f"# Here\n\nA [link]({target}).\n") == []
-
-
-@pytest.mark.parametrize(
-    "target",
-    [
-        "gone.md",
-        "other.md#gone",
-        "#gone",
-        "/docs/other.md",
-        f"{links.HOST}/blob/main/gone.md",
-        "../../outside.md",
-    ],
-)
-def test_what_leads_nowhere_is_named(tmp_path: Path, target: str) -> None:
-    (problem,) = wrong(
-        tmp_path, f"# Here\n\nA [link]({target}), `[not](gone.md)`.\n\n```\n[nor](this.md)\n```\n"
-    )
-    assert problem.startswith(f"docs/page.md:3: {target}: ")
-
-
-def test_relative_links_do_not_work_on_a_registry(tmp_path: Path) -> None:
-    (problem,) = wrong(tmp_path, "[other](../docs/other.md)\n", links.PUBLISHED[0])
-    assert "published" in problem
-
-
 def test_a_page_is_adapted_to_the_site() -> None:
     text = "[a](../tests/liar.py) [b](safety.md#the-term) [c](../CONTRIBUTING.md#floors) [d](decisions)\n"
     assert pages.rewritten(text, "docs/python.md", "python.md") == (
-        f"[a]({links.HOST}/blob/main/tests/liar.py) [b](safety.md#the-term) [c](contributing.md#floors) "
+        f"[a]({pages.HOST}/blob/main/tests/liar.py) [b](safety.md#the-term) [c](contributing.md#floors) "
         "[d](decisions/index.md)\n"
     )
     assert pages.rewritten("[a](../interop.md)", "docs/decisions/x.md", "decisions/x.md") == (
@@ -196,18 +155,36 @@ def test_programs_find_every_page_of_the_menu(site: Path) -> None:
     assert about["choosing/"][1] == "This page explains how to choose a kind of lock and a lock path."
 
 
-@pytest.mark.parametrize("broken", ["[x](gone.md)", "[x](safety.md#gone)"])
-def test_a_dead_link_fails_the_build(tmp_path: Path, broken: str) -> None:
+def test_each_dead_link_is_told_and_fails_the_build(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
-    for name in ("docs", "mkdocs.yml", "tools", "bindings-python/python", *pages.BORROWED):
-        source, target = REPOSITORY / name, copy / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
+    copy.mkdir()
+    for source in REPOSITORY.iterdir():
+        if source.name in {"docs", "tools"}:
+            shutil.copytree(source, copy / source.name)
+        else:
+            (copy / source.name).symlink_to(source)
     page = copy / "docs" / "interop.md"
-    page.write_text(f"{page.read_text()}\n{broken}\n")
+    code = "`[not](gone.py)`\n\n```\n[nor](this.md)\n```\n\n"
+    dead = [
+        "gone.md",
+        "safety.md#gone",
+        "#gone",
+        "../core/src/gone.rs",
+        "/docs/safety.md",
+        "../../outside.md",
+    ]
+    dead += [
+        f"{pages.HOST}/blob/main/{path}" for path in ("core/gone.rs", "docs/gone.md", "docs/safety.md#lost")
+    ]
+    page.write_text(f"{page.read_text()}\n{code}{' '.join(f'[x]({target})' for target in dead)}\n")
     done = build(copy, tmp_path / "site", **{generated.QUICKLY: "1"})
     assert done.returncode != 0
-    assert "interop.md" in done.stderr + done.stdout
+    told = [line for line in done.stderr.splitlines() if line.startswith("WARNING") or "anchor" in line]
+    assert [line for line in told if "interop.md" not in line] == []
+    assert len(told) == len(dead), done.stderr
+    for target in dead:
+        there = target.removeprefix(f"{pages.HOST}/blob/main/docs/")
+        assert any(f"'{there}'" in line for line in told), target
 
 
 @pytest.mark.parametrize("name", diagrams.DIAGRAMS)

@@ -8,7 +8,7 @@
 //!
 //! The client crate has its own pauses between rounds, which double without a limit. `timer.rs`
 //! shortens these pauses, so within a session only the pauses of this module apply. While the
-//! client searches for a new session, `core` also pauses between the rounds. Those pauses run at
+//! client searches for a new session, `core` also pauses between the rounds. They run at
 //! the same time as the pauses of this module.
 
 mod silent_servers;

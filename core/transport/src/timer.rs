@@ -1,4 +1,4 @@
-//! Timers on tokio, which replace the timers of `async-io`. Those start a hidden reactor thread for
+//! Timers on tokio, which replace the timers of `async-io`. They start a hidden reactor thread for
 //! the whole process. A forked child does not have that thread, and heartbeats would depend on the
 //! scheduling of a second thread. The timers of this module run on the runtime that creates them,
 //! which is zklock's own.

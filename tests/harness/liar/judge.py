@@ -286,7 +286,7 @@ def _leave(worker: Worker, verdict: Verdict) -> None:
 def judge(start: Callable[[], Worker], honest: str, path: str, lies: Sequence[Lie]) -> Verdict:
     """Run all lies in one worker. If the process as a whole is harmed, find the lies that cause it.
 
-    On a busy machine some clients do not reach their lies in time. Those run once more.
+    On a busy machine some clients do not reach their lies in time. They run once more.
     """
     verdict = run_lies(start(), honest, path, lies)
     untold = [account.liar.lie for account in verdict.accounts if account.wrong == [UNTOLD]]

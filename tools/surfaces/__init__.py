@@ -1,1 +1,0 @@
-"""Reads the public types of each language from its sources."""
