@@ -13,7 +13,6 @@ import zklock.testing
 from zklock import opentelemetry, prometheus
 from zklock.compat import kazoo
 
-import diagrams
 import generated
 import links
 import pages
@@ -22,6 +21,8 @@ from harness.site import build
 
 # The site builds the crate's reference, and perhaps its dependencies. This takes minutes on a busy machine.
 pytestmark = pytest.mark.timeout(900)
+
+DIAGRAMS = sorted((REPOSITORY / "docs" / "diagrams").glob("*.svg"))
 
 
 def wrong(root: Path, text: str, name: str = "docs/page.md") -> list[str]:
@@ -210,13 +211,18 @@ def test_a_dead_link_fails_the_build(tmp_path: Path, broken: str) -> None:
     assert "interop.md" in done.stderr + done.stdout
 
 
-@pytest.mark.parametrize("name", diagrams.DIAGRAMS)
-def test_the_diagrams_are_as_drawn(name: str) -> None:
-    assert (diagrams.PICTURES / f"{name}.svg").read_text() == diagrams.drawn(name), (
-        "run `python3 tools/diagrams.py`"
-    )
-
-
-def test_every_diagram_is_shown() -> None:
-    texts = "".join(page.read_text() for page in (REPOSITORY / "docs").glob("*.md"))
-    assert [name for name in diagrams.DIAGRAMS if f"(diagrams/{name}.svg)" not in texts] == []
+@pytest.mark.parametrize("drawing", DIAGRAMS, ids=lambda drawing: drawing.stem)
+def test_every_diagram_is_shown_and_legible_on_light_and_dark_pages(drawing: Path) -> None:
+    """A diagram has its own background, and all its colors are those of the common style."""
+    pages_texts = "".join(page.read_text() for page in (REPOSITORY / "docs").glob("*.md"))
+    assert f"(diagrams/{drawing.name})" in pages_texts
+    head, style, shapes = re.split(r"<style>|</style>", drawing.read_text())
+    common = re.split(r"<style>|</style>", DIAGRAMS[0].read_text())[1]
+    assert style == common
+    light, dark = (set(re.findall(r"--\w+:", part)) for part in style.split("prefers-color-scheme: dark")[:2])
+    assert light == dark >= {f"{used}:" for used in re.findall(r"var\((--\w+)\)", style)}
+    assert not re.search(r"#[0-9a-f]{3}|(fill|stroke|style|color)=", head + shapes)
+    (width, height), *_ = re.findall(r'viewBox="0 0 (\d+) (\d+)"', head)
+    assert f'<rect class="paper" width="{width}" height="{height}"' in shapes
+    used = {word for words in re.findall(r'class="([^"]*)"', shapes) for word in words.split()}
+    assert used <= set(re.findall(r"\.(\w+)", style)), "a class without a style is black on black"
