@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import api
-import notices
 from documented import problems as undocumented
 from documented import unpublished
 from references import problems
@@ -171,7 +170,7 @@ QUICK = [
         ),
     ),
     Check("shims", shims),
-    Check("notices", notices.problem),
+    Check("notices", command(sys.executable, "tools/notices.py", "--check")),
     Check("licences, bans, sources", tool("cargo-deny", "--locked", "check", "licenses", "bans", "sources")),
     Check("mypy: tests", tool("mypy", "--strict", ".", cwd="tests")),
     Check("mypy: tools", tool("mypy", "--strict", "tools")),
