@@ -132,7 +132,7 @@ advisories: venv ## Check the crates for known vulnerabilities; fetches the data
 
 # RENEW=1: writes the measured sizes and times to the pages.
 .PHONY: dist
-dist: venv npm ## Build, test and measure all published packages for this platform, in dist: wheel, sdist, npm packages, crates
+dist: venv node ## Build, test and measure all published packages for this platform, in dist: wheel, sdist, npm packages, crates
 	@tools/check_toolchains.sh
 	@$(PYTHON) tools/dist.py
 	@cd tests && ZKLOCK_PACKAGES=../dist ../$(PYTHON) -m pytest -q packages -k 'not s590 and not s595'

@@ -200,7 +200,7 @@ PARTS = {
             (
                 *WORKSPACE,
                 *CORE,
-                *("core/README.md", "LICENSE", "THIRD-PARTY-NOTICES.txt", "tools/dist.py", "tools/pack_*.py"),
+                *("core/README.md", "LICENSE", "THIRD-PARTY-NOTICES.txt", "tools/dist.py"),
                 *("embedded", "cli", "bindings-python/src"),
                 *(f"bindings-python/{name}" for name in ("*.toml", "*.md", "*.py", "LICENSE")),
                 *("bindings-python/python/*/**/*.py", "bindings-python/python/*/**/*.pyi"),
