@@ -13,7 +13,6 @@ import zklock.testing
 from zklock import opentelemetry, prometheus
 from zklock.compat import kazoo
 
-import generated
 import links
 import pages
 from harness.paths import REPOSITORY
@@ -164,18 +163,18 @@ def test_the_reference_of_node_is_in_the_menu_and_has_titles(site: Path) -> None
     page = html(site, "reference-node/zklock/classes/Mutex")
     assert "LockTimeoutError if the lock is not acquired in time" in words(page)
     assert "<title>Node: Mutex - zklock</title>" in page
-    for module in generated.MODULES:
+    for module in pages.NODE_MODULES:
         assert f"<title>{module} - zklock</title>" in html(site, f"reference-node/{module}")
     (menu,) = re.findall(
         r'<nav class="md-nav md-nav--primary.*?</nav>\s*</div>', html(site, "rust"), re.DOTALL
     )
-    for module in ("", *(f"{module}/" for module in generated.MODULES)):
+    for module in ("", *(f"{module}/" for module in pages.NODE_MODULES)):
         assert f'href="../reference-node/{module}"' in menu
 
 
 def test_the_reference_of_rust_is_beside_the_pages(site: Path) -> None:
-    assert "fn hold" in words((site / generated.RUST / "zklock" / "struct.Mutex.html").read_text())
-    found = re.findall(rf'href="\.\./({generated.RUST}/[^"]+)"', html(site, "reference-rust"))
+    assert "fn hold" in words((site / pages.RUST / "zklock" / "struct.Mutex.html").read_text())
+    found = re.findall(rf'href="\.\./({pages.RUST}/[^"]+)"', html(site, "reference-rust"))
     assert len(found) == 2
     assert [one for one in found if not (site / one).exists()] == []
 
@@ -206,7 +205,7 @@ def test_a_dead_link_fails_the_build(tmp_path: Path, broken: str) -> None:
         shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
     page = copy / "docs" / "interop.md"
     page.write_text(f"{page.read_text()}\n{broken}\n")
-    done = build(copy, tmp_path / "site", **{generated.QUICKLY: "1"})
+    done = build(copy, tmp_path / "site", **{pages.QUICKLY: "1"})
     assert done.returncode != 0
     assert "interop.md" in done.stderr + done.stdout
 
