@@ -119,7 +119,7 @@ tables: ## Write the tables of options and properties, from docs/api.toml
 	@python3 tools/tables.py
 
 .PHONY: site
-site: venv ## Build the documentation as a site, in target/site; fails on a dead link
+site: venv npm ## Build the documentation as a site, in target/site; fails on a dead link
 	@NO_MKDOCS_2_WARNING=1 $(dir $(PYTHON))mkdocs build --strict
 
 .PHONY: notices
