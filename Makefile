@@ -136,7 +136,7 @@ PACKAGES_TEST := cd tests && ZKLOCK_PACKAGES=../dist $(if $(RENEW),ZKLOCK_RENEW_
 dist: venv node ## Build, test and measure all published packages for this platform, in dist: wheel, sdist, npm packages, crates
 	@tools/check_toolchains.sh
 	@$(PYTHON) tools/dist.py
-	@$(PACKAGES_TEST) packages packages/promises.py
+	@$(PACKAGES_TEST) -o python_files='test_*.py promises.py' packages
 
 .PHONY: try-dist
 try-dist: venv ## Run a user's first minute with the packages of `make dist`, in an empty directory
