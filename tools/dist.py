@@ -1,133 +1,153 @@
 """Packs everything that is published, for this platform: wheel, source distribution, npm packages and crates.
 
-`make dist` builds for publishing and packs into `dist`. `make packages` packs debug builds, which the tests
-install. It compiles nothing that the tests have not compiled.
+`make dist` builds for publishing and packs into `dist`. With `--debug`, it packs the debug builds for tests.
+`--portable NATIVES` packs all but the wheel for the release workflow. NATIVES has a directory for each
+platform, named as napi does, with the addon as `zklock.node` and the command as `zklock`.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pack_node
-import pack_python
-from parts import BUILT, PACKAGE, PARTS, ROOT
-
-DIST = ROOT / "dist"
-PACKAGES = BUILT / "packages"
-PROFILE = "dist"
-"""Cargo profile for publishing; see Cargo.toml."""
-
+ROOT = Path(__file__).resolve().parent.parent
+NODE = ROOT / "bindings-node"
+PYTHON = ROOT / "bindings-python"
+TESTED = ROOT / "tests" / "target"
+DATA = PYTHON / "zklock._zklock.data"
+"""Directory of files for pip to copy next to the interpreter. Maturin takes it by its name, if it exists."""
 CRATES = ("zklock-jute", "zklock-transport", "zklock", "zklock-embedded", "zklock-cli")
 """The published crates. The stand-ins are not published: they are patched in from the repository."""
 
 
-@dataclass(frozen=True)
-class Build:
-    """The files that cargo has built."""
-
-    profile: str
-    command: Path
-    python: Path
-    node: Path
-    types: Path | None
-    """The addon's type definitions from the macros, if its JavaScript must be compiled as well."""
+def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
+    """Run a program. Return its output. End with the output of both streams if the program fails."""
+    done = subprocess.run(
+        command, cwd=cwd, env=os.environ | (env or {}), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(map(str, command))} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
 
 
-def released() -> Build:
-    """Build for publishing. All three packages are built together, so that their common dependencies are
-    compiled only once.
+def wheel(extension: Path, command: Path, profile: str, out: Path) -> None:
+    """Pack the wheel around the files that cargo has built.
+
+    Maturin gets cargo's message about the extension from a file. With a cargo of its own it would compile all
+    dependencies again: cargo chooses their features by the set of crates that it builds together.
     """
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    types = target / PROFILE / "napi"
-    # When the macros are expanded, they append to these files. This must happen only once.
-    shutil.rmtree(types, ignore_errors=True)
-    types.mkdir(parents=True)
-    print("building for publishing: minutes", flush=True)
-    env = {"NAPI_TYPE_DEF_TMP_FOLDER": str(types), "NAPI_FORCE_BUILD_ZKLOCK_NODE": str(time.time_ns())}
-    packages = ("--package=zklock-cli", "--package=zklock-python", "--package=zklock-node")
-    command = ["cargo", "build", "--locked", "--profile", PROFILE, *packages]
-    subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, **env})
-    built = target / PROFILE
-    suffix = "dylib" if sys.platform == "darwin" else "so"
-    extension, addon = built / f"lib_zklock.{suffix}", built / f"libzklock_node.{suffix}"
-    return Build(PROFILE, built / "zklock", extension, addon, types)
+    listing = json.loads(run("cargo", "metadata", "--locked", "--no-deps", "--format-version=1"))
+    (package,) = [one for one in listing["packages"] if one["name"] == "zklock-python"]
+    artifact = {
+        "reason": "compiler-artifact",
+        "package_id": package["id"],
+        "manifest_path": package["manifest_path"],
+        "target": next(one for one in package["targets"] if one["name"] == "_zklock"),
+        "profile": {"opt_level": "0", "debug_assertions": True, "overflow_checks": True, "test": False},
+        "features": [],
+        "filenames": [str(extension)],
+        "executable": None,
+        "fresh": True,
+    }
+    messages, cargo = extension.with_name("messages"), extension.with_name("cargo")
+    messages.write_text(f'{json.dumps(artifact)}\n{{"reason": "build-finished", "success": true}}\n')
+    cargo.write_text(f"#!/bin/sh\nexec cat {shlex.quote(str(messages))}\n")
+    cargo.chmod(0o755)
+    (DATA / "scripts").mkdir(parents=True, exist_ok=True)
+    shutil.copy2(command, DATA / "scripts" / "zklock")
+    try:
+        build = ("-m", "maturin", "build", "--profile", profile, "--out", out)
+        run(sys.executable, *build, cwd=PYTHON, env={"CARGO": str(cargo)})
+    finally:
+        shutil.rmtree(DATA)
 
 
-def debug(scratch: Path) -> Build:
-    """Return the builds for tests, without their debug symbols, which make up most of their size."""
-    (python,) = PARTS["python"].products
-    (node,) = (PACKAGE / "addon").glob("*.node")
+def npm_packages(natives: Path, out: Path) -> None:
+    """Pack the npm package with the JavaScript of the source tree, and the packages of the platforms."""
+    with TemporaryDirectory() as scratch:
+        run("npm", "pack", "--pack-destination", scratch, cwd=NODE)
+        (packed,) = Path(scratch).glob("*.tgz")
+        shutil.unpack_archive(packed, scratch)
+        package = Path(scratch, "package")
+        run(NODE / "node_modules" / ".bin" / "napi", "create-npm-dirs", "--cwd", package)
+        manifest = json.loads((package / "package.json").read_text())
+        for key in ("scripts", "devDependencies", "napi"):
+            del manifest[key]
+        names = sorted(f"zklock-{directory.name}" for directory in (package / "npm").iterdir())
+        manifest["optionalDependencies"] = dict.fromkeys(names, manifest["version"])
+        (package / "package.json").write_text(json.dumps(manifest, indent=2) + "\n")
+        run("npm", "pack", "--pack-destination", out, cwd=package)
+        for native in natives.iterdir():
+            here = package / "npm" / native.name
+            manifest = json.loads((here / "package.json").read_text())
+            manifest["description"] = f"The native parts of the npm package zklock for {native.name}"
+            manifest["files"] += ["zklock", "THIRD-PARTY-NOTICES.txt"]
+            (here / "package.json").write_text(json.dumps(manifest, indent=2) + "\n")
+            shutil.copy2(native / "zklock.node", here / f"zklock.{native.name}.node")
+            shutil.copy2(native / "zklock", here)
+            (here / "zklock").chmod(0o755)
+            for text in ("LICENSE", "THIRD-PARTY-NOTICES.txt"):
+                shutil.copy2(ROOT / text, here)
+            run("npm", "pack", "--pack-destination", out, cwd=here)
 
-    def stripped(name: str, source: Path) -> Path:
-        copied = Path(shutil.copy2(source, scratch / name))
-        subprocess.run(["strip", "-S", copied], check=True)
-        return copied
 
-    command, extension = stripped("command", BUILT / "zklock"), stripped("python", python)
-    return Build("dev", command, extension, stripped("node", node), None)
-
-
-def crates(out: Path) -> None:
-    """Pack the crates. Their use in tests/consumers/rust shows whether they build."""
+def portable(natives: Path, out: Path) -> None:
+    """Pack the npm packages, the sources of the Python package, and the crates."""
+    npm_packages(natives, out)
+    run(sys.executable, "-m", "maturin", "sdist", "--out", out, cwd=PYTHON)
     with TemporaryDirectory() as scratch:
         names = [f"--package={name}" for name in CRATES]
-        command = ["cargo", "package", "--no-verify", "--allow-dirty", "--quiet", *names]
-        command += ["--target-dir", scratch]
-        # The cached index of the registry is enough, except for the first time.
-        for more in (["--offline"], []):
-            done = subprocess.run([*command, *more], cwd=ROOT, capture_output=True, text=True, check=False)
-            if done.returncode == 0:
-                break
-        else:
-            raise SystemExit(f"cargo package failed:\n{done.stderr}")
+        package = ("cargo", "package", "--no-verify", "--allow-dirty", *names, "--target-dir", scratch)
+        try:
+            # The cached index of the registry is enough, except for the first time.
+            run(*package, "--offline")
+        except SystemExit:
+            run(*package)
         for crate in Path(scratch, "package").glob("*.crate"):
-            shutil.copy2(crate, out / crate.name)
+            shutil.copy2(crate, out)
 
 
-def pack(build: Build, out: Path) -> None:
-    """Pack everything into a directory, which is emptied first."""
+def main() -> None:
+    """Build, if necessary, and pack."""
+    debug = sys.argv[1:] == ["--debug"]
+    out = TESTED / "packages" if debug else ROOT / "dist"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    native = pack_node.Native(build.node, build.command)
-    steps: dict[str, Callable[[], None]] = {
-        "wheel": lambda: pack_python.wheel(build.python, build.command, build.profile, out),
-        "source distribution": lambda: pack_python.sdist(out),
-        "npm packages": lambda: pack_node.packages({pack_node.host(): native}, build.types, out),
-        "crates": lambda: crates(out),
-    }
-    for what, step in steps.items():
-        began = time.monotonic()
-        step()
-        print(f"packed the {what} in {time.monotonic() - began:.0f} s", flush=True)
-
-
-def main() -> int:
-    """Pack for publishing; with `--debug` for tests; with `--portable OUT` only the platform-independent
-    packages.
-    """
-    if sys.argv[1:] == ["--debug"]:
-        with TemporaryDirectory() as scratch:
-            pack(debug(Path(scratch)), PACKAGES)
-        return 0
     if sys.argv[1:2] == ["--portable"]:
-        out = Path(sys.argv[2]).resolve()
-        out.mkdir(parents=True, exist_ok=True)
-        pack_python.sdist(out)
-        crates(out)
-        return 0
-    pack(released(), DIST)
-    for file in sorted(DIST.iterdir()):
+        portable(Path(sys.argv[2]), out)
+        return
+    # Named by napi: zklock.linux-x64-gnu.node
+    (addon,) = (NODE / "addon").glob("zklock.*.node")
+    built = (PYTHON / "python" / "zklock" / "_zklock.abi3.so", TESTED / "zklock", addon)
+    if not debug:
+        print("building for publishing: minutes", flush=True)
+        # Built together, so that their common dependencies are compiled only once.
+        names = ("--package=zklock-cli", "--package=zklock-python", "--package=zklock-node")
+        subprocess.run(["cargo", "build", "--locked", "--profile=dist", *names], cwd=ROOT, check=True)
+        suffix = "dylib" if sys.platform == "darwin" else "so"
+        target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "dist"
+        built = (target / f"lib_zklock.{suffix}", target / "zklock", target / f"libzklock_node.{suffix}")
+    with TemporaryDirectory() as scratch:
+        natives = Path(scratch, "natives")
+        here = natives / addon.name.split(".")[1]
+        here.mkdir(parents=True)
+        copies = (Path(scratch, "lib_zklock.so"), here / "zklock", here / "zklock.node")
+        for source, copy in zip(built, copies, strict=True):
+            shutil.copy2(source, copy)
+            if debug:
+                # Debug symbols are most of the size of the builds for tests.
+                run("strip", "-S", copy)
+        wheel(copies[0], copies[1], "dev" if debug else "dist", out)
+        portable(natives, out)
+    for file in sorted(out.iterdir()):
         print(f"{file.stat().st_size / 1e6:6.2f} MB  {file.relative_to(ROOT)}")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -3,7 +3,7 @@ the same files.
 
 - Links to files outside `docs` lead to the hosting site, unless the file is a page here. mkdocs checks the
   other links.
-- Lines that rustdoc hides in an example are hidden here, too.
+- Lines that rustdoc hides in an example are hidden here, too. Programs in several languages become tabs.
 - The Python reference comes from the stubs, by mkdocstrings. The Node reference consists of TypeDoc's pages,
   and the Rust reference is rustdoc's, next to the pages.
 - Numbers of scenarios lead to the contract.
@@ -13,33 +13,25 @@ the same files.
 from __future__ import annotations
 
 import logging
+import os
 import posixpath
 import re
+import shutil
+import subprocess
 from html import unescape
+from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from textwrap import indent
 
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure import StructureItem
 from mkdocs.structure.files import File, Files
-from mkdocs.structure.nav import Navigation, Section
+from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 
-from generated import ROOT, RUST, node_reference, rust_reference
-
+ROOT = Path(__file__).resolve().parent.parent
+NODE_PACKAGE = ROOT / "bindings-node"
 HOST = "https://github.com/zklock/zklock"
-DOCS = "docs/"
-DECISIONS = "decisions/index.md"
-REFERENCES = {
-    "reference-python.md": "zklock",
-    "reference-python-aio.md": "zklock.aio",
-    "reference-python-testing.md": "zklock.testing",
-    "reference-python-prometheus.md": "zklock.prometheus",
-    "reference-python-opentelemetry.md": "zklock.opentelemetry",
-    "reference-python-kazoo.md": "zklock.compat.kazoo",
-}
-NODE = "reference-node/"
-RUST_PAGE = "reference-rust.md"
 # Files outside `docs` that are pages.
 BORROWED = {
     "README.md": "index.md",
@@ -53,57 +45,62 @@ BORROWED = {
     "tests/README.md": "tests.md",
     "tests/scenarios.md": "scenarios.md",
 }
-SCENARIOS = "scenarios.md"
+ORIGINS = {page: path for path, page in BORROWED.items()}
+PYTHON = {
+    "reference-python.md": "zklock",
+    "reference-python-aio.md": "zklock.aio",
+    "reference-python-testing.md": "zklock.testing",
+    "reference-python-prometheus.md": "zklock.prometheus",
+    "reference-python-opentelemetry.md": "zklock.opentelemetry",
+    "reference-python-kazoo.md": "zklock.compat.kazoo",
+}
+NODE = "reference-node/"
+NODE_MODULES = ("zklock", "zklock/testing", "zklock/prometheus", "zklock/opentelemetry")
+RUST = "rustdoc"
+RUST_PAGE = """# Rust\n\nThe reference of the crates, by rustdoc:\n
+* <a href="../rustdoc/zklock/index.html"><code>zklock</code></a>, the locks
+* <a href="../rustdoc/zklock_embedded/index.html"><code>zklock-embedded</code></a>, the server for tests
+"""
+QUICKLY = "ZKLOCK_SITE_QUICKLY"
+"""Environment variable that leaves the references empty, for a quick look at the rest of the site."""
 # Search weights of pages that are not for users. Pages for users have weight 1.
 WEIGHTS = {
     **dict.fromkeys(("safety.md", "architecture.md", "protocol.md", "performance.md"), 0.5),
     **dict.fromkeys(("reference-", "benchmark.md", "track-record.md", "upstream.md", "security.md"), 0.05),
-    **dict.fromkeys(("decisions/", SCENARIOS, "changelog.md", "contributing.md", "tests.md"), 0.001),
+    **dict.fromkeys(("decisions/", "scenarios.md", "changelog.md", "contributing.md", "tests.md"), 0.001),
 }
-_ORIGINS = {page: path for path, page in BORROWED.items()}
 _LOG = logging.getLogger("mkdocs.plugins.pages")
-_FENCE = re.compile(r"^ *(```+|~~~+).*?^ *\1 *$", re.DOTALL | re.MULTILINE)
-_CODE = re.compile(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
-_LINK = re.compile(r"\]\(([^()\s]+)\)")
 LANGUAGES = {"python": "Python", "js": "Node", "rust": "Rust"}
-_BLOCK = re.compile(r"^```(\w+)\n.*?^```$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r"^```(\w+)\n.*?^```\n", re.DOTALL | re.MULTILINE)
 _GROUP = re.compile(
     r"^```python\n(?:(?!^```).)*^```\n(?:\n^```(?:js|rust)\n(?:(?!^```).)*^```\n)+", re.DOTALL | re.MULTILINE
 )
-_NUMBER = re.compile(r"\bS(\d+)\b")
-_ROW = re.compile(r"^\| S(\d+) \|", re.MULTILINE)
-_RUST = re.compile(r"^```rust\S*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+# A code block, code, a link or the end of one, or a scenario's number.
+_TOKEN = re.compile(
+    r"^ *(```+|~~~+).*?^ *\1 *$|(`+)(?!`).+?(?<!`)\2(?!`)"
+    r"|(?:\[(?:`[^`]*`|[^][`])*)?\]\((?P<target>[^()\s]+)(?=\))|\bS(?P<number>\d+)\b",
+    re.DOTALL | re.MULTILINE,
+)
 
 
-def blanked(text: str) -> str:
-    """Return the text with all code replaced by spaces, so that offsets stay the same."""
-
-    def spaces(code: re.Match[str]) -> str:
-        return re.sub(r"[^\n]", " ", code[0])
-
-    return _CODE.sub(spaces, _FENCE.sub(spaces, text))
-
-
-def shown_at(path: str) -> str | None:
-    """Return the page that shows a file of the repository, or None."""
-    if path in BORROWED:
-        return BORROWED[path]
-    inside = path.removeprefix(DOCS)
-    return inside if inside != path and path.endswith((".md", ".svg")) else None
+def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> None:
+    """Run a program. Stop with its output if it fails."""
+    done = subprocess.run(
+        command, cwd=cwd, env=os.environ | environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
 
 
 def moved(target: str, origin: str, page: str) -> str:
     """Convert a link of the file `origin` for the page that shows it."""
-    if target.startswith(f"{HOST}/blob/main/"):
-        path, _, fragment = target.removeprefix(f"{HOST}/blob/main/").partition("#")
-    elif re.match(r"[a-z]+:|#", target):
+    path, _, fragment = target.removeprefix(f"{HOST}/blob/main/").partition("#")
+    if re.match(r"[a-z]+:|$", path):
         return target
-    else:
-        path, _, fragment = target.partition("#")
+    if path == target.partition("#")[0]:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(origin), path))
-    if path == f"{DOCS}decisions":
-        there = posixpath.relpath(DECISIONS, posixpath.dirname(page) or ".")
-    elif (place := shown_at(path)) is not None:
+    place = {**BORROWED, "docs/decisions": "decisions/index.md"}.get(path, path.removeprefix("docs/"))
+    if place != path and place.endswith((".md", ".svg")):
         there = posixpath.relpath(place, posixpath.dirname(page) or ".")
     else:
         if not (ROOT / path).exists():
@@ -112,117 +109,86 @@ def moved(target: str, origin: str, page: str) -> str:
     return f"{there}#{fragment}" if fragment else there
 
 
-def numbered(text: str, page: str) -> str:
-    """Return the text with each scenario number as a link to its row in the contract. The contract itself
-    gets anchors.
-    """
-    if page == SCENARIOS:
-        return _ROW.sub(r'| <span id="s\1">S\1</span> |', text)
-    there = posixpath.relpath(SCENARIOS, posixpath.dirname(page) or ".")
-    # Neither in code nor in the text of another link.
-    plain = re.sub(r"\[[^\]]*\]\([^)]*\)", lambda link: " " * len(link[0]), blanked(text))
-    for number in reversed(list(_NUMBER.finditer(plain))):
-        link = f"[{number[0]}]({there}#s{number[1]})"
-        text = text[: number.start()] + link + text[number.end() :]
-    return text
-
-
 def rewritten(text: str, origin: str, page: str) -> str:
     """Return the text of a file as the site shows it."""
-    for link in reversed(list(_LINK.finditer(blanked(text)))):
-        start, end = link.span(1)
-        text = text[:start] + moved(text[start:end], origin, page) + text[end:]
-    text = numbered(text, page)
+    contract = posixpath.relpath("scenarios.md", posixpath.dirname(page) or ".")
 
-    def visible(code: re.Match[str]) -> str:
-        lines = [line for line in code[1].splitlines(keepends=True) if not re.match(r"#( |$)", line)]
-        return f"```rust\n{''.join(lines)}```"
-
-    return tabbed(_RUST.sub(visible, text))
-
-
-def tabbed(text: str) -> str:
-    """Turn consecutive programs in several languages into tabs."""
+    def token(found: re.Match[str]) -> str:
+        if found["target"]:
+            return found[0].removesuffix(found["target"]) + moved(found["target"], origin, page)
+        if found["number"]:
+            return found[0] if page == contract else f"[{found[0]}]({contract}#s{found['number']})"
+        if found[0].startswith("```rust"):
+            shown = re.sub(r"^#(?: .*)?\n", "", found[0], flags=re.MULTILINE)
+            return re.sub(r"^```rust\S*", "```rust", shown)
+        return found[0]
 
     def tabs(group: re.Match[str]) -> str:
-        return "".join(
-            f'=== "{LANGUAGES[block[1]]}"\n\n{indent(block[0], "    ")}\n\n'
-            for block in _BLOCK.finditer(group[0])
-        )
+        blocks = _BLOCK.finditer(group[0])
+        return "".join(f'=== "{LANGUAGES[block[1]]}"\n\n{indent(block[0], "    ")}\n' for block in blocks)
 
-    return _GROUP.sub(tabs, text)
-
-
-def reference(module: str) -> str:
-    """Return the reference page of a module, from its stubs and docstrings."""
-    return f"# `{module}`\n\n::: {module}\n    options:\n      show_root_heading: false\n"
+    if page == "scenarios.md":
+        text = re.sub(r"^\| S(\d+) \|", r'| <span id="s\1">S\1</span> |', text, flags=re.MULTILINE)
+    return _GROUP.sub(tabs, _TOKEN.sub(token, text))
 
 
-def rust_page() -> str:
-    """Return a page with links to rustdoc's pages, which have their own layout."""
-    crates = "".join(
-        f'* <a href="../{RUST}/{name.replace("-", "_")}/index.html"><code>{name}</code></a>, {what}\n'
-        for name, what in (("zklock", "the locks"), ("zklock-embedded", "the server for tests"))
-    )
-    return f"# Rust\n\nThe reference of the crates, by rustdoc:\n\n{crates}"
-
-
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages from outside `docs`."""
-    for path, page in BORROWED.items():
-        files.append(File.generated(config, page, content=(ROOT / path).read_text()))
-    for page, module in REFERENCES.items():
-        files.append(File.generated(config, page, content=reference(module)))
-    for name, text in node_reference().items():
-        files.append(File.generated(config, NODE + name, content=text))
-    files.append(File.generated(config, RUST_PAGE, content=rust_page()))
-    return files
+def on_files(files: Files, config: MkDocsConfig) -> None:
+    """Add the pages from outside `docs`, and the references."""
+    pages = {page: (ROOT / path).read_text() for path, page in BORROWED.items()} | {
+        "reference-rust.md": RUST_PAGE
+    }
+    for page, module in PYTHON.items():
+        pages[page] = f"# `{module}`\n\n::: {module}\n    options:\n      show_root_heading: false\n"
+    if QUICKLY in os.environ:
+        pages |= {f"{NODE}index.md": "# Node\n"}
+        pages |= {f"{NODE}{name}/index.md": f"# {name}\n" for name in NODE_MODULES}
+    else:
+        with TemporaryDirectory() as made:
+            run(NODE_PACKAGE / "node_modules" / ".bin" / "typedoc", "--out", made, cwd=NODE_PACKAGE)
+            for file in Path(made).rglob("*.md"):
+                pages[NODE + str(file.relative_to(made))] = file.read_text()
+    for name, text in pages.items():
+        files.append(File.generated(config, name, content=text))
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Redirect links to the site's pages, and set the page's weight in the search."""
+    """Adapt a page to the site, and set its weight in the search."""
     here = page.file.src_uri
     weight = next((weight for start, weight in WEIGHTS.items() if here.startswith(start)), 1)
     page.meta.setdefault("search", {})["boost"] = weight
     if here.startswith(NODE):
         return re.sub(r"^```ts$", "``` { .ts .wraps }", markdown, flags=re.MULTILINE)
-    if here == RUST_PAGE or here in REFERENCES:
-        return markdown
-    return rewritten(markdown, _ORIGINS.get(here, DOCS + here), here)
+    return (
+        markdown
+        if here.startswith("reference-")
+        else rewritten(markdown, ORIGINS.get(here, f"docs/{here}"), here)
+    )
 
 
 def first_sentence(html: str) -> str:
     """Return the first sentence of a page as plain text."""
-    for paragraph in re.findall(r"<p\b[^>]*>(.*?)</p>", html, re.DOTALL):
-        if words := " ".join(unescape(re.sub(r"<[^>]+>", "", paragraph)).split()):
-            return re.split(r"(?<=[.!?])\s", words, maxsplit=1)[0].removesuffix(":")
-    return ""
-
-
-def pages_of(item: StructureItem) -> list[Page]:
-    """Return the pages of a part of the menu."""
-    if isinstance(item, Section):
-        return [page for child in item.children for page in pages_of(child)]
-    return [item] if isinstance(item, Page) else []
-
-
-def llms(config: MkDocsConfig, nav: Navigation) -> str:
-    """Return the pages of the menu with their first sentences, in the format of llmstxt.org."""
-    lines = [f"# {config.site_name}", "", f"> {config.site_description}"]
-    for section in nav.items:
-        lines += ["", f"## {section.title}", ""]
-        for page in pages_of(section):
-            about = first_sentence(page.content or "")
-            lines.append(f"- [{page.title}]({page.url or './'})" + (f": {about}" if about else ""))
-    return "\n".join(lines) + "\n"
+    paragraphs = re.findall(r"<p\b[^>]*>(.*?)</p>", html, re.DOTALL)
+    texts = (" ".join(unescape(re.sub(r"<[^>]+>", "", text)).split()) for text in paragraphs)
+    return re.split(r"(?<=[.!?])\s", next(filter(None, texts), ""), maxsplit=1)[0].removesuffix(":")
 
 
 def on_page_context(_context: object, page: Page, config: MkDocsConfig, nav: Navigation) -> None:
     """Write the list of the menu's pages. All of them are rendered before the first is written."""
-    if page.file.src_uri == "index.md":
-        Path(config.site_dir, "llms.txt").write_text(llms(config, nav))
+    if page.file.src_uri != "index.md":
+        return
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}"]
+    for section, pages in groupby(nav.pages, key=lambda one: [*one.ancestors][-1].title):
+        lines += ["", f"## {section}", ""]
+        for one in pages:
+            about = first_sentence(one.content or "")
+            lines.append(f"- [{one.title}]({one.url or './'})" + (f": {about}" if about else ""))
+    Path(config.site_dir, "llms.txt").write_text("\n".join(lines) + "\n")
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Add the Rust reference to the site."""
-    rust_reference(Path(config.site_dir) / RUST)
+    """Add the Rust reference to the site. A dead link in it is an error."""
+    if QUICKLY not in os.environ:
+        packages = ("--package=zklock", "--package=zklock-embedded")
+        run("cargo", "doc", "--locked", "--no-deps", "--quiet", *packages, RUSTDOCFLAGS="-D warnings")
+        target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+        shutil.copytree(target / "doc", Path(config.site_dir, RUST))

@@ -80,7 +80,7 @@ bindings-node/dist/index.js: bindings-node/addon/index.js bindings-node/tsconfig
 
 # The packages for users, around the debug builds.
 packages: $(STAMPS)/packages
-PACKED := LICENSE THIRD-PARTY-NOTICES.txt $(wildcard tools/dist.py tools/pack_*.py core/README.md embedded/README.md) \
+PACKED := LICENSE THIRD-PARTY-NOTICES.txt $(wildcard tools/dist.py core/README.md embedded/README.md) \
 	$(wildcard $(foreach kind,toml md py json mjs mts,bindings-python/*.$(kind) bindings-node/*.$(kind))) \
 	$(shell find bindings-python/python -name '*.py' -o -name '*.pyi' -o -name py.typed) $(call below,bindings-node/bin)
 $(STAMPS)/packages: $(RUST) $(BUILT)/zklock $(EXTENSION) bindings-node/dist/index.js $(PACKED) $(call missing,$(BUILT)/packages) | venv

@@ -1,21 +1,13 @@
 #!/bin/sh
-# Builds the native parts of the packages for .github/workflows/release.yml: `release_natives.sh TRIPLE
-# PLATFORM`. The command is copied to the directory that maturin packs into the wheel. Command and addon are
-# copied to natives, for tools/pack_node.py.
+# Builds the native parts of the packages for .github/workflows/release.yml: `release_natives.sh TRIPLE`. Maturin packs
+# the command into the wheel from its data directory; tools/dist.py packs command and addon from natives.
 set -eu
 cd "$(dirname "$0")/.."
-triple=$1
-: "${NAPI_TYPE_DEF_TMP_FOLDER:=$PWD/target/napi}"
-export NAPI_TYPE_DEF_TMP_FOLDER
-mkdir -p "$NAPI_TYPE_DEF_TMP_FOLDER" natives 'bindings-python/zklock._zklock.data/scripts'
-
-cargo build --locked --profile dist --target "$triple" --package zklock-cli --package zklock-node
-built=target/$triple/dist
-case $triple in
-  *-darwin) addon=libzklock_node.dylib ;;
-  *) addon=libzklock_node.so ;;
-esac
-cp "$built/zklock" 'bindings-python/zklock._zklock.data/scripts/zklock'
-cp "$built/zklock" natives/zklock
-cp "$built/$addon" natives/zklock.node
-cp -R "$NAPI_TYPE_DEF_TMP_FOLDER" natives/types
+scripts=bindings-python/zklock._zklock.data/scripts
+export NAPI_TYPE_DEF_TMP_FOLDER="$PWD/natives/types"
+mkdir -p "$NAPI_TYPE_DEF_TMP_FOLDER" "$scripts"
+cargo build --locked --profile dist --target "$1" --package zklock-cli --package zklock-node
+cp "target/$1/dist/zklock" "$scripts"
+cp "target/$1/dist/zklock" natives
+# .so or .dylib
+cp "target/$1/dist"/libzklock_node.[ds][oy]* natives/zklock.node

@@ -26,11 +26,16 @@ LIMIT = 100.0
 """Timeout of a command in seconds. It is below a test's timeout, so that the command's output is reported."""
 
 
-def one(pattern: str) -> Path:
-    """Return the only package that matches the pattern."""
+def packages() -> Path:
+    """Return the directory of the packages under test."""
     if ELSEWHERE is None:
         require("packages")
-    (found,) = Path(ELSEWHERE or TARGET / "packages").resolve().glob(pattern)
+    return Path(ELSEWHERE or TARGET / "packages").resolve()
+
+
+def one(pattern: str) -> Path:
+    """Return the only package that matches the pattern."""
+    (found,) = packages().glob(pattern)
     return found
 
 

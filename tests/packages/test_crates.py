@@ -6,10 +6,9 @@ import re
 
 import pytest
 
-import crates
-import msrv
+from harness import crates, installed
 from harness.installed import dev, run
-from harness.paths import COMMAND, REPOSITORY, TESTS
+from harness.paths import REPOSITORY, TESTS
 
 MINIMAL = TESTS / "consumers" / "rust" / "minimal"
 
@@ -23,9 +22,8 @@ def lines_to_patch(text: str) -> list[str]:
 @pytest.mark.timeout(900)
 def test_s595_the_patch_selects_our_transport() -> None:
     # The patch includes the transport. tests/consumers/rust tests programs without the patch.
-    toolchain = msrv.toolchain()
-    program = msrv.build(MINIMAL / "Cargo.toml", *crates.in_place_of_the_registry(["zklock"]), env=toolchain)
-    with dev(COMMAND) as hosts:
+    program = crates.build(MINIMAL / "Cargo.toml", *crates.in_place_of_the_registry(["zklock"]))
+    with dev(installed.command()) as hosts:
         assert run(program, cwd=MINIMAL, env={"ZKLOCK_HOSTS": hosts}) == "zklock\n"
 
 

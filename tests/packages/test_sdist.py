@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import crates
-from harness import installed
+from harness import crates, installed
 from harness.installed import dev, run
 from harness.paths import REPOSITORY, TARGET
 

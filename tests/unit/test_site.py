@@ -13,14 +13,14 @@ import zklock.testing
 from zklock import opentelemetry, prometheus
 from zklock.compat import kazoo
 
-import diagrams
-import generated
 import pages
 from harness.paths import REPOSITORY
 from harness.site import build
 
 # The site builds the crate's reference, and perhaps its dependencies. This takes minutes on a busy machine.
 pytestmark = pytest.mark.timeout(900)
+
+DIAGRAMS = sorted((REPOSITORY / "docs" / "diagrams").glob("*.svg"))
 
 
 def test_a_page_is_adapted_to_the_site() -> None:
@@ -122,18 +122,18 @@ def test_the_reference_of_node_is_in_the_menu_and_has_titles(site: Path) -> None
     page = html(site, "reference-node/zklock/classes/Mutex")
     assert "LockTimeoutError if the lock is not acquired in time" in words(page)
     assert "<title>Node: Mutex - zklock</title>" in page
-    for module in generated.MODULES:
+    for module in pages.NODE_MODULES:
         assert f"<title>{module} - zklock</title>" in html(site, f"reference-node/{module}")
     (menu,) = re.findall(
         r'<nav class="md-nav md-nav--primary.*?</nav>\s*</div>', html(site, "rust"), re.DOTALL
     )
-    for module in ("", *(f"{module}/" for module in generated.MODULES)):
+    for module in ("", *(f"{module}/" for module in pages.NODE_MODULES)):
         assert f'href="../reference-node/{module}"' in menu
 
 
 def test_the_reference_of_rust_is_beside_the_pages(site: Path) -> None:
-    assert "fn hold" in words((site / generated.RUST / "zklock" / "struct.Mutex.html").read_text())
-    found = re.findall(rf'href="\.\./({generated.RUST}/[^"]+)"', html(site, "reference-rust"))
+    assert "fn hold" in words((site / pages.RUST / "zklock" / "struct.Mutex.html").read_text())
+    found = re.findall(rf'href="\.\./({pages.RUST}/[^"]+)"', html(site, "reference-rust"))
     assert len(found) == 2
     assert [one for one in found if not (site / one).exists()] == []
 
@@ -177,7 +177,7 @@ def test_each_dead_link_is_told_and_fails_the_build(tmp_path: Path) -> None:
         f"{pages.HOST}/blob/main/{path}" for path in ("core/gone.rs", "docs/gone.md", "docs/safety.md#lost")
     ]
     page.write_text(f"{page.read_text()}\n{code}{' '.join(f'[x]({target})' for target in dead)}\n")
-    done = build(copy, tmp_path / "site", **{generated.QUICKLY: "1"})
+    done = build(copy, tmp_path / "site", **{pages.QUICKLY: "1"})
     assert done.returncode != 0
     told = [line for line in done.stderr.splitlines() if line.startswith("WARNING") or "anchor" in line]
     assert [line for line in told if "interop.md" not in line] == []
@@ -187,13 +187,18 @@ def test_each_dead_link_is_told_and_fails_the_build(tmp_path: Path) -> None:
         assert any(f"'{there}'" in line for line in told), target
 
 
-@pytest.mark.parametrize("name", diagrams.DIAGRAMS)
-def test_the_diagrams_are_as_drawn(name: str) -> None:
-    assert (diagrams.PICTURES / f"{name}.svg").read_text() == diagrams.drawn(name), (
-        "run `python3 tools/diagrams.py`"
-    )
-
-
-def test_every_diagram_is_shown() -> None:
-    texts = "".join(page.read_text() for page in (REPOSITORY / "docs").glob("*.md"))
-    assert [name for name in diagrams.DIAGRAMS if f"(diagrams/{name}.svg)" not in texts] == []
+@pytest.mark.parametrize("drawing", DIAGRAMS, ids=lambda drawing: drawing.stem)
+def test_every_diagram_is_shown_and_legible_on_light_and_dark_pages(drawing: Path) -> None:
+    """A diagram has its own background, and all its colors are those of the common style."""
+    pages_texts = "".join(page.read_text() for page in (REPOSITORY / "docs").glob("*.md"))
+    assert f"(diagrams/{drawing.name})" in pages_texts
+    head, style, shapes = re.split(r"<style>|</style>", drawing.read_text())
+    common = re.split(r"<style>|</style>", DIAGRAMS[0].read_text())[1]
+    assert style == common
+    light, dark = (set(re.findall(r"--\w+:", part)) for part in style.split("prefers-color-scheme: dark")[:2])
+    assert light == dark >= {f"{used}:" for used in re.findall(r"var\((--\w+)\)", style)}
+    assert not re.search(r"#[0-9a-f]{3}|(fill|stroke|style|color)=", head + shapes)
+    (width, height), *_ = re.findall(r'viewBox="0 0 (\d+) (\d+)"', head)
+    assert f'<rect class="paper" width="{width}" height="{height}"' in shapes
+    used = {word for words in re.findall(r'class="([^"]*)"', shapes) for word in words.split()}
+    assert used <= set(re.findall(r"\.(\w+)", style)), "a class without a style is black on black"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import crates
+from harness import crates
 from harness.paths import REPOSITORY
 
 HERE = Path(__file__).parent

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-import crates
-import msrv
+from harness import crates
 from harness.installed import dev, run
 from harness.paths import COMMAND, REPOSITORY
 from harness.server import Standalone
@@ -51,7 +50,7 @@ def test_without_the_patch_the_stock_transport_is_used() -> None:
     (copied / "Cargo.toml").write_text(manifest.replace(patch[0], ""))
     shutil.copy2(minimal / "Cargo.unpatched.lock", copied / "Cargo.lock")
     options = crates.in_place_of_the_registry(["zklock", "zklock-jute", "zklock-transport"])
-    program = msrv.build(copied / "Cargo.toml", *options, env=msrv.toolchain())
+    program = crates.build(copied / "Cargo.toml", *options)
     with dev(COMMAND) as hosts:
         assert run(program, cwd=copied, env={"ZKLOCK_HOSTS": hosts}) == "stock\n"
 

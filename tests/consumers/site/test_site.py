@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-import generated
 from harness.browser import look
 from harness.paths import REPOSITORY
 from harness.site import build
+from pages import RUST
 
 # The build includes the API references, and the tests show hundreds of pages one after another.
 pytestmark = pytest.mark.timeout(600)
@@ -70,7 +70,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def addresses(site: Path) -> list[str]:
     """Return all pages except those of rustdoc, which has its own layout."""
     pages = [page.relative_to(site) for page in site.rglob("index.html")]
-    found = sorted(f"/{page}" for page in pages if page.parts[0] != generated.RUST)
+    found = sorted(f"/{page}" for page in pages if page.parts[0] != RUST)
     assert len(found) > 100
     return found
 
