@@ -140,11 +140,20 @@ def make(build: str, name: str) -> None:
         raise StaleError(f"{name} does not compile: {build}\n{output}")
 
 
+def git(tree: Path, *words: str, given: str | None = None) -> str:
+    """Run git in a tree, and return its output."""
+    command = ["git", *words]
+    return subprocess.run(
+        command, cwd=tree, input=given, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+
+
 def refresh() -> str:
-    """Make the copy equal to the tree, and return a digest of it."""
-    list_files = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(list_files, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
-    names = sorted(name for name in listed.split("\0") if (ROOT / name).is_file())
+    """Make the copy equal to the tree, and return a digest of it. The copy is a repository of its own."""
+    listed = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+    names = sorted(name for name in listed if name and (ROOT / name).is_file())
+    TREE.mkdir(parents=True, exist_ok=True)
+    git(TREE, "init", "--quiet")
     digest = hashlib.sha256()
     for name in names:
         source, copy = ROOT / name, TREE / name
@@ -156,12 +165,12 @@ def refresh() -> str:
             # With its date, so that make takes no copied product for older than its sources.
             shutil.copy2(source, copy)
         elif copy.read_bytes() != content:
-            # With a new date: an earlier one would not be compiled again.
+            # With a new date: cargo would take an earlier one for built.
             copy.write_bytes(content)
-    record = HOME / "files"
-    for gone in set(record.read_text().split("\0") if record.exists() else []) - set(names):
-        (TREE / gone).unlink(missing_ok=True)
-    record.write_text("\0".join(names))
+    gone = set(git(TREE, "ls-files", "-z").split("\0")) - {"", *names}
+    for name in gone:
+        (TREE / name).unlink(missing_ok=True)
+    git(TREE, "update-index", "-z", "--add", "--remove", "--stdin", given="\0".join([*names, *gone]))
     for product in (path for pattern in PRODUCTS for path in ROOT.glob(pattern)):
         copy = TREE / product.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -172,23 +181,25 @@ def refresh() -> str:
         elif product.parent.name in (".make", "target"):
             copy.symlink_to(product)
         else:
-            shutil.copytree(product, copy, symlinks=True)
+            part = copy.with_name(copy.name + ".part")
+            shutil.rmtree(part, ignore_errors=True)
+            shutil.copytree(product, part, symlinks=True).rename(copy)
     return digest.hexdigest()
 
 
 @contextmanager
 def planted(mutant: Mutant) -> Iterator[None]:
     """Run the block with a bug in the copy."""
-    apply = ["git", "apply", f"--directory={TREE.relative_to(ROOT)}"]
+    command = ["git", "apply", "-"]
     applied = subprocess.run(
-        [*apply, "-"], cwd=ROOT, input=mutant.patch, capture_output=True, text=True, check=False
+        command, cwd=TREE, input=mutant.patch, capture_output=True, text=True, check=False
     )
     if applied.returncode != 0:
         raise StaleError(f"the patch no longer applies\n{applied.stderr}")
     try:
         yield
     finally:
-        subprocess.run([*apply, "--reverse", "-"], cwd=ROOT, input=mutant.patch, text=True, check=True)
+        git(TREE, "apply", "--reverse", "-", given=mutant.patch)
 
 
 def by_command(command: str) -> tuple[bool, str]:
