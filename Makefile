@@ -99,7 +99,7 @@ $(SAMPLER)/bin/cargo-mutants:
 # Exit status 3: the tests hang with some of the changes. It hides whether they miss others.
 .PHONY: mutants-sample
 mutants-sample: $(SAMPLER)/bin/cargo-mutants ## Plant small changes in the engine: `make mutants-sample SEED=s N=n`, an nth of all (tests/mutants)
-	@CARGO_PROFILE_DEV_DEBUG=0 $(SAMPLER)/bin/cargo-mutants mutants --package zklock --output target --sharding round-robin \
+	@CARGO_PROFILE_DEV_DEBUG=0 $(SAMPLER)/bin/cargo-mutants mutants --config tests/mutants/sample.toml --sharding round-robin \
 	  --shard $$(($(SEED) % $(N)))/$(N) || [ $$? = 3 -a ! -s target/mutants.out/missed.txt ]
 
 # SEEDS: number of seeds. FROM: the first seed. REPLAY: the arguments that a failing seed prints.
