@@ -256,7 +256,8 @@ def verdict(mutant: Mutant) -> tuple[str, str]:
     for noticed, output, by in results:
         if not noticed:
             return "NOT FOUND", f"by {by}: {mutant.promise}\n{output}"
-    reasons = (f"by {by}: {' '.join(REASON.findall(output)[:1]).strip()[:160]}" for _, output, by in results)
+    first = (" ".join("".join(REASON.findall(output)[:1]).split())[:160] for _, output, _ in results)
+    reasons = (f"by {by}: {reason}" for (_, _, by), reason in zip(results, first, strict=True))
     return "found", f"in {time.monotonic() - began:.0f} s {'; '.join(reasons)}"
 
 
