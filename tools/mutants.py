@@ -50,6 +50,8 @@ ENVIRONMENT = {
     "CARGO_INCREMENTAL": "1",
     "CARGO_PROFILE_RELEASE_DEBUG": "0",
     "RUST_BACKTRACE": "0",
+    # The options of the make that runs this program are not meant for the builds in the copy.
+    "MAKEFLAGS": "",
 }
 
 PASSED = re.compile(r"\b[1-9]\d* passed\b|^\W+pass [1-9]", re.MULTILINE)
