@@ -70,7 +70,7 @@ soak: build worlds ## Run the long tests, with the seeds of the day: half an hou
 	$(SIMULATION) --from $(FROM) --progress --seeds 10000
 	tools/fuzz.sh 60
 	$(PYTHON) tools/mutants.py
-	$(PYTHON) tools/sample_mutants.py --seed $(FROM)
+	$(MAKE) mutants-sample SEED=$$(($(FROM) / 10000))
 
 # QUICK=1: takes two minutes instead of twenty. BENCH: further arguments, such as `--only free try`.
 .PHONY: bench
@@ -100,12 +100,19 @@ bench-embedded: jars ## Compare the embedded server with the real one: creations
 mutants: build ## Plant bugs in a copy, one by one: the tests must detect each of them
 	@$(PYTHON) tools/mutants.py
 
-# SEED selects the sample, N its size.
+# N: number of samples into which all changes are divided. SEED: the sample to take.
 SEED ?= 13
-N ?= 150
+N ?= 100
+CARGO_MUTANTS := 27.1.0
+SAMPLER := .make/tools/cargo-mutants-$(CARGO_MUTANTS)
+$(SAMPLER)/bin/cargo-mutants:
+	cargo install --quiet --locked --root $(SAMPLER) cargo-mutants@$(CARGO_MUTANTS)
+
+# Exit status 3: the tests hang with some of the changes. It hides whether they miss others.
 .PHONY: mutants-sample
-mutants-sample: venv ## Plant small random changes in the engine: `make mutants-sample SEED=s N=n` (tests/mutants)
-	@$(PYTHON) tools/sample_mutants.py --seed $(SEED) --number $(N)
+mutants-sample: $(SAMPLER)/bin/cargo-mutants ## Plant small changes in the engine: `make mutants-sample SEED=s N=n`, an nth of all (tests/mutants)
+	@CARGO_PROFILE_DEV_DEBUG=0 $(SAMPLER)/bin/cargo-mutants mutants --config tests/mutants/sample.toml --sharding round-robin \
+	  --shard $$(($(SEED) % $(N)))/$(N) || [ $$? = 3 -a ! -s target/mutants.out/missed.txt ]
 
 # SEEDS: number of seeds. FROM: the first seed. REPLAY: the arguments that a failing seed prints.
 SEEDS ?= 500

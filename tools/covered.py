@@ -11,8 +11,7 @@ import re
 import sys
 from collections.abc import Iterator
 
-from mutant import PATCHES, Mutant, patches
-from suites import ROOT
+from mutants import PATCHES, ROOT, Mutant, patches
 
 TABLE = PATCHES / "table.md"
 
