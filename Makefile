@@ -21,10 +21,10 @@ help: ## List the targets
 .PHONY: demo
 demo: ## Processes in Python, Node and Rust contend for one lock; one is killed while it holds
 	@tools/check_toolchains.sh demo
-	@$(MAKE) --no-print-directory stage node $(EXTENSION)
+	@$(MAKE) --no-print-directory command worker node $(EXTENSION)
 	@# Curator takes part if Java is installed; the demo also works without it.
 	@if command -v javac >/dev/null && command -v mvn >/dev/null; then $(MAKE) --no-print-directory jars || true; fi
-	@cd tests && ../.make/stage/bin/python -m demo --picture ../demo.svg
+	@tests/demo/run.sh --picture demo.svg
 
 # SUITES: the suites to run. LOAD: number of busy processes next to the tests. REPEAT: number of runs; lists the tests that
 # failed in some of them.

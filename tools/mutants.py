@@ -32,7 +32,7 @@ PRODUCTS = [
     *("bindings-python/python/zklock/*.so", "bindings-node/node_modules", "bindings-node/addon"),
     "bindings-node/dist",
 ]
-"""What is not under version control, and what the commands need."""
+"""Files that are not under version control, and that the commands need."""
 
 PARTS = "make worker embedded command python node"
 """Builds what commands other than cargo's use. Make rebuilds only what has changed."""

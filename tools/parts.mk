@@ -3,7 +3,7 @@
 # One cargo command builds the whole workspace, because cargo chooses the features of a dependency by the set of crates
 # that it builds together. Building one member alone would compile all its dependencies again.
 
-PARTS := venv npm worker previous embedded command stage python node packages jars java go porcupine bundlers chromium redis
+PARTS := venv npm worker previous embedded command python node packages jars java go porcupine bundlers chromium redis
 
 STAMPS := .make
 BUILT := tests/target
@@ -23,7 +23,7 @@ once = @cat $(2) | cmp -s - $(1) || { echo '$@: $(2)' && $(3) && cat $(2) > $(1)
 .PHONY: $(PARTS) FORCE bench-tools
 FORCE:
 # Without "Nothing to be done".
-$(filter-out venv npm bundlers stage,$(PARTS)): ; @:
+$(filter-out venv npm bundlers,$(PARTS)): ; @:
 
 # A virtual environment with these packages, which imports the Python binding from its source directory.
 environment = python3 -m venv $(1) && $(1)/bin/python -m pip install --quiet --disable-pip-version-check -r $(2) && \
@@ -45,7 +45,7 @@ bench-tools:
 
 # When the macros are expanded, they append to the description of Node's addon. This must happen exactly once.
 TYPES := $(DEBUG)/napi
-CRATES := cli embedded/Cargo.toml embedded/src core/Cargo.toml core/build.rs core/src core/shims core/transport bindings-python/Cargo.toml bindings-python/src \
+CRATES := cli embedded/Cargo.toml embedded/src core/Cargo.toml core/build.rs core/src core/jute core/shims core/transport bindings-python/Cargo.toml bindings-python/src \
 	bindings-node/Cargo.toml bindings-node/build.rs bindings-node/native tests/workers/rust tests/servers/embedded \
 	tests/demo/programs/rust
 RUST := Cargo.toml Cargo.lock rust-toolchain.toml $(call below,.cargo $(CRATES))
@@ -61,15 +61,11 @@ $(EXTENSION): from = lib_zklock.$(LIBRARIES)
 $(EXTENSION) $(PROGRAMS): $(STAMPS)/cargo
 	@$(call install,$(DEBUG)/$(or $(from),$(@F)),$@)
 
-worker: $(addprefix $(BUILT)/,zklock-worker ends slots)
+worker: $(addprefix $(BUILT)/,zklock-worker ends slots zklock-demo-job)
 embedded: $(BUILT)/zklock-test-server
 command: $(BUILT)/zklock
 # Building the Python binding alone implies testing it.
 python: venv $(EXTENSION)
-
-# The parts that only the demo needs.
-stage: $(BUILT)/zklock-demo-job
-	$(call once,$(STAMPS)/stage/installed,tests/demo/requirements.txt,$(call environment,$(STAMPS)/stage,tests/demo/requirements.txt))
 
 node: bindings-node/dist/index.js
 bindings-node/addon/index.js: $(STAMPS)/cargo bindings-node/describe.mjs bindings-node/package.json | npm

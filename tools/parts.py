@@ -80,7 +80,6 @@ PARTS = {
         Part("worker", RUST_WORKER, override="ZKLOCK_RUST_WORKER"),
         Part("embedded", ("tests/target/zklock-test-server",)),
         Part("command", ("tests/target/zklock",)),
-        Part("stage", (".make/stage/bin/python", "tests/target/zklock-demo-job")),
         Part("python", ("bindings-python/python/zklock/_zklock.abi3.so",)),
         Part("npm", ("bindings-node/node_modules/.bin/napi",)),
         Part("node", NODE_PACKAGE, override="ZKLOCK_NODE_PACKAGE"),
