@@ -8,7 +8,6 @@ A unit test fails if the table is out of date, or if a row has too few bugs.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 
 from mutants import PATCHES, ROOT, Mutant, patches
@@ -89,11 +88,5 @@ def table(mutants: list[Mutant]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    """Write the table."""
-    TABLE.write_text(table([Mutant.read(path) for path in patches([])]))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    TABLE.write_text(table([Mutant.read(path) for path in patches([])]))

@@ -27,11 +27,8 @@ PATCHES = ROOT / "tests" / "mutants"
 HOME = ROOT / "target" / "mutants"
 TREE = HOME / "tree"
 
-PRODUCTS = [
-    *(".venv", ".make/*", "tests/target/*"),
-    *("bindings-python/python/zklock/*.so", "bindings-node/node_modules", "bindings-node/addon"),
-    "bindings-node/dist",
-]
+PRODUCTS = [".venv", ".make/*", "tests/target/*", "bindings-python/python/zklock/*.so"]
+PRODUCTS += [f"bindings-node/{name}" for name in ("node_modules", "addon", "dist")]
 """Files that are not under version control, and that the commands need."""
 
 PARTS = "make worker embedded command python node"
@@ -144,10 +141,7 @@ def make(build: str, name: str) -> None:
 
 def git(tree: Path, *words: str, given: str | None = None) -> str:
     """Run git in a tree, and return its output."""
-    command = ["git", *words]
-    return subprocess.run(
-        command, cwd=tree, input=given, stdout=subprocess.PIPE, text=True, check=True
-    ).stdout
+    return subprocess.check_output(["git", *words], cwd=tree, input=given, text=True)
 
 
 def refresh() -> str:
@@ -192,12 +186,10 @@ def refresh() -> str:
 @contextmanager
 def planted(mutant: Mutant) -> Iterator[None]:
     """Run the block with a bug in the copy."""
-    command = ["git", "apply", "-"]
-    applied = subprocess.run(
-        command, cwd=TREE, input=mutant.patch, capture_output=True, text=True, check=False
-    )
-    if applied.returncode != 0:
-        raise StaleError(f"the patch no longer applies\n{applied.stderr}")
+    try:
+        git(TREE, "apply", "-", given=mutant.patch)
+    except subprocess.CalledProcessError:
+        raise StaleError("the patch no longer applies") from None
     try:
         yield
     finally:

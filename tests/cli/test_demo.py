@@ -6,14 +6,19 @@ import re
 import shlex
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+from parts import lacking
 
 from cli.shell import shell
+from harness.built import require
 from harness.command import Command
-from harness.paths import COMMAND
+from harness.paths import COMMAND, REPOSITORY
 from harness.ports import free_port
 
 LIMIT = 20.0
@@ -54,6 +59,73 @@ def test_s575_the_demo_on_a_terminal() -> None:
         lines = user.screen()
         assert sum(line.startswith("process") for line in lines) == 4, "the picture is redrawn in place"
         assert any("11 grants" in line for line in lines)
+
+
+def job(holds: int, end: str = "") -> str:
+    """Return a command that acquires the lock of the demo this many times."""
+    program = f"""
+import time, zklock
+with zklock.Client(session_timeout=2) as client:
+    for _ in range({holds}):
+        with zklock.Mutex(client, "/demo/lock"):
+            time.sleep(0.3)
+{end}"""
+    return shlex.join([sys.executable, "-c", program])
+
+
+def test_s575_programs_of_the_user(tmp_path: Path) -> None:
+    picture = tmp_path / "demo.svg"
+    programs = (f"--with=one={job(4)}", f"--with=two={job(4)}", f"--with=three & last={job(4)}")
+    # The programs use the demo's server, not the user's.
+    with Command(f"127.0.0.1:{free_port()}", "demo", *programs, f"--picture={picture}") as demo:
+        ended = demo.wait(60)
+    assert (ended.status, ended.err) == (0, ""), ended.out
+    assert len(re.findall(r"three & last is killed while it holds", ended.out)) == 1
+    # The last program is killed in its second hold.
+    assert "10 grants, each with a higher fencing token." in ended.out
+    root = ElementTree.fromstring(picture.read_text())
+    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"one", "two", "three & last"} <= set(texts)
+    style = re.compile("<style>.*</style>")
+    (drawn, shown) = (style.search(file.read_text()) for file in (picture, REPOSITORY / "docs" / "demo.svg"))
+    assert drawn is not None
+    assert shown is not None
+    assert drawn[0] == shown[0], "draw it again: `make demo` with Java, cp demo.svg docs/"
+
+
+@pytest.mark.parametrize(
+    ("programs", "message"),
+    [
+        (["--with=one"], "expected a title, an equals sign and a command"),
+        (["--with=one=true"], "--with is given once, but at least two programs must contend"),
+        ([f"--with=one={job(2)}", "--with=two=exit 3"], "two failed: exit status: 3"),
+        ([f"--with=one={job(2)}", "--with=two=no-such-program"], "two failed: exit status: 127"),
+    ],
+    ids=["no-command", "alone", "fails", "missing"],
+)
+def test_s575_a_program_that_cannot_contend(programs: list[str], message: str) -> None:
+    with Command("", "demo", *programs) as demo:
+        ended = demo.wait(60)
+    assert ended.status != 0
+    assert message in ended.err
+
+
+def test_s575_the_demo_in_every_language(tmp_path: Path) -> None:
+    for part in ("python", "node", "worker", "command"):
+        require(part)
+    done = subprocess.run(
+        [REPOSITORY / "tests" / "demo" / "run.sh", "--plain", "--picture", tmp_path / "demo.svg"],
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    for title in ("Python", "asyncio", "Node", "Rust"):
+        assert len(re.findall(rf" s  {title} holds, with fencing token", done.stdout)) == 5, done.stdout
+    if lacking("java") is None:
+        assert len(re.findall(" s  Java, Curator holds, with fencing token", done.stdout)) == 5, done.stdout
+    assert "Python, killed is killed while it holds" in done.stdout
 
 
 def test_s575_the_demo_is_ended() -> None:
