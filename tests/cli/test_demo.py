@@ -13,13 +13,13 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from parts import lacking
 
 from cli.shell import shell
 from harness.built import require
 from harness.command import Command
 from harness.paths import COMMAND, REPOSITORY
 from harness.ports import free_port
+from parts import PARTS
 
 LIMIT = 20.0
 
@@ -98,7 +98,7 @@ def test_s575_programs_of_the_user(tmp_path: Path) -> None:
     [
         (["--with=one"], "expected a title, an equals sign and a command"),
         (["--with=one=true"], "--with is given once, but at least two programs must contend"),
-        ([f"--with=one={job(2)}", "--with=two=exit 3"], "two failed: exit status: 3"),
+        ([f"--with=one={job(2)}", "--with=two=false"], "two failed: exit status: 1"),
         ([f"--with=one={job(2)}", "--with=two=no-such-program"], "two failed: exit status: 127"),
     ],
     ids=["no-command", "alone", "fails", "missing"],
@@ -123,7 +123,7 @@ def test_s575_the_demo_in_every_language(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     for title in ("Python", "asyncio", "Node", "Rust"):
         assert len(re.findall(rf" s  {title} holds, with fencing token", done.stdout)) == 5, done.stdout
-    if lacking("java") is None:
+    if PARTS["java"].lacking() is None:
         assert len(re.findall(" s  Java, Curator holds, with fencing token", done.stdout)) == 5, done.stdout
     assert "Python, killed is killed while it holds" in done.stdout
 

@@ -28,13 +28,15 @@ impl LaneState {
     }
 }
 
-/// Width of the label before each lane.
+/// Minimum width of the labels before the lanes.
 const LABEL: usize = 14;
 
 /// Samples of all lanes over time.
 #[derive(Debug)]
 pub(super) struct Picture {
     lanes: Vec<String>,
+    /// Width of the labels before the lanes.
+    label: usize,
     step: Duration,
     samples: Vec<Vec<LaneState>>,
     killed: Option<(usize, usize)>,
@@ -43,7 +45,8 @@ pub(super) struct Picture {
 impl Picture {
     /// Creates an empty picture. `step` is the time between two samples.
     pub(super) fn new(lanes: Vec<String>, step: Duration) -> Self {
-        Self { lanes, step, samples: Vec::new(), killed: None }
+        let longest = lanes.iter().map(|lane| lane.chars().count() + 1).max().unwrap_or_default();
+        Self { lanes, label: longest.max(LABEL), step, samples: Vec::new(), killed: None }
     }
 
     pub(super) fn lanes(&self) -> &[String] {
@@ -75,11 +78,12 @@ impl Picture {
     /// Returns a line for each lane, an axis and a legend. `expected` is the approximate duration
     /// of the whole run.
     pub(super) fn lines(&self, width: usize, expected: Duration, colours: bool) -> Vec<String> {
-        let columns = width.saturating_sub(LABEL).clamp(10, 120);
+        let label = self.label;
+        let columns = width.saturating_sub(label).clamp(10, 120);
         let expected =
             usize::try_from(expected.as_millis() / self.step.as_millis().max(1)).unwrap_or(usize::MAX);
         let each = self.samples.len().max(expected).div_ceil(columns).max(1);
-        let mut lines: Vec<_> = self.lanes.iter().map(|lane| format!("{lane:LABEL$}")).collect();
+        let mut lines: Vec<_> = self.lanes.iter().map(|lane| format!("{lane:label$}")).collect();
         for (column, samples) in self.samples.chunks(each).enumerate() {
             // A column covers more time than a hand-off. It shows only the lane that held the lock
             // longest within the column.
@@ -99,12 +103,12 @@ impl Picture {
             }
         }
         let lines = lines.into_iter().map(|line| line.trim_end().to_owned());
-        lines.chain([self.axis(columns, each), LEGEND.to_owned()]).collect()
+        lines.chain([self.axis(columns, each), format!("{:label$}{LEGEND}", "")]).collect()
     }
 
     /// Returns the axis with seconds.
     fn axis(&self, columns: usize, each: usize) -> String {
-        let mut axis = " ".repeat(LABEL);
+        let mut axis = " ".repeat(self.label);
         let column = self.step.as_secs_f64() * f64::from(u32::try_from(each).unwrap_or(u32::MAX));
         for second in 0..1000_u32 {
             // Column at which this second begins.
@@ -113,9 +117,9 @@ impl Picture {
                 clippy::cast_sign_loss,
                 reason = "small, and not negative"
             )]
-            let at = LABEL + (f64::from(second) / column) as usize;
+            let at = self.label + (f64::from(second) / column) as usize;
             let label = if second == 0 { "0 s".to_owned() } else { second.to_string() };
-            if at + label.len() > LABEL + columns {
+            if at + label.len() > self.label + columns {
                 break;
             }
             if at > axis.len() || second == 0 {
@@ -127,7 +131,7 @@ impl Picture {
     }
 }
 
-const LEGEND: &str = "              █ holds   ─ waits   ✗ killed   ▒ its session, until the server ends it";
+const LEGEND: &str = "█ holds   ─ waits   ✗ killed   ▒ its session, until the server ends it";
 
 fn column_of(samples: &[Vec<LaneState>], lane: usize, foremost: bool) -> LaneState {
     let seen = |doing: LaneState| samples.iter().any(|sample| sample[lane] == doing);

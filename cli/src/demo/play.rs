@@ -148,6 +148,14 @@ impl Play {
                 self.granted(number, contender.fencing_token)?;
             }
         }
+        if let Some(previous) = self.picture.samples().last().filter(|_| self.programs) {
+            // A program's next wait begins when its hold ends.
+            for (number, contestant) in self.contestants.iter_mut().enumerate() {
+                if previous[number] == LaneState::Holds && sample[number] != LaneState::Holds {
+                    contestant.queued = Instant::now();
+                }
+            }
+        }
         self.picture.add(sample);
         Ok(())
     }
