@@ -133,7 +133,7 @@ impl World {
             FaultKind::Lag { server, by } => ensemble.lag(server, if begins { by } else { 0 }),
             FaultKind::Forget { server } => ensemble.forget(server, begins),
             FaultKind::Throttle { server, percent } => {
-                ensemble.throttle(server, if begins { percent } else { 0 })
+                ensemble.throttle(server, if begins { percent } else { 0 });
             }
             FaultKind::Late { client } if begins => {
                 ensemble.trap(client, self.plan.setting.timeout, Awaited::Create);

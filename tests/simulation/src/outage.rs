@@ -221,7 +221,7 @@ impl Outage {
 /// Silences a server for the client, in both directions.
 fn silence(server: usize) {
     network::with(|network| {
-        network.silence(CLIENT, server, &[Direction::ToServer, Direction::ToClient], u64::MAX / 4)
+        network.silence(CLIENT, server, &[Direction::ToServer, Direction::ToClient], u64::MAX / 4);
     });
 }
 

@@ -211,7 +211,7 @@ impl Case {
             }
             BlockerExit::ClientClosed => drop(Stage::spawn(BLOCKER, client.close())),
             BlockerExit::ClientDrained => {
-                drop(Stage::spawn(BLOCKER, client.drain(Duration::from_millis(500))))
+                drop(Stage::spawn(BLOCKER, client.drain(Duration::from_millis(500))));
             }
             BlockerExit::SessionEnded => stage.ensemble.borrow_mut().expire(client.session_id()),
             BlockerExit::SessionExpired => stage.stopped.stop(BLOCKER),
