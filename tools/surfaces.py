@@ -155,6 +155,8 @@ def _rust_names(index: Any, numbers: list[int], owner: str = FUNCTIONS) -> Itera
         elif kind == "struct_field":
             yield key, Name("property", types, doc)
         elif kind == "use":
+            # An item can be exported under another name.
+            index.get(str(inner["id"]), {})["name"] = inner["name"]
             yield from _rust_names(index, [inner["id"]])
         elif kind in {"struct", "enum"}:
             yield item["name"], Name("type")

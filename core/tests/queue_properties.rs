@@ -192,10 +192,11 @@ fn run(mut world: World, steps: &[Step]) -> Result<(), TestCaseError> {
 }
 
 /// Like [`run`], for servers that deny permissions. After a denied listing, the result of a create
-/// may stay unknown until the next connection, so the history ends with a reconnection.
+/// may stay unknown until the next resync, so the history ends with one.
 fn run_refusing(world: World, steps: &[Step]) -> Result<(), TestCaseError> {
     let clients = world.clients.len();
-    let end = (0..clients).flat_map(|client| [Step::Forbid(None), Step::Pump(client), Step::Cut(client)]);
+    let end =
+        (0..clients).flat_map(|client| [Step::Forbid(None), Step::Pump(client), Step::LookAgain(client)]);
     let steps: Vec<_> = steps.iter().copied().chain(end).collect();
     run(world, &steps)
 }
@@ -356,4 +357,23 @@ fn a_waiter_whose_watches_have_fired_does_not_defer_its_listing() {
     steps.extend((0..4).flat_map(|_| joined(0)).chain(joined(1)));
     steps.extend([Step::Expire(0), Step::LookAgain(1)]);
     run_refusing(world(REFUSING, false), &steps).expect("no contender is left");
+}
+
+/// The reply to a create was lost, and the server refused the listing that should have shown the
+/// node. The contender was refused too. Its node was left in the queue until another contender joined
+/// or the connection was lost, although the client could list again long before.
+#[test]
+fn a_refused_listing_leaves_the_outcome_of_a_create_in_doubt() {
+    let join = Step::Join(0, Naming::Curator, Kind::Exclusive);
+    let lost = [join, Step::Drive(0, 1), Step::Flush(0, 1), Step::Cut(0), Step::ServeGhost(0)];
+    let denied = [Step::Forbid(Some(Permission::List)), Step::Reconnect(0, 0), Step::Pump(0), Step::Pump(0)];
+    let again = [Step::Forbid(None), Step::LookAgain(0)];
+    // Only a listing shows the node, so more looks follow for as long as listings are refused, also
+    // when the time for which a create can be late is over.
+    let later =
+        [Step::LookAgain(0), Step::Pump(0), Step::Pump(0), Step::Certain(0), Step::Pump(0), Step::Pump(0)];
+    for between in [[].as_slice(), &later] {
+        let steps = [&lost, denied.as_slice(), between, &again].concat();
+        run(world(REFUSING, true), &steps).expect("the node is deleted");
+    }
 }

@@ -280,7 +280,7 @@ def test_too_few_histories_fail(tmp_path: Path, capsys: pytest.CaptureFixture[st
     write(tmp_path / "one", recorded()[:1])
     assert main([str(tmp_path / "one")]) == 0
     assert main([str(tmp_path / "one"), "--at-least", "2"]) == 1
-    assert "shows less" in capsys.readouterr().out
+    assert "2 histories expected, but only 1 checked" in capsys.readouterr().out
 
 
 def test_a_picture_is_drawn(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@
 //! - A *look* is a listing or a probe that the queue sends because of the silence.
 //! - *News* is any reply or watch event about the directory, except replies to listings and probes,
 //!   which might be looks.
-//! - A *doubt* is an abandoned create that the server might still carry out (rule 8).
+//! - A *doubt* is an abandoned create that the server might still carry out, or a create whose node
+//!   a refused listing did not show (rule 8).
 
 use std::num::NonZeroU32;
 use std::time::Duration;

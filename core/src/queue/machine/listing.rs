@@ -52,8 +52,8 @@ impl Queue {
     }
 
     /// Returns the current doubt: the last ticket at the time when a create was abandoned that the
-    /// server might still carry out (rule 8). The driver sends `Event::Certain` when enough time
-    /// has passed.
+    /// server might still carry out, or when the server refused the listing that should have shown a
+    /// create's node (rule 8). The driver sends `Event::Certain` when enough time has passed.
     #[must_use]
     pub fn doubt(&self) -> Option<Ticket> {
         self.doubt
@@ -114,6 +114,11 @@ impl Queue {
                 // The refused listing has set no watch.
                 self.drop_child_watch(ticket);
                 self.refuse_all(&refusal);
+                // Only a listing can show the node of a create whose reply was lost. The queue
+                // therefore lists again later, as for a create that might arrive late.
+                if self.entries.values().any(|join| matches!(join.stage, EntryStage::Unknown(_))) {
+                    self.doubt = Some(self.last_ticket);
+                }
             }
         }
     }

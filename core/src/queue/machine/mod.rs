@@ -129,8 +129,9 @@ pub struct Queue {
     /// for a permit.
     guards: bool,
     making_parents: Option<Ticket>,
-    /// The current doubt: set while the server might still carry out an abandoned create (rule 8).
-    /// Holds the last ticket at the time when the create was abandoned.
+    /// The current doubt: set while the server might still carry out an abandoned create, or after
+    /// it refused the listing that should have shown a create's node (rule 8). Holds the last ticket
+    /// at that time.
     doubt: Option<Ticket>,
     /// `true` if a child without a sequence number was reported.
     warned: bool,
