@@ -141,7 +141,7 @@ tables: venv ## Write the tables of options and properties, from docs/api.toml
 	@$(PYTHON) tools/api.py --tables
 
 .PHONY: site
-site: venv npm ## Build the documentation as a site, in target/site; fails on a dead link
+site: venv node ## Build the documentation as a site, in target/site; fails on a dead link
 	@NO_MKDOCS_2_WARNING=1 $(dir $(PYTHON))mkdocs build --strict
 
 .PHONY: notices

@@ -27,8 +27,6 @@ subjects = $(call NONE,'^$(SPACE)*(//[/!]?|/?\*+|\#|""")$(SPACE)*$(HEADLESS)' --
 markdown = git ls-files -co --exclude-standard '*.md' | xargs bindings-node/node_modules/.bin/markdownlint-cli2
 # Relative links do not work on PyPI and npm.
 published-links = git grep -nE '\]\(([^h]|h[^t])' -- bindings-node/README.md bindings-python/README.md; test $$? -eq 1
-# Not `--quiet`: it would also hide warnings from `--strict`.
-site = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 clippy = $(CLIPPY) --workspace --lib --bins --tests $(STRICT)
 # Separate workspaces, whose lock files must follow those of core and of the embedded server. The libraries of the last
 # two contain core's modules, whose unit tests run in core.
@@ -46,13 +44,15 @@ mypy-benches = cd benches && ../$(BIN)/$(MYPY) locks scale prepare.py counts.py
 mypy-zklock = cd bindings-python && ../$(BIN)/$(MYPY) -p zklock -p zklock_pytest
 mypy-examples = cd bindings-python && ../$(BIN)/$(MYPY) ../examples
 
-# TypeScript needs the description of the addon, and the stub is compared with the extension.
+# TypeScript and the reference of Node need the description of the addon. The stub is compared with the extension.
 api = $(BIN)/python tools/api.py
 node = cd bindings-node && npm run --silent lint
 stubtest = cd bindings-python && ../$(BIN)/stubtest zklock
 node-examples = bindings-node/node_modules/.bin/eslint --config bindings-node/eslint.config.mjs --max-warnings 0 \
   examples benches/locks/workers/node/*.mjs
-built := api node stubtest node-examples
+# Not `--quiet`: it would also hide warnings from `--strict`.
+site = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+built := api site node stubtest node-examples
 quick := $(filter-out $(built), $(shell sed -n 's/^\([a-z-]*\) = .*/\1/p' "$(strip $(MAKEFILE_LIST))"))
 
 .PHONY: quick built $(quick) $(built)
