@@ -151,11 +151,9 @@ fn no_session_expires_while_the_server_is_paused() {
         // The holder loses its lease, because it cannot know that its session does not expire.
         lease.lost().await;
         sleep(Duration::from_secs(2)).await;
+        // After the pause, the client closes the session that it gave up. A bare session shows in
+        // `repeated.rs` that the session does not expire right after a pause either.
         assert!(server.tree().await.contains_key(&lease.node()));
-        // The session does not expire right after the pause either.
-        server.resume().await;
-        sleep(Duration::from_millis(1)).await;
-        assert!(server.disconnect(lease.session_id()).await || server.expire(lease.session_id()).await);
     });
 }
 
