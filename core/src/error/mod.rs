@@ -3,7 +3,6 @@
 
 pub(crate) mod blockers;
 pub(crate) mod deadlock;
-pub(crate) mod escape;
 pub(crate) mod loss_reason;
 pub(crate) mod server_report;
 pub(crate) mod timeout_reason;
@@ -13,6 +12,8 @@ use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
+
+pub(crate) use zklock_transport::escape;
 
 use self::blockers::Blockers;
 use self::deadlock::Deadlock;

@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::connect_throttle::Server;
+use crate::escape::Escaped;
 use crate::tls_failure::Distrust;
 
 /// The outcome of the last connection attempt at a server.
@@ -85,44 +86,27 @@ impl fmt::Display for ConnectOutcome {
         let text = match self {
             Self::Unresolved => "could not be looked up in time",
             Self::UnknownHost(problem) => {
-                return write!(f, "could not be resolved: {}", ControlEscaped(problem));
+                return write!(f, "could not be resolved: {}", Escaped(problem));
             }
             Self::Silent => "did not accept a connection in time",
             Self::Refused(problem) => {
-                return write!(f, "refused the connection: {}", ControlEscaped(problem));
+                return write!(f, "refused the connection: {}", Escaped(problem));
             }
             Self::Unreachable(problem) => {
-                return write!(f, "could not be reached: {}", ControlEscaped(problem));
+                return write!(f, "could not be reached: {}", Escaped(problem));
             }
             Self::HalfSecured => "accepted a connection, but did not finish the TLS handshake in time",
             Self::Unsecured(_, problem) => {
-                return write!(f, "could not be trusted: {}", ControlEscaped(problem));
+                return write!(f, "could not be trusted: {}", Escaped(problem));
             }
             Self::Mute => "accepted a connection, but did not answer",
             Self::Closed => "closed the connection without an answer",
             Self::NotServing => "serves no requests: it has no quorum, or has not started yet",
             Self::ReadOnly => "can only be read: it has lost its quorum",
-            Self::Malformed(problem) => return write!(f, "misbehaved: {}", ControlEscaped(problem)),
+            Self::Malformed(problem) => return write!(f, "misbehaved: {}", Escaped(problem)),
             Self::Answered => "answered",
         };
         f.write_str(text)
-    }
-}
-
-/// Text that is partly chosen by a server. Control characters are escaped, so that it cannot
-/// control a terminal.
-struct ControlEscaped<'a>(&'a str);
-
-impl fmt::Display for ControlEscaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for character in self.0.chars() {
-            if character.is_control() {
-                write!(f, "{}", character.escape_default())?;
-            } else {
-                write!(f, "{character}")?;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@ mod attempt;
 mod connect;
 mod connect_log;
 mod connect_throttle;
+pub mod escape;
 mod frame_validator;
 mod server_contact;
 mod settings;

@@ -3,7 +3,7 @@
 //! Such text is untrusted because anyone with the right to create nodes chooses their names and
 //! data, and anyone who runs a server chooses its replies. If it were shown unescaped, it could
 //! move the cursor of a terminal, start a new line in a log, or reverse the direction of the text
-//! after it.
+//! after it. This module is in the transport, because the transport logs such text too.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -33,7 +33,8 @@ impl fmt::Debug for Escaped<'_> {
 }
 
 /// Escapes everything unprintable in a message that can contain untrusted text.
-pub(crate) fn message(text: Cow<'static, str>) -> Cow<'static, str> {
+#[must_use]
+pub fn message(text: Cow<'static, str>) -> Cow<'static, str> {
     if text.len() <= LONGEST_MESSAGE && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return text;
     }
