@@ -38,9 +38,8 @@ def library(name: str) -> Path:
 
 
 def rust() -> None:
-    """Build the workers and both bindings in one call, because cargo chooses features by the set of crates in
-    a
-    build.
+    """Build the workers and both bindings in one call, because cargo selects the features of a dependency by
+    the set of crates in a build.
     """
     run("cargo", "build", "--locked", "--release", "--workspace", "--quiet")
 

@@ -24,7 +24,7 @@ READY = 60.0
 
 
 ENOUGH = 100
-"""Number of pairs that are enough for counting requests, and the maximum number of turns to reach it."""
+"""Requests are counted until this many pairs are complete, in at most `MOST_TURNS` turns."""
 
 MOST_TURNS = 8
 
@@ -49,8 +49,8 @@ COUNTING = Pace(0.2, 0.4, 1)
 def turn_length(workload: Workload, pace: Pace, number: int, pair: float) -> float:
     """Return the length of a turn in seconds, where a pair takes `pair` seconds.
 
-    With the delay, a turn has a few dozen pairs and counts only whole ones. Each turn therefore ends at
-    another point within a pair, so that the error of all turns together is less than one pair.
+    A turn of a delayed workload has only a few dozen pairs, and counts only whole ones. Each turn therefore
+    ends at another point within a pair, so that the error of all turns together is less than one pair.
     """
     return pace.turn + (pair * number / pace.rounds if workload.delayed else 0.0)
 
@@ -103,7 +103,7 @@ class Result:
 
 
 class Place(NamedTuple):
-    """The address of a peer's server, and the proxy before it, if there is one."""
+    """The address to which a peer connects, and the proxy behind that address, if it counts requests."""
 
     hosts: str
     proxy: Proxy | None = None
@@ -144,8 +144,7 @@ class Measurement:
 
     def _places(self, workload: Workload, peers: list[Peer], stack: contextlib.ExitStack) -> dict[str, Place]:
         """Return the address for each peer. With a delay, each peer has its own proxy, so that the traffic of
-        other
-        peers does not affect it.
+        other peers does not affect its results.
         """
         places = {}
         for peer in peers:
@@ -245,7 +244,7 @@ class Measurement:
                 break
 
     def _await_queue(self, path: str, length: int) -> None:
-        """Wait until this many contenders are in the queue, so that the holder is at the gate."""
+        """Wait until this many contenders are in the queue. The holder then waits at the gate."""
         client = KazooClient(self._servers["zookeeper"].hosts)
         client.start()
         try:

@@ -51,8 +51,7 @@ class Fleet:
 
     def do(self, command: str) -> tuple[float, Told]:
         """Let all processes run a command at the same time. Return the time of the slowest process, and the
-        sums of
-        the results.
+        sums of the results of all processes.
         """
         for worker in self._workers:
             assert worker.stdin is not None

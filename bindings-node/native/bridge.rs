@@ -110,7 +110,8 @@ impl Bridge {
     /// would only begin to close them, and the process might exit, together with a worker, before
     /// they are closed.
     ///
-    /// # Errors Returns an error if Node refuses the registration.
+    /// # Errors
+    /// Returns an error if Node refuses the registration.
     #[napi(constructor)]
     pub fn new(env: Env, wake: Function<'_, (), ()>) -> napi::Result<Self> {
         let shared = Arc::new(Shared {
@@ -124,7 +125,8 @@ impl Bridge {
 
     /// Returns the operations that have ended since the last call.
     ///
-    /// # Errors Returns an error if Node cannot create the values.
+    /// # Errors
+    /// Returns an error if Node cannot create the values.
     #[napi]
     pub fn take<'env>(&self, env: &'env Env) -> napi::Result<Vec<Settled<'env>>> {
         let settled = std::mem::take(&mut self.shared.operations().settled);

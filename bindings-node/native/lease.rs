@@ -204,7 +204,8 @@ impl NativeLease {
 
     /// Succeeds while the lock is held.
     ///
-    /// # Errors `LOCK_LOST`, `NOT_HELD`.
+    /// # Errors
+    /// `LOCK_LOST`, `NOT_HELD`.
     #[napi]
     pub fn check(&self) -> Result<()> {
         Ok(self.lease.check()?)
@@ -228,7 +229,8 @@ impl NativeLease {
 
     /// Starts waiting for the loss. The operation ends, without a value, when the lease is lost.
     ///
-    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn lost(&self, bridge: &Bridge) -> Result<i64> {
         let lost = self.lease.lost();
@@ -241,7 +243,8 @@ impl NativeLease {
     /// Starts waiting for a revocation request. The operation ends, without a value, when a request
     /// arrives.
     ///
-    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn revoked(&self, bridge: &Bridge) -> Result<i64> {
         let revoked = self.lease.revoked();
@@ -257,7 +260,8 @@ impl NativeLease {
     /// - Another number: the id of the operation that waits for the release.
     /// - Nothing: the lease was lost or released before. It is unchanged.
     ///
-    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn leave(&self, bridge: &Bridge) -> Result<Option<i64>> {
         match bridge.work(|| leave(&*self.lease)) {
@@ -270,7 +274,8 @@ impl NativeLease {
     /// Works like `leave` for the stored lease of a re-entry. If there is something to wait for or
     /// to report, the lease stays stored.
     ///
-    /// # Errors As `leave`.
+    /// # Errors
+    /// As `leave`.
     #[napi]
     pub fn leave_inner(&self, bridge: &Bridge, id: u32) -> Result<Option<i64>> {
         let left = bridge.work(|| {
@@ -303,7 +308,8 @@ impl NativeLease {
     /// operation that ends when the server has acknowledged the release, or after `timeout`;
     /// returns nothing if there is nothing to wait for.
     ///
-    /// # Errors `BAD_ARGUMENT`, or `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `BAD_ARGUMENT`, or `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn release(&self, bridge: &Bridge, wait: bool, timeout: Option<f64>) -> Result<Option<i64>> {
         let timeout = NODE.releasing(wait, timeout)?;

@@ -79,7 +79,8 @@ impl NativeLock {
     /// operation that yields a lease. Without a timeout the operation waits forever; with a timeout
     /// of zero it does not wait. Other programs see the owner of the `outermost` scope's lease.
     ///
-    /// # Errors `BAD_ARGUMENT`.
+    /// # Errors
+    /// `BAD_ARGUMENT`.
     #[napi]
     pub fn acquire(
         &self,
@@ -113,7 +114,8 @@ impl NativeLock {
 
     /// Starts reading the contenders. The operation yields a list.
     ///
-    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn contenders(&self, bridge: &Bridge) -> Result<i64> {
         let lock = self.lock.clone();
@@ -122,7 +124,8 @@ impl NativeLock {
 
     /// Starts reading whether the lock is taken. The operation yields a boolean.
     ///
-    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn locked(&self, bridge: &Bridge) -> Result<i64> {
         let lock = self.lock.clone();

@@ -40,7 +40,8 @@ impl NativeListener {
     /// Creates a listener that calls `wake` when there are events to take. It receives no events
     /// until it has a level.
     ///
-    /// # Errors Returns an error if Node refuses.
+    /// # Errors
+    /// Returns an error if Node refuses.
     #[napi(constructor)]
     pub fn new(wake: Function<'_, (), ()>) -> napi::Result<Self> {
         let wake = Wake::new(&wake)?;

@@ -46,7 +46,8 @@ impl NativeMultiLock {
     /// of the leases `within`, or else `around`, is acquired as that lease's owner; the other locks
     /// are acquired as a new owner. Other programs see the owner of the `outermost` scope's lease.
     ///
-    /// # Errors `BAD_ARGUMENT`.
+    /// # Errors
+    /// `BAD_ARGUMENT`.
     #[napi]
     pub fn acquire(
         &self,

@@ -40,7 +40,8 @@ impl NativeTurn {
 
     /// Starts recording the slot, unless it was recorded at the start, and then releasing the lock.
     ///
-    /// # Errors `NOT_HELD` on the second call; `CONNECTION_FAILED` if the library's thread cannot
+    /// # Errors
+    /// `NOT_HELD` on the second call; `CONNECTION_FAILED` if the library's thread cannot
     /// be started.
     #[napi]
     pub fn record(&self, bridge: &Bridge) -> Result<i64> {
@@ -57,7 +58,8 @@ impl NativeLock {
     /// the length of a period in milliseconds. Other programs see the owner of the `outermost`
     /// scope's lease.
     ///
-    /// # Errors `BAD_ARGUMENT`; `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `BAD_ARGUMENT`; `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn once(
         &self,

@@ -121,7 +121,8 @@ impl NativeServer {
 
     /// Sets the latency; `delay` is in milliseconds.
     ///
-    /// # Errors `BAD_ARGUMENT`.
+    /// # Errors
+    /// `BAD_ARGUMENT`.
     #[napi(ts_return_type = "Promise<undefined>")]
     pub fn latency(&self, delay: f64) -> Result<AsyncTask<Blocking<()>>> {
         let delay = NODE.duration("delay", delay)?;

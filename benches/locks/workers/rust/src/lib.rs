@@ -69,8 +69,8 @@ impl Task {
     }
 }
 
-/// A gate that stops contenders while nothing is counted. Each keeps its lock, so nothing else
-/// happens.
+/// A gate that stops contenders while nothing is counted. A holder at the closed gate keeps its
+/// lock, so the other contenders are idle too.
 #[derive(Default)]
 pub struct Gate {
     open: AtomicBool,
