@@ -21,11 +21,11 @@ use zklock::{Client, ClientState};
 
 use crate::error::{Failure, NativeDetails, Result};
 
-/// Time that the clients of an environment have to close when the environment ends.
+/// Time limit for closing the clients of an environment that ends.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// Notifies the JavaScript thread that there are outcomes to take. A weak handle, which does not
-/// keep the process alive: the TypeScript part decides when the process can exit.
+/// Notifies the JavaScript thread that there are outcomes to take. This handle is weak: it does not
+/// keep the process alive, because the TypeScript part decides when the process can exit.
 pub struct Wake(ThreadsafeFunction<(), (), (), Status, false, true>);
 
 impl Wake {
@@ -107,8 +107,8 @@ impl Bridge {
     /// Creates a bridge that calls `wake` when there are outcomes to take.
     ///
     /// When the environment ends, this closes its clients and waits for them. Dropping the clients
-    /// would only begin to close them, and the process might exit, together with a worker, before
-    /// they are closed.
+    /// would only begin to close them. If the environment ends because the process exits, they
+    /// might not be closed in time.
     ///
     /// # Errors
     /// Returns an error if Node refuses the registration.
@@ -153,7 +153,7 @@ impl Bridge {
         let mut wake = self.shared.wake();
         if wake.is_none() {
             let made = self.wake.borrow_back(&self.env).and_then(|call| Wake::new(&call));
-            // The same error as for a failure to start the library's thread.
+            // Report the same error code as when the library's thread cannot be started.
             let refused =
                 |error: napi::Error| Failure { code: "CONNECTION_FAILED", message: error.reason.clone() };
             *wake = Some(made.map_err(refused)?);
@@ -191,7 +191,8 @@ impl Bridge {
     /// Starts `future` and returns the id of its outcome.
     ///
     /// Polls the future once here, so that operations begin in the order of the JavaScript calls.
-    /// An owner that acquires and then releases still holds the lock when the acquire begins.
+    /// So if a holder calls `acquire()` and then `release()`, it still holds the lock when the
+    /// acquire begins, which is therefore a re-entry.
     pub fn start<T>(&self, future: impl Future<Output = zklock::Result<T>> + Send + 'static) -> Result<i64>
     where
         T: ToNapiValue + Send + 'static,
@@ -239,7 +240,8 @@ impl Shared {
         let operations = self.operations();
         let busy = !operations.running.is_empty() || !operations.settled.is_empty();
         drop(operations);
-        // The next operation starts on this thread, so it cannot start before this is done.
+        // The next operation starts on this thread, so it cannot start before this function
+        // returns.
         if !busy
             && self
                 .clients()
@@ -270,7 +272,7 @@ impl Shared {
             operations.settled.len() == 1 && !operations.will_take
         } else {
             // The operation was canceled. Dropping the outcome releases a lock that the operation
-            // may have acquired.
+            // might have acquired.
             drop(operations);
             drop(outcome);
             return;

@@ -46,8 +46,8 @@ impl NativeElection {
         self.election.is_leader()
     }
 
-    /// Starts a campaign. The operation yields a lease. Without `timeout` it waits forever; a
-    /// timeout of zero means a try.
+    /// Starts a campaign. The operation yields a lease. Without `timeout` it waits forever. With a
+    /// timeout of zero it does not wait.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.

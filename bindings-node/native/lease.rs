@@ -49,8 +49,8 @@ impl Deref for Held {
 }
 
 impl ObjectFinalize for NativeLease {
-    /// Runs when the garbage collector drops the lease. A lease that JavaScript never received, for
-    /// example after an abort, is dropped without this.
+    /// Runs when the garbage collector drops the lease. Does not run for a lease that JavaScript
+    /// never received, for example because of an abort.
     fn finalize(self, _: Env) -> napi::Result<()> {
         let Self { lease, inner } = self;
         for inner in inner.into_inner().into_iter().flatten() {
@@ -121,9 +121,9 @@ impl NativeLoss {
     }
 }
 
-/// Returns the loss that the end of a scope throws or attaches. `raised` classifies the error of
-/// the body, if it failed: a `loss`, an abort that the loss caused (`cancelled`), or any other
-/// `error`.
+/// Returns the loss that the end of a scope throws, or attaches to the error of the scope's body.
+/// `raised` classifies the error of the body, if it failed: a `loss`, an abort that the loss caused
+/// (`cancelled`), or any other `error`.
 #[napi(ts_args_type = "leases: NativeLease[], raised?: 'loss' | 'cancelled' | 'error'")]
 pub fn loss_to_report(
     leases: Vec<ClassInstance<'_, NativeLease>>,
@@ -217,7 +217,8 @@ impl NativeLease {
         pin(&self.lease);
     }
 
-    /// Logs that an acquire waits for this lease inside the lease's own `await using` block.
+    /// Logs a warning: an acquire inside the `await using` block of this lease waits for the lease
+    /// itself.
     #[napi]
     pub fn warn_of_wait_in_block(&self) {
         warn_of_wait_for_oneself(
@@ -304,9 +305,9 @@ impl NativeLease {
         remains(&self.lease).into()
     }
 
-    /// Releases the lease. The request is already on its way when this returns. Returns an
-    /// operation that ends when the server has acknowledged the release, or after `timeout`;
-    /// returns nothing if there is nothing to wait for.
+    /// Releases the lease. The request has been sent when this function returns. Returns an
+    /// operation that ends when the server has acknowledged the release, or after `timeout`.
+    /// Returns nothing if there is nothing to wait for.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`, or `CONNECTION_FAILED` if the library's thread cannot be started.

@@ -68,7 +68,7 @@ function explained(error: unknown): string {
   );
 }
 
-// A separate function: bundlers leave a `require` inside `try` unchanged, and would not bundle the module it names.
+// A separate function, because bundlers do not process a `require` inside `try`, and so would not bundle its module.
 function load(): void {
   // eslint-disable-next-line @typescript-eslint/no-require-imports -- an import cannot be caught
   require('../addon');

@@ -240,7 +240,7 @@ export class Election {
     const { signal } = options;
     const client = clientInternals(this.#client);
     const rounds = new NativeRounds();
-    // One stream for all pauses: the native addon forgets a stream only at the next state change.
+    // Use one stream for all pauses, because the native addon drops a stream only at the next state change.
     const states = client.native.states();
     for (;;) {
       const rest = await this.#round(rounds, body, signal);

@@ -208,7 +208,8 @@ export class Server {
    * console.log(`${tree['/report']}`, lease.node in tree); // draft true
    */
   async tree(): Promise<Record<string, Buffer>> {
-    // Copied: in a separate realm, as test runners use for modules, the addon's `Object` is another class.
+    // Copy the object, because test runners can load this module in a separate realm, where the addon's `Object` is
+    // another class.
     return { ...(await this.#call(() => this.#native.tree())) };
   }
 

@@ -396,7 +396,7 @@ scenario('a server is paused twice, resumed once, late twice, and all of it at o
   await server.resume();
   const granted = await waiting;
   await until('the holder knows', () => lease.lossReason === 'session expired');
-  // With the latency, the next waiter learns of its grant as late as it receives a reply.
+  // The latency delays the notification of the next waiter's grant as much as it delays a reply.
   const next = new Mutex(holder, '/l').acquire();
   await until('both contend', async () => (await nodes(server)).length === 2);
   const begun = performance.now();

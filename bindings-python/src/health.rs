@@ -34,7 +34,7 @@ pub(crate) struct Health {
     /// Such a write proves that the session is alive. None without a session, and before the first such
     /// write. A client that holds nothing and waits for nothing sends none, so this value grows.
     last_proof: Option<f64>,
-    /// The remaining time of the session's term in seconds, or 0. At its end, the leases are lost.
+    /// The time in seconds until the leases are lost, unless a server answers before that; or 0.
     remaining: f64,
     /// Whether the library's thread answered within 0.1 seconds.
     ///

@@ -37,7 +37,8 @@ def warn_of_blocking() -> None:
         RuntimeWarning,
         stacklevel=level,
     )
-    # Record the place only after the warning, so that the warning is raised each time where it is an error.
+    # Record the place only after the warning. If warnings are errors, the statement above raises one at every
+    # call.
     _warned_places.add(place)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from zklock import _unpatched_threading
 
-# The native function, because gevent's returns a different number for each greenlet of a thread.
+# The native function, because gevent's replacement returns a different number for each greenlet of a thread.
 _get_ident = _unpatched_threading.original("get_ident")
 
 

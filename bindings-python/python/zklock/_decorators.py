@@ -64,7 +64,9 @@ def check_function(function: Any, decorator: str) -> None:
 
 
 def check_body(body: Any, end: str, runner: str) -> None:
-    """Reject an async body, which would run only after the `end`. The error suggests `runner` instead."""
+    """Reject an async body, because it would run only after the event that `end` names. The error suggests
+    `runner` instead.
+    """
     check_any_body(body)
     if _is_async(body):
         raise TypeError(
@@ -100,7 +102,7 @@ def check_callback(callback: Any) -> None:
 
 
 def _is_async(function: Callable[..., object]) -> bool:
-    """Return whether a call returns a coroutine, as far as this is known before the call."""
+    """Return whether a call of `function` is known to return a coroutine. The function is not called."""
     if isinstance(function, staticmethod):
         function = function.__func__
     # For a callable object, the `__call__` of its class decides.

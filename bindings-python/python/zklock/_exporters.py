@@ -52,7 +52,7 @@ REPORTS: Final[Mapping[str, tuple[Callable[[Health], Reports], str]]] = {
 
 
 def by_name(clients: AnyClient | Mapping[str, AnyClient]) -> dict[str, AnyClient]:
-    """Return the clients by name. A single client without a name has an empty one."""
+    """Return the clients by name. A single client that is passed without a name gets the name `""`."""
     return dict(clients) if isinstance(clients, Mapping) else {"": clients}
 
 

@@ -102,8 +102,8 @@ class Parker:
         self._all.discard(self)
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
-            # This fails if the loop is destroyed, and then the watcher has already stopped. Each of gevent's
-            # loops raises a different exception.
+            # This fails if the loop has been destroyed. In that case the watcher has already stopped. The
+            # exception depends on gevent's loop.
             with contextlib.suppress(Exception):
                 watcher.stop()
                 watcher.close()

@@ -546,7 +546,8 @@ class Election:
     def is_leader(self) -> bool:
         """Whether this candidate leads. Sends no request.
 
-        False as soon as it resigns or its term ends, so before another candidate can lead.
+        It becomes false as soon as the candidate resigns or its term ends, so before another candidate can
+        lead.
         """
 
     def campaign(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Leadership:
@@ -947,14 +948,14 @@ class Acquirable(Generic[_T]):
     >>> isinstance(zklock.MultiLock([lock]), zklock.Acquirable)
     True
 
-    It is the base of `Lock` and `MultiLock`, for annotations: an acquire of an `Acquirable[Lease]` returns
-    one lease.
+    `Lock` and `MultiLock` derive from it. Use it in type annotations: an acquire of an `Acquirable[Lease]`
+    returns one lease.
     """
 
     def acquire(
         self, blocking: bool = True, timeout: float | None = -1, *, connect_timeout: float | None = None
     ) -> bool:
-        """Acquire for the calling thread. Return False only if the acquire timed out.
+        """Acquire the lock for the calling thread. Return False only if the acquire timed out.
 
         >>> if lock.acquire(timeout=5):
         ...     lock.release()
@@ -1192,7 +1193,7 @@ class Mutex(Lock):
         timeout: float | None = None,
         record: Literal["body", "start"] = "body",
     ) -> _T | None:
-        """Call `body` with the lease unless this slot is recorded. Then record the slot, and release.
+        """Call `body(lease)` unless this slot is recorded. Then record the slot, and release the lock.
 
         >>> lock.once("2026-11-26", lambda lease: "a report")
         'a report'
@@ -1560,7 +1561,7 @@ class Health:
 
     @property
     def remaining(self) -> float:
-        """The remaining time of the session's term in seconds, or 0. At its end, the leases are lost."""
+        """The time in seconds until the leases are lost, unless a server answers before that; or 0."""
 
     @property
     def responsive(self) -> bool:

@@ -38,7 +38,8 @@ pub(crate) fn admit(py: Python<'_>) -> PyResult<()> {
     begin(py)
 }
 
-/// Returns the output of a future that completes on its first poll, such as the release of an inner level.
+/// Returns the output if the future completes on its first poll, such as a release by an owner that has
+/// acquired the lock more than once.
 pub(crate) fn at_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     match Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),

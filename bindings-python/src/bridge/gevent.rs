@@ -236,7 +236,7 @@ impl<F: Future + Send> Abandonable for Claim<F> {
     }
 }
 
-/// The callable that gevent's hub runs for each wait in it when the hub is destroyed. The waiting greenlet
+/// The callable that runs for each waiting greenlet when gevent's hub is destroyed. The waiting greenlet
 /// never runs again, so it cannot leave the queue itself.
 #[pyclass(frozen)]
 struct AbandonOnHubEnd {

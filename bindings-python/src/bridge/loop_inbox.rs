@@ -53,8 +53,8 @@ impl Inbox {
     /// Returns the inbox of an event loop.
     pub(crate) fn of(event_loop: &Bound<'_, PyAny>) -> Arc<Self> {
         static KNOWN: PerProcess<Known> = PerProcess::new();
-        // The address cannot be that of a newer object: each waiting future, and each wake-up, keeps its loop
-        // alive.
+        // No newer object can have the address of a known loop, because each waiting future, and each
+        // wake-up, keeps its loop alive.
         let address = event_loop.as_ptr() as usize;
         // Only threads that are attached to the interpreter lock this mutex, and they stay attached until
         // they unlock it. So it is never locked when another thread forks.
@@ -69,7 +69,7 @@ impl Inbox {
     }
 }
 
-/// Makes the event loop of a future complete it. Runs on the delivery thread. Returns `false` if the
+/// Makes the event loop of a future complete the future. Runs on the delivery thread. Returns `false` if the
 /// interpreter no longer exists.
 pub(crate) fn complete_through_loop(
     ended: Arc<dyn Abandonable>,

@@ -61,8 +61,8 @@ pub(crate) enum StartedAcquire {
 /// >>> isinstance(zklock.MultiLock([lock]), zklock.Acquirable)
 /// True
 ///
-/// It is the base of `Lock` and `MultiLock`, for annotations: an acquire of an `Acquirable[Lease]` returns
-/// one lease.
+/// `Lock` and `MultiLock` derive from it. Use it in type annotations: an acquire of an `Acquirable[Lease]`
+/// returns one lease.
 #[pyclass(frozen, subclass, module = "zklock")]
 pub(crate) struct Acquirable {
     target: Box<dyn Target>,
@@ -314,7 +314,7 @@ fn level<'a>(lease: &'a Bound<'_, PyAny>) -> PyResult<&'a Level> {
 
 #[pymethods]
 impl Acquirable {
-    /// Acquire for the calling thread. Return False only if the acquire timed out.
+    /// Acquire the lock for the calling thread. Return False only if the acquire timed out.
     ///
     /// >>> if lock.acquire(timeout=5):
     /// ...     lock.release()
@@ -508,7 +508,7 @@ impl Hold {
     }
 }
 
-/// Acquire for `owner`. Return the lease if the owner already holds the lock, else a pending acquire.
+/// Acquire the lock for `owner`. Return a lease if the owner already holds the lock, else a pending acquire.
 #[pyfunction]
 pub(crate) fn start_acquire(
     py: Python<'_>,
@@ -556,7 +556,7 @@ pub(crate) fn take_newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> R
     lock.python_object(py, taken.ok_or_else(|| lock.not_held(owner.id, "task"))?)
 }
 
-/// End the scope that an exit at this site ends, and return it, or None if there is none.
+/// End the scope to which an exit at this site belongs, and return it. Return None if there is no such scope.
 ///
 /// `only` is true if the object of this site was entered only once, so that its scope is unambiguous.
 #[pyfunction]

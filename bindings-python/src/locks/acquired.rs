@@ -14,8 +14,8 @@ use crate::bridge::block_on::{at_once, block_on};
 use crate::bridge::pending::Pending;
 use crate::errors::{Failure, Result, class};
 
-/// Waits for the acknowledgement of a release. Returns immediately for an inner level, whose release sends
-/// no request.
+/// Waits for the acknowledgement of a release. Returns immediately if the owner has further levels of the
+/// lock, because then the release sends no request.
 fn end(py: Python<'_>, mut released: Released) -> PyResult<zklock::Result<()>> {
     match at_once(&mut released) {
         Some(end) => Ok(end),
@@ -33,8 +33,8 @@ pub(crate) fn release(py: Python<'_>, acquired: &dyn Acquired, timeout: Timeout)
 pub(crate) struct Level(pub(crate) Arc<dyn Acquired>);
 
 impl Level {
-    /// Releases at the end of a scope. Reports no error if the body has already released the level, or if a
-    /// forked child inherited the scope.
+    /// Releases the level at the end of a scope. Reports no error if the body has already released the level,
+    /// or if a forked child inherited the scope.
     pub(crate) fn leave_scope(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let leaving = Leaving::new(self);
         end(py, self.0.release(Timeout::Forever))?.ok();

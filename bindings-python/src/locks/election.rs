@@ -101,7 +101,8 @@ impl Election {
 
     /// Whether this candidate leads. Sends no request.
     ///
-    /// False as soon as it resigns or its term ends, so before another candidate can lead.
+    /// It becomes false as soon as the candidate resigns or its term ends, so before another candidate can
+    /// lead.
     #[getter]
     fn is_leader(&self) -> bool {
         self.inner.is_leader()

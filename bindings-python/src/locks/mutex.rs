@@ -132,7 +132,7 @@ impl Mutex {
         Ok(Lock::new(inner, "Mutex", reentrant.0, recipe).add_subclass(Self))
     }
 
-    /// Call `body` with the lease unless this slot is recorded. Then record the slot, and release.
+    /// Call `body(lease)` unless this slot is recorded. Then record the slot, and release the lock.
     ///
     /// >>> lock.once("2026-11-26", lambda lease: "a report")
     /// 'a report'

@@ -34,7 +34,8 @@ _ANY_OWNER = _zklock.Owner()
 _FOREVER = _zklock.Timeout(True, None)
 _ACKNOWLEDGED = _zklock.ReleaseTimeout(True, None)
 
-# Numbers for `Hold` objects, which distinguish the scopes of one from those of its lock and of other holds.
+# Numbers for `Hold` objects. They distinguish the scopes of a hold from the scopes of its lock and of other
+# holds.
 numbers = itertools.count(1)
 
 
@@ -44,8 +45,8 @@ class Acquirable(Generic[_L]):
     >>> isinstance(lock, aio.Acquirable)
     True
 
-    It is the base of `Lock` and `MultiLock`, for annotations: an acquire of an `Acquirable[Lease]` returns
-    one lease.
+    `Lock` and `MultiLock` derive from it. Use it in type annotations: an acquire of an `Acquirable[Lease]`
+    returns one lease.
     """
 
     __slots__ = ("__weakref__", "_inner", "_reentrant", "_wrap")
@@ -60,7 +61,7 @@ class Acquirable(Generic[_L]):
     def acquire(
         self, blocking: bool = True, timeout: float | None = -1, *, connect_timeout: float | None = None
     ) -> Coroutine[Any, Any, bool]:
-        """Acquire for the calling task. Return False if the acquire timed out.
+        """Acquire the lock for the calling task. Return False if the acquire timed out.
 
         >>> if await lock.acquire(timeout=5):
         ...     await lock.release()

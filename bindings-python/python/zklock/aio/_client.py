@@ -170,8 +170,8 @@ class Client:
         >>> await client.close(drain=10)
 
         With `drain` the client closes as soon as it holds nothing, or after that many seconds. Until then its
-        leases stay valid, and every other acquire raises `ClientClosed`. If the call is cancelled, the client
-        continues to drain. See `zklock.Client.close`.
+        leases stay valid, and their owners can re-enter. Every other acquire raises `ClientClosed`. If the
+        call is cancelled, the client continues to drain. See `zklock.Client.close`.
         """
         return Begun(_zklock.start_close(self._client, drain))
 

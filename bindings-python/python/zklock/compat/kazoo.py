@@ -6,8 +6,8 @@
 ...     report.contenders()
 ['my-identifier']
 
-kazoo itself is not needed. `Lock`, `ReadLock` and `WriteLock` exclude those of kazoo 2.11 at the same path.
-`Semaphore` does **not** see the leases of kazoo's semaphore: never use both with the same path.
+kazoo itself is not needed. `Lock`, `ReadLock` and `WriteLock` exclude the locks of kazoo 2.11 at the same
+path. `Semaphore` does **not** see the leases of kazoo's semaphore: never use both with the same path.
 """
 
 from __future__ import annotations
@@ -362,9 +362,9 @@ class Semaphore(_Recipe):
     writes its number of leases into the node at the path. If this class finds such a number, it logs a
     warning, unless `client` is a hosts string.
 
-    All holders and waiters must agree on `max_leases`. When there are none left, another number can be used.
-    An object takes one lease. As with `Lock`, the lease belongs to all threads, and stays held until it is
-    released.
+    All holders and waiters must agree on `max_leases`. When no holder or waiter is left, another number can
+    be used. An object takes one lease. As with `Lock`, the lease belongs to all threads, and stays held until
+    it is released.
 
     Raise `BadArgument` for a malformed argument.
     """
@@ -386,7 +386,7 @@ class Semaphore(_Recipe):
 
         Return True immediately if this object already has a lease. With `blocking=False`, return False if no
         lease is free. Raise `LockTimeout` when the timeout elapses. Raise `InconsistentLeases`, which is a
-        `ValueError`, if other holders use a different number. Raise the exceptions of `Lock.acquire`.
+        `ValueError`, if other holders use a different `max_leases`. Raise the exceptions of `Lock.acquire`.
         """
         return self._acquire(blocking, timeout)
 
@@ -412,7 +412,9 @@ class Semaphore(_Recipe):
             raise InconsistentLeases(str(mismatch)) from mismatch
 
     def _granted(self) -> None:
-        """Warn if a kazoo semaphore has written its number into the node: it might still be in use."""
+        """Warn if a kazoo semaphore has written its number of leases into the node, because that semaphore
+        might still be in use.
+        """
         if self._checked_node or not isinstance(self.client, Client):
             return
         self._checked_node = True
