@@ -1,8 +1,8 @@
 """Counts instructions and allocations of single operations and compares them with a stored baseline.
 
 Usage: `make bench-counts`; with `RENEW=1` the new counts become the baseline. Unlike times, the counts hardly
-depend on other load. The queue's counts are the same in each run. The driver's counts vary a little with the
-order of events on its threads.
+depend on other load of the machine. The queue's counts are the same in each run. The driver's counts vary a
+little with the order of events on its threads.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def carried_out(work: Work, times: int, hosts: str, *before: str) -> subprocess.
 
 
 def instructions(work: Work, hosts: str) -> float:
-    """Return the instructions for one repetition. Two runs of different lengths are subtracted, so that
-    one-time work does not count.
+    """Return the instructions for one repetition. The result is the difference of two runs of different
+    lengths, so that one-time work does not count.
     """
     tool = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
     found = []

@@ -20,7 +20,7 @@ from locks.worker import Counted, Worker, WorkerFailed
 from locks.workloads import DELAY, Workload
 
 READY = 60.0
-"""Time in seconds within which a worker must connect and acquire its locks, and then join its queue."""
+"""Time limit in seconds for a worker to connect and acquire its locks, and then again to join its queue."""
 
 
 ENOUGH = 100
@@ -56,8 +56,8 @@ def turn_length(workload: Workload, pace: Pace, number: int, pair: float) -> flo
 
 
 def grouped(workload: Workload, peers: list[Peer]) -> list[list[Peer]]:
-    """Group the peers that take turns with each other. Polling peers run alone, after the others have
-    stopped.
+    """Group the peers that take turns with each other. Peers whose waiters poll run alone, after the other
+    peers have stopped.
     """
     groups = [[peer for peer in peers if not peer.polls], *([peer] for peer in peers if peer.polls)]
     return [[*group, BARE] if workload.delayed else group for group in groups if group]
@@ -69,7 +69,9 @@ def is_counted(workload: Workload, peer: Peer, pace: Pace) -> bool:
 
 
 def planned(workload: Workload, peers: list[Peer], pace: Pace) -> float:
-    """Return the planned duration of all turns in seconds, without starting and stopping workers."""
+    """Return the planned duration of all turns in seconds. The start and the end of the workers are not
+    included.
+    """
     members = [peer for group in grouped(workload, peers) for peer in group]
     turns = sum(pace.warm_up * peer.warm + pace.rounds * pace.turn for peer in members)
     counting = COUNTING.warm_up + COUNTING.rounds * COUNTING.turn
@@ -96,7 +98,7 @@ class Result:
     turns: list[Counted] = field(default_factory=list)
     traffic: Traffic | None = None
     problem: str = ""
-    # Processor time, if the worker and the server are the only processes involved.
+    # Processor time, if the work is done by the worker and one server process only.
     used: Used | None = None
     # Results of bare requests behind the same delay, sent one after another.
     bare: list[Counted] = field(default_factory=list)

@@ -19,8 +19,9 @@ DELAYED = (
     ("handoff-10ms", "hand-off", "#e69f00"),
 )
 
-# Colors that are distinguishable with color blindness (Okabe and Ito's), and a marker for each, so that no
-# line depends on its color alone. zklock's lines are solid, other recipes are dashed, and designs are dotted.
+# Colors that people with color blindness can distinguish (Okabe and Ito's), and a marker for each line, so
+# that no line depends on its color alone. zklock's lines are solid, other recipes are dashed, and designs are
+# dotted.
 LINES = {
     "rust": ("#d55e00", "o", "-"),
     "python": ("#0072b2", "s", "-"),

@@ -1,4 +1,4 @@
-"""The processes of the fleet. Each has some hundred clients and follows the driver's commands."""
+"""The processes of the fleet. Each process has several hundred clients and follows the driver's commands."""
 
 from __future__ import annotations
 

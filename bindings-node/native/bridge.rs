@@ -92,7 +92,7 @@ struct Shared {
 #[derive(Default)]
 struct Operations {
     last_id: i64,
-    /// Operations that have started, and neither ended nor been canceled. The handle is absent
+    /// Operations that have started, and neither ended nor been canceled. The handle is `None`
     /// while the operation is being started.
     running: HashMap<i64, Option<Operation>>,
     /// Operations that have ended and have not been taken.
@@ -141,7 +141,8 @@ impl Bridge {
         let running = operations.running.remove(&id);
         let settled = operations.settled.iter().position(|(settled, _)| *settled == id);
         let settled = settled.map(|index| operations.settled.remove(index));
-        // Dropping either of them runs code of the core, so the lock must be released first.
+        // Dropping the operation or its outcome runs code of the core, so this mutex must be
+        // unlocked first.
         drop(operations);
         drop((running, settled));
     }
@@ -253,7 +254,8 @@ impl Shared {
         }
     }
 
-    /// Runs when the environment ends. Later outcomes find no operation and are dropped.
+    /// Drops all operations and closes the clients, when the environment ends. An outcome that
+    /// arrives later belongs to no operation, so it is dropped.
     fn end(&self) {
         let operations = std::mem::take(&mut *self.operations());
         drop(operations);

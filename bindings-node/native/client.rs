@@ -145,7 +145,7 @@ impl NativeClient {
         bridge.start(async move { client.break_lock(&node).await })
     }
 
-    /// Starts closing the client. With `drain`, first waits until the client holds nothing, for at
+    /// Starts closing the client. With `drain`, first waits until the client holds no locks, for at
     /// most `drain` milliseconds.
     ///
     /// # Errors

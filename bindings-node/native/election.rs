@@ -98,7 +98,7 @@ impl NativeElection {
     }
 }
 
-/// Decides how long a candidate pauses before its next campaign, and when it stops.
+/// Decides how long a candidate pauses before its next campaign, and when it stops campaigning.
 #[napi]
 pub struct NativeRounds {
     rounds: Rounds,

@@ -76,8 +76,8 @@ impl From<Arc<Lease>> for NativeLease {
 }
 
 impl NativeLease {
-    /// Stores the lease of a re-entry, and returns its number. The number is valid until the lease
-    /// is released or taken.
+    /// Stores the lease of a re-entry, and returns its number. The number is valid until that lease
+    /// is released, or until `inner` takes it out.
     pub(crate) fn keep_inner(&self, lease: Lease) -> Option<u32> {
         let mut inner = self.inner.borrow_mut();
         let id = u32::try_from(inner.len()).ok()?;
@@ -293,7 +293,8 @@ impl NativeLease {
         }
     }
 
-    /// Takes the stored lease of a re-entry, and returns it as an object.
+    /// Takes the stored lease of a re-entry out of this lease, and returns it as a JavaScript
+    /// object.
     #[napi]
     pub fn inner(&self, id: u32) -> NativeLease {
         self.take_inner(id).map_or_else(|| self.remains(), Self::from)

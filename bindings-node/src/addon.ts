@@ -77,6 +77,6 @@ function load(): void {
 try {
   load();
 } catch (cause) {
-  // A plain `Error`: the package's error classes are not available to a caller whose import failed.
+  // Throw a plain `Error`, because the package's error classes are not available to a caller whose import failed.
   throw Object.assign(new Error(explained(cause), { cause }), { code: 'ADDON_MISSING' });
 }

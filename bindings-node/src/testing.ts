@@ -10,7 +10,8 @@
  * @module zklock/testing
  */
 
-// Must be first: all other modules fail without the native addon, and this import explains a missing addon.
+// This import must be first. Without the native addon every other module fails, but this one explains that the addon is
+// missing.
 import './addon';
 
 import { getSystemErrorName } from 'node:util';

@@ -183,7 +183,7 @@ function attach(loss: LockLostError, error: unknown): void {
 /** Releases, and returns or throws the outcome of the body, or throws a loss that the body did not report. */
 function leave<T>(held: Lease | Leases, leases: readonly Lease[], end: PromiseSettledResult<T>): T | Promise<T> {
   const failed = end.status === 'rejected';
-  // The release ends the hold for the tracer, so the failure must be reported first.
+  // For the tracer, the release ends the hold. So report the failure of the body before the release.
   if (failed) scopeTrace(leases)?.failed(end.reason);
   // If the lease's term ends while the release waits, that is not a loss. If another client has deleted the node, that
   // is a loss, which only the release discovers.

@@ -15,7 +15,7 @@ const { MultiLock, Mutex, ReadWriteLock, off, on } = zklock;
 
 const NAMED = 'an acquire waits for the `await using` block around it';
 
-// The code is compiled because some supported Node versions do not have the syntax.
+// The code is compiled because some supported Node versions do not have the syntax `await using`.
 const target = { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext };
 
 /** Returns an async function with the parameter `given` and this body. */

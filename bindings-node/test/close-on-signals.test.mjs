@@ -1,5 +1,5 @@
-// Tests of `closeOnSignals()`, for programs without signal handlers: their locks are free
-// immediately, and their exit status is correct.
+// Tests of `closeOnSignals()`, for programs without signal handlers. A signal frees the program's
+// locks immediately, and the exit status of the program is correct.
 
 import assert from 'node:assert/strict';
 

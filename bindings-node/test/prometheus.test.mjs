@@ -48,8 +48,8 @@ scenario('a scrape has the counters and the gauges', async (t) => {
   const theirs = collected(other);
   await until('it waits', async () => (await scrape(theirs))['zklock_waiters{client="",mode="mutex",path=""}'] === 1);
   assert.ok((await scrape(theirs))['zklock_oldest_wait_seconds{client=""}'] > 0);
-  // Until the waiter's create is answered, it might still find the lock free and count as
-  // uncontended.
+  // Until the waiter's create request is answered, the waiter might still find the lock free and
+  // count as uncontended.
   await until('it knows of the holder', () => other.health().waits[0]?.behind);
   await client.breakLock(lease.node);
   await until('it is lost', () => lease.state === 'lost');

@@ -75,8 +75,8 @@ async function reach(situation) {
       await becomes('suspended');
       break;
     case 'between':
-      // The first reply tells the client that its session has expired. It then waits for a second
-      // reply.
+      // The first reply tells the client that its session has expired. The client then waits for a
+      // second reply.
       await server.latency(BRIEF);
       await server.expire(client);
       await becomes('connecting');

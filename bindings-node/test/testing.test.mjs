@@ -235,7 +235,8 @@ scenario('calls take effect in their order, awaited or not', async (t) => {
   const many = await Promise.all(Array.from({ length: 20 }, () => another(server)));
   const calls = many.flatMap((client) => [server.expire(client), server.expire(client)]);
   assert.deepEqual(await Promise.all(calls), many.flatMap(() => [true, false]));
-  // Each call runs on any free thread. A hundred rounds are enough to show a wrong order.
+  // Each call runs on any free thread of the pool, so calls could run in the wrong order. A hundred
+  // rounds are enough to detect that.
   for (let count = 0; count < 100; count += 1) {
     const brief = await Server.start();
     const tree = brief.tree();
@@ -324,7 +325,8 @@ const THREADS = `
     try { return readFileSync('/proc/self/task/' + task + '/comm', 'utf8').trim(); } catch { return ''; }
   };
   const servers = () => readdirSync('/proc/self/task').map(name).filter((name) => name === 'zklock-server').length;
-  // A new thread may not have set its name yet, and a thread that has exited is listed a moment longer.
+  // A new thread may not have set its name yet, and a thread that has exited is listed a moment
+  // longer.
   const serversOnce = async (expected) => {
     for (let left = 500; left > 0 && servers() !== expected; left -= 1) await new Promise((done) => setTimeout(done, 10));
     return servers();

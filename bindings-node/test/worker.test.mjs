@@ -180,8 +180,8 @@ scenario('a worker is terminated while its listeners receive events', async (t) 
     happened?.catch(() => undefined);
     if (round < known.length) await happened;
     await worker.terminate();
-    // When a worker ends, another session deletes its node. The operator's request might then find
-    // no node.
+    // The end of the worker closes its session, which deletes its node. So the request of `client`,
+    // which is another session, might find no node.
     await happened?.catch((error) => assert.equal(error.code, 'NOT_HELD', error.stack));
     await untilContenders(mutex.path, 0);
     await (await mutex.acquire({ timeout: 5000 })).release();

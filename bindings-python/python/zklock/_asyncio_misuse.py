@@ -1,4 +1,5 @@
-"""Warnings about blocking locks in an event loop: a wait blocks the loop, and all its tasks are one owner."""
+"""Warnings about blocking locks in an event loop, where a wait blocks all tasks, and all tasks are one owner.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def remember(lease: object) -> None:
 def warn_of_another_task(lease: object) -> None:
     """Warn, once, if another task acquired the lease and is still running.
 
-    There is no warning in all other cases, to avoid false alarms. A task can use its own lock, and a program
+    In all other cases there is no warning, to avoid false alarms. A task can use its own lock, and a program
     that runs in an event loop without knowing it, as in a notebook, has only one task.
     """
     global _warned

@@ -11,7 +11,7 @@ from typing import Any
 
 from zklock import _zklock
 
-# Packages whose frames a dump skips. It names the program's own line instead of, for example, a line in
+# Packages whose frames a dump skips. The dump names the program's own line instead of, for example, a line in
 # `asyncio.sleep`.
 _SKIPPED = {
     "asyncio",
@@ -56,7 +56,9 @@ def greenlets() -> Iterator[tuple[_zklock.Owner, str]]:
 
 
 def _name_or_none(give: Callable[[], object]) -> str | None:
-    """Return the name that the program's code returns, or None if that fails: the dump must continue."""
+    """Return the name that `give`, code of the program, returns. Return None if it fails, because the dump
+    must continue.
+    """
     try:
         name = give()
     except Exception:

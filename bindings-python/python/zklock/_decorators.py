@@ -33,7 +33,9 @@ def guarded_async(scope: Any, function: Any) -> Any:
 
 
 def check_decorated(function: Any, decorator: str) -> None:
-    """Reject anything other than a plain function, because its body must run while the lock is held."""
+    """Reject anything other than a plain function, because the body must run during the call, while the lock
+    is held.
+    """
     check_function(function, decorator)
     if _is_async(function):
         raise TypeError(

@@ -106,7 +106,7 @@ class LockTimeout(Error, TimeoutError):
 
     @property
     def servers(self) -> tuple[ServerReport, ...]:
-        """The problem of each server, if the client was not connected; else empty."""
+        """The problem of each server, if the client was not connected. Otherwise an empty tuple."""
         return self._servers
 
 

@@ -1,4 +1,4 @@
-"""The metrics of clients that all exporters export: names, help texts and values."""
+"""The metrics that every exporter exports for each client: names, help texts and values."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 from zklock import _unpatched_threading
 
-# Maximum time that a fork waits, in seconds. The handler might be waiting for the thread that forks.
+# Maximum time in seconds that a fork waits. There is a limit because the handler might wait for the forking
+# thread.
 _LIMIT = 1.0
 
 # A handler and a fork both take the first lock before they wait for the second one. So a fork waits for the
@@ -26,7 +27,7 @@ _handler_runs = _unpatched_threading.original("RLock")()
 
 @contextlib.contextmanager
 def delay_forks() -> Iterator[None]:
-    """Run the block while no fork can happen, except a fork that has waited for `_LIMIT`."""
+    """Run the block. A fork by another thread waits for the end of the block, but no longer than `_LIMIT`."""
     _acquire()
     try:
         yield

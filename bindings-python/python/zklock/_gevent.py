@@ -190,7 +190,8 @@ def in_greenlet(callback: Callable[[object], object], is_main_thread: bool) -> C
     """
     hub = get_hub_if_exists()
     if hub is None and is_main_thread and monkey.is_module_patched("threading"):
-        # The hub does not exist yet, because no greenlet has waited, but a patched program uses greenlets.
+        # A patched program uses greenlets even if no greenlet has waited yet. In that case, the hub must be
+        # created here.
         hub = gevent.get_hub()
     if hub is None:
         return callback

@@ -14,7 +14,7 @@ BATCH = 100
 """Number of operations without a request between two checks of the gate."""
 
 STACK = 512 * 1024
-"""Stack size of a thread in bytes, because there can be thousands of threads."""
+"""Stack size of a thread in bytes. It is small because there can be thousands of threads."""
 
 
 @dataclass(frozen=True)

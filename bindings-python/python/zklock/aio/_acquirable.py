@@ -121,7 +121,7 @@ class Acquirable(Generic[_L]):
         return represent(self._inner)
 
     def _caller(self) -> _zklock.Owner:
-        """Return the owner for a call: the calling task, or for a non-reentrant lock any owner."""
+        """Return the owner for a call: the calling task, or `_ANY_OWNER` if the lock is not reentrant."""
         return this_task_or_callback() if self._reentrant else _ANY_OWNER
 
     def _newest(self) -> _L | None:
@@ -139,7 +139,7 @@ class Acquirable(Generic[_L]):
         return lease
 
     async def _acquire(self, owner: _zklock.Owner, wait_limit: _zklock.Timeout) -> bool:
-        # The same as `_take`, but without the cost of a second coroutine.
+        # This does the same as `_take`, but without the cost of a second coroutine.
         try:
             inner: Any = _zklock.start_acquire(self._inner, owner, wait_limit)
             if isinstance(inner, _zklock.Pending):

@@ -75,7 +75,7 @@ class Client:
 
     @property
     def session_timeout(self) -> float:
-        """The session timeout that the server granted, in seconds. Before that, the requested one."""
+        """The session timeout that the server granted, in seconds. Until then, the requested timeout."""
         return self._client.session_timeout
 
     @property

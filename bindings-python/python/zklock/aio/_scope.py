@@ -57,7 +57,7 @@ class Scope:
         leaving.end(raised, only_by_scope)
 
     async def record(self, turn: _zklock.Turn) -> None:
-        """Record the slot of a turn whose body has succeeded, and release the lease."""
+        """Record the slot of a turn (a call of `once()`) whose body has succeeded, and release the lease."""
         self._close()
         try:
             await outcome(turn.start_record())
@@ -72,7 +72,7 @@ class Scope:
             notice.cancel()
 
     def _uncancel(self) -> bool:
-        """Take back the cancellation of the task. Return whether nothing else has cancelled it."""
+        """Take back the cancellation of the task. Return whether nothing else has cancelled the task."""
         if not self._cancelled or self._task is None:
             return False
         return self._task.uncancel() <= self._cancelling

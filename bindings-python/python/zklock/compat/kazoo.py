@@ -113,7 +113,7 @@ class _Recipe:
         return self._lease
 
     def cancel(self) -> None:
-        """End this object's acquire that is in progress. It leaves the queue and raises `CancelledError`.
+        """End this object's pending acquire, which leaves the queue and raises `CancelledError`.
 
         >>> waiting = Lock(client, "/locks/taken")
         >>> threading.Timer(0.1, waiting.cancel).start()
@@ -198,7 +198,7 @@ class _Recipe:
         except RuntimeError as problem:
             if isinstance(problem, Error) or not self.cancelled:
                 raise
-            # `cancel()` abandoned the acquire after the grant, which released the lock.
+            # `cancel()` abandoned the acquire after the lock was granted. That released the lock.
             raise self._cancelled() from None
         self._lease = lease
         try:
@@ -267,7 +267,7 @@ class Lock(_Recipe):
         identifier: object = None,
         extra_lock_patterns: Iterable[str] = (),
     ) -> None:
-        # Not needed, because every node with a sequence number counts as a contender.
+        # zklock does not need the patterns, because every node with a sequence number counts as a contender.
         del extra_lock_patterns
         super().__init__(self._on(client, path, _text(identifier)), client, path, identifier)
 
@@ -309,7 +309,7 @@ class Lock(_Recipe):
         return self._acquire(blocking, timeout)
 
     def contenders(self) -> list[str]:
-        """Return the identifiers of all contenders, in queue order. Without an identifier: an empty string.
+        """Return the identifiers of all contenders, in queue order, or `""` for one without an identifier.
 
         >>> report = Lock(client, "/locks/report", "my-identifier")
         >>> with report:
@@ -391,7 +391,7 @@ class Semaphore(_Recipe):
         return self._acquire(blocking, timeout)
 
     def lease_holders(self) -> list[str]:
-        """Return the identifiers of the lease holders, in any order. Without an identifier: an empty string.
+        """Return the identifiers of the lease holders, in any order, or `""` for one without an identifier.
 
         >>> semaphore = Semaphore(client, "/locks/upstream", "worker-7", max_leases=5)
         >>> with semaphore:
@@ -421,7 +421,8 @@ class Semaphore(_Recipe):
         try:
             found = self.client.get(self.path)
         except Error:
-            # Ignore the failure: the lease is acquired, and other calls will report a problem of the client.
+            # Ignore the failure, because the lease is acquired, and other calls will report a problem of the
+            # client.
             return
         if found is not None and found.data.isdigit():
             logging.getLogger("zklock").warning(
