@@ -180,7 +180,8 @@ export abstract class ClientEvents extends EventEmitter {
 }
 
 function followLoss(events: ClientEvents, lease: Lease): void {
-  // Use a weak reference, so that the pending native operation does not keep the client open.
+  // Use a weak reference, so that the pending native operation does not keep the client open. The lease itself refers
+  // to the client.
   const weak = new WeakRef(events);
   leaseInternals(lease).onFirstLoss((lost) => {
     const listening = weak.deref();

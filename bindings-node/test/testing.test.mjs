@@ -325,8 +325,7 @@ const THREADS = `
     try { return readFileSync('/proc/self/task/' + task + '/comm', 'utf8').trim(); } catch { return ''; }
   };
   const servers = () => readdirSync('/proc/self/task').map(name).filter((name) => name === 'zklock-server').length;
-  // A new thread may not have set its name yet, and a thread that has exited is listed a moment
-  // longer.
+  // A new thread may not have set its name yet, and a thread that has exited is listed a moment longer.
   const serversOnce = async (expected) => {
     for (let left = 500; left > 0 && servers() !== expected; left -= 1) await new Promise((done) => setTimeout(done, 10));
     return servers();

@@ -52,7 +52,8 @@ impl<A> Integer<A> {
 }
 
 impl<A> Integer<A> {
-    /// Returns the number as a float. A number that is out of range stays out of range.
+    /// Returns the number as a float. A number that is outside the range of `u32` becomes another number that
+    /// is too small or too large.
     pub(crate) fn to_number(&self) -> f64 {
         i32::try_from(self.0).map_or_else(|_| u32::try_from(self.0).map_or(-1.0, f64::from), f64::from)
     }

@@ -21,8 +21,8 @@ use crate::bridge::trio;
 use crate::errors::Failure;
 use crate::exit;
 
-/// Interval at which a waiting main thread checks for signals. Ctrl-C must take effect within 0.1 seconds;
-/// half of that leaves time for the handler itself.
+/// Interval at which a waiting main thread checks for signals. Ctrl-C must take effect within 0.1 seconds.
+/// The interval is half of that time, which leaves time for the signal handler.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Prepares this thread for a request. Call this before sending anything to a server.
@@ -49,7 +49,8 @@ pub(crate) fn at_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
 
 fn prepare(py: Python<'_>) -> PyResult<()> {
     if exit::prepare(py)? {
-        // Read the log level now: events of the first request can arrive before this thread runs again.
+        // Read the log level now, because events of the first request can arrive before this thread runs
+        // again.
         log::ask(py)?;
     }
     Ok(())
@@ -89,8 +90,8 @@ fn unlimited<T>(output: Option<T>) -> PyResult<T> {
 fn hub(py: Python<'_>) -> PyResult<Option<Hub<'_>>> {
     let hub = Hub::of_this_thread(py)?;
     if hub.is_some() {
-        // Do not pause a greenlet at the end of the process, as `begin` pauses a thread: it would also block
-        // the greenlet that ends the process.
+        // At the end of the process, do not pause a greenlet as `begin` pauses a thread, because that would
+        // also block the greenlet that ends the process.
         prepare(py)?;
     }
     Ok(hub)
@@ -138,8 +139,8 @@ where
         let time = interval.into_iter().chain(left).min();
         let output = py.detach(|| {
             let output = poll_for(future.as_mut(), &waker, time);
-            // The main thread is exempt, because it finalizes the interpreter itself: this wait might be in a
-            // finalizer.
+            // Never block the main thread, because it finalizes the interpreter itself, and this wait might
+            // be in a finalizer.
             if !main_thread {
                 exit::block_if_finalizing();
             }

@@ -10,8 +10,8 @@ use zklock::internal::OwnerId;
 use crate::bridge::owner::Owner;
 use crate::modules::interned;
 
-/// The threads that have used a lock: owner, thread identifier, and a weak reference that expires with the
-/// thread.
+/// The threads that have used a lock. Each entry consists of the owner, the thread identifier, and a weak
+/// reference that expires with the thread.
 ///
 /// Only threads that are attached to the interpreter lock this mutex, and they stay attached until they
 /// unlock it. So it is never locked when another thread forks.

@@ -23,7 +23,8 @@ fn end(py: Python<'_>, mut released: Released) -> PyResult<zklock::Result<()>> {
     }
 }
 
-/// Releases a level, and waits for the acknowledgement up to `timeout`.
+/// Releases a level (one acquire of a lock by its owner), and waits up to `timeout` for the server's
+/// acknowledgement.
 pub(crate) fn release(py: Python<'_>, acquired: &dyn Acquired, timeout: Timeout) -> Result<()> {
     Ok(end(py, acquired.release(timeout))??)
 }
@@ -85,14 +86,14 @@ impl Level {
     }
 }
 
-/// Release, and start to wait for the acknowledgement. Return None if no wait is needed.
+/// Release the level, and start to wait for the server's acknowledgement. Return None if no wait is needed.
 #[pyfunction]
 pub(crate) fn start_release(
     py: Python<'_>,
     level: &Level,
     timeout: &ReleaseTimeout,
 ) -> Result<Option<Pending>> {
-    // If a task of this thread receives the lock, it is woken without another thread.
+    // If a task of this thread gets the lock next, it is woken here, without the delivery thread.
     let (released, ended) = same_thread::carry_on_woken(|| {
         let mut released = level.0.release(timeout.0);
         let ended = at_once(&mut released);
@@ -106,8 +107,8 @@ pub(crate) fn start_release(
 
 /// The end of a scope, from before the release until after it.
 ///
-/// The end of the term during the release is not a loss. The deletion of the node by another client is a
-/// loss, which only the release detects.
+/// If the lease's term ends during the release, that is not a loss. If another client has deleted the node,
+/// that is a loss, which only the release detects.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Leaving {
     level: Arc<dyn Acquired>,
@@ -128,7 +129,7 @@ impl Leaving {
     #[pyo3(signature = (raised, cancelled))]
     fn end(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>, cancelled: bool) -> PyResult<()> {
         let Some(loss) = self.loss.clone().or_else(|| self.level.loss()) else { return Ok(()) };
-        // Import modules only when they are needed: the interpreter might be shutting down.
+        // Import modules only when they are needed, because the interpreter might be shutting down.
         let outcome = match raised {
             None => BodyOutcome::Nothing,
             Some(_) if cancelled => BodyOutcome::Cancelled,

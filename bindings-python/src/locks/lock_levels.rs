@@ -13,7 +13,8 @@ pub(crate) type LockLevels = AcquiredStack<Handle, Scope>;
 
 impl OwnerEndListener for LockLevels {
     fn owner_ended(&self, py: Python<'_>, owner: OwnerId, kind: &'static str) {
-        // A lease with other references can still be released. If it is not, its finalizer warns.
+        // Leave out a lease that has other references, because the program can still release it. Otherwise
+        // its finalizer warns.
         let left = self.left_by(owner, |handle| match handle {
             Handle::Made(lease) => is_only_reference(py, lease),
             Handle::Bare(_) => true,
@@ -29,7 +30,7 @@ pub(crate) enum Handle {
     /// The Python object exists: a lease, or leases.
     Made(Py<PyAny>),
     /// A lease without a Python object. The object is created on request. `acquire()` returns no lease, so
-    /// most re-entered levels never need the object.
+    /// most re-entries never need the object.
     Bare(Arc<zklock::Lease>),
 }
 
