@@ -78,6 +78,6 @@ export function counted(
 
 /** Returns the age of the oldest report in ms; 0 without reports. */
 export function oldest(reports: readonly (WaitReport | HoldReport)[]): number {
-  // Do not use `Math.max(...ages)`, because there can be more reports than a function accepts as arguments.
+  // Not `Math.max(...ages)`: there may be more reports than a function accepts as arguments.
   return reports.reduce((most, { age }) => Math.max(most, age), 0);
 }

@@ -6,8 +6,8 @@
 
 import * as timers from 'node:timers';
 
-// Look the functions up once, because fake timers also replace the functions of `node:timers`. Do not use `globalThis`,
-// because a test runner might have replaced its functions before it loads this package.
+// Looked up once, because fake timers replace the functions of this module too. Does not use `globalThis`, because a
+// test runner may have replaced its functions before it loads this package.
 export const { setInterval, clearInterval, setTimeout, clearTimeout, setImmediate } = timers;
 
 /** Raises an error as an uncaught exception. */

@@ -23,8 +23,8 @@ pub(crate) fn begin() {
     ENDING.store(true, Ordering::Release);
 }
 
-/// Records that a signal is terminating this process: first its clients are closed, then the signal takes
-/// effect. The calling thread is not attached to the interpreter.
+/// Records that a signal terminates this process: its clients are closed, and then the signal takes effect.
+/// The calling thread is not attached to the interpreter.
 pub(crate) fn begin_by_signal() {
     ENDING.store(true, Ordering::Release);
     SIGNALLED.store(std::process::id(), Ordering::Release);

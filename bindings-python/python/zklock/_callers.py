@@ -56,9 +56,7 @@ def greenlets() -> Iterator[tuple[_zklock.Owner, str]]:
 
 
 def _name_or_none(give: Callable[[], object]) -> str | None:
-    """Return the name that `give`, code of the program, returns. Return None if it fails, because the dump
-    must continue.
-    """
+    """Return the name that the program's code returns, or None if that fails: the dump must continue."""
     try:
         name = give()
     except Exception:

@@ -234,8 +234,8 @@ impl Deliver for Shared {
 }
 
 impl Wake for Shared {
-    /// Runs on the core's thread, which must not be delayed, or on the thread of a task that passes its lock
-    /// to the next waiter.
+    /// Runs on the core's thread, which must not be delayed, or on the thread of a task that hands its lock
+    /// on.
     fn wake(self: Arc<Self>) {
         if !same_thread::note(|| Arc::clone(&self) as _) {
             delivery_thread::send(self);
@@ -252,7 +252,7 @@ impl Woken for Shared {
         Python::attach(|py| {
             let here = waiting.is_of_this_thread(py).unwrap_or_default();
             if there && here {
-                // Fails if the event loop is closed. In that case no task will take the outcome.
+                // Fails if the event loop is closed. No task takes the outcome then.
                 loop_inbox::complete_here(py, self, &waiting).ok();
                 return;
             }

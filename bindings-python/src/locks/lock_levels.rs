@@ -13,8 +13,7 @@ pub(crate) type LockLevels = AcquiredStack<Handle, Scope>;
 
 impl OwnerEndListener for LockLevels {
     fn owner_ended(&self, py: Python<'_>, owner: OwnerId, kind: &'static str) {
-        // Leave out a lease that has other references, because the program can still release it. Otherwise
-        // its finalizer warns.
+        // A lease with other references can still be released. If it is not, its finalizer warns.
         let left = self.left_by(owner, |handle| match handle {
             Handle::Made(lease) => is_only_reference(py, lease),
             Handle::Bare(_) => true,

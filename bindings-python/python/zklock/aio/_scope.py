@@ -72,7 +72,7 @@ class Scope:
             notice.cancel()
 
     def _uncancel(self) -> bool:
-        """Take back the cancellation of the task. Return whether nothing else has cancelled the task."""
+        """Take back the cancellation of the task. Return whether nothing else has cancelled it."""
         if not self._cancelled or self._task is None:
             return False
         return self._task.uncancel() <= self._cancelling
