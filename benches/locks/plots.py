@@ -81,8 +81,7 @@ def _curve(table: Table, peer: str, value: str) -> Curve:
 
 
 def _same(one: Curve, other: Curve) -> bool:
-    """Return whether the two lines coincide at every point of the other line, which can be the shorter one.
-    """
+    """Return whether the lines coincide at every point of the other line, which can be the shorter one."""
     known = dict(one)
     return all(abs(known.get(number, 0.0) - value) < 0.03 * value for number, value in other)
 

@@ -35,7 +35,7 @@ mod sync;
 mod testing;
 mod transaction;
 
-/// The extension module. The package `zklock` exports its public items. The other items are for `zklock.aio`.
+/// The extension module. The package `zklock` exports its public items. The others are for `zklock.aio`.
 #[pyo3::pymodule]
 mod _zklock {
     use pyo3::exceptions::PyImportError;

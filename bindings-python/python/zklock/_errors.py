@@ -232,7 +232,7 @@ class ClientClosed(Error, RuntimeError):
 
 
 class Forked(Error, RuntimeError):
-    """The handle was inherited through fork and belongs to the parent. Create a new client in this process.
+    """The object was inherited through fork and belongs to the parent process. Create a new client here.
 
     >>> if os.fork() == 0:
     ...     try:
@@ -261,7 +261,7 @@ class SequenceExhausted(Error):
 
 
 class PermitsMismatch(Error):
-    """Another contender on this path uses a different number of permits. The message has both.
+    """Another contender on this path uses a different number of permits. The message names both numbers.
 
     >>> with zklock.Semaphore(client, "/locks/pool", 5):
     ...     try:

@@ -1,5 +1,4 @@
-"""The extension module. The package `zklock` exports its public items. The other items are for `zklock.aio`.
-"""
+"""The extension module. The package `zklock` exports its public items. The others are for `zklock.aio`."""
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from os import PathLike
@@ -1929,7 +1928,7 @@ class Turn:
 class Site:
     """The place at which a scope is entered or left.
 
-    It consists of the frame and the number of the `Hold` object, or 0 for the lock itself.
+    It consists of the Python frame and a number: the number of the `Hold` object, or 0 for the lock itself.
     """
 
     def __new__(cls, frame: object, through: int = 0) -> Self: ...

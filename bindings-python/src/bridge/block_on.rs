@@ -97,8 +97,8 @@ fn hub(py: Python<'_>) -> PyResult<Option<Hub<'_>>> {
     Ok(hub)
 }
 
-/// Like [`block_on`], with a time limit. If gevent destroys the hub of a waiting greenlet, `claim` is
-/// abandoned.
+/// Like [`block_on`], with a time limit. If gevent destroys the hub of a waiting greenlet, the operation
+/// behind `claim` is abandoned.
 pub(crate) fn block_on_for<F>(
     py: Python<'_>,
     future: F,

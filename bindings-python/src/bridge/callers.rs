@@ -61,7 +61,7 @@ fn threads(py: Python<'_>, all: &mut HashMap<OwnerId, String>) -> PyResult<()> {
     Ok(())
 }
 
-/// Adds the owners that are Python objects, if the module that keeps them has been imported.
+/// Adds the owners that are Python objects, if `needed`, the module that keeps them, has been imported.
 fn owners(py: Python<'_>, function: &str, needed: &str, all: &mut HashMap<OwnerId, String>) -> PyResult<()> {
     if py.import("sys")?.getattr(interned!(py, "modules")?)?.contains(needed)? {
         for found in py.import("zklock._callers")?.call_method0(function)?.try_iter()? {

@@ -148,7 +148,8 @@ impl<'py> Hub<'py> {
     /// The future is on the heap, because gevent reuses the greenlet's stack while the core's thread still
     /// accesses the future.
     ///
-    /// If the hub is destroyed during the wait, the wait never returns. `claim` is abandoned then.
+    /// If the hub is destroyed during the wait, the wait never returns, and the operation behind `claim` is
+    /// abandoned.
     pub(crate) fn wait<F>(
         &self,
         mut future: Pin<Box<F>>,

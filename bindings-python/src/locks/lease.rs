@@ -207,7 +207,8 @@ pub(crate) fn pin(lease: &Lease) {
     internal::pin(&lease.0);
 }
 
-/// Start to wait for the end of the hold. The outcome is true if it was lost.
+/// Start to wait for the end of the hold. The outcome is true if the lock was lost, and false if it was
+/// released.
 #[pyfunction]
 pub(crate) fn start_wait_lost(py: Python<'_>, lease: &Lease) -> Result<Pending> {
     let ended = lease.0.ended();

@@ -21,7 +21,7 @@ const GENERATOR: u32 = 0x20 | 0x200;
 
 /// The place at which a scope is entered or left.
 ///
-/// It consists of the frame and the number of the `Hold` object, or 0 for the lock itself.
+/// It consists of the Python frame and a number: the number of the `Hold` object, or 0 for the lock itself.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Site(pub(crate) internal::Site);
 
