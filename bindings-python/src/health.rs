@@ -27,7 +27,7 @@ pub(crate) struct Health {
     session_id: i64,
     /// The server of the current connection, with its port, in the form used in `hosts`, or None.
     server: Option<String>,
-    /// The session timeout that the server granted, in seconds. Before that, the requested one.
+    /// The session timeout that the server granted, in seconds. Until then, the requested timeout.
     session_timeout: f64,
     /// The time in seconds since the client sent the last write that the server has acknowledged.
     ///

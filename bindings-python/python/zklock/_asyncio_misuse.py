@@ -1,5 +1,4 @@
-"""Warnings about blocking locks in an event loop, where a wait blocks all tasks and all tasks are one owner.
-"""
+"""Warnings about blocking locks in an event loop. They block all its tasks, which are one owner."""
 
 from __future__ import annotations
 

@@ -1551,7 +1551,7 @@ class Health:
 
     @property
     def session_timeout(self) -> float:
-        """The session timeout that the server granted, in seconds. Before that, the requested one."""
+        """The session timeout that the server granted, in seconds. Until then, the requested timeout."""
 
     @property
     def last_proof(self) -> float | None:
