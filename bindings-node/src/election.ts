@@ -345,7 +345,7 @@ function pauseAfter(error: unknown, rounds: NativeRounds, path: string, signal?:
 
 showAs(Election.prototype, 'Election', ({ path, id, isLeader }) => ({ path, id, isLeader }));
 
-// `console.log` would print foreign text unescaped, including control sequences for the terminal.
+// `console.log` would print text from other programs unescaped, including control sequences for the terminal.
 const inspected = {
   value(this: Candidate): object {
     return { ...this, id: shown(this.id), node: shown(this.node) };

@@ -1,8 +1,8 @@
 //! The common part of a lock and a `MultiLock`.
 //!
-//! A *level* is one acquire of a lock by its owner: a reentrant lock can have several. A *scope* is a `with`
-//! block or the call of a decorated function. It acquires a level, and releases it at its end. A *site* is
-//! the place in the program at which a scope is entered and left.
+//! A *level* is one acquire of a lock by its owner. An owner can have several levels of a reentrant lock. A
+//! *scope* is a `with` block or the call of a decorated function. It acquires a level, and releases it at its
+//! end. A *site* is the place in the program at which a scope is entered and left.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

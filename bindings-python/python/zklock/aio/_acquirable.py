@@ -1,7 +1,8 @@
 """The common part of a lock and a `MultiLock`.
 
-A *level* is one acquire of a lock by its owner: a reentrant lock can have several. A *scope* is an
-`async with` block or the call of a decorated function. It acquires a level, and releases it at its end.
+A *level* is one acquire of a lock by its owner. An owner can have several levels of a reentrant lock. A
+*scope* is an `async with` block or the call of a decorated function. It acquires a level, and releases it at
+its end.
 """
 
 from __future__ import annotations
