@@ -1,8 +1,8 @@
 """Counts instructions and allocations of single operations and compares them with a stored baseline.
 
 Usage: `make bench-counts`; with `RENEW=1` the new counts become the baseline. Unlike times, the counts hardly
-depend on other load. The queue's counts are the same in each run. The driver's counts vary a little with the
-order of events on its threads.
+depend on other load of the machine. The queue's counts are the same in each run. The driver's counts vary a
+little with the order of events on its threads.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ WORKS = (
 
 @contextmanager
 def server() -> Iterator[str]:
-    """Run the block with a process of the embedded server (for development and tests only), whose work does
-    not count.
+    """Run the block with a process of the embedded server (for development and tests only). The work of that
+    process is not counted.
     """
     process = subprocess.Popen([RELEASE / "zklock-test-server"], stdout=subprocess.PIPE, text=True)
     try:
@@ -69,8 +69,8 @@ def carried_out(work: Work, times: int, hosts: str, *before: str) -> subprocess.
 
 
 def instructions(work: Work, hosts: str) -> float:
-    """Return the instructions for one repetition. Two runs of different lengths are subtracted, so that
-    one-time work does not count.
+    """Return the instructions for one repetition. The result is the difference of two runs of different
+    lengths, so that one-time work does not count.
     """
     tool = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
     found = []
@@ -89,7 +89,8 @@ def counted() -> Counts:
     if not has_valgrind:
         print("not counted: instructions (valgrind is not on the PATH)")
     for work in WORKS:
-        # Each kind of work has its own server, because nodes and sessions of others would disturb it.
+        # Start a new server for each kind of work, because the nodes and sessions of earlier work would
+        # change the counts.
         with server() as hosts:
             told = json.loads(carried_out(work, work.times, hosts).stdout)
         counts[work.name] = {name: round(value / work.times, 2) for name, value in told.items()}
@@ -108,9 +109,8 @@ def version(command: str) -> str:
 
 
 def processor() -> str:
-    """Return the processor's name and generation, because functions that copy and compare memory have
-    different
-    code for each.
+    """Return the processor's name and generation, because the functions that copy and compare memory have
+    different code for each processor.
     """
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -118,7 +118,9 @@ def processor() -> str:
 
 
 def tools() -> Tools:
-    """Return the properties other than the code that affect the number of instructions."""
+    """Return the versions of the tools, and the processor: like the code, they affect the number of
+    instructions.
+    """
     known = {"rustc": version("rustc"), "libc": " ".join(platform.libc_ver()), "processor": processor()}
     return known | ({"valgrind": version("valgrind")} if shutil.which("valgrind") else {})
 
@@ -133,7 +135,7 @@ def differences(baseline: Tools, now: Tools) -> list[str]:
 
 
 def moved(baseline: Counts, now: Counts) -> list[str]:
-    """Return the counts that have grown, or shrunk, by more than the permitted growth."""
+    """Return a line for each count that has grown or shrunk by more than the limit of its work."""
     found = []
     for work in WORKS:
         for name, value in now.get(work.name, {}).items():

@@ -1,5 +1,5 @@
-"""Builds the optimized programs for `make bench`: python3 benches/prepare.py. Prints the ones that cannot be
-built here.
+"""Builds the optimized programs for `make bench`: python3 benches/prepare.py. Prints the names of the
+programs that cannot be built on this machine.
 
 Everything except cargo's own products is in `benches/target`. The tests' builds, which are not optimized, do
 not change.
@@ -38,9 +38,8 @@ def library(name: str) -> Path:
 
 
 def rust() -> None:
-    """Build the workers and both bindings in one call, because cargo chooses features by the set of crates in
-    a
-    build.
+    """Build the workers and both bindings in one call, because cargo selects the features of a dependency by
+    the set of crates in a build.
     """
     run("cargo", "build", "--locked", "--release", "--workspace", "--quiet")
 
@@ -87,7 +86,7 @@ def go() -> None:
 
 
 def servers() -> None:
-    """Unpack the programs of the other systems now, so that the run does not download them."""
+    """Unpack the programs of the other systems now, so that the benchmark run need not download them."""
     path = os.pathsep.join(str(ROOT / one) for one in ("benches", "tests", "tools"))
     packages = (VENV / "bin" / "python", "-m", "locks.packages")
     subprocess.run(packages, check=True, cwd=BENCHES, env={**os.environ, "PYTHONPATH": path})

@@ -45,7 +45,9 @@ def chosen() -> Sequence[str]:
 
 @contextmanager
 def program() -> Iterator[None]:
-    """Build the command for the block, and delete it afterwards, so that a later run does not pack it."""
+    """Run the block with the built command. Delete the command afterwards, so that a later run does not pack
+    it.
+    """
     try:
         command(*chosen())
         yield
@@ -72,7 +74,7 @@ def build_editable(directory: str, settings: Settings = None, metadata: str | No
 
 
 def build_sdist(directory: str, settings: Settings = None) -> str:
-    """Hook that pip and build call. A source distribution contains no program."""
+    """Build the source distribution, without the command. pip and build call this hook."""
     import maturin
 
     shutil.rmtree(SCRIPTS.parent, ignore_errors=True)

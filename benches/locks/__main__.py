@@ -51,15 +51,15 @@ def turns(workload: Workload, peers: list[Peer], pace: Pace) -> int:
 
 
 def available(peers: list[Peer]) -> tuple[list[Peer], dict[str, str]]:
-    """Return the peers whose programs are available, and the reasons for the others."""
+    """Return the peers whose programs are available, and for each other peer the reason why it is skipped."""
     skipped = {peer.name: what for peer in peers if (what := peer.missing()) is not None}
     return [peer for peer in peers if peer.name not in skipped], skipped
 
 
 @contextlib.contextmanager
 def serving(peers: list[Peer], skipped: dict[str, str]) -> Iterator[dict[str, Serving]]:
-    """Run the block with the servers that these peers need, by name. Peers without their server are recorded
-    in `skipped`.
+    """Run the block with the servers that these peers need, by name. A peer whose server cannot be started is
+    recorded in `skipped`.
     """
     with contextlib.ExitStack() as stack:
         servers = {"zookeeper": stack.enter_context(SERVERS["zookeeper"]())}

@@ -20,11 +20,11 @@ from locks.worker import Counted, Worker, WorkerFailed
 from locks.workloads import DELAY, Workload
 
 READY = 60.0
-"""Time in seconds within which a worker must connect and acquire its locks, and then join its queue."""
+"""Time limit in seconds for a worker to connect and acquire its locks, and then again to join its queue."""
 
 
 ENOUGH = 100
-"""Number of pairs that are enough for counting requests, and the maximum number of turns to reach it."""
+"""Requests are counted until this many pairs are complete, in at most `MOST_TURNS` turns."""
 
 MOST_TURNS = 8
 
@@ -49,15 +49,15 @@ COUNTING = Pace(0.2, 0.4, 1)
 def turn_length(workload: Workload, pace: Pace, number: int, pair: float) -> float:
     """Return the length of a turn in seconds, where a pair takes `pair` seconds.
 
-    With the delay, a turn has a few dozen pairs and counts only whole ones. Each turn therefore ends at
-    another point within a pair, so that the error of all turns together is less than one pair.
+    A turn of a delayed workload has only a few dozen pairs, and counts only whole ones. Each turn therefore
+    ends at another point within a pair, so that the error of all turns together is less than one pair.
     """
     return pace.turn + (pair * number / pace.rounds if workload.delayed else 0.0)
 
 
 def grouped(workload: Workload, peers: list[Peer]) -> list[list[Peer]]:
-    """Group the peers that take turns with each other. Polling peers run alone, after the others have
-    stopped.
+    """Group the peers that take turns with each other. Peers whose waiters poll run alone, after the other
+    peers have stopped.
     """
     groups = [[peer for peer in peers if not peer.polls], *([peer] for peer in peers if peer.polls)]
     return [[*group, BARE] if workload.delayed else group for group in groups if group]
@@ -69,7 +69,9 @@ def is_counted(workload: Workload, peer: Peer, pace: Pace) -> bool:
 
 
 def planned(workload: Workload, peers: list[Peer], pace: Pace) -> float:
-    """Return the planned duration of all turns in seconds, without starting and stopping workers."""
+    """Return the planned duration of all turns in seconds. The start and the end of the workers are not
+    included.
+    """
     members = [peer for group in grouped(workload, peers) for peer in group]
     turns = sum(pace.warm_up * peer.warm + pace.rounds * pace.turn for peer in members)
     counting = COUNTING.warm_up + COUNTING.rounds * COUNTING.turn
@@ -96,14 +98,14 @@ class Result:
     turns: list[Counted] = field(default_factory=list)
     traffic: Traffic | None = None
     problem: str = ""
-    # Processor time, if the worker and the server are the only processes involved.
+    # Processor time, if the work is done by the worker and one server process only.
     used: Used | None = None
     # Results of bare requests behind the same delay, sent one after another.
     bare: list[Counted] = field(default_factory=list)
 
 
 class Place(NamedTuple):
-    """The address of a peer's server, and the proxy before it, if there is one."""
+    """The address to which a peer connects, and the proxy behind that address, if it counts requests."""
 
     hosts: str
     proxy: Proxy | None = None
@@ -144,8 +146,7 @@ class Measurement:
 
     def _places(self, workload: Workload, peers: list[Peer], stack: contextlib.ExitStack) -> dict[str, Place]:
         """Return the address for each peer. With a delay, each peer has its own proxy, so that the traffic of
-        other
-        peers does not affect it.
+        other peers does not affect its results.
         """
         places = {}
         for peer in peers:
@@ -245,7 +246,7 @@ class Measurement:
                 break
 
     def _await_queue(self, path: str, length: int) -> None:
-        """Wait until this many contenders are in the queue, so that the holder is at the gate."""
+        """Wait until this many contenders are in the queue. The holder then waits at the gate."""
         client = KazooClient(self._servers["zookeeper"].hosts)
         client.start()
         try:

@@ -58,8 +58,8 @@ def program(name: str) -> Path:
 
 
 def main() -> None:
-    """Unpack the missing programs before anything is measured. A later run reports those that are
-    unavailable.
+    """Unpack the missing programs before anything is measured. Programs that cannot be unpacked are reported
+    by the benchmark itself.
     """
     for name in PACKAGES:
         with contextlib.suppress(Unavailable):

@@ -20,8 +20,8 @@ MUTEX = frozenset({"mutex"})
 ALL_KINDS = frozenset({"mutex", "readwrite", "semaphore"})
 
 
-# The peers of workloads that hand locks on or keep them: zklock's bindings, and Curator for comparison. No
-# other library has such options.
+# The peers of workloads with the options `cohort` and `linger`, which hand a lock on or keep it without a
+# request: zklock's bindings, and Curator for comparison. No other library has such options.
 CACHING = ("rust", "python", "asyncio", "node", "curator")
 
 
@@ -37,7 +37,8 @@ class Peer:
     server: str = "zookeeper"
     # Maximum number of contenders and holders.
     most: int = 2_000
-    # The only workloads that it takes part in. If empty, it takes part in all that it supports.
+    # Names of the only workloads in which the peer takes part. If empty, it takes part in every workload that
+    # it supports.
     only: frozenset[str] = frozenset()
     # Factor for the duration of its warm-up.
     warm: float = 1.0
@@ -89,7 +90,7 @@ _QUEUES = frozenset(
 _YARDSTICK = frozenset({"free", "threads", "clients", "each", "free-10ms"})
 # Workloads with one client.
 _RELAYED = frozenset({"free", "threads", "each"})
-# Node's compiler optimizes only hot code, like Java's, but needs less time for it.
+# Warm-up factor for Node. Like Java's compiler, Node's optimizes only hot code, but it needs less time.
 _NODE_WARM = 2.0
 _JVM = ("-Xmx1g", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
 

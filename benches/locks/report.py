@@ -30,9 +30,8 @@ BESIDE = (*OURS, "curator", "kazoo", "go", "redis", "postgres")
 
 
 def digest(told: Json) -> str:
-    """Return a digest of the results without their time. The plots contain it, so that a test can check that
-    they
-    show these results.
+    """Return a digest of the results without their time. The plots contain this digest, so that a test can
+    check whether they show these results.
     """
     return hashlib.sha256(json.dumps(told["results"], sort_keys=True).encode()).hexdigest()[:16]
 
@@ -65,13 +64,15 @@ def grid(
 
 
 def heading(columns: Iterable[str]) -> list[str]:
-    """Return the first lines of a table of numbers with names in the first column."""
+    """Return the header lines of a table with names in the first column and numbers in the others."""
     named = list(columns)
     return ["| | " + " | ".join(named) + " |", "|---" + "|---:" * len(named) + "|"]
 
 
 def shown(entry: Json, which: str) -> str:
-    """Format one figure of an entry. Turns of whole pairs are precise to a tenth of a round trip."""
+    """Format one figure of an entry. Numbers of round trips get one decimal, because they are precise to a
+    tenth.
+    """
     return f"{entry[which]:.1f}" if entry["unit"] == "round trips" else number(entry[which])
 
 
@@ -118,8 +119,8 @@ def names(*prefixes: str) -> tuple[str, ...]:
 
 
 def faster(table: Table) -> Iterator[tuple[str, str, str, float]]:
-    """Yield the cases where another ZooKeeper recipe is faster than one of ours: workload, other peer, our
-    peer, factor.
+    """Yield each case in which another ZooKeeper recipe is faster than one of ours, as a tuple: workload,
+    other peer, our peer, factor.
     """
     for name in TITLES:
         for peer in THEIRS:
@@ -130,7 +131,7 @@ def faster(table: Table) -> Iterator[tuple[str, str, str, float]]:
 
 
 def better(table: Table) -> str:
-    """Return one line for each workload and peer that is faster than one of ours."""
+    """Return a table with one line for each workload and peer that is faster in it than one of ours."""
     found: dict[tuple[str, str], list[str]] = {}
     for name, peer, ours, times in faster(table):
         found.setdefault((name, peer), []).append(f"{SHOWN[ours]} {number(times)}")
@@ -143,7 +144,7 @@ def better(table: Table) -> str:
 
 
 def processor(table: Table) -> str:
-    """Return a table of the processor time for an acquire with its release, of client and server."""
+    """Return a table of the processor time that client and server spend on one acquire with its release."""
     all_peers = (*OURS, "curator", "kazoo", "go", *YARDSTICKS)
     peers = [peer for peer in all_peers if any(table.processor(name, peer) for name in SPENT)]
     if not peers:
@@ -157,7 +158,7 @@ def processor(table: Table) -> str:
 
 
 def requests(table: Table) -> str:
-    """Return a table of the server's requests and bytes for each acquire with its release."""
+    """Return a table of the requests and bytes that the server handles for one acquire with its release."""
     lines = ["| | | requests | most frequent | bytes sent | bytes received |", "|---|---|---:|---|---:|---:|"]
     for name in ("free", "clients", "wait-2000"):
         for peer in (*OURS, *THEIRS, *DESIGNS):

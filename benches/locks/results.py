@@ -83,8 +83,8 @@ def entry(result: Result) -> Json:
         trip = 1 / bare
         told["round_trip_ms"] = rounded(trip * 1e3)
     figures = [workload.figure(rate, trip) for rate in rates]
-    # With the delay, a turn has a few dozen pairs and counts only whole ones, so the figure of a single turn
-    # is coarse.
+    # A turn of a delayed workload has only a few dozen pairs, and counts only whole ones. The figure of a
+    # single turn is therefore coarse.
     figure = workload.figure(overall, trip) if workload.delayed else median(figures)
     told |= {"figure": rounded(figure), "low": rounded(min(figures)), "high": rounded(max(figures))}
     told["turns"] = [rounded(one) for one in figures]
@@ -176,8 +176,8 @@ class Table:
         return None if found is None or "traffic" not in found else float(found["traffic"]["total"])
 
     def processor(self, workload: str, peer: str) -> tuple[float, float] | None:
-        """Return the microseconds of processor time for one acquire with its release,
-        of client and server.
+        """Return the processor time that client and server spend on one acquire with its release, in
+        microseconds.
         """
         found = self.entry(workload, peer)
         if found is None or "processor_us" not in found:

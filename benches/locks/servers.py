@@ -34,7 +34,7 @@ class Serving(NamedTuple):
     pid: int | None = None
 
 
-# The usual tick, and an optimizing compiler. As in the tests, no write waits for a disk.
+# ZooKeeper's usual tick, and a JVM with its optimizing compiler. As in the tests, no write waits for a disk.
 ZOOKEEPER = Settings(
     tick=2_000,
     min_session_timeout=4_000,

@@ -10,7 +10,7 @@ from locks.results import Table
 from locks.shown import OURS, SHOWN
 
 MORE = 1.05
-"""Factor from which a difference counts. Smaller ones are within the spread of turns."""
+"""Minimum factor at which a difference counts. Smaller differences are within the spread of the turns."""
 
 
 def _rate(table: Table, workload: str, peer: str) -> str:

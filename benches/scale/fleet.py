@@ -1,4 +1,4 @@
-"""The processes of the fleet. Each has some hundred clients and follows the driver's commands."""
+"""The processes of the fleet. Each process has several hundred clients and follows the driver's commands."""
 
 from __future__ import annotations
 
@@ -51,8 +51,7 @@ class Fleet:
 
     def do(self, command: str) -> tuple[float, Told]:
         """Let all processes run a command at the same time. Return the time of the slowest process, and the
-        sums of
-        the results.
+        sums of the results of all processes.
         """
         for worker in self._workers:
             assert worker.stdin is not None

@@ -15,7 +15,9 @@ Json = dict[str, Any]
 
 
 def titles(told: Json) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the titles of the phases without and with an action of all clients."""
+    """Return two mappings from phases to titles: phases in which the clients rest, and phases in which all of
+    them act.
+    """
     clients = told["clients"]
     each = told["locks"] // clients
     resting = {
@@ -79,7 +81,7 @@ def sizes(told: Json) -> str:
 
 
 def doing(told: Json) -> str:
-    """Return a table of the costs of an action of all clients at the same time."""
+    """Return a table of the cost of each action that all clients perform at the same time."""
     lines = [
         "| Simultaneous action | seconds | requests | writes | bytes in | bytes out |",
         "|---|---:|---:|---:|---:|---:|",
@@ -87,7 +89,8 @@ def doing(told: Json) -> str:
     phases = next(iter(told["runs"].values()))
     for name, title in titles(told)[1].items():
         if phase := phases.get(name):
-            # The difference would not include sockets that were closed.
+            # Leave the cells empty: sockets that were closed no longer have byte counts, so the difference
+            # would be wrong.
             sent = [f"{phase[way]:,.0f}" if name != "close" else "" for way in ("received", "sent")]
             lines.append(
                 f"| {title} | {phase['seconds']:.1f} | {phase['requests']:,} | {phase['writes']:,}"

@@ -21,11 +21,11 @@ use zklock::{Client, ClientState};
 
 use crate::error::{Failure, NativeDetails, Result};
 
-/// Time that the clients of an environment have to close when the environment ends.
+/// Time limit for closing the clients of an environment that ends.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// Notifies the JavaScript thread that there are outcomes to take. A weak handle, which does not
-/// keep the process alive: the TypeScript part decides when the process can exit.
+/// Notifies the JavaScript thread that there are outcomes to take. This handle is weak: it does not
+/// keep the process alive, because the TypeScript part decides when the process can exit.
 pub struct Wake(ThreadsafeFunction<(), (), (), Status, false, true>);
 
 impl Wake {
@@ -92,7 +92,7 @@ struct Shared {
 #[derive(Default)]
 struct Operations {
     last_id: i64,
-    /// Operations that have started, and neither ended nor been canceled. The handle is absent
+    /// Operations that have started, and neither ended nor been canceled. The handle is `None`
     /// while the operation is being started.
     running: HashMap<i64, Option<Operation>>,
     /// Operations that have ended and have not been taken.
@@ -107,10 +107,11 @@ impl Bridge {
     /// Creates a bridge that calls `wake` when there are outcomes to take.
     ///
     /// When the environment ends, this closes its clients and waits for them. Dropping the clients
-    /// would only begin to close them, and the process might exit, together with a worker, before
-    /// they are closed.
+    /// would only begin to close them. If the environment ends because the process exits, they
+    /// might not be closed in time.
     ///
-    /// # Errors Returns an error if Node refuses the registration.
+    /// # Errors
+    /// Returns an error if Node refuses the registration.
     #[napi(constructor)]
     pub fn new(env: Env, wake: Function<'_, (), ()>) -> napi::Result<Self> {
         let shared = Arc::new(Shared {
@@ -124,7 +125,8 @@ impl Bridge {
 
     /// Returns the operations that have ended since the last call.
     ///
-    /// # Errors Returns an error if Node cannot create the values.
+    /// # Errors
+    /// Returns an error if Node cannot create the values.
     #[napi]
     pub fn take<'env>(&self, env: &'env Env) -> napi::Result<Vec<Settled<'env>>> {
         let settled = std::mem::take(&mut self.shared.operations().settled);
@@ -139,7 +141,8 @@ impl Bridge {
         let running = operations.running.remove(&id);
         let settled = operations.settled.iter().position(|(settled, _)| *settled == id);
         let settled = settled.map(|index| operations.settled.remove(index));
-        // Dropping either of them runs code of the core, so the lock must be released first.
+        // Dropping the operation or its outcome runs code of the core, so this mutex must be
+        // unlocked first.
         drop(operations);
         drop((running, settled));
     }
@@ -151,7 +154,7 @@ impl Bridge {
         let mut wake = self.shared.wake();
         if wake.is_none() {
             let made = self.wake.borrow_back(&self.env).and_then(|call| Wake::new(&call));
-            // The same error as for a failure to start the library's thread.
+            // Report the same error code as when the library's thread cannot be started.
             let refused =
                 |error: napi::Error| Failure { code: "CONNECTION_FAILED", message: error.reason.clone() };
             *wake = Some(made.map_err(refused)?);
@@ -189,7 +192,8 @@ impl Bridge {
     /// Starts `future` and returns the id of its outcome.
     ///
     /// Polls the future once here, so that operations begin in the order of the JavaScript calls.
-    /// An owner that acquires and then releases still holds the lock when the acquire begins.
+    /// So if a holder calls `acquire()` and then `release()`, it still holds the lock when the
+    /// acquire begins, which is therefore a re-entry.
     pub fn start<T>(&self, future: impl Future<Output = zklock::Result<T>> + Send + 'static) -> Result<i64>
     where
         T: ToNapiValue + Send + 'static,
@@ -237,7 +241,8 @@ impl Shared {
         let operations = self.operations();
         let busy = !operations.running.is_empty() || !operations.settled.is_empty();
         drop(operations);
-        // The next operation starts on this thread, so it cannot start before this is done.
+        // The next operation starts on this thread, so it cannot start before this function
+        // returns.
         if !busy
             && self
                 .clients()
@@ -249,7 +254,8 @@ impl Shared {
         }
     }
 
-    /// Runs when the environment ends. Later outcomes find no operation and are dropped.
+    /// Drops all operations and closes the clients, when the environment ends. An outcome that
+    /// arrives later belongs to no operation, so it is dropped.
     fn end(&self) {
         let operations = std::mem::take(&mut *self.operations());
         drop(operations);
@@ -268,7 +274,7 @@ impl Shared {
             operations.settled.len() == 1 && !operations.will_take
         } else {
             // The operation was canceled. Dropping the outcome releases a lock that the operation
-            // may have acquired.
+            // might have acquired.
             drop(operations);
             drop(outcome);
             return;

@@ -68,7 +68,8 @@ impl NativeConnectOptions {
 impl NativeClient {
     /// Creates a client that connects when it is first used. Sends nothing.
     ///
-    /// # Errors `BAD_ARGUMENT`.
+    /// # Errors
+    /// `BAD_ARGUMENT`.
     #[napi(constructor)]
     pub fn new(bridge: &Bridge, hosts: Option<String>, options: NativeConnectOptions) -> Result<Self> {
         let client = Arc::new(Client::new(options.check(hosts.as_deref())?));
@@ -79,7 +80,8 @@ impl NativeClient {
     /// Starts waiting for a session, and starts connecting if the client has not tried yet. The
     /// operation has no value.
     ///
-    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn ready(&self, bridge: &Bridge) -> Result<i64> {
         let client = Client::clone(&self.client);
@@ -125,7 +127,8 @@ impl NativeClient {
 
     /// Starts asking a contender to give up its lock.
     ///
-    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn revoke(&self, bridge: &Bridge, node: String) -> Result<i64> {
         let client = Client::clone(&self.client);
@@ -134,14 +137,15 @@ impl NativeClient {
 
     /// Starts deleting a contender's node.
     ///
-    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn break_lock(&self, bridge: &Bridge, node: String) -> Result<i64> {
         let client = Client::clone(&self.client);
         bridge.start(async move { client.break_lock(&node).await })
     }
 
-    /// Starts closing the client. With `drain`, first waits until the client holds nothing, for at
+    /// Starts closing the client. With `drain`, first waits until the client holds no locks, for at
     /// most `drain` milliseconds.
     ///
     /// # Errors

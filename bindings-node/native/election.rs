@@ -46,8 +46,8 @@ impl NativeElection {
         self.election.is_leader()
     }
 
-    /// Starts a campaign. The operation yields a lease. Without `timeout` it waits forever; a
-    /// timeout of zero means a try.
+    /// Starts a campaign. The operation yields a lease. Without `timeout` it waits forever. With a
+    /// timeout of zero it does not wait.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.
@@ -69,7 +69,8 @@ impl NativeElection {
     /// Starts reading the current leader. The operation yields a candidate, or nothing if there is
     /// no candidate.
     ///
-    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn leader(&self, bridge: &Bridge) -> Result<i64> {
         let election = self.election.clone();
@@ -78,7 +79,8 @@ impl NativeElection {
 
     /// Starts reading the candidates. The operation yields a list.
     ///
-    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn candidates(&self, bridge: &Bridge) -> Result<i64> {
         let election = self.election.clone();
@@ -96,7 +98,7 @@ impl NativeElection {
     }
 }
 
-/// Decides how long a candidate pauses before its next campaign, and when it stops.
+/// Decides how long a candidate pauses before its next campaign, and when it stops campaigning.
 #[napi]
 pub struct NativeRounds {
     rounds: Rounds,
@@ -126,7 +128,8 @@ impl NativeRounds {
     /// Records that a campaign failed with this error code. Returns the pause before the next
     /// campaign in milliseconds, or nothing if the client is closed.
     ///
-    /// # Errors Returns the failure if another campaign would fail in the same way.
+    /// # Errors
+    /// Returns the failure if another campaign would fail in the same way.
     #[napi]
     pub fn fail(&mut self, path: String, code: String, message: String) -> Result<Option<f64>> {
         let Some(kind) = ErrorKind::ALL.iter().find(|kind| kind.code() == code) else {
@@ -151,7 +154,8 @@ impl NativeLeaders {
     /// Starts waiting for the next leader. The operation yields a candidate, or nothing if no
     /// candidate leads.
     ///
-    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn next(&self, bridge: &Bridge) -> Result<i64> {
         let leaders = Arc::clone(&self.leaders);

@@ -49,8 +49,8 @@ impl Deref for Held {
 }
 
 impl ObjectFinalize for NativeLease {
-    /// Runs when the garbage collector drops the lease. A lease that JavaScript never received, for
-    /// example after an abort, is dropped without this.
+    /// Runs when the garbage collector drops the lease. Does not run for a lease that JavaScript
+    /// never received, for example because of an abort.
     fn finalize(self, _: Env) -> napi::Result<()> {
         let Self { lease, inner } = self;
         for inner in inner.into_inner().into_iter().flatten() {
@@ -76,8 +76,8 @@ impl From<Arc<Lease>> for NativeLease {
 }
 
 impl NativeLease {
-    /// Stores the lease of a re-entry, and returns its number. The number is valid until the lease
-    /// is released or taken.
+    /// Stores the lease of a re-entry, and returns its number. The number is valid until that lease
+    /// is released, or until `inner` takes it out.
     pub(crate) fn keep_inner(&self, lease: Lease) -> Option<u32> {
         let mut inner = self.inner.borrow_mut();
         let id = u32::try_from(inner.len()).ok()?;
@@ -121,9 +121,9 @@ impl NativeLoss {
     }
 }
 
-/// Returns the loss that the end of a scope throws or attaches. `raised` classifies the error of
-/// the body, if it failed: a `loss`, an abort that the loss caused (`cancelled`), or any other
-/// `error`.
+/// Returns the loss that the end of a scope throws, or attaches to the error of the scope's body.
+/// `raised` classifies the error of the body, if it failed: a `loss`, an abort that the loss caused
+/// (`cancelled`), or any other `error`.
 #[napi(ts_args_type = "leases: NativeLease[], raised?: 'loss' | 'cancelled' | 'error'")]
 pub fn loss_to_report(
     leases: Vec<ClassInstance<'_, NativeLease>>,
@@ -204,7 +204,8 @@ impl NativeLease {
 
     /// Succeeds while the lock is held.
     ///
-    /// # Errors `LOCK_LOST`, `NOT_HELD`.
+    /// # Errors
+    /// `LOCK_LOST`, `NOT_HELD`.
     #[napi]
     pub fn check(&self) -> Result<()> {
         Ok(self.lease.check()?)
@@ -216,7 +217,8 @@ impl NativeLease {
         pin(&self.lease);
     }
 
-    /// Logs that an acquire waits for this lease inside the lease's own `await using` block.
+    /// Logs a warning: an acquire inside the `await using` block of this lease waits for the lease
+    /// itself.
     #[napi]
     pub fn warn_of_wait_in_block(&self) {
         warn_of_wait_for_oneself(
@@ -228,7 +230,8 @@ impl NativeLease {
 
     /// Starts waiting for the loss. The operation ends, without a value, when the lease is lost.
     ///
-    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn lost(&self, bridge: &Bridge) -> Result<i64> {
         let lost = self.lease.lost();
@@ -241,7 +244,8 @@ impl NativeLease {
     /// Starts waiting for a revocation request. The operation ends, without a value, when a request
     /// arrives.
     ///
-    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn revoked(&self, bridge: &Bridge) -> Result<i64> {
         let revoked = self.lease.revoked();
@@ -257,7 +261,8 @@ impl NativeLease {
     /// - Another number: the id of the operation that waits for the release.
     /// - Nothing: the lease was lost or released before. It is unchanged.
     ///
-    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn leave(&self, bridge: &Bridge) -> Result<Option<i64>> {
         match bridge.work(|| leave(&*self.lease)) {
@@ -270,7 +275,8 @@ impl NativeLease {
     /// Works like `leave` for the stored lease of a re-entry. If there is something to wait for or
     /// to report, the lease stays stored.
     ///
-    /// # Errors As `leave`.
+    /// # Errors
+    /// As `leave`.
     #[napi]
     pub fn leave_inner(&self, bridge: &Bridge, id: u32) -> Result<Option<i64>> {
         let left = bridge.work(|| {
@@ -287,7 +293,8 @@ impl NativeLease {
         }
     }
 
-    /// Takes the stored lease of a re-entry, and returns it as an object.
+    /// Takes the stored lease of a re-entry out of this lease, and returns it as a JavaScript
+    /// object.
     #[napi]
     pub fn inner(&self, id: u32) -> NativeLease {
         self.take_inner(id).map_or_else(|| self.remains(), Self::from)
@@ -299,11 +306,12 @@ impl NativeLease {
         remains(&self.lease).into()
     }
 
-    /// Releases the lease. The request is already on its way when this returns. Returns an
-    /// operation that ends when the server has acknowledged the release, or after `timeout`;
-    /// returns nothing if there is nothing to wait for.
+    /// Releases the lease. The request has been sent when this function returns. Returns an
+    /// operation that ends when the server has acknowledged the release, or after `timeout`.
+    /// Returns nothing if there is nothing to wait for.
     ///
-    /// # Errors `BAD_ARGUMENT`, or `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `BAD_ARGUMENT`, or `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn release(&self, bridge: &Bridge, wait: bool, timeout: Option<f64>) -> Result<Option<i64>> {
         let timeout = NODE.releasing(wait, timeout)?;

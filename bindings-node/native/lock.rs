@@ -74,12 +74,14 @@ pub fn read_write_lock(
 
 #[napi]
 impl NativeLock {
-    /// Acquires the lock as the owner of the lease `within` or else `around`, or as a new owner. If
-    /// the owner already holds the lock, this returns a lease immediately; otherwise it starts an
-    /// operation that yields a lease. Without a timeout the operation waits forever; with a timeout
-    /// of zero it does not wait. Other programs see the owner of the `outermost` scope's lease.
+    /// Acquires the lock as the owner of the lease `within`, or else of the lease `around`, or else
+    /// as a new owner. If that owner already holds the lock, this function returns a lease
+    /// immediately. Otherwise it starts an operation that yields a lease. Without a timeout the
+    /// operation waits forever; with a timeout of zero it does not wait. Other programs see the
+    /// owner of the `outermost` scope's lease.
     ///
-    /// # Errors `BAD_ARGUMENT`.
+    /// # Errors
+    /// `BAD_ARGUMENT`.
     #[napi]
     pub fn acquire(
         &self,
@@ -113,7 +115,8 @@ impl NativeLock {
 
     /// Starts reading the contenders. The operation yields a list.
     ///
-    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn contenders(&self, bridge: &Bridge) -> Result<i64> {
         let lock = self.lock.clone();
@@ -122,7 +125,8 @@ impl NativeLock {
 
     /// Starts reading whether the lock is taken. The operation yields a boolean.
     ///
-    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn locked(&self, bridge: &Bridge) -> Result<i64> {
         let lock = self.lock.clone();

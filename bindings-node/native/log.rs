@@ -28,8 +28,8 @@ pub struct NativeBacklog {
     pub dropped: i64,
 }
 
-/// The log listener of one JavaScript environment. It ends with the environment. A weak handle,
-/// which does not keep the process alive.
+/// The log listener of one JavaScript environment. It stops when the environment ends. It does not
+/// keep the process alive.
 #[napi]
 pub struct NativeListener {
     listener: Arc<Listener>,
@@ -40,14 +40,15 @@ impl NativeListener {
     /// Creates a listener that calls `wake` when there are events to take. It receives no events
     /// until it has a level.
     ///
-    /// # Errors Returns an error if Node refuses.
+    /// # Errors
+    /// Returns an error if Node refuses to register `wake`.
     #[napi(constructor)]
     pub fn new(wake: Function<'_, (), ()>) -> napi::Result<Self> {
         let wake = Wake::new(&wake)?;
         Ok(Self { listener: Listener::new(None, move || wake.call()) })
     }
 
-    /// Sets the least severe level to listen to. A text that is no level stops the listener.
+    /// Sets the least severe level to listen to. Any other text stops the listener.
     #[napi]
     pub fn set_level(&self, level: Option<String>) {
         self.listener

@@ -42,11 +42,13 @@ impl NativeMultiLock {
         self.order.clone()
     }
 
-    /// Starts acquiring all locks. The operation yields their leases, in that order. A lock of one
-    /// of the leases `within`, or else `around`, is acquired as that lease's owner; the other locks
-    /// are acquired as a new owner. Other programs see the owner of the `outermost` scope's lease.
+    /// Starts acquiring all locks. The operation yields their leases, in the order of acquisition.
+    /// A lock that one of the leases `within`, or else `around`, already holds is acquired as that
+    /// lease's owner. The other locks are acquired as a new owner. Other programs see the owner of
+    /// the `outermost` scope's lease.
     ///
-    /// # Errors `BAD_ARGUMENT`.
+    /// # Errors
+    /// `BAD_ARGUMENT`.
     #[napi]
     pub fn acquire(
         &self,

@@ -25,7 +25,8 @@ impl From<NodeData> for NativeNodeData {
 impl NativeClient {
     /// Starts reading a node. The operation yields the node's data, or nothing if there is no node.
     ///
-    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn get(&self, bridge: &Bridge, path: String) -> Result<i64> {
         let client = Client::clone(&self.client);

@@ -38,9 +38,11 @@ impl NativeTurn {
         Arc::clone(&self.lease).into()
     }
 
-    /// Starts recording the slot, unless it was recorded at the start, and then releasing the lock.
+    /// Starts an operation that records the slot, unless it was recorded before the body, and then
+    /// releases the lock.
     ///
-    /// # Errors `NOT_HELD` on the second call; `CONNECTION_FAILED` if the library's thread cannot
+    /// # Errors
+    /// `NOT_HELD` on the second call; `CONNECTION_FAILED` if the library's thread cannot
     /// be started.
     #[napi]
     pub fn record(&self, bridge: &Bridge) -> Result<i64> {
@@ -52,12 +54,13 @@ impl NativeTurn {
 
 #[napi]
 impl NativeLock {
-    /// Starts acquiring the lock for a turn, as the owner of the lease `around`, or as a new owner.
-    /// The operation yields a turn, or nothing if the slot is already recorded. `slot` is a key, or
-    /// the length of a period in milliseconds. Other programs see the owner of the `outermost`
-    /// scope's lease.
+    /// Starts acquiring the lock for a *turn* (one run of the body), as the owner of the lease
+    /// `around` or else as a new owner. The operation yields a turn, or nothing if the slot is
+    /// already recorded. `slot` is a key, or the length of a period in milliseconds. Other programs
+    /// see the owner of the `outermost` scope's lease.
     ///
-    /// # Errors `BAD_ARGUMENT`; `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `BAD_ARGUMENT`; `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn once(
         &self,

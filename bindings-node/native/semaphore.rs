@@ -50,7 +50,8 @@ impl NativeSemaphore {
     /// Starts acquiring several permits. The operation yields their leases. Other programs see the
     /// owner of the `outermost` scope's lease, or a new owner.
     ///
-    /// # Errors `BAD_ARGUMENT`.
+    /// # Errors
+    /// `BAD_ARGUMENT`.
     #[napi]
     pub fn acquire_many(
         &self,

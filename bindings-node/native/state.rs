@@ -26,7 +26,8 @@ impl NativeStates {
     /// Starts waiting for the next change. The operation yields the new state, or nothing after the
     /// last change.
     ///
-    /// # Errors `CONNECTION_FAILED` if the library's thread cannot be started.
+    /// # Errors
+    /// `CONNECTION_FAILED` if the library's thread cannot be started.
     #[napi]
     pub fn next(&self, bridge: &Bridge) -> Result<i64> {
         let states = Arc::clone(&self.states);

@@ -50,7 +50,7 @@ pub struct Started {
     pub errno: Option<i32>,
 }
 
-/// Starts a server on a port of this machine; 0 selects any free port.
+/// Starts a server on a port of this machine. Port 0 selects any free port.
 #[napi(ts_return_type = "Promise<Started>")]
 #[must_use]
 pub fn start_server(port: u16) -> AsyncTask<Blocking<Started>> {
@@ -119,9 +119,10 @@ impl NativeServer {
         self.call(TestServer::resume)
     }
 
-    /// Sets the latency; `delay` is in milliseconds.
+    /// Sets the latency of the server to `delay` milliseconds.
     ///
-    /// # Errors `BAD_ARGUMENT`.
+    /// # Errors
+    /// `BAD_ARGUMENT`.
     #[napi(ts_return_type = "Promise<undefined>")]
     pub fn latency(&self, delay: f64) -> Result<AsyncTask<Blocking<()>>> {
         let delay = NODE.duration("delay", delay)?;

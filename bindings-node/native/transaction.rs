@@ -28,7 +28,8 @@ impl NativeTransaction {
 impl NativeTransaction {
     /// Adds the creation of a node.
     ///
-    /// # Errors `BAD_ARGUMENT` after `commit`, like all methods here.
+    /// # Errors
+    /// `BAD_ARGUMENT` after `commit`, like all methods here.
     #[napi]
     pub fn create(&self, path: String, data: Uint8Array) -> Result<()> {
         self.add(|transaction| transaction.create(&path, &data))
@@ -36,7 +37,8 @@ impl NativeTransaction {
 
     /// Adds a write of a node's data.
     ///
-    /// # Errors `BAD_ARGUMENT`.
+    /// # Errors
+    /// `BAD_ARGUMENT`.
     #[napi]
     pub fn set_data(&self, path: String, data: Uint8Array, version: Option<f64>) -> Result<()> {
         let version = version.map(parse_version).transpose()?;
@@ -45,7 +47,8 @@ impl NativeTransaction {
 
     /// Adds the deletion of a node.
     ///
-    /// # Errors `BAD_ARGUMENT`.
+    /// # Errors
+    /// `BAD_ARGUMENT`.
     #[napi]
     pub fn delete(&self, path: String, version: Option<f64>) -> Result<()> {
         let version = version.map(parse_version).transpose()?;
@@ -54,7 +57,8 @@ impl NativeTransaction {
 
     /// Adds a check of a node's version.
     ///
-    /// # Errors `BAD_ARGUMENT`.
+    /// # Errors
+    /// `BAD_ARGUMENT`.
     #[napi]
     pub fn check(&self, path: String, version: f64) -> Result<()> {
         let version = parse_version(version)?;

@@ -68,7 +68,7 @@ function explained(error: unknown): string {
   );
 }
 
-// A separate function: bundlers leave a `require` inside `try` unchanged, and would not bundle the module it names.
+// A separate function, because bundlers do not process a `require` inside `try`, and so would not bundle its module.
 function load(): void {
   // eslint-disable-next-line @typescript-eslint/no-require-imports -- an import cannot be caught
   require('../addon');
@@ -77,6 +77,6 @@ function load(): void {
 try {
   load();
 } catch (cause) {
-  // A plain `Error`: the package's error classes are not available to a caller whose import failed.
+  // Throw a plain `Error`, because the package's error classes are not available to a caller whose import failed.
   throw Object.assign(new Error(explained(cause), { cause }), { code: 'ADDON_MISSING' });
 }

@@ -124,7 +124,8 @@ export class Client extends ClientEvents {
       await client.ready({ signal });
       return client;
     } catch (error) {
-      // Do not wait for the close, and do not keep the process alive for it: there may be no server to acknowledge it.
+      // Do not wait for the close, and do not keep the process alive for it, because there might be no server that
+      // acknowledges it.
       watch((bridge) => client.#native.close(bridge), () => undefined);
       throw error;
     }

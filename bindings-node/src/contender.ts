@@ -74,7 +74,7 @@ export interface Contender {
   readonly dataLength: number;
 }
 
-// `console.log` would print foreign text unescaped, including control sequences for the terminal.
+// `console.log` would print text from other programs unescaped, including control sequences for the terminal.
 const inspected = {
   value(this: Contender): object {
     const { node, about, ...rest } = this;

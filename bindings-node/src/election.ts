@@ -240,7 +240,7 @@ export class Election {
     const { signal } = options;
     const client = clientInternals(this.#client);
     const rounds = new NativeRounds();
-    // One stream for all pauses: the native addon forgets a stream only at the next state change.
+    // Use one stream for all pauses, because the native addon drops a stream only at the next state change.
     const states = client.native.states();
     for (;;) {
       const rest = await this.#round(rounds, body, signal);
@@ -345,7 +345,7 @@ function pauseAfter(error: unknown, rounds: NativeRounds, path: string, signal?:
 
 showAs(Election.prototype, 'Election', ({ path, id, isLeader }) => ({ path, id, isLeader }));
 
-// `console.log` would print foreign text unescaped, including control sequences for the terminal.
+// `console.log` would print text from other programs unescaped, including control sequences for the terminal.
 const inspected = {
   value(this: Candidate): object {
     return { ...this, id: shown(this.id), node: shown(this.node) };

@@ -23,8 +23,8 @@ export type LostListener = (lease: Lease) => void;
 type Listener = (...event: never[]) => void;
 type AnyListener = (...event: unknown[]) => void;
 
-// `error`, `newListener` and `removeListener` are Node's own: `events.once()` and `events.on()` add an `error`
-// listener.
+// `error`, `newListener` and `removeListener` are Node's own events. They must be accepted because, for example,
+// `events.once()` and `events.on()` add an `error` listener.
 const EVENTS = ['state', 'lost', 'error', 'newListener', 'removeListener'];
 
 type How = 'on' | 'addListener' | 'prependListener';
@@ -180,7 +180,8 @@ export abstract class ClientEvents extends EventEmitter {
 }
 
 function followLoss(events: ClientEvents, lease: Lease): void {
-  // Weak, so that the pending native operation does not keep the client open. The lease refers to the client.
+  // Use a weak reference, so that the pending native operation does not keep the client open. The lease itself refers
+  // to the client.
   const weak = new WeakRef(events);
   leaseInternals(lease).onFirstLoss((lost) => {
     const listening = weak.deref();
@@ -202,7 +203,8 @@ function isWrapped(event: string | symbol, listener: unknown): boolean {
  * Returns a function that calls a listener in its async context. `off(listener)` removes it, like a wrapper of `once`.
  */
 function wrapped(listener: Listener, call: Listener): AnyListener {
-  // Bind it outside all scopes, because it is called for all leases of the client, and must not keep any of them.
+  // Bind the listener outside all scopes, because it is called for all leases of the client, and must not keep any of
+  // them alive.
   const bound = outsideScopes(() => outsideBlocks(() => inContext(call)));
   return Object.assign(bound as AnyListener, { listener });
 }

@@ -9,7 +9,8 @@
  * @module zklock
  */
 
-// Must be first: all other modules fail without the native addon, and this import explains a missing addon.
+// This import must be first. Without the native addon every other module fails, but this one explains that the addon is
+// missing.
 import './addon';
 // Provides `client.request()` and `client.query()`.
 import './web-locks';

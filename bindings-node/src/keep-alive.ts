@@ -2,7 +2,8 @@
 
 import { clearInterval, setInterval } from './timers';
 
-// The longest delay that Node's timers accept. A timer keeps the process alive without using a file descriptor.
+// The longest delay that Node's timers accept. A timer is used because it keeps the process alive without a file
+// descriptor.
 const LONGEST = 2 ** 31 - 1;
 
 /** Counts pending operations: it is called when an operation begins and when it ends. */

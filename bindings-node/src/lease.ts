@@ -109,7 +109,8 @@ let end: (lease: Lease) => void;
 let traceOf: (lease: Lease) => TracedHold | undefined;
 let trace: (lease: Lease, hold: TracedHold) => void;
 
-// The native addon releases a lease that is garbage collected, and warns. The pending watches must end as well.
+// The native addon releases a lease that is garbage collected, and logs a warning. The pending watches of that lease
+// must end too.
 const collected = new FinalizationRegistry(giveUp);
 
 /**

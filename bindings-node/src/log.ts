@@ -37,7 +37,7 @@ export interface LogOptions {
   level?: LogLevel | undefined;
 }
 
-// The index of each listener's level, in the order in which the listeners were added.
+// Maps each listener to the index of its level, in the order in which the listeners were added.
 const listeners = new Map<LogListener, number>();
 
 // Created when the first listener is added.

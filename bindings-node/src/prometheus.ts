@@ -209,7 +209,8 @@ export class Collector {
   #now(name: string, help: string, of: (health: Health) => readonly (WaitReport | HoldReport)[]): Named {
     return this.#gauge(name, { help, labelNames: ['mode', 'path'], aggregator: 'sum' }, ({ health }, add) => {
       const counts = counted(of(health), this.#path);
-      // Report a zero if there are no attempts or holds: a missing series would mean that the client was not scraped.
+      // Report a zero if there are no attempts or holds, because a missing series would mean that the client was not
+      // scraped.
       if (counts.length === 0) add({ mode: 'mutex', path: '' }, 0);
       for (const { mode, path = '', count } of counts) add({ mode, path }, count);
     });

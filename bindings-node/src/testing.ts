@@ -10,7 +10,8 @@
  * @module zklock/testing
  */
 
-// Must be first: all other modules fail without the native addon, and this import explains a missing addon.
+// This import must be first. Without the native addon every other module fails, but this one explains that the addon is
+// missing.
 import './addon';
 
 import { getSystemErrorName } from 'node:util';
@@ -208,7 +209,8 @@ export class Server {
    * console.log(`${tree['/report']}`, lease.node in tree); // draft true
    */
   async tree(): Promise<Record<string, Buffer>> {
-    // Copied: in a separate realm, as test runners use for modules, the addon's `Object` is another class.
+    // Copy the object, because test runners can load this module in a separate realm, where the addon's `Object` is
+    // another class.
     return { ...(await this.#call(() => this.#native.tree())) };
   }
 

@@ -183,10 +183,10 @@ function attach(loss: LockLostError, error: unknown): void {
 /** Releases, and returns or throws the outcome of the body, or throws a loss that the body did not report. */
 function leave<T>(held: Lease | Leases, leases: readonly Lease[], end: PromiseSettledResult<T>): T | Promise<T> {
   const failed = end.status === 'rejected';
-  // The release ends the hold for the tracer, so the failure must be reported first.
+  // For the tracer, the release ends the hold. So report the failure of the body before the release.
   if (failed) scopeTrace(leases)?.failed(end.reason);
-  // A term that ends while the release waits is not a loss. A node that was deleted by another client is one, and only
-  // the release discovers it.
+  // If the lease's term ends while the release waits, that is not a loss. If another client has deleted the node, that
+  // is a loss, which only the release discovers.
   const findLoss = (): NativeLoss | null =>
     lossToReport(nativeLeases(leases), failed ? kindOf(end.reason) : undefined);
   const loss = release(held, leases, findLoss);

@@ -54,7 +54,7 @@ function isObject(value: unknown): value is object {
 
 /** Returns bytes for a transaction or a handshake. Text is encoded as UTF-8. */
 export function bytesOf(name: string, value: string | Uint8Array): Uint8Array {
-  // Accepts arrays of any realm: test runners and frames have their own `Uint8Array` class.
+  // Accept arrays of any realm, because test runners and frames have their own `Uint8Array` class.
   if (types.isUint8Array(value)) return value;
   checkString(name, value);
   return new TextEncoder().encode(value);
@@ -145,7 +145,7 @@ function distance(a: string, b: string): number {
  * Returns the known name that is most similar to this one, or `undefined` if more than a third of the letters differ.
  */
 function nearest(name: string, known: readonly string[]): string | undefined {
-  // A very long name is not a typing error, and the comparison would take long.
+  // Skip a very long name: it is not a misspelled option, and the comparison would take long.
   if (name.length > 50) return undefined;
   const [best] = known
     .map((candidate) => ({ candidate, far: distance(plain(name), plain(candidate)) }))

@@ -90,13 +90,13 @@ scenario('an abort that races the grant leaks no lease', async (t) => {
   for (let round = 0; round < 200; round++) {
     const controller = new AbortController();
     const acquired = mutex.acquire({ signal: controller.signal });
-    // The rounds differ in the moment of the abort, from before the request is sent to after its
+    // Each round aborts at a different moment: from before the request is sent until after its
     // reply.
     if (round % 4 === 1) await sleep(0);
     if (round % 4 === 2) await sleep(1);
     if (round % 4 === 3) {
-      // Blocks this thread: when the signal aborts, the outcome has arrived but is not delivered
-      // yet.
+      // Block this thread, so that the outcome has arrived, but is not delivered yet, when the
+      // signal aborts.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, round % 10);
     }
     controller.abort();
@@ -133,7 +133,7 @@ scenario('any number of waiters share one listener on a signal, and an abort end
   const waiting = Array.from({ length: 15 }, () => mutex.acquire({ signal }));
   await untilContenders(mutex.path, 16);
   assert.equal(listeners(signal), 1);
-  // Waits that end normally do not remove the listener that the others need.
+  // Waits that end normally do not remove the listener that the other waits need.
   await lease.release();
   await (await waiting.shift()).release();
   await (await waiting.shift()).release();

@@ -1,5 +1,5 @@
-// Tests of `await using` blocks. They are not scopes. If an acquire waits for a lock that the block
-// around it holds, the log names it.
+// Tests of `await using` blocks. Such blocks are not scopes for re-entry. If an acquire inside a
+// block waits for the lock that the block holds, a warning in the log names the wait.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ const { MultiLock, Mutex, ReadWriteLock, off, on } = zklock;
 
 const NAMED = 'an acquire waits for the `await using` block around it';
 
-// The code is compiled because some supported Node versions do not have the syntax.
+// The code is compiled because some supported Node versions do not have the syntax `await using`.
 const target = { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext };
 
 /** Returns an async function with the parameter `given` and this body. */
@@ -117,8 +117,8 @@ scenario('contention in one process is not named: beside a block, after it, with
   const options = { timeout: 1500 };
   let begin;
   const began = new Promise((resolve) => (begin = resolve));
-  // Runs next to the block: its async context begins after the acquire of the block, but before the
-  // block itself. It waits while the block holds the lock.
+  // This function runs concurrently with the block. Its async context begins after the block's
+  // acquire, but before the block itself. It waits for the lock while the block holds it.
   const beside = async () => {
     await began;
     await assert.rejects(mutex.acquire(options), late);

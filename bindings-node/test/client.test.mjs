@@ -22,7 +22,8 @@ async function silent(t) {
   const server = createServer((socket) => {
     seen.count += 1;
     sockets.add(socket);
-    // Without reading, the socket would not notice that the client has closed the connection.
+    // `resume()` reads from the socket. Otherwise the socket would not notice that the client has
+    // closed the connection.
     socket.on('error', () => undefined).on('close', () => sockets.delete(socket)).resume();
   });
   server.listen(0, '127.0.0.1');

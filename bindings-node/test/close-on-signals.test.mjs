@@ -1,5 +1,5 @@
-// Tests of `closeOnSignals()`, for programs without signal handlers: their locks are free
-// immediately, and their exit status is correct.
+// Tests of `closeOnSignals()`, for programs without signal handlers. A signal frees the program's
+// locks immediately, and the exit status of the program is correct.
 
 import assert from 'node:assert/strict';
 
@@ -7,7 +7,7 @@ import { BadArgumentError } from 'zklock';
 
 import { connected, freshPath, proxy, run, scenario, untilContenders } from './support.mjs';
 
-// The session timeout is so long that no test can pass by waiting for it.
+// The session timeout is so long that no test can pass only because the session has expired.
 const PRELUDE = `import { Client, Mutex } from 'zklock';
   const connect = () => Client.connect(undefined, { sessionTimeout: 30_000 });
   const [client, other] = [await connect(), await connect()];

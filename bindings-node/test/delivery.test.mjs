@@ -5,8 +5,8 @@ import assert from 'node:assert/strict';
 
 import { freshPath, run, scenario, untilContenders } from './support.mjs';
 
-// Holds `a` and waits for `b`, which another thread holds. It then blocks while that thread acts on
-// `a` and releases `b`.
+// A program that holds lock `a` and waits for lock `b`, which another thread holds. Its main thread
+// then blocks while the other thread runs `act` and releases `b`.
 const program = (prepare, act) => `
   import { once } from 'node:events';
   import { Worker } from 'node:worker_threads';

@@ -56,8 +56,8 @@ const contents = (file) => {
 /** Runs one file; resolves to true if it passed. */
 async function runFile(file, { flags, options, cwd, env, limit, print }) {
   const scratch = mkdtempSync(join(tmpdir(), 'zklock-file-'));
-  // Each process would overwrite the reporters' files, so it writes to its own files, which are
-  // then appended.
+  // Each process would overwrite the reporters' files. So each writes to separate files, which are
+  // then appended to the reporters' files.
   const parts = new Map();
   const own = options.map((option) => {
     const [, destination] = option.split(DESTINATION);
@@ -87,7 +87,8 @@ async function runFile(file, { flags, options, cwd, env, limit, print }) {
   // forever.
   const closed = once(child, 'close');
   const [code] = await once(child, 'exit');
-  // No leftover process can delay the next files, even if it keeps the output open.
+  // Kill processes that the test file left behind: they could keep the output open and so delay the
+  // next files.
   if (!killed) killAll(child, mark);
   // The timeout is only a limit: the output normally closes immediately.
   const waiting = new AbortController();

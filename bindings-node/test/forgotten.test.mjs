@@ -1,5 +1,5 @@
-// Tests of leases that a program drops without releasing them. The garbage collector ends them with
-// a warning, unless they are pinned.
+// Tests of leases that a program drops without releasing them. When the garbage collector collects
+// such a lease, it is released with a warning, unless it is pinned (kept by an election).
 
 import assert from 'node:assert/strict';
 

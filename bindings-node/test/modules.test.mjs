@@ -28,7 +28,8 @@ scenario('a client of one entry works with a mutex of the other, and so do scope
   });
 });
 
-// Runs two instances in one process. The rest is left for the end of the process.
+// A program that uses two instances of the package. It does not release its last locks: the exit of
+// the process must free them.
 const BOTH = `
   const path = process.argv[2];
   const clients = [await second.Client.connect(), await first.Client.connect()];

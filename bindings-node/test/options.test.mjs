@@ -1,4 +1,4 @@
-// Unknown option names are rejected: `{ timout: 5 }` would otherwise wait forever.
+// Unknown option names are rejected. Otherwise an acquire with `{ timout: 5 }` would wait forever.
 
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';

@@ -147,7 +147,7 @@ scenario('a mutex that does not re-enter waits inside its own scope', async (t) 
   await mutex.using(async (lease) => {
     await assert.rejects(mutex.acquire({ timeout: 50 }), LockTimeoutError);
     assert.equal(await mutex.tryAcquire(), null);
-    // Another object cannot reenter this hold either, because the hold does not permit it.
+    // A reentrant lock object cannot re-enter this hold either, because the hold is not reentrant.
     assert.equal(await reentrant.tryAcquire(), null);
     await assert.rejects(mutex.acquire({ within: lease }), (error) => {
       assert.ok(error instanceof BadArgumentError);
@@ -311,7 +311,8 @@ scenario('an inner scope outlives an outer one that did not wait for it', async 
     inner = mutex.using(async (lease) => {
       entered.resolve();
       await ended.promise;
-      // The scope keeps its owner. With a new owner, the acquire would wait for its own scope.
+      // The scope keeps its owner. With a new owner, the acquire would wait for the scope around
+      // it.
       await mutex.using({ timeout: 5000 }, ({ node }) => assert.equal(node, lease.node));
     });
     await entered.promise;

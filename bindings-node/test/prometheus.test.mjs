@@ -48,8 +48,8 @@ scenario('a scrape has the counters and the gauges', async (t) => {
   const theirs = collected(other);
   await until('it waits', async () => (await scrape(theirs))['zklock_waiters{client="",mode="mutex",path=""}'] === 1);
   assert.ok((await scrape(theirs))['zklock_oldest_wait_seconds{client=""}'] > 0);
-  // Until the waiter's create is answered, it might still find the lock free and count as
-  // uncontended.
+  // Until the waiter's create request is answered, the waiter might still find the lock free and
+  // count as uncontended.
   await until('it knows of the holder', () => other.health().waits[0]?.behind);
   await client.breakLock(lease.node);
   await until('it is lost', () => lease.state === 'lost');
@@ -143,7 +143,7 @@ scenario('a collector that cannot register all of its names leaves nothing in an
   assert.throws(() => new Collector(client, { registers: [free, taken] }), /already been registered/);
   assert.deepEqual(free.getMetricsAsArray(), []);
   assert.equal(taken.getMetricsAsArray().length, 19);
-  // A metric with one of the last names, which the program itself has registered.
+  // The program itself has registered a metric with one of the last names that the collector uses.
   const foreign = new Gauge({ name: 'zklock_holders', help: 'Of the program.', registers: [free] });
   assert.throws(() => new Collector(client, { registers: [free] }), /zklock_holders has already been registered/);
   assert.deepEqual(free.getMetricsAsArray(), [foreign]);
@@ -177,7 +177,7 @@ scenario('OpenMetrics names counters in its own way', async (t) => {
   const client = await connected(t);
   const registry = new Registry(Registry.OPENMETRICS_CONTENT_TYPE);
   new Collector(client, { registers: [registry] });
-  // Twice, because a registry of this format renames the counters that it writes.
+  // Read the metrics twice, because a registry of this format renames the counters that it writes.
   for (let time = 0; time < 2; time += 1) {
     const text = await registry.metrics();
     assert.match(text, /^# TYPE zklock_acquisitions counter\nzklock_acquisitions_total\{client=""\} 0$/m);

@@ -67,7 +67,7 @@ scenario('no one gets in between during a downgrade', async (t) => {
   const read = await writeLock.using(async () => {
     rival = other.writeLock.acquire();
     await untilContenders(path, 2);
-    // The owner is granted the read lock before the queued rival, even with `tryAcquire()`.
+    // The owner gets the read lock ahead of the queued rival, even with `tryAcquire()`.
     return readLock.tryAcquire();
   });
   let granted = false;

@@ -75,8 +75,8 @@ async function reach(situation) {
       await becomes('suspended');
       break;
     case 'between':
-      // The first reply tells the client that its session has expired. It then waits for a second
-      // reply.
+      // The first reply tells the client that its session has expired. The client then waits for a
+      // second reply.
       await server.latency(BRIEF);
       await server.expire(client);
       await becomes('connecting');
@@ -396,7 +396,7 @@ scenario('a server is paused twice, resumed once, late twice, and all of it at o
   await server.resume();
   const granted = await waiting;
   await until('the holder knows', () => lease.lossReason === 'session expired');
-  // With the latency, the next waiter learns of its grant as late as it receives a reply.
+  // The latency delays the notification of the next waiter's grant as much as it delays a reply.
   const next = new Mutex(holder, '/l').acquire();
   await until('both contend', async () => (await nodes(server)).length === 2);
   const begun = performance.now();

@@ -163,7 +163,7 @@ scenario('a pending acquire of several permits keeps the process alive', async (
     { args: [semaphore.path] },
   );
   await untilLeases(semaphore.path, 3);
-  // Without anything that keeps it alive, a process exits sooner than this.
+  // If nothing kept the process alive, it would exit sooner than this.
   await sleep(100);
   await lease.release();
   const { code, stdout, stderr } = await program;

@@ -235,7 +235,8 @@ scenario('calls take effect in their order, awaited or not', async (t) => {
   const many = await Promise.all(Array.from({ length: 20 }, () => another(server)));
   const calls = many.flatMap((client) => [server.expire(client), server.expire(client)]);
   assert.deepEqual(await Promise.all(calls), many.flatMap(() => [true, false]));
-  // Each call runs on any free thread. A hundred rounds are enough to show a wrong order.
+  // Each call runs on any free thread of the pool, so calls could run in the wrong order. A hundred
+  // rounds are enough to detect that.
   for (let count = 0; count < 100; count += 1) {
     const brief = await Server.start();
     const tree = brief.tree();

@@ -83,8 +83,8 @@ scenario('several locks of a worker are freed with it, held or awaited', async (
   const permit = await slots.acquire();
   const waiting = start(path, 'hold', true);
   await message(waiting);
-  // Our own node, the mutex node of the worker, and the worker's two semaphore nodes: for its turn
-  // and for its permit.
+  // Our own node, the worker's mutex node, and the worker's two semaphore nodes: one in the queue,
+  // and one for its permit.
   await untilContenders(path, 4);
   await waiting.terminate();
   await untilContenders(path, 1);
@@ -166,7 +166,7 @@ scenario('a worker is terminated while its listeners receive events', async (t) 
   on('log', listener, { level: 'trace' });
   t.after(() => off('log', listener));
   // In the first two rounds, the event is in transit to the worker when the worker ends. In the
-  // other rounds, either can happen first.
+  // other rounds, either the event or the end of the worker can come first.
   const known = ['revoke', 'breakLock'];
   const raced = ['nothing', 'revoke', 'breakLock'];
   for (const [round, happens] of [...known, ...raced].entries()) {
@@ -180,8 +180,8 @@ scenario('a worker is terminated while its listeners receive events', async (t) 
     happened?.catch(() => undefined);
     if (round < known.length) await happened;
     await worker.terminate();
-    // When a worker ends, another session deletes its node. The operator's request might then find
-    // no node.
+    // The end of the worker closes its session, which deletes its node. So the request of `client`,
+    // which is another session, might find no node.
     await happened?.catch((error) => assert.equal(error.code, 'NOT_HELD', error.stack));
     await untilContenders(mutex.path, 0);
     await (await mutex.acquire({ timeout: 5000 })).release();

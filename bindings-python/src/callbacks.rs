@@ -1,5 +1,5 @@
 //! The thread that runs the program's callbacks. It has no other work, so a callback that blocks delays only
-//! other callbacks: outcomes and losses reach event loops through the delivery thread.
+//! other callbacks. Outcomes and losses reach event loops through the delivery thread.
 //!
 //! It is a Python thread, like the thread for log events, and starts when the first callback is registered.
 //! If a callback still blocks when the process ends, the interpreter can end the thread safely, like any
@@ -41,15 +41,16 @@ pub(crate) fn start(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Makes the callback thread check whether a callback is due. Any thread can call this; usually it is the
-/// core's thread.
+/// Makes the callback thread check whether a callback is due. Any thread can call this, but usually the
+/// core's thread does.
 pub(crate) fn send(caller: Arc<dyn Caller>) {
     if let Some(queue) = QUEUE.get() {
         queue.push(caller);
     }
 }
 
-/// Makes the callback thread stop after the callbacks that are due. Waits up to `limit` until it has stopped.
+/// Makes the callback thread stop when it has run the callbacks that are due. Waits up to `limit` until it
+/// has stopped.
 pub(crate) fn end(py: Python<'_>, limit: Duration) {
     let Some(queue) = QUEUE.get() else { return };
     if queue.end() {

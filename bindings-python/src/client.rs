@@ -131,7 +131,8 @@ impl Client {
         Ok(slf)
     }
 
-    /// `connecting`, `connected`, `suspended` (disconnected; the session may survive) or `closed`.
+    /// One of `connecting`, `connected`, `suspended` (disconnected; the session might survive) and
+    /// `closed`.
     ///
     /// With `connect=False` the state is `idle` before the first use. In a forked child of the process that
     /// owns the client, it is `forked`.
@@ -197,8 +198,9 @@ impl Client {
     /// >>> with lock as lease:
     /// ...     client.revoke(lease.node)
     ///
-    /// `node` is the full path of its node below the client's chroot: `Contender.node` or `Lease.node`. A
-    /// holder that listens, for example with `Lease.on_revoke`, receives the request, and can ignore it.
+    /// `node` is the full path of the contender's node below the client's chroot: `Contender.node` or
+    /// `Lease.node`. A holder that listens, for example with `Lease.on_revoke`, receives the request, and can
+    /// ignore it.
     ///
     /// Raise `NotHeld` if there is no such node, `BadArgument` if it is not a contender's node, `AuthFailed`,
     /// and `ConnectionFailed`.

@@ -26,7 +26,7 @@ use crate::errors::Result;
 /// variables, and sends nothing.
 ///
 /// Options can be pickled, and so can a lock that has them, unless they contain a password. In that case use
-/// `auth_file`: only its name is pickled.
+/// `auth_file`, because only the name of that file is pickled.
 ///
 /// Raise `BadArgument` for a malformed argument.
 #[pyclass(frozen, from_py_object, module = "zklock")]

@@ -33,7 +33,7 @@ pub(crate) struct Contender {
     fencing_token: i64,
     /// The host name of the contender, or None if zklock did not create the node.
     ///
-    /// The properties that follow are also None then.
+    /// In that case, the properties that follow are also None.
     host: Option<String>,
     /// The process id of the contender.
     pid: Option<u32>,
@@ -41,7 +41,7 @@ pub(crate) struct Contender {
     language: Option<String>,
     /// The label of the contender's lock or client, or None.
     label: Option<String>,
-    /// The time at which it joined the queue, by its own clock, in seconds since 1970.
+    /// The time at which the contender joined the queue, by its own clock, in seconds since 1970.
     since: Option<f64>,
     /// Whether the holder was asked to give up the lock, and has received that request.
     revoked: Option<bool>,
@@ -93,7 +93,8 @@ impl From<zklock::Contender> for Contender {
     }
 }
 
-/// The fields in pickled form: errors contain contenders, and travel between processes.
+/// The fields in pickled form. Contenders can be pickled because errors contain them, and errors are passed
+/// between processes.
 type Parts<'py> = (
     (usize, String, bool, i64, i64),
     (Option<String>, Option<u32>, Option<String>, Option<String>, Option<f64>, Option<bool>),

@@ -98,7 +98,7 @@ pub(crate) fn warn_forgotten(forgotten: &Forgotten) {
     }
     let Ok(text) = CString::new(forgotten.to_string()) else { return };
     Python::try_attach(|py| {
-        // Keep the current exception: the object might be dropped while an exception propagates.
+        // Keep the current exception, because the object might be dropped while an exception propagates.
         let raised = PyErr::take(py);
         if let Err(error) = PyErr::warn(py, &py.get_type::<PyResourceWarning>(), &text, 1) {
             error.write_unraisable(py, None);

@@ -47,7 +47,7 @@ pub(crate) fn is_ending() -> bool {
 }
 
 /// Makes sure that clients are closed even in processes that end without running `atexit` handlers. Returns
-/// `true` on the first call in this process. Call this before sending a request: otherwise the reply might
+/// `true` on the first call in this process. Call this before sending a request, so that the reply does not
 /// arrive while this thread is still busy here.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<bool> {
     static PREPARED: PerProcess<AtomicBool> = PerProcess::new();
@@ -88,9 +88,10 @@ pub(crate) fn block_if_finalizing() {
 pub(crate) fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     static MAIN_THREAD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     static THREADING: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
-    // Do not cache the main thread: after a fork, it is the thread that forked.
+    // Do not cache the main thread, because after a fork the main thread is the one that forked.
     let main = attribute(&MAIN_THREAD, py, "threading", "main_thread")?.call0()?.getattr("ident")?;
-    // Do not cache this function: gevent replaces it, and then the main thread has another identifier.
+    // Do not cache this function, because gevent can replace it, and then the main thread has another
+    // identifier.
     let threading = once(&THREADING, py, || py.import("threading").map(Bound::unbind))?.bind(py);
     threading.call_method0(interned!(py, "get_ident")?)?.eq(main)
 }

@@ -25,16 +25,16 @@ pub(crate) struct Health {
     state: &'static str,
     /// The last ZooKeeper session, or 0 if there has been none.
     session_id: i64,
-    /// The server of the current connection, with its port, in the form used in `hosts`; or None.
+    /// The server of the current connection, with its port, in the form used in `hosts`, or None.
     server: Option<String>,
-    /// The session timeout that the server granted, in seconds. Before that, the requested one.
+    /// The session timeout that the server granted, in seconds. Until then, the requested timeout.
     session_timeout: f64,
     /// The time in seconds since the client sent the last write that the server has acknowledged.
     ///
     /// Such a write proves that the session is alive. None without a session, and before the first such
     /// write. A client that holds nothing and waits for nothing sends none, so this value grows.
     last_proof: Option<f64>,
-    /// The remaining time of the session's term in seconds, or 0. At its end, the leases are lost.
+    /// The time in seconds until the leases are lost, unless a server answers before that; or 0.
     remaining: f64,
     /// Whether the library's thread answered within 0.1 seconds.
     ///
@@ -87,16 +87,17 @@ pub(crate) struct WaitReport {
     age: f64,
     /// The full path of the waiter's node, or None if it has no node, for example without a connection.
     node: Option<String>,
-    /// Whether it waits in the local queue of its client, for a lock with `cohort`. It has no node then.
+    /// Whether the caller waits in its client's local queue, for a lock with `cohort`, and so has no node.
     ///
-    /// Other clients do not see it. One node of the client represents the whole local queue: `position` and
-    /// `behind` are about that node.
+    /// Other clients do not see such a waiter. One node of the client represents the whole local queue, and
+    /// `position` and `behind` refer to that node.
     in_cohort: bool,
-    /// The number of contenders ahead of it in the queue, as far as known. None if it has no node.
+    /// The known number of contenders ahead of the node in the queue. None if there is no node.
     position: Option<usize>,
-    /// The full path of the node that blocks it: the nearest one with which it cannot share the lock.
+    /// The full path of the node that blocks the waiter: the nearest one that cannot share the lock with
+    /// it.
     ///
-    /// None if no such node is known. Also None for a permit, which waits for any of the holders.
+    /// None if no such node is known. Also None for a semaphore, where a waiter waits for any of the holders.
     behind: Option<String>,
     /// The owner that requested the lock.
     owner: OwnerReport,
@@ -189,7 +190,7 @@ impl HoldReport {
     }
 }
 
-/// Return a text, for people, that lists all waiters and holds of this process, by client.
+/// Return a readable list of all waiters and holds of this process, by client.
 ///
 /// >>> print(zklock.dump())
 /// zklock ..., process ...
@@ -197,7 +198,7 @@ impl HoldReport {
 /// Use it to find out why a program hangs. Each entry names the thread, task or greenlet that requested the
 /// lock, and the line that it is executing: `by owner 1 (thread MainThread at app.py:12 in main)`.
 ///
-/// The format of the text can change: in a program, use `Client.health()`. The call sends no request, and
+/// The format of the text can change, so use `Client.health()` in a program. The call sends no request, and
 /// waits for no server.
 #[pyfunction]
 pub(crate) fn dump(py: Python<'_>) -> String {
@@ -239,9 +240,11 @@ pub(crate) fn dump_on(
     if number < 0 {
         return Err(bad_argument("file", "is not open").into());
     }
-    // SAFETY: the descriptor is only duplicated, here and now. A number without an open file gives an error.
+    // SAFETY: the descriptor is only duplicated, before this function returns. If it is not open, that fails
+    // with an error.
     let file = unsafe { BorrowedFd::borrow_raw(number) };
-    // A number that is not a signal is refused, even one that does not fit.
+    // A number that does not fit into an `i32` becomes `i32::MAX`, which is refused because it is not a
+    // signal.
     let signum = i32::try_from(signum.0).unwrap_or(i32::MAX);
     zklock::dump_on(signum, &file).map_err(|error| {
         if error.kind() == std::io::ErrorKind::InvalidInput && error.raw_os_error().is_none() {

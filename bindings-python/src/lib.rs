@@ -35,14 +35,14 @@ mod sync;
 mod testing;
 mod transaction;
 
-/// The extension module. `zklock` exports its public items; the other items are for `zklock.aio`.
+/// The extension module. The package `zklock` exports its public items. The others are for `zklock.aio`.
 #[pyo3::pymodule]
 mod _zklock {
     use pyo3::exceptions::PyImportError;
     use pyo3::prelude::*;
 
-    /// Rejects subinterpreters: the binding's threads attach to the main interpreter, and each class is
-    /// created once per process.
+    /// Rejects subinterpreters, because the binding's threads attach to the main interpreter, and each class
+    /// is created once per process.
     #[pymodule_init]
     fn only_in_the_main_interpreter(_module: &Bound<'_, PyModule>) -> PyResult<()> {
         // SAFETY: the thread is attached, so there is a current interpreter. It is running, so it has a valid

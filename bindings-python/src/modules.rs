@@ -1,4 +1,5 @@
-//! Lookups in the interpreter: modules that the program has imported, and objects that are looked up once.
+//! Looks up objects in the interpreter: modules that the program has imported, and objects that are looked up
+//! only once.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -25,7 +26,7 @@ pub(crate) fn is_only_reference(_: Python<'_>, object: &Py<PyAny>) -> bool {
     unsafe { ffi::Py_REFCNT(object.as_ptr()) == 1 }
 }
 
-/// Fills a cell once and returns its value.
+/// Fills a cell, if it is empty, and returns its value.
 ///
 /// `PyOnceLock::get_or_init`, and so `intern!`, lets other threads run while it fills its cell. If one of
 /// them forks at that moment, the child waits forever for the thread that was filling the cell, because that

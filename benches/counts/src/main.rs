@@ -56,7 +56,7 @@ fn main() {
 }
 
 enum Work {
-    /// A contender joins and leaves a queue with this many other contenders.
+    /// A contender joins and leaves the simulated queue.
     Queue(Box<SimulatedQueue>),
     Pair(Mutex),
     Contend(Mutex),

@@ -12,7 +12,7 @@ pub(crate) struct SimulatedQueue {
 }
 
 impl SimulatedQueue {
-    /// Creates a queue with this many contenders, of which the first holds.
+    /// Creates a queue with this many contenders. The first one holds the lock.
     pub(crate) fn new(contenders: usize) -> Self {
         let (queue, nodes, held) = (Queue::default(), Vec::new(), Vec::new());
         let mut fixture = Self { queue, nodes, sequence: 0, joins: 0, held };

@@ -116,8 +116,8 @@ impl Client {
             let more = (IN_FLIGHT - (sent - done)).min(count - sent);
             self.stream.write_all(&pair.repeat(more)).expect("a server that listens");
             sent += more;
-            // Wait for half of the requests in flight, so that the server always has further
-            // requests.
+            // Wait for half of the requests in flight, so that the server always has requests to
+            // execute.
             let replies = (sent - done).div_ceil(2);
             self.frames(2 * replies, true);
             done += replies;
@@ -139,7 +139,7 @@ impl Client {
         }
     }
 
-    /// Takes up to this many frames out of the received bytes and returns their number.
+    /// Removes up to this many frames from the received bytes and returns the number of frames.
     fn take(&mut self, most: usize, replies: bool) -> usize {
         let (mut count, mut taken) = (0, 0);
         while count < most {

@@ -92,7 +92,7 @@ export class Spans implements TraceHook {
       throw error;
     }
     const leases: readonly Lease[] = Array.isArray(held) ? held : held === null ? [] : [held as Lease];
-    // Matched by index, because a path can occur twice. For several permits, the first lease represents all.
+    // Matched by index, because a path can occur twice. For several permits, the first lease represents all of them.
     for (const [index, wait] of waits.entries()) {
       const lease = leases[index];
       wait.setAttributes({ ...(lease && attributesOf(lease)), 'zklock.outcome': held === null ? 'recorded' : 'acquired' }).end();

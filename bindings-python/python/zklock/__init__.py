@@ -70,7 +70,7 @@ if _TYPE_CHECKING:
     from zklock import aio as aio
     from zklock import testing as testing
 
-# In the order of the reference: the most important classes first, the errors last.
+# In the order of the reference documentation: the most important classes first, the errors last.
 __all__ = [  # noqa: RUF022
     "Client",
     "Mutex",
@@ -126,7 +126,7 @@ if "gevent._hub_local" in _sys.modules:
     from zklock import _gevent as _gevent
     from zklock import _multiprocessing as _multiprocessing
 
-# Frees the process's locks when it exits. Otherwise they would stay taken until the session timeout.
+# Free the process's locks when the process exits. Otherwise they would stay taken until the session timeout.
 _atexit.register(_zklock.shutdown)
 
 

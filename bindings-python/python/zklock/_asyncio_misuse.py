@@ -1,4 +1,4 @@
-"""Warnings about blocking locks in an event loop: a wait blocks the loop, and all its tasks are one owner."""
+"""Warnings about blocking locks in an event loop. They block all its tasks, which are one owner."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def warn_of_blocking() -> None:
         RuntimeWarning,
         stacklevel=level,
     )
-    # Record the place only after the warning, so that the warning is raised each time where it is an error.
+    # Record the place only after the warning. If warnings are errors, the statement above raises one at every
+    # call.
     _warned_places.add(place)
 
 
@@ -51,7 +52,7 @@ def remember(lease: object) -> None:
 def warn_of_another_task(lease: object) -> None:
     """Warn, once, if another task acquired the lease and is still running.
 
-    There is no warning in all other cases, to avoid false alarms. A task can use its own lock, and a program
+    In all other cases there is no warning, to avoid false alarms. A task can use its own lock, and a program
     that runs in an event loop without knowing it, as in a notebook, has only one task.
     """
     global _warned

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from zklock import _unpatched_threading
 
-# The native function, because gevent's returns a different number for each greenlet of a thread.
+# The native function, because gevent's replacement returns a different number for each greenlet of a thread.
 _get_ident = _unpatched_threading.original("get_ident")
 
 
@@ -32,7 +32,8 @@ class Background:
         """Start the thread."""
         try:
             if _unpatched_threading.is_patched():
-                # `threading` would start a greenlet of the calling thread, which would never continue.
+                # The patched `threading` would start a greenlet in the calling thread, and that greenlet
+                # would never run on.
                 _unpatched_threading.original("start_new_thread")(self._run, ())
             else:
                 threading.Thread(target=self._run, name=self._name, daemon=True).start()

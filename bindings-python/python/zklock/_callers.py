@@ -11,7 +11,7 @@ from typing import Any
 
 from zklock import _zklock
 
-# Packages whose frames a dump skips. It names the program's own line instead of, for example, a line in
+# Packages whose frames a dump skips. The dump names the program's own line instead of, for example, a line in
 # `asyncio.sleep`.
 _SKIPPED = {
     "asyncio",

@@ -33,7 +33,9 @@ def guarded_async(scope: Any, function: Any) -> Any:
 
 
 def check_decorated(function: Any, decorator: str) -> None:
-    """Reject anything other than a plain function, because its body must run while the lock is held."""
+    """Reject anything other than a plain function, because the body must run during the call, while the lock
+    is held.
+    """
     check_function(function, decorator)
     if _is_async(function):
         raise TypeError(
@@ -64,7 +66,9 @@ def check_function(function: Any, decorator: str) -> None:
 
 
 def check_body(body: Any, end: str, runner: str) -> None:
-    """Reject an async body, which would run only after the `end`. The error suggests `runner` instead."""
+    """Reject an async body, because it would run only after the event that `end` names. The error suggests
+    `runner` instead.
+    """
     check_any_body(body)
     if _is_async(body):
         raise TypeError(
@@ -100,7 +104,7 @@ def check_callback(callback: Any) -> None:
 
 
 def _is_async(function: Callable[..., object]) -> bool:
-    """Return whether a call returns a coroutine, as far as this is known before the call."""
+    """Return whether a call of `function` is known to return a coroutine. The function is not called."""
     if isinstance(function, staticmethod):
         function = function.__func__
     # For a callable object, the `__call__` of its class decides.

@@ -85,8 +85,8 @@ class LockTimeout(Error, TimeoutError):
     def blockers(self) -> tuple[Contender, ...]:
         """The contenders that were known to block the lock when the timeout elapsed, in queue order.
 
-        The client sends no request for this list. It contains at most the nearest two contenders ahead, and
-        the contenders of this client that hold the lock or wait ahead.
+        The client sends no request for this list. It contains at most the two nearest contenders ahead of the
+        caller, and the contenders of this client that hold the lock or wait ahead of the caller.
         """
         return self._blockers
 
@@ -96,8 +96,9 @@ class LockTimeout(Error, TimeoutError):
     def deadlock(self) -> Deadlock | None:
         """A deadlock of two owners that was found shortly before the timeout, or None.
 
-        The error message ends with it. The search runs only if the caller holds other locks through the same
-        client. None does not prove that there is no deadlock: `zklock doctor --deadlocks` finds all of them.
+        The error message ends with a description of it. The search runs only if the caller holds other locks
+        through the same client. None does not prove that there is no deadlock: `zklock doctor --deadlocks`
+        finds all of them.
         """
         return self._deadlock
 
@@ -105,7 +106,7 @@ class LockTimeout(Error, TimeoutError):
 
     @property
     def servers(self) -> tuple[ServerReport, ...]:
-        """The problem of each server, if the client was not connected; else empty."""
+        """The problem of each server, if the client was not connected. Otherwise an empty tuple."""
         return self._servers
 
 
@@ -231,7 +232,7 @@ class ClientClosed(Error, RuntimeError):
 
 
 class Forked(Error, RuntimeError):
-    """The handle was inherited through fork and belongs to the parent. Create a new client in this process.
+    """The object was inherited through fork and belongs to the parent process. Create a new client here.
 
     >>> if os.fork() == 0:
     ...     try:
@@ -260,7 +261,7 @@ class SequenceExhausted(Error):
 
 
 class PermitsMismatch(Error):
-    """Another contender on this path uses a different number of permits. The message has both.
+    """Another contender on this path uses a different number of permits. The message names both numbers.
 
     >>> with zklock.Semaphore(client, "/locks/pool", 5):
     ...     try:
@@ -293,7 +294,8 @@ class TransactionFailed(Error, RuntimeError):
     def index(self) -> int | None:
         """The position of the failed operation in the transaction, from 0, or None.
 
-        None if the server refuses the check of the lock's node, which is not one of the operations.
+        None if the server refused the check of the lock's node, because that check is not one of the caller's
+        operations.
         """
         return self._index
 

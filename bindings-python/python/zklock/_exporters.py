@@ -1,4 +1,4 @@
-"""The metrics of clients that all exporters export: names, help texts and values."""
+"""The metrics that every exporter exports for each client: names, help texts and values."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ REPORTS: Final[Mapping[str, tuple[Callable[[Health], Reports], str]]] = {
 
 
 def by_name(clients: AnyClient | Mapping[str, AnyClient]) -> dict[str, AnyClient]:
-    """Return the clients by name. A single client without a name has an empty one."""
+    """Return the clients by name. A single client that is passed without a name gets the name `""`."""
     return dict(clients) if isinstance(clients, Mapping) else {"": clients}
 
 

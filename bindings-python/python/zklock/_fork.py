@@ -13,12 +13,13 @@ from collections.abc import Iterator
 
 from zklock import _unpatched_threading
 
-# Maximum time that a fork waits, in seconds. The handler might be waiting for the thread that forks.
+# Maximum time in seconds that a fork waits. There is a limit because the handler might wait for the forking
+# thread.
 _LIMIT = 1.0
 
-# A handler and a fork both take the first lock before they wait for the second one. So a fork waits for at
-# most one event, even if there are many. These are native locks, because with gevent a native thread logs
-# and a greenlet forks.
+# A handler and a fork both take the first lock before they wait for the second one. So a fork waits for the
+# handler of at most one event, even if many events are queued. These are native locks, because with gevent a
+# native thread logs and a greenlet forks.
 _next = _unpatched_threading.original("allocate_lock")()
 # Reentrant, because a handler might itself fork.
 _handler_runs = _unpatched_threading.original("RLock")()
@@ -26,7 +27,7 @@ _handler_runs = _unpatched_threading.original("RLock")()
 
 @contextlib.contextmanager
 def delay_forks() -> Iterator[None]:
-    """Run the block while no fork can happen, except a fork that has waited for `_LIMIT`."""
+    """Run the block. A fork by another thread waits for the end of the block, but no longer than `_LIMIT`."""
     _acquire()
     try:
         yield
@@ -40,8 +41,8 @@ def _acquire(limit: float = -1) -> None:
 
 
 def _release() -> None:
-    # This fails after a fork that reached its limit, and in a child that a handler forked: neither has the
-    # lock.
+    # The release fails after a fork that did not get the lock within `_LIMIT`, and in a child that a handler
+    # forked, because neither holds the lock.
     with contextlib.suppress(RuntimeError):
         _handler_runs.release()
 

@@ -102,8 +102,8 @@ class Parker:
         self._all.discard(self)
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
-            # This fails if the loop is destroyed, and then the watcher has already stopped. Each of gevent's
-            # loops raises a different exception.
+            # This fails if the loop has been destroyed. In that case the watcher has already stopped. The
+            # exception depends on gevent's loop.
             with contextlib.suppress(Exception):
                 watcher.stop()
                 watcher.close()
@@ -190,7 +190,8 @@ def in_greenlet(callback: Callable[[object], object], is_main_thread: bool) -> C
     """
     hub = get_hub_if_exists()
     if hub is None and is_main_thread and monkey.is_module_patched("threading"):
-        # The hub does not exist yet, because no greenlet has waited, but a patched program uses greenlets.
+        # A patched program uses greenlets even if no greenlet has waited yet. In that case, the hub must be
+        # created here.
         hub = gevent.get_hub()
     if hub is None:
         return callback

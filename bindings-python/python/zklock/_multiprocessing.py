@@ -15,7 +15,9 @@ _LAST = -1000
 
 
 def close_at_end() -> None:
-    """Make such a child close its clients when it exits. Called before a process uses its first client."""
+    """Make a child process of `multiprocessing` or billiard close its clients when it exits. Called before a
+    process uses its first client.
+    """
     process = sys.modules.get("multiprocessing.process")
     child = _child_of_billiard()
     if child is not None or (process is not None and process.parent_process() is not None):
@@ -38,7 +40,9 @@ def _child_of_billiard() -> Any:
 
 
 def _close_after(worker: Any) -> None:
-    """Make a worker of a pool close its clients when it exits: it runs no finalizers, only `on_exit`."""
+    """Make a pool worker of billiard close its clients when it exits. Such a worker runs `on_exit`, but no
+    finalizers.
+    """
     pool = sys.modules.get("billiard.pool")
     if pool is None or not isinstance(worker, pool.Worker):
         return

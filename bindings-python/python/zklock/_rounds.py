@@ -19,7 +19,9 @@ def run(election: _zklock.Election, body: Callable[[_zklock.Leadership], object]
 
 
 def _round(rounds: _zklock.Rounds, election: _zklock.Election, body: Callable[..., object]) -> float | None:
-    """Run one campaign and its leadership. Return the pause that follows, or None after the last one."""
+    """Run one campaign and its leadership. Return the pause that follows, or None if there is no next
+    campaign.
+    """
     if rounds.are_over():
         return None
     leadership: _zklock.Leadership | None = None

@@ -27,6 +27,6 @@ def no_event_loop() -> str:
 
 
 def _runs_here() -> bool:
-    # trio sets the name of the current library in sniffio, which is one of trio's dependencies.
+    # trio stores the name of the running async library in sniffio, which is one of trio's dependencies.
     sniffio = sys.modules.get("sniffio")
     return getattr(getattr(sniffio, "thread_local", None), "name", None) == "trio"

@@ -1,4 +1,4 @@
-"""The extension module. `zklock` exports its public items; the other items are for `zklock.aio`."""
+"""The extension module. The package `zklock` exports its public items. The others are for `zklock.aio`."""
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from os import PathLike
@@ -221,7 +221,8 @@ class Client:
 
     @property
     def state(self) -> _ClientState:
-        """`connecting`, `connected`, `suspended` (disconnected; the session may survive) or `closed`.
+        """One of `connecting`, `connected`, `suspended` (disconnected; the session might survive) and
+        `closed`.
 
         With `connect=False` the state is `idle` before the first use. In a forked child of the process that
         owns the client, it is `forked`.
@@ -277,8 +278,9 @@ class Client:
         >>> with lock as lease:
         ...     client.revoke(lease.node)
 
-        `node` is the full path of its node below the client's chroot: `Contender.node` or `Lease.node`. A
-        holder that listens, for example with `Lease.on_revoke`, receives the request, and can ignore it.
+        `node` is the full path of the contender's node below the client's chroot: `Contender.node` or
+        `Lease.node`. A holder that listens, for example with `Lease.on_revoke`, receives the request, and can
+        ignore it.
 
         Raise `NotHeld` if there is no such node, `BadArgument` if it is not a contender's node, `AuthFailed`,
         and `ConnectionFailed`.
@@ -437,7 +439,7 @@ class Lease(Level):
 
     @property
     def state(self) -> _LeaseState:
-        """`held`; `suspended` while the server is unreachable; `lost` permanently; or `released`.
+        """One of `held`, `suspended` (while the server is unreachable), `lost` (permanently) and `released`.
 
         A suspended lease is still valid, for `remaining` seconds. If the server answers in time, it is held
         again, otherwise it is lost. Sends no request.
@@ -456,8 +458,8 @@ class Lease(Level):
     def loss_reason(self) -> _LossReason | None:
         """The reason of the loss, or None. Sends no request.
 
-        `term ended`, `session expired`, `node deleted`, `held too long` (after `max_hold`), or `client
-        closed`. In a forked child: `inherited through fork`.
+        The reason is `term ended`, `session expired`, `node deleted`, `held too long` (after `max_hold`) or
+        `client closed`. In a forked child it is `inherited through fork`.
         """
 
     def on_lost(self, callback: Callable[[Lease], object]) -> Notice:
@@ -546,7 +548,8 @@ class Election:
     def is_leader(self) -> bool:
         """Whether this candidate leads. Sends no request.
 
-        False as soon as it resigns or its term ends, so before another candidate can lead.
+        It becomes false as soon as the candidate resigns or its term ends, so before another candidate can
+        lead.
         """
 
     def campaign(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Leadership:
@@ -700,7 +703,7 @@ class Rounds:
         """
 
     def pause(self, seconds: float) -> None:
-        """Wait before the next campaign, at most until the client is closed."""
+        """Wait `seconds` before the next campaign, but no longer than until the client is closed."""
 
     def start_pause(self, seconds: float) -> Pending[None]:
         """Start to wait before the next campaign."""
@@ -760,7 +763,7 @@ class ClientOptions:
     variables, and sends nothing.
 
     Options can be pickled, and so can a lock that has them, unless they contain a password. In that case use
-    `auth_file`: only its name is pickled.
+    `auth_file`, because only the name of that file is pickled.
 
     Raise `BadArgument` for a malformed argument.
     """
@@ -824,7 +827,7 @@ class Contender:
     def host(self) -> str | None:
         """The host name of the contender, or None if zklock did not create the node.
 
-        The properties that follow are also None then.
+        In that case, the properties that follow are also None.
         """
 
     @property
@@ -841,7 +844,7 @@ class Contender:
 
     @property
     def since(self) -> float | None:
-        """The time at which it joined the queue, by its own clock, in seconds since 1970."""
+        """The time at which the contender joined the queue, by its own clock, in seconds since 1970."""
 
     @property
     def revoked(self) -> bool | None:
@@ -947,14 +950,14 @@ class Acquirable(Generic[_T]):
     >>> isinstance(zklock.MultiLock([lock]), zklock.Acquirable)
     True
 
-    It is the base of `Lock` and `MultiLock`, for annotations: an acquire of an `Acquirable[Lease]` returns
-    one lease.
+    `Lock` and `MultiLock` derive from it. Use it in type annotations: an acquire of an `Acquirable[Lease]`
+    returns one lease.
     """
 
     def acquire(
         self, blocking: bool = True, timeout: float | None = -1, *, connect_timeout: float | None = None
     ) -> bool:
-        """Acquire for the calling thread. Return False only if the acquire timed out.
+        """Acquire the lock for the calling thread. Return False only if the acquire timed out.
 
         >>> if lock.acquire(timeout=5):
         ...     lock.release()
@@ -1123,10 +1126,10 @@ class Mutex(Lock):
     Operators can see `label` in the data of the lock nodes. `naming` sets the format of the node names:
     `"curator"`, or `"kazoo"` if the other clients are kazoo services that cannot set `extra_lock_patterns`.
 
-    `max_hold` is the maximum time of a hold in seconds, from the grant on. Re-entries do not extend it. After
-    that the lease is lost (`loss_reason` is `"held too long"`), and the next contender gets the lock. Without
-    this option, a program that hangs keeps its locks forever, because its heartbeats continue. The program
-    must stop its work after this loss as after any other, because zklock cannot stop it.
+    `max_hold` is the maximum time of a hold in seconds, counted from the grant. Re-entries do not extend it.
+    After that the lease is lost (`loss_reason` is `"held too long"`), and the next contender gets the lock.
+    Without this option, a program that hangs keeps its locks forever, because its heartbeats continue. The
+    program must stop its work after this loss as after any other, because zklock cannot stop it.
 
     >>> lock = zklock.Mutex(client, "/locks/report", max_hold=3600)
 
@@ -1192,7 +1195,7 @@ class Mutex(Lock):
         timeout: float | None = None,
         record: Literal["body", "start"] = "body",
     ) -> _T | None:
-        """Call `body` with the lease unless this slot is recorded. Then record the slot, and release.
+        """Call `body(lease)` unless this slot is recorded. Then record the slot, and release the lock.
 
         >>> lock.once("2026-11-26", lambda lease: "a report")
         'a report'
@@ -1544,11 +1547,11 @@ class Health:
 
     @property
     def server(self) -> str | None:
-        """The server of the current connection, with its port, in the form used in `hosts`; or None."""
+        """The server of the current connection, with its port, in the form used in `hosts`, or None."""
 
     @property
     def session_timeout(self) -> float:
-        """The session timeout that the server granted, in seconds. Before that, the requested one."""
+        """The session timeout that the server granted, in seconds. Until then, the requested timeout."""
 
     @property
     def last_proof(self) -> float | None:
@@ -1560,7 +1563,7 @@ class Health:
 
     @property
     def remaining(self) -> float:
-        """The remaining time of the session's term in seconds, or 0. At its end, the leases are lost."""
+        """The time in seconds until the leases are lost, unless a server answers before that; or 0."""
 
     @property
     def responsive(self) -> bool:
@@ -1607,21 +1610,22 @@ class WaitReport:
 
     @property
     def in_cohort(self) -> bool:
-        """Whether it waits in the local queue of its client, for a lock with `cohort`. It has no node then.
+        """Whether the caller waits in its client's local queue, for a lock with `cohort`, and so has no node.
 
-        Other clients do not see it. One node of the client represents the whole local queue: `position` and
-        `behind` are about that node.
+        Other clients do not see such a waiter. One node of the client represents the whole local queue, and
+        `position` and `behind` refer to that node.
         """
 
     @property
     def position(self) -> int | None:
-        """The number of contenders ahead of it in the queue, as far as known. None if it has no node."""
+        """The known number of contenders ahead of the node in the queue. None if there is no node."""
 
     @property
     def behind(self) -> str | None:
-        """The full path of the node that blocks it: the nearest one with which it cannot share the lock.
+        """The full path of the node that blocks the waiter: the nearest one that cannot share the lock with
+        it.
 
-        None if no such node is known. Also None for a permit, which waits for any of the holders.
+        None if no such node is known. Also None for a semaphore, where a waiter waits for any of the holders.
         """
 
     @property
@@ -1911,7 +1915,9 @@ class Turn:
         """The lease under which the body runs."""
 
     def start_record(self) -> Pending[None]:
-        """Start to record the slot, unless it was recorded before the body, and to release the lock."""
+        """Start an operation that records the slot, unless it was recorded before the body, and releases the
+        lock.
+        """
 
     def __enter__(self) -> Lease: ...
     def __exit__(
@@ -1922,7 +1928,7 @@ class Turn:
 class Site:
     """The place at which a scope is entered or left.
 
-    It consists of the frame and the number of the `Hold` object, or 0 for the lock itself.
+    It consists of the Python frame and a number: the number of the `Hold` object, or 0 for the lock itself.
     """
 
     def __new__(cls, frame: object, through: int = 0) -> Self: ...
@@ -2036,8 +2042,8 @@ class Notice:
 class Leaving:
     """The end of a scope, from before the release until after it.
 
-    The end of the term during the release is not a loss. The deletion of the node by another client is a
-    loss, which only the release detects.
+    If the lease's term ends during the release, that is not a loss. If another client has deleted the node,
+    that is a loss, which only the release detects.
     """
 
     def __new__(cls, level: Level) -> Self: ...
@@ -2110,7 +2116,7 @@ def close_on_signals() -> None:
     """
 
 def dump() -> str:
-    """Return a text, for people, that lists all waiters and holds of this process, by client.
+    """Return a readable list of all waiters and holds of this process, by client.
 
     >>> print(zklock.dump())
     zklock ..., process ...
@@ -2118,7 +2124,7 @@ def dump() -> str:
     Use it to find out why a program hangs. Each entry names the thread, task or greenlet that requested the
     lock, and the line that it is executing: `by owner 1 (thread MainThread at app.py:12 in main)`.
 
-    The format of the text can change: in a program, use `Client.health()`. The call sends no request, and
+    The format of the text can change, so use `Client.health()` in a program. The call sends no request, and
     waits for no server.
     """
 

@@ -85,7 +85,7 @@ def traced(
             scope = lock.lead(timeout) if isinstance(lock, Election) else lock.hold(timeout)
             lease = stack.enter_context(scope)
             _granted(wait, lease)
-        # Release the lock within the span: it is still held until the server acknowledges the release.
+        # Release the lock within the span, because it is held until the server acknowledges the release.
         with _hold(tracer, attributes, lease), stack.pop_all():
             yield lease
 
@@ -171,7 +171,8 @@ def _granted(span: Span, lease: Lease | _aio.Lease) -> None:
         {
             "zklock.mode": lease.mode,
             "zklock.node": lease.node,
-            # A string, as in the Node binding, because JavaScript numbers cannot represent such large values.
+            # A string, as in the Node binding, where it must be a string because JavaScript numbers cannot
+            # represent such large values.
             "zklock.fencing_token": str(lease.fencing_token),
         }
     )

@@ -103,7 +103,8 @@ class Collector(_Collector):
             gauge = GaugeMetricFamily(f"zklock_{field}", text, labels=["client", "mode", "path"])
             for name, now in health.items():
                 counts = _exporters.by_mode(reports(now), self._path)
-                # Without waiters or holders, report a zero: a missing series would look like a failure.
+                # Without waiters or holders, report a zero, because a missing series would look like a
+                # failure.
                 for (mode, path), count in (counts or {("mutex", None): 0}).items():
                     gauge.add_metric([name, mode, path or ""], count)
             yield gauge

@@ -59,7 +59,7 @@ impl Timeout {
     }
 }
 
-/// Checks `blocking` and `timeout`, and `connect_timeout`, which limits a non-blocking try.
+/// Checks `blocking`, `timeout`, and `connect_timeout`, which limits an acquire that does not wait.
 pub(crate) fn bounded_timeout(
     blocking: bool,
     timeout: Option<Number<names::Timeout>>,

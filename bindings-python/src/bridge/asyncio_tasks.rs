@@ -31,7 +31,7 @@ pub(crate) fn running_loop(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>>
 }
 
 /// Warns once if the current task is about to re-enter a lock that another task of this thread holds. `lease`
-/// is the lease of the newest level.
+/// is the lease of the newest acquire.
 pub(crate) fn warn_of_another_task(py: Python<'_>, lease: &Py<PyAny>) -> PyResult<()> {
     py.import("zklock._asyncio_misuse")?.call_method1("warn_of_another_task", (lease,)).map(drop)
 }

@@ -21,8 +21,8 @@ use crate::bridge::trio;
 use crate::errors::Failure;
 use crate::exit;
 
-/// Interval at which a waiting main thread checks for signals. Ctrl-C must take effect within 0.1 seconds;
-/// half of that leaves time for the handler itself.
+/// Interval at which a waiting main thread checks for signals. Ctrl-C must take effect within 0.1 seconds.
+/// The interval is half of that time, which leaves time for the signal handler.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Prepares this thread for a request. Call this before sending anything to a server.
@@ -38,7 +38,8 @@ pub(crate) fn admit(py: Python<'_>) -> PyResult<()> {
     begin(py)
 }
 
-/// Returns the output of a future that completes on its first poll, such as the release of an inner level.
+/// Returns the output if the future completes on its first poll, such as a release by an owner that has
+/// acquired the lock more than once.
 pub(crate) fn at_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     match Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),
@@ -48,7 +49,8 @@ pub(crate) fn at_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
 
 fn prepare(py: Python<'_>) -> PyResult<()> {
     if exit::prepare(py)? {
-        // Read the log level now: events of the first request can arrive before this thread runs again.
+        // Read the log level now, because events of the first request can arrive before this thread runs
+        // again.
         log::ask(py)?;
     }
     Ok(())
@@ -88,15 +90,15 @@ fn unlimited<T>(output: Option<T>) -> PyResult<T> {
 fn hub(py: Python<'_>) -> PyResult<Option<Hub<'_>>> {
     let hub = Hub::of_this_thread(py)?;
     if hub.is_some() {
-        // Do not pause a greenlet at the end of the process, as `begin` pauses a thread: it would also block
-        // the greenlet that ends the process.
+        // At the end of the process, do not pause a greenlet as `begin` pauses a thread, because that would
+        // also block the greenlet that ends the process.
         prepare(py)?;
     }
     Ok(hub)
 }
 
-/// Like [`block_on`], with a time limit. If gevent destroys the hub of a waiting greenlet, `claim` is
-/// abandoned.
+/// Like [`block_on`], with a time limit. If gevent destroys the hub of a waiting greenlet, the operation
+/// behind `claim` is abandoned.
 pub(crate) fn block_on_for<F>(
     py: Python<'_>,
     future: F,
@@ -137,8 +139,8 @@ where
         let time = interval.into_iter().chain(left).min();
         let output = py.detach(|| {
             let output = poll_for(future.as_mut(), &waker, time);
-            // The main thread is exempt, because it finalizes the interpreter itself: this wait might be in a
-            // finalizer.
+            // Never block the main thread, because it finalizes the interpreter itself, and this wait might
+            // be in a finalizer.
             if !main_thread {
                 exit::block_if_finalizing();
             }

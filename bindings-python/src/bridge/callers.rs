@@ -10,8 +10,8 @@ use zklock::internal::OwnerId;
 use crate::bridge::owner::Owner;
 use crate::modules::interned;
 
-/// The threads that have used a lock: owner, thread identifier, and a weak reference that expires with the
-/// thread.
+/// The threads that have used a lock. Each entry consists of the owner, the thread identifier, and a weak
+/// reference that expires with the thread.
 ///
 /// Only threads that are attached to the interpreter lock this mutex, and they stay attached until they
 /// unlock it. So it is never locked when another thread forks.
@@ -61,7 +61,7 @@ fn threads(py: Python<'_>, all: &mut HashMap<OwnerId, String>) -> PyResult<()> {
     Ok(())
 }
 
-/// Adds the owners that are Python objects, if the module that keeps them has been imported.
+/// Adds the owners that are Python objects, if `needed`, the module that keeps them, has been imported.
 fn owners(py: Python<'_>, function: &str, needed: &str, all: &mut HashMap<OwnerId, String>) -> PyResult<()> {
     if py.import("sys")?.getattr(interned!(py, "modules")?)?.contains(needed)? {
         for found in py.import("zklock._callers")?.call_method0(function)?.try_iter()? {

@@ -70,8 +70,8 @@ thread_local! {
     static IS_BINDING_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns `true` if this is the delivery thread or the callback thread. The delivery thread must not wait
-/// for an outcome that it delivers itself.
+/// Returns `true` on the delivery thread and the callback thread. The delivery thread must not wait for an
+/// outcome, because it would have to deliver that outcome itself.
 pub(crate) fn is_binding_thread() -> bool {
     IS_BINDING_THREAD.get()
 }
@@ -83,7 +83,8 @@ pub(crate) fn mark_this_thread() {
 
 fn deliver(messages: Receiver<Message>) {
     mark_this_thread();
-    // Block signals on this thread, so that they interrupt the system calls of Python's main thread.
+    // Block signals on this thread, so that the system delivers them to Python's main thread and interrupts
+    // its system calls.
     block_signals();
     // Attach only once, and detach between deliveries. For each new attachment CPython creates and deletes
     // thread state under a lock. If another thread forks at that moment, the lock stays locked in the child,
@@ -107,6 +108,6 @@ fn deliver(messages: Receiver<Message>) {
             }
         })
     });
-    // Report the stop only now, when the thread has left the interpreter.
+    // Report that the thread has stopped only now, after it has left the interpreter.
     drop(stopped);
 }

@@ -34,8 +34,8 @@ struct Gevent {
     in_greenlet: Py<PyAny>,
 }
 
-/// Returns gevent's functions if the program has imported gevent. If it has not, the cost is one dictionary
-/// lookup.
+/// Returns gevent's functions if the program has imported gevent. In a program without gevent, a call costs
+/// one dictionary lookup.
 fn gevent(py: Python<'_>) -> PyResult<Option<&Gevent>> {
     static GEVENT: PyOnceLock<Gevent> = PyOnceLock::new();
     if let Some(gevent) = GEVENT.get(py) {
@@ -148,7 +148,8 @@ impl<'py> Hub<'py> {
     /// The future is on the heap, because gevent reuses the greenlet's stack while the core's thread still
     /// accesses the future.
     ///
-    /// If the hub is destroyed during the wait, the wait never returns. `claim` is abandoned then.
+    /// If the hub is destroyed during the wait, the wait never returns, and the operation behind `claim` is
+    /// abandoned.
     pub(crate) fn wait<F>(
         &self,
         mut future: Pin<Box<F>>,
@@ -193,14 +194,14 @@ impl<'py> Hub<'py> {
         drop(unpark.take());
         parker.call_method0(interned!(py, "close")?)?;
         if !origin.is_here() {
-            // After a fork, a thread of the parent might have locked the future.
+            // In a forked child, do not drop the future, because a thread of the parent might have locked it.
             std::mem::forget(future);
         }
         outcome
     }
 
     /// Waits for a result that the greenlet must release, such as a lease. If the hub is destroyed first, the
-    /// result is dropped: no greenlet would ever take or release it.
+    /// result is dropped, because no greenlet would ever take or release it.
     pub(crate) fn wait_to_own<F>(&self, future: F) -> PyResult<Option<F::Output>>
     where
         F: Future<Output: Send> + Send + 'static,
@@ -209,7 +210,7 @@ impl<'py> Hub<'py> {
         let (origin, polled) = (ForkGuard::new(), Arc::clone(&claim));
         let outcome =
             self.wait(Box::pin(poll_fn(move |context| polled.poll(context))), None, Some(claim.clone()));
-        // Drop the future now: a traceback might keep the last reference for a long time.
+        // Drop the future now, because a traceback might keep the last reference to it for a long time.
         if origin.is_here() {
             claim.abandon();
         }
@@ -222,8 +223,8 @@ struct Claim<F>(Mutex<Option<Pin<Box<F>>>>);
 
 impl<F: Future> Claim<F> {
     fn poll(&self, context: &mut Context<'_>) -> Poll<F::Output> {
-        // Ignore poisoning: a panic ends the wait. Only threads that are attached to the interpreter lock
-        // this mutex, and they stay attached until they unlock it.
+        // Ignore poisoning, because a panic ends the wait anyway. Only threads that are attached to the
+        // interpreter lock this mutex, and they stay attached until they unlock it.
         let mut future = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         future.as_mut().map_or(Poll::Pending, |future| future.as_mut().poll(context))
     }
@@ -236,7 +237,7 @@ impl<F: Future + Send> Abandonable for Claim<F> {
     }
 }
 
-/// The callable that gevent's hub runs for each wait in it when the hub is destroyed. The waiting greenlet
+/// The callable that runs for each waiting greenlet when gevent's hub is destroyed. The waiting greenlet
 /// never runs again, so it cannot leave the queue itself.
 #[pyclass(frozen)]
 struct AbandonOnHubEnd {
@@ -265,8 +266,9 @@ impl Unpark {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the wait. Takes the Python object, so that the caller drops it: the caller is attached to the
-    /// interpreter, but the core, which might drop the last waker, is not.
+    /// Ends the wait. Takes the Python object, so that the caller, which is attached to the interpreter,
+    /// drops it. Otherwise the core's thread, which is not attached, might drop it together with the last
+    /// waker.
     fn take(&self) -> Option<Py<PyAny>> {
         self.lock().take()
     }
@@ -289,7 +291,8 @@ impl Deliver for Unpark {
     }
 }
 
-/// Fails if eventlet runs. All its greenlets would be one owner, and a wait of one would block them all.
+/// Fails if eventlet runs. All greenlets of a thread would be one owner, and a wait in one greenlet would
+/// block all of them.
 pub(crate) fn refuse_eventlet(py: Python<'_>) -> PyResult<()> {
     if imported(interned!(py, "eventlet.hubs")?)?.is_some() {
         py.import("zklock._eventlet")?.call_method0("refuse")?;

@@ -1,8 +1,8 @@
 //! Passes log events of the core to Python's `logging`.
 //!
 //! A separate Python thread, `zklock._log`, takes the events from the core and calls the log handlers. It
-//! starts with the first event. The delivery thread must not run log handlers: they belong to the program,
-//! and one that blocks would delay the outcomes that event loops wait for.
+//! starts with the first event. The delivery thread must not run log handlers, because they belong to the
+//! program. A handler that blocks would delay the outcomes that event loops wait for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,8 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// Log state of one process.
 struct Log {
     began: Instant,
-    /// Time of the last read of the logger's level, in ms since `began`; zero if it was never read.
+    /// Time of the last read of the logger's level, in milliseconds since `began`. Zero if the level was
+    /// never read.
     asked: AtomicU64,
     listener: Arc<Listener>,
     inbox: Arc<Inbox>,
@@ -62,7 +63,8 @@ impl Log {
         }
     }
 
-    /// Returns `true` if it is time to read the level. The caller must then read it.
+    /// Returns `true` if the cached level is too old and no other thread reads it now. The caller must then
+    /// read it.
     fn is_due(&self) -> bool {
         let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
         let asked = self.asked.load(Ordering::Relaxed);
@@ -92,7 +94,7 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Signals that there is an event. Any thread can call this; usually it is the core's thread.
+    /// Signals that there is an event. Any thread can call this, but usually the core's thread does.
     fn notify(&self) {
         let mut state = self.state();
         state.has_event = true;

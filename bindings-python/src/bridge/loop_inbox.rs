@@ -53,8 +53,8 @@ impl Inbox {
     /// Returns the inbox of an event loop.
     pub(crate) fn of(event_loop: &Bound<'_, PyAny>) -> Arc<Self> {
         static KNOWN: PerProcess<Known> = PerProcess::new();
-        // The address cannot be that of a newer object: each waiting future, and each wake-up, keeps its loop
-        // alive.
+        // No newer object can have the address of a known loop, because each waiting future, and each
+        // wake-up, keeps its loop alive.
         let address = event_loop.as_ptr() as usize;
         // Only threads that are attached to the interpreter lock this mutex, and they stay attached until
         // they unlock it. So it is never locked when another thread forks.
@@ -69,7 +69,7 @@ impl Inbox {
     }
 }
 
-/// Makes the event loop of a future complete it. Runs on the delivery thread. Returns `false` if the
+/// Makes the event loop of a future complete the future. Runs on the delivery thread. Returns `false` if the
 /// interpreter no longer exists.
 pub(crate) fn complete_through_loop(
     ended: Arc<dyn Abandonable>,
@@ -107,8 +107,8 @@ enum Stage {
 }
 
 /// The callback that an event loop runs to complete all futures whose outcomes have arrived. It runs a second
-/// time after their tasks. If the loop is closed before that, it discards this callback; then no task will
-/// take the outcomes, and they are abandoned.
+/// time after their tasks. If the loop is closed before that, it discards this callback. In that case no task
+/// will take the outcomes, so they are abandoned.
 #[pyclass(frozen)]
 struct WakeUp {
     event_loop: Py<PyAny>,
@@ -130,8 +130,8 @@ impl WakeUp {
         let event_loop = &wake_up.get().event_loop;
         // Fails if the event loop is closed.
         let woken = event_loop.call_method1(py, interned!(py, "call_soon_threadsafe")?, (&wake_up,));
-        // If the loop was closed during this call, it had already discarded its callbacks, and will not run
-        // or discard this one.
+        // If the loop was closed during the call above, it had already discarded its callbacks. So it will
+        // neither run nor discard this callback.
         if woken.is_err() || event_loop.call_method0(py, interned!(py, "is_closed")?)?.is_truthy(py)? {
             wake_up.get().give_up();
         }
@@ -189,8 +189,8 @@ impl WakeUp {
         result
     }
 
-    /// Also visits the futures that this callback will complete: the event loop, this callback in it and the
-    /// tasks that wait for the futures form a cycle.
+    /// Also visits the futures that this callback will complete, because the event loop, this callback in it
+    /// and the tasks that wait for the futures form a cycle.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.event_loop)?;
         let Ok(stage) = self.stage.try_lock() else { return Ok(()) };

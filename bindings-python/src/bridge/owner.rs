@@ -14,11 +14,12 @@ use crate::exit;
 
 /// A lock object that is notified when an owner ends.
 pub(crate) trait OwnerEndListener: Send + Sync {
-    /// Warns if the ended owner still holds levels that only it can release. `kind` names the kind of owner.
+    /// Warns if the ended owner still holds locks that only it can release. `kind` names the kind of owner.
     fn owner_ended(&self, py: Python<'_>, owner: OwnerId, kind: &'static str);
 }
 
-/// The lock objects through which an owner acquired levels that no scope will release.
+/// The lock objects through which an owner acquired locks outside `with` blocks, so that no block will
+/// release them.
 #[derive(Default)]
 struct Used {
     locks: Vec<Weak<dyn OwnerEndListener>>,
@@ -106,7 +107,7 @@ impl Drop for Owner {
 /// The owner of a thread. The system reuses thread identifiers, but an owner is never reused.
 struct ThisThread {
     owner: OwnerId,
-    /// Dropped with the thread, so that a dump can see whether the thread is alive.
+    /// Dropped when the thread ends, so that a dump can see whether the thread is alive.
     _mark: Arc<()>,
     used: RefCell<Used>,
 }

@@ -24,8 +24,8 @@ pub(crate) fn name_from(function: &Bound<'_, PyAny>) -> PyResult<Option<Arc<str>
     non_empty_name(function.py(), function.call0().map(Some))
 }
 
-/// Returns the `threading` object of the calling thread, or `None`. Does not create one: a thread that
-/// another library started must not appear in `threading.enumerate()`.
+/// Returns the `threading` object of the calling thread, or `None`. Does not create such an object, because a
+/// thread that another library started must not appear in `threading.enumerate()`.
 fn thread(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
     let Some(threading) = imported(interned!(py, "threading")?)? else { return Ok(None) };
     let identifier = threading.call_method0(interned!(py, "get_ident")?)?;

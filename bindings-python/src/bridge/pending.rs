@@ -258,7 +258,7 @@ impl Woken for Shared {
             }
             let mut state = self.state();
             state.waiting = Some(waiting);
-            // The delivery thread might have looked for the future while it was taken here.
+            // The delivery thread might have looked for the future while it was taken out of the state.
             let there = state.outcome.is_some();
             drop(state);
             if there {

@@ -1,4 +1,5 @@
-//! Rejects calls in trio tasks: all tasks would be one owner, and a wait of one would block them all.
+//! Rejects calls in trio tasks. All tasks of a thread would be one owner, and a wait in one task would block
+//! all of them.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;

@@ -1,8 +1,8 @@
 //! The common part of a lock and a `MultiLock`.
 //!
-//! A *level* is one acquire of a lock by its owner: a reentrant lock can have several. A *scope* is a `with`
-//! block or the call of a decorated function. It acquires a level, and releases it at its end. A *site* is
-//! the place in the program at which a scope is entered and left.
+//! A *level* is one acquire of a lock by its owner. An owner can have several levels of a reentrant lock. A
+//! *scope* is a `with` block or the call of a decorated function. It acquires a level, and releases it at its
+//! end. A *site* is the place in the program at which a scope is entered and left.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -61,8 +61,8 @@ pub(crate) enum StartedAcquire {
 /// >>> isinstance(zklock.MultiLock([lock]), zklock.Acquirable)
 /// True
 ///
-/// It is the base of `Lock` and `MultiLock`, for annotations: an acquire of an `Acquirable[Lease]` returns
-/// one lease.
+/// `Lock` and `MultiLock` derive from it. Use it in type annotations: an acquire of an `Acquirable[Lease]`
+/// returns one lease.
 #[pyclass(frozen, subclass, module = "zklock")]
 pub(crate) struct Acquirable {
     target: Box<dyn Target>,
@@ -191,8 +191,8 @@ impl Acquirable {
             Handle::Made(lease) => return Ok(lease),
             Handle::Bare(lease) => lease,
         };
-        // Create the object while the levels are not locked: this can run the garbage collector, and with it
-        // code of the program.
+        // Create the object while the levels are not locked, because this can run the garbage collector, and
+        // with it code of the program.
         let made = Lease::new(py, Arc::clone(&lease))?.into_any();
         // Another thread might have created it first.
         let bare = self.levels.change(&(lease as _), |handle| match handle {
@@ -207,7 +207,7 @@ impl Acquirable {
         self.levels.any_held()
     }
 
-    /// Releases all levels of the calling thread, and returns them for a later restore.
+    /// Releases all levels of the calling thread, and returns them, so that `restore` can acquire them again.
     pub(crate) fn save(&self, py: Python<'_>) -> Result<SavedLevels> {
         let owner = caller(py)?;
         let saved = self.levels.save(owner);
@@ -218,7 +218,8 @@ impl Acquirable {
             self.target.owned_by(owner)?;
             return Err(self.levels.not_held("thread", &self.target.name()).into());
         }
-        // Release the newest first. It is harmless if another thread has released one of them meanwhile.
+        // Release the newest level first. It is harmless if another thread has already released one of the
+        // levels.
         for acquired in saved.iter().rev().filter_map(SuspendedLevel::releasable) {
             match acquired::release(py, &**acquired, zklock::Timeout::Forever) {
                 Err(Failure::Python(error)) => return Err(error.into()),
@@ -273,7 +274,8 @@ impl Acquirable {
         Ok(level(lease.bind(py))?.leave_scope(py, raised.as_ref())?)
     }
 
-    /// Returns the newest level of the owner. For a non-reentrant lock: the newest level of any owner.
+    /// Returns the newest level of the owner. For a non-reentrant lock, returns the newest level of any
+    /// owner.
     pub(crate) fn newest(&self, py: Python<'_>, owner: OwnerId) -> Result<Option<Py<PyAny>>> {
         self.levels
             .newest(owner, |handle| handle.clone_ref(py))
@@ -300,7 +302,7 @@ pub(crate) fn raised<'py>(exception: &Bound<'py, PyTuple>) -> Option<Bound<'py, 
     exception.get_item(1).ok().filter(|value| !value.is_none())
 }
 
-/// Returns `true` if the acquire timed out. A refusal because of `max_waiters` is not a timeout here: it must
+/// Returns `true` if the acquire timed out. A refusal because of `max_waiters` is not a timeout here. It must
 /// stay an exception, so that a caller that ignores the result of `acquire()` does not continue without the
 /// lock.
 fn is_timeout(error: &zklock::Error) -> bool {
@@ -314,7 +316,7 @@ fn level<'a>(lease: &'a Bound<'_, PyAny>) -> PyResult<&'a Level> {
 
 #[pymethods]
 impl Acquirable {
-    /// Acquire for the calling thread. Return False only if the acquire timed out.
+    /// Acquire the lock for the calling thread. Return False only if the acquire timed out.
     ///
     /// >>> if lock.acquire(timeout=5):
     /// ...     lock.release()
@@ -404,7 +406,8 @@ impl Acquirable {
         Ok(Hold { lock: slf, timeout, number, entered: AtomicUsize::new(0) })
     }
 
-    /// Visits the levels, because those of `zklock.aio` can be part of a reference cycle.
+    /// Visits the levels, because the Python objects that `zklock.aio` stores there can be part of a
+    /// reference cycle.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.levels.visit(|handle, scope| {
             if let Handle::Made(lease) = handle {
@@ -508,7 +511,7 @@ impl Hold {
     }
 }
 
-/// Acquire for `owner`. Return the lease if the owner already holds the lock, else a pending acquire.
+/// Acquire the lock for `owner`. Return a lease if the owner already holds the lock, else a pending acquire.
 #[pyfunction]
 pub(crate) fn start_acquire(
     py: Python<'_>,
@@ -543,7 +546,8 @@ pub(crate) fn push(
     lock.levels.push(owner.id, level.0.clone(), Handle::Made(handle), scope);
 }
 
-/// Return the owner's newest unreleased level. Without re-entry: the newest level of any owner.
+/// Return the owner's newest unreleased level. For a non-reentrant lock, return the newest level of any
+/// owner.
 #[pyfunction]
 pub(crate) fn newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Option<Py<PyAny>>> {
     lock.newest(py, owner.id)
@@ -556,7 +560,7 @@ pub(crate) fn take_newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> R
     lock.python_object(py, taken.ok_or_else(|| lock.not_held(owner.id, "task"))?)
 }
 
-/// End the scope that an exit at this site ends, and return it, or None if there is none.
+/// End the scope to which an exit at this site belongs, and return it. Return None if there is no such scope.
 ///
 /// `only` is true if the object of this site was entered only once, so that its scope is unambiguous.
 #[pyfunction]
@@ -573,7 +577,8 @@ pub(crate) fn leave(
     scope::leave(py, &lock.levels, &exit, raised, "task", &lock.target.name())
 }
 
-/// Return whether `owner` holds the lock. Without re-entry: whether it is held through this object.
+/// Return whether `owner` holds the lock. For a non-reentrant lock, return whether it is held through this
+/// object.
 #[pyfunction]
 pub(crate) fn owned_by(lock: &Acquirable, owner: &Owner) -> Result<bool> {
     lock.owned_by(owner.id)

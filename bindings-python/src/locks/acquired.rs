@@ -14,8 +14,8 @@ use crate::bridge::block_on::{at_once, block_on};
 use crate::bridge::pending::Pending;
 use crate::errors::{Failure, Result, class};
 
-/// Waits for the acknowledgement of a release. Returns immediately for an inner level, whose release sends
-/// no request.
+/// Waits for the acknowledgement of a release. Returns immediately if the owner has further levels of the
+/// lock, because then the release sends no request.
 fn end(py: Python<'_>, mut released: Released) -> PyResult<zklock::Result<()>> {
     match at_once(&mut released) {
         Some(end) => Ok(end),
@@ -23,7 +23,8 @@ fn end(py: Python<'_>, mut released: Released) -> PyResult<zklock::Result<()>> {
     }
 }
 
-/// Releases a level, and waits for the acknowledgement up to `timeout`.
+/// Releases a level (one acquire of a lock by its owner), and waits up to `timeout` for the server's
+/// acknowledgement.
 pub(crate) fn release(py: Python<'_>, acquired: &dyn Acquired, timeout: Timeout) -> Result<()> {
     Ok(end(py, acquired.release(timeout))??)
 }
@@ -33,8 +34,8 @@ pub(crate) fn release(py: Python<'_>, acquired: &dyn Acquired, timeout: Timeout)
 pub(crate) struct Level(pub(crate) Arc<dyn Acquired>);
 
 impl Level {
-    /// Releases at the end of a scope. Reports no error if the body has already released the level, or if a
-    /// forked child inherited the scope.
+    /// Releases the level at the end of a scope. Reports no error if the body has already released the level,
+    /// or if a forked child inherited the scope.
     pub(crate) fn leave_scope(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let leaving = Leaving::new(self);
         end(py, self.0.release(Timeout::Forever))?.ok();
@@ -85,14 +86,14 @@ impl Level {
     }
 }
 
-/// Release, and start to wait for the acknowledgement. Return None if no wait is needed.
+/// Release the level, and start to wait for the server's acknowledgement. Return None if no wait is needed.
 #[pyfunction]
 pub(crate) fn start_release(
     py: Python<'_>,
     level: &Level,
     timeout: &ReleaseTimeout,
 ) -> Result<Option<Pending>> {
-    // If a task of this thread receives the lock, it is woken without another thread.
+    // If a task of this thread gets the lock next, it is woken here, without the delivery thread.
     let (released, ended) = same_thread::carry_on_woken(|| {
         let mut released = level.0.release(timeout.0);
         let ended = at_once(&mut released);
@@ -106,8 +107,8 @@ pub(crate) fn start_release(
 
 /// The end of a scope, from before the release until after it.
 ///
-/// The end of the term during the release is not a loss. The deletion of the node by another client is a
-/// loss, which only the release detects.
+/// If the lease's term ends during the release, that is not a loss. If another client has deleted the node,
+/// that is a loss, which only the release detects.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Leaving {
     level: Arc<dyn Acquired>,
@@ -128,7 +129,7 @@ impl Leaving {
     #[pyo3(signature = (raised, cancelled))]
     fn end(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>, cancelled: bool) -> PyResult<()> {
         let Some(loss) = self.loss.clone().or_else(|| self.level.loss()) else { return Ok(()) };
-        // Import modules only when they are needed: the interpreter might be shutting down.
+        // Import modules only when they are needed, because the interpreter might be shutting down.
         let outcome = match raised {
             None => BodyOutcome::Nothing,
             Some(_) if cancelled => BodyOutcome::Cancelled,

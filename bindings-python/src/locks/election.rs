@@ -101,7 +101,8 @@ impl Election {
 
     /// Whether this candidate leads. Sends no request.
     ///
-    /// False as soon as it resigns or its term ends, so before another candidate can lead.
+    /// It becomes false as soon as the candidate resigns or its term ends, so before another candidate can
+    /// lead.
     #[getter]
     fn is_leader(&self) -> bool {
         self.inner.is_leader()
@@ -279,7 +280,7 @@ impl Rounds {
         Ok(pause.map(|pause| pause.as_secs_f64()))
     }
 
-    /// Wait before the next campaign, at most until the client is closed.
+    /// Wait `seconds` before the next campaign, but no longer than until the client is closed.
     fn pause(&self, py: Python<'_>, seconds: f64) -> Result<()> {
         Ok(block_on(py, Box::pin(self.pausing(seconds)?))??)
     }
@@ -464,13 +465,13 @@ pub(crate) fn start_candidates(py: Python<'_>, election: &Election) -> Result<Pe
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Leaders(Arc<Mutex<zklock::Leaders>>);
 
-/// Start to observe. No request is sent before the first leader is requested.
+/// Start to observe the leader. No request is sent before the first wait for a leader.
 #[pyfunction]
 pub(crate) fn observe(election: &Election) -> Leaders {
     Leaders(Arc::new(Mutex::new(election.inner.observe())))
 }
 
-/// Start to wait for the next leader. Abandoning the wait loses no change.
+/// Start to wait for the next leader. If the wait is abandoned, the next wait still reports the change.
 #[pyfunction]
 pub(crate) fn start_next_leader(py: Python<'_>, leaders: &Leaders) -> Result<Pending> {
     let leaders = Arc::clone(&leaders.0);

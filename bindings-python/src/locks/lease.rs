@@ -97,7 +97,7 @@ impl Lease {
         self.0.session_timeout().as_secs_f64()
     }
 
-    /// `held`; `suspended` while the server is unreachable; `lost` permanently; or `released`.
+    /// One of `held`, `suspended` (while the server is unreachable), `lost` (permanently) and `released`.
     ///
     /// A suspended lease is still valid, for `remaining` seconds. If the server answers in time, it is held
     /// again, otherwise it is lost. Sends no request.
@@ -118,8 +118,8 @@ impl Lease {
 
     /// The reason of the loss, or None. Sends no request.
     ///
-    /// `term ended`, `session expired`, `node deleted`, `held too long` (after `max_hold`), or `client
-    /// closed`. In a forked child: `inherited through fork`.
+    /// The reason is `term ended`, `session expired`, `node deleted`, `held too long` (after `max_hold`) or
+    /// `client closed`. In a forked child it is `inherited through fork`.
     #[getter]
     fn loss_reason(&self) -> Option<&'static str> {
         self.0.loss_reason().map(zklock::LossReason::as_str)
@@ -207,7 +207,8 @@ pub(crate) fn pin(lease: &Lease) {
     internal::pin(&lease.0);
 }
 
-/// Start to wait for the end of the hold. The outcome is true if it was lost.
+/// Start to wait for the end of the hold. The outcome is true if the lock was lost, and false if it was
+/// released.
 #[pyfunction]
 pub(crate) fn start_wait_lost(py: Python<'_>, lease: &Lease) -> Result<Pending> {
     let ended = lease.0.ended();

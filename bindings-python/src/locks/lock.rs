@@ -64,7 +64,7 @@ impl Target for AnyLock {
 /// lock object for the same path. A lock that was created with a `Client` cannot.
 #[pyclass(frozen, subclass, weakref, extends = Acquirable, module = "zklock")]
 pub(crate) struct Lock {
-    // Operations that outlive the call that starts them have a clone of it.
+    // An operation that outlives the call that starts it has a clone of this lock.
     pub(crate) inner: AnyLock,
     /// Its name in Python.
     name: &'static str,

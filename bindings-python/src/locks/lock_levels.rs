@@ -29,7 +29,7 @@ pub(crate) enum Handle {
     /// The Python object exists: a lease, or leases.
     Made(Py<PyAny>),
     /// A lease without a Python object. The object is created on request. `acquire()` returns no lease, so
-    /// most re-entered levels never need the object.
+    /// most re-entries never need the object.
     Bare(Arc<zklock::Lease>),
 }
 

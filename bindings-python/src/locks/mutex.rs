@@ -43,10 +43,10 @@ use crate::locks::pickle::{Recipe, keywords};
 /// Operators can see `label` in the data of the lock nodes. `naming` sets the format of the node names:
 /// `"curator"`, or `"kazoo"` if the other clients are kazoo services that cannot set `extra_lock_patterns`.
 ///
-/// `max_hold` is the maximum time of a hold in seconds, from the grant on. Re-entries do not extend it. After
-/// that the lease is lost (`loss_reason` is `"held too long"`), and the next contender gets the lock. Without
-/// this option, a program that hangs keeps its locks forever, because its heartbeats continue. The program
-/// must stop its work after this loss as after any other, because zklock cannot stop it.
+/// `max_hold` is the maximum time of a hold in seconds, counted from the grant. Re-entries do not extend it.
+/// After that the lease is lost (`loss_reason` is `"held too long"`), and the next contender gets the lock.
+/// Without this option, a program that hangs keeps its locks forever, because its heartbeats continue. The
+/// program must stop its work after this loss as after any other, because zklock cannot stop it.
 ///
 /// >>> lock = zklock.Mutex(client, "/locks/report", max_hold=3600)
 ///
@@ -132,7 +132,7 @@ impl Mutex {
         Ok(Lock::new(inner, "Mutex", reentrant.0, recipe).add_subclass(Self))
     }
 
-    /// Call `body` with the lease unless this slot is recorded. Then record the slot, and release.
+    /// Call `body(lease)` unless this slot is recorded. Then record the slot, and release the lock.
     ///
     /// >>> lock.once("2026-11-26", lambda lease: "a report")
     /// 'a report'

@@ -81,7 +81,8 @@ impl Turn {
         self.lease.clone_ref(py)
     }
 
-    /// Start to record the slot, unless it was recorded before the body, and to release the lock.
+    /// Start an operation that records the slot, unless it was recorded before the body, and releases the
+    /// lock.
     fn start_record(&self, py: Python<'_>) -> Result<Pending> {
         Pending::start(py, self.take()?.record())
     }
@@ -129,7 +130,7 @@ fn turn(
     async move { once::begin(&lock, &owner, &slot, timeout, record).await }
 }
 
-/// Acquire for a turn of the calling thread. Return None if the slot is already recorded.
+/// Acquire the lock for a turn of the calling thread. Return None if the slot is already recorded.
 #[pyfunction]
 pub(crate) fn begin_turn(
     lock: &Bound<'_, mutex::Mutex>,

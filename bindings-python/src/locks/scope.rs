@@ -1,5 +1,5 @@
-//! Scopes: finds the scope that a `with` block leaves, even if several blocks use the same lock object, and
-//! detects scopes whose owners have ended.
+//! Finds the scope that a `with` block leaves, even if several blocks use the same lock object, and detects
+//! scopes whose owners have ended.
 
 use std::sync::{Arc, Weak};
 
@@ -21,7 +21,7 @@ const GENERATOR: u32 = 0x20 | 0x200;
 
 /// The place at which a scope is entered or left.
 ///
-/// It consists of the frame and the number of the `Hold` object, or 0 for the lock itself.
+/// It consists of the Python frame and a number: the number of the `Hold` object, or 0 for the lock itself.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Site(pub(crate) internal::Site);
 
@@ -79,8 +79,8 @@ pub(crate) enum ScopeOwner {
     Task(Py<PyAny>),
 }
 
-/// An object that is dropped when its thread ends. It is in a dictionary that Python clears before `join()`
-/// of the thread returns.
+/// An object that is dropped when its thread ends. It is stored in a dictionary of the thread, which Python
+/// clears before `join()` returns.
 #[pyclass(frozen, module = "zklock._zklock")]
 struct Mark(Arc<()>);
 
@@ -151,9 +151,9 @@ impl Scope {
     }
 }
 
-/// Returns the scope that an exit ends, or `None` if the object has no scopes. It is an error if the object
-/// has scopes, but the exit belongs to none of them. If the block has `raised` an exception, this error is
-/// not reported, because it must not replace that exception.
+/// Returns the scope that an exit ends, or `None` if the object has no scopes. Fails if the object has
+/// scopes, but the exit belongs to none of them. If `raised` is true, the block has raised an exception,
+/// which this error must not replace, so the error is not reported.
 pub(crate) fn leave<H>(
     py: Python<'_>,
     levels: &AcquiredStack<H, Scope>,

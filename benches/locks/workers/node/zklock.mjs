@@ -31,7 +31,8 @@ const work = {
       await gate.pass()
       await lease.release()
       gate.done(1)
-      // Acquires without a request would starve the event loop's timers.
+      // Acquires that send no request never wait, so without this pause the event loop's timers
+      // would not run.
       if (task.linger > 0 && number % BATCH === 0) await turn()
     }
   },

@@ -14,7 +14,7 @@ BATCH = 100
 """Number of operations without a request between two checks of the gate."""
 
 STACK = 512 * 1024
-"""Stack size of a thread in bytes, because there can be thousands of threads."""
+"""Stack size of a thread in bytes. It is small because there can be thousands of threads."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,9 @@ class Task:
 
 
 class Gate:
-    """A gate that stops contenders while nothing is counted. Each keeps its lock, so nothing else happens."""
+    """A gate that stops contenders while nothing is counted. A holder at the closed gate keeps its lock, so
+    the other contenders are idle too.
+    """
 
     def __init__(self, contenders: int) -> None:
         self._opened = threading.Event()
@@ -100,7 +102,7 @@ def start(threads: int, body: Callable[[int], None]) -> list[threading.Thread]:
 
 
 def hold(holders: int, acquire: Callable[[], object]) -> None:
-    """Acquire something in several threads and keep it. Return when all have it."""
+    """Call `acquire` in several threads, which keep the result. Return when all threads have it."""
     ready = threading.Semaphore(0)
 
     def body(_number: int) -> None:

@@ -55,7 +55,7 @@ class Lock:
         self._delete(keys=[self._path], args=[self._token])
 
     def renew(self) -> None:
-        """Renew the key. The watchdog does this three times in the life of a key."""
+        """Renew the key. The watchdog calls this three times within the lifetime of a key."""
         if self.held:
             self._renew(keys=[self._path], args=[self._token, TTL])
 
@@ -65,7 +65,7 @@ def main() -> None:
     contenders = task.clients * task.contenders
     gate = Gate(contenders)
     host, port = task.hosts.rsplit(":", 1)
-    # Each client has a pool, in which each thread that is in a call has a connection.
+    # Each client has a connection pool: a thread uses one of its connections for the duration of a call.
     clients = [redis.Redis(host=host, port=int(port)) for _ in range(task.clients)]
     holder = Lock(clients[0], task.lock_path(0))
     if task.held:

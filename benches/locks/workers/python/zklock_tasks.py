@@ -55,7 +55,8 @@ async def pairs(task: Task, gate: Gate, both: tuple[aio.Lock, aio.Lock], contend
         await lock.release()
         gate.done += 1
         if task.linger and turn % BATCH == 0:
-            # Acquires without a request would starve the event loop's timers.
+            # Acquires that send no request never wait, so without this pause the event loop's timers would
+            # not run.
             await asyncio.sleep(0)
 
 

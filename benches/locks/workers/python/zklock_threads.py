@@ -64,7 +64,7 @@ def main() -> None:
     def held() -> zklock.Lock:
         lock = locks(task, clients[-1], 0)[1]
         lock.acquire()
-        # Keep the object, because a garbage-collected one releases its lock.
+        # Keep the lock object, because it would release its lock when it is garbage-collected.
         return lock
 
     hold(task.held, held)

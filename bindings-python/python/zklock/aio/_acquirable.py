@@ -1,7 +1,8 @@
 """The common part of a lock and a `MultiLock`.
 
-A *level* is one acquire of a lock by its owner: a reentrant lock can have several. A *scope* is an
-`async with` block or the call of a decorated function. It acquires a level, and releases it at its end.
+A *level* is one acquire of a lock by its owner. An owner can have several levels of a reentrant lock. A
+*scope* is an `async with` block or the call of a decorated function. It acquires a level, and releases it at
+its end.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _ANY_OWNER = _zklock.Owner()
 _FOREVER = _zklock.Timeout(True, None)
 _ACKNOWLEDGED = _zklock.ReleaseTimeout(True, None)
 
-# Numbers for `Hold` objects, which distinguish the scopes of one from those of its lock and of other holds.
+# Numbers for `Hold` objects. They distinguish the scopes of a hold from the scopes of its lock and of other
+# holds.
 numbers = itertools.count(1)
 
 
@@ -44,8 +46,8 @@ class Acquirable(Generic[_L]):
     >>> isinstance(lock, aio.Acquirable)
     True
 
-    It is the base of `Lock` and `MultiLock`, for annotations: an acquire of an `Acquirable[Lease]` returns
-    one lease.
+    `Lock` and `MultiLock` derive from it. Use it in type annotations: an acquire of an `Acquirable[Lease]`
+    returns one lease.
     """
 
     __slots__ = ("__weakref__", "_inner", "_reentrant", "_wrap")
@@ -60,7 +62,7 @@ class Acquirable(Generic[_L]):
     def acquire(
         self, blocking: bool = True, timeout: float | None = -1, *, connect_timeout: float | None = None
     ) -> Coroutine[Any, Any, bool]:
-        """Acquire for the calling task. Return False if the acquire timed out.
+        """Acquire the lock for the calling task. Return False if the acquire timed out.
 
         >>> if await lock.acquire(timeout=5):
         ...     await lock.release()
@@ -120,7 +122,7 @@ class Acquirable(Generic[_L]):
         return represent(self._inner)
 
     def _caller(self) -> _zklock.Owner:
-        """Return the owner for a call: the calling task, or for a non-reentrant lock any owner."""
+        """Return the owner for a call: the calling task, or `_ANY_OWNER` if the lock is not reentrant."""
         return this_task_or_callback() if self._reentrant else _ANY_OWNER
 
     def _newest(self) -> _L | None:
@@ -138,7 +140,7 @@ class Acquirable(Generic[_L]):
         return lease
 
     async def _acquire(self, owner: _zklock.Owner, wait_limit: _zklock.Timeout) -> bool:
-        # The same as `_take`, but without the cost of a second coroutine.
+        # This does the same as `_take`, but without the cost of a second coroutine.
         try:
             inner: Any = _zklock.start_acquire(self._inner, owner, wait_limit)
             if isinstance(inner, _zklock.Pending):

@@ -56,7 +56,8 @@ class Begun(Wrapped[None]):
         return _EMPTY_ITERATOR if self._pending is None else self._begun().__await__()
 
     def _begun(self) -> Coroutine[Any, Any, None]:
-        # Create the coroutine only when it is used, because Python warns about one that is never awaited.
+        # Create the coroutine only when it is used, because Python warns about a coroutine that is never
+        # awaited.
         if self._coroutine is None:
             self._coroutine = _return_immediately() if self._pending is None else outcome(self._pending)
         return self._coroutine
@@ -66,7 +67,7 @@ async def _return_immediately() -> None:
     """Return immediately."""
 
 
-# An exhausted iterator: each await of it completes immediately, any number of times.
+# An exhausted iterator. Any number of awaits can use it, and each completes immediately.
 _EMPTY_ITERATOR = cast("Generator[Any, Any, None]", iter(()))
 
 

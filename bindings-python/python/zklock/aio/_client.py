@@ -75,7 +75,7 @@ class Client:
 
     @property
     def session_timeout(self) -> float:
-        """The session timeout that the server granted, in seconds. Before that, the requested one."""
+        """The session timeout that the server granted, in seconds. Until then, the requested timeout."""
         return self._client.session_timeout
 
     @property
@@ -170,8 +170,8 @@ class Client:
         >>> await client.close(drain=10)
 
         With `drain` the client closes as soon as it holds nothing, or after that many seconds. Until then its
-        leases stay valid, and every other acquire raises `ClientClosed`. If the call is cancelled, the client
-        continues to drain. See `zklock.Client.close`.
+        leases stay valid, and their owners can re-enter. Every other acquire raises `ClientClosed`. If the
+        call is cancelled, the client continues to drain. See `zklock.Client.close`.
         """
         return Begun(_zklock.start_close(self._client, drain))
 

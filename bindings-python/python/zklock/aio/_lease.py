@@ -115,7 +115,7 @@ class Lease(Level[_zklock.Lease]):
 
     @property
     def state(self) -> _LeaseState:
-        """`held`, `suspended`, `lost` permanently, or `released`. See `zklock.Lease.state`.
+        """One of `held`, `suspended`, `lost` and `released`. See `zklock.Lease.state`.
 
         Sends no request.
         """
@@ -185,7 +185,7 @@ class Lease(Level[_zklock.Lease]):
         callback: Callable[[Lease], object],
     ) -> Notice:
         event_loop = running_loop()
-        # Keep only a weak reference: a lease without other references must be released.
+        # Keep only a weak reference, because a lease without other references must be released.
         weak = ref(self)
 
         def tell() -> None:

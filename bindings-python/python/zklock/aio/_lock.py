@@ -228,7 +228,7 @@ class ReadWriteLock:
     reading, with others
 
     A task that holds the write lock can also acquire the read lock. It keeps the read lock when it releases
-    the write lock. The reverse raises `UpgradeRefused`.
+    the write lock. A task that holds only the read lock and requests the write lock gets `UpgradeRefused`.
     """
 
     __slots__ = ("__weakref__", "_lock", "_read_lock", "_write_lock")

@@ -57,7 +57,7 @@ class Scope:
         leaving.end(raised, only_by_scope)
 
     async def record(self, turn: _zklock.Turn) -> None:
-        """Record the slot of a turn whose body has succeeded, and release the lease."""
+        """Record the slot of a turn (a call of `once()`) whose body has succeeded, and release the lease."""
         self._close()
         try:
             await outcome(turn.start_record())

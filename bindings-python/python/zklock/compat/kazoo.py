@@ -6,8 +6,8 @@
 ...     report.contenders()
 ['my-identifier']
 
-kazoo itself is not needed. `Lock`, `ReadLock` and `WriteLock` exclude those of kazoo 2.11 at the same path.
-`Semaphore` does **not** see the leases of kazoo's semaphore: never use both with the same path.
+kazoo itself is not needed. `Lock`, `ReadLock` and `WriteLock` exclude the locks of kazoo 2.11 at the same
+path. `Semaphore` does **not** see the leases of kazoo's semaphore: never use both with the same path.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class _Recipe:
         return self._lease
 
     def cancel(self) -> None:
-        """End this object's acquire that is in progress. It leaves the queue and raises `CancelledError`.
+        """End this object's pending acquire, which leaves the queue and raises `CancelledError`.
 
         >>> waiting = Lock(client, "/locks/taken")
         >>> threading.Timer(0.1, waiting.cancel).start()
@@ -198,7 +198,7 @@ class _Recipe:
         except RuntimeError as problem:
             if isinstance(problem, Error) or not self.cancelled:
                 raise
-            # `cancel()` abandoned the acquire after the grant, which released the lock.
+            # `cancel()` abandoned the acquire after the lock was granted. That released the lock.
             raise self._cancelled() from None
         self._lease = lease
         try:
@@ -267,7 +267,7 @@ class Lock(_Recipe):
         identifier: object = None,
         extra_lock_patterns: Iterable[str] = (),
     ) -> None:
-        # Not needed, because every node with a sequence number counts as a contender.
+        # zklock does not need the patterns, because every node with a sequence number counts as a contender.
         del extra_lock_patterns
         super().__init__(self._on(client, path, _text(identifier)), client, path, identifier)
 
@@ -309,7 +309,7 @@ class Lock(_Recipe):
         return self._acquire(blocking, timeout)
 
     def contenders(self) -> list[str]:
-        """Return the identifiers of all contenders, in queue order. Without an identifier: an empty string.
+        """Return the identifiers of all contenders, in queue order, or `""` for one without an identifier.
 
         >>> report = Lock(client, "/locks/report", "my-identifier")
         >>> with report:
@@ -362,9 +362,9 @@ class Semaphore(_Recipe):
     writes its number of leases into the node at the path. If this class finds such a number, it logs a
     warning, unless `client` is a hosts string.
 
-    All holders and waiters must agree on `max_leases`. When there are none left, another number can be used.
-    An object takes one lease. As with `Lock`, the lease belongs to all threads, and stays held until it is
-    released.
+    All holders and waiters must agree on `max_leases`. When no holder or waiter is left, another number can
+    be used. An object takes one lease. As with `Lock`, the lease belongs to all threads, and stays held until
+    it is released.
 
     Raise `BadArgument` for a malformed argument.
     """
@@ -386,12 +386,12 @@ class Semaphore(_Recipe):
 
         Return True immediately if this object already has a lease. With `blocking=False`, return False if no
         lease is free. Raise `LockTimeout` when the timeout elapses. Raise `InconsistentLeases`, which is a
-        `ValueError`, if other holders use a different number. Raise the exceptions of `Lock.acquire`.
+        `ValueError`, if other holders use a different `max_leases`. Raise the exceptions of `Lock.acquire`.
         """
         return self._acquire(blocking, timeout)
 
     def lease_holders(self) -> list[str]:
-        """Return the identifiers of the lease holders, in any order. Without an identifier: an empty string.
+        """Return the identifiers of the lease holders, in any order, or `""` for one without an identifier.
 
         >>> semaphore = Semaphore(client, "/locks/upstream", "worker-7", max_leases=5)
         >>> with semaphore:
@@ -412,14 +412,17 @@ class Semaphore(_Recipe):
             raise InconsistentLeases(str(mismatch)) from mismatch
 
     def _granted(self) -> None:
-        """Warn if a kazoo semaphore has written its number into the node: it might still be in use."""
+        """Warn if a kazoo semaphore has written its number of leases into the node, because that semaphore
+        might still be in use.
+        """
         if self._checked_node or not isinstance(self.client, Client):
             return
         self._checked_node = True
         try:
             found = self.client.get(self.path)
         except Error:
-            # Ignore the failure: the lease is acquired, and other calls will report a problem of the client.
+            # Ignore the failure, because the lease is acquired, and other calls will report a problem of the
+            # client.
             return
         if found is not None and found.data.isdigit():
             logging.getLogger("zklock").warning(

@@ -40,7 +40,7 @@ def main() -> int:
     try:
         server = Server(port)
     except (BadArgument, OSError) as problem:
-        # Without the error number with which the text of an `OSError` starts.
+        # Print the reason without the error number with which the text of an `OSError` starts.
         print(getattr(problem, "strerror", None) or problem, file=sys.stderr)
         return 1
     with server:

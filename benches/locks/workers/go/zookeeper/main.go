@@ -1,4 +1,5 @@
-// The worker that uses go-zookeeper's own recipe, which has neither a try nor readers.
+// The worker that uses go-zookeeper's own lock recipe, which has neither a non-blocking acquire nor
+// read locks.
 package main
 
 import (

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio::sync::Notify;
 
-/// Number of operations without a request between two checks of the gate.
+/// Number of operations between two checks of the gate, for operations that send no request.
 pub const BATCH: u64 = 100;
 
 /// A worker's task.
@@ -50,7 +50,7 @@ impl Task {
         if self.0["each"] == true { format!("{path}/{contender}") } else { path.to_owned() }
     }
 
-    /// Returns `true` if a contender acquires the write lock in this turn.
+    /// Returns `true` if a contender acquires the write lock (not the read lock) in this turn.
     #[must_use]
     pub fn writes(&self, contender: usize, turn: usize) -> bool {
         let reads = self.0["reads"].as_f64().expect("a percentage");
@@ -69,8 +69,8 @@ impl Task {
     }
 }
 
-/// A gate that stops contenders while nothing is counted. Each keeps its lock, so nothing else
-/// happens.
+/// A gate that stops contenders while nothing is counted. A holder at the closed gate keeps its
+/// lock, so the other contenders are idle too.
 #[derive(Default)]
 pub struct Gate {
     open: AtomicBool,

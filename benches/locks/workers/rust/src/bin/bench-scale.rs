@@ -18,7 +18,7 @@ struct Fleet {
     task: Task,
     clients: Vec<Client>,
     leases: Vec<Lease>,
-    /// Contenders that wait, or that hold until they are allowed to release.
+    /// Contenders that wait for a lock, or that hold a lock until `go` lets them release it.
     queued: JoinSet<Result<()>>,
     go: Arc<watch::Sender<bool>>,
 }
@@ -43,7 +43,7 @@ impl Fleet {
         connecting.join_all().await.into_iter().collect()
     }
 
-    /// Lets each client acquire separate locks until it has this many.
+    /// Lets each client acquire separate locks until it holds this many.
     async fn hold(&mut self, each: usize) -> Result<()> {
         let held = self.leases.len() / self.clients.len();
         let mut holding = JoinSet::new();
@@ -52,8 +52,8 @@ impl Fleet {
             let path = format!("{}/own/{}", self.task.text("path"), self.task.number("first") + place);
             holding.spawn(async move {
                 let mut leases = Vec::new();
-                // Acquire one lock at a time: with more in parallel, requests would wait for so
-                // long that leases are lost.
+                // Acquire one lock at a time. If a client acquired many locks in parallel, its
+                // requests would wait so long that leases would be lost.
                 for lock in held..each {
                     leases.push(Mutex::new(&client, format!("{path}-{lock}"))?.acquire().await?);
                 }
@@ -84,7 +84,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Allows all contenders to release, and waits until none is left.
+    /// Lets all contenders acquire and release, and waits until no contender is left.
     async fn drain(&mut self) -> Result<()> {
         self.go.send_replace(true);
         while let Some(done) = self.queued.join_next().await {
@@ -93,8 +93,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Returns the number of holds of this process that were lost, and of sessions that were
-    /// replaced.
+    /// Returns the sums of this process's statistics that show lost leases, new sessions and
+    /// reconnections, and the number of acquisitions.
     fn losses(&self) -> Value {
         let stats: Vec<_> = self.clients.iter().map(Client::stats).collect();
         let sum = |field: fn(&zklock::Stats) -> u64| stats.iter().map(field).sum::<u64>();

@@ -1,14 +1,16 @@
 //! The plain ZooKeeper client: a lock's requests without a lock, as the baseline, and the classic
 //! lock designs. The second argument is the design.
 //!
-//! * `raw`: a pair is a create and a listing together, followed by a delete. The listing covers the
-//!   one child; with more contenders, it is the node's own state.
-//! * `relay`: the same with the client on its own thread.
+//! * `raw`: a pair is a create and a listing together, followed by a delete. With one contender,
+//!   the listing returns its only child. With more contenders, the state of the directory is read
+//!   instead.
+//! * `relay`: the same requests, with the client on its own thread.
 //! * `spin`: a contender that cannot create the only node tries again immediately.
 //! * `herd`: every waiter watches the only node, and all try again when it is deleted.
-//! * `bare`: reads whether a node exists, one after another, to measure a round trip. It uses one
-//!   client, whatever the task says.
-//! * `queue`: a sequential node, and a watch on the one before, as in most recipes.
+//! * `bare`: reads whether a node exists, one after another, to measure a round trip. It always
+//!   uses one client.
+//! * `queue`: a contender creates a sequential node and watches the node ahead of it, as in most
+//!   recipes.
 
 mod relay;
 
@@ -76,7 +78,8 @@ fn main() {
         .expect("a runtime");
     let clients = runtime.block_on(start(&task, design, &gate)).expect("a server");
     serve(&gate, VERSION);
-    // A session ends with its last handle, and tasks hold handles. Stop them without waiting.
+    // A session ends when its last handle is dropped, and the tasks have handles. So stop the
+    // tasks, without waiting for them.
     runtime.shutdown_background();
     drop(clients);
 }
