@@ -10,7 +10,7 @@ from harness.observer import Observer
 
 import zklock
 
-# With this session timeout, a lock that is left behind stays taken for much longer than a test runs.
+# The session timeout is long, so a lock that is left behind stays taken for much longer than a test runs.
 HOLD = """
 zklock.close_on_signals()
 zklock.close_on_signals()

@@ -1,4 +1,4 @@
-"""A ZooKeeper server in this process, for tests and development only. Production is Apache ZooKeeper.
+"""A ZooKeeper server in this process, for tests and development only. In production, use Apache ZooKeeper.
 
 >>> from zklock.testing import Server
 >>> with Server() as server, zklock.Client(server.hosts) as client:
