@@ -120,7 +120,8 @@ impl Play {
             }
             tokio::time::sleep(STEP).await;
         };
-        // A contender without data belongs to the program whose nodes are not in the queue.
+        // Every process has a node in the queue now. A contestant whose process id is in no node's
+        // data must be one whose nodes have no data.
         let absent = |contestant: &&mut Contestant| !queue.iter().any(|node| contestant.owns(node));
         if let Some(anonymous) = self.contestants.iter_mut().find(absent) {
             anonymous.is_anonymous = true;
@@ -176,8 +177,8 @@ impl Play {
         self.log(&format!("{title} holds, with fencing token {token}, after {waited:.1} s"))
     }
 
-    /// Starts the processes that are next, and kills the victim in its second hold. Returns `true`
-    /// while any process runs.
+    /// Starts the next process where one has ended, and kills the victim in its second hold.
+    /// Returns `true` while any process runs.
     fn follow(&mut self) -> Result<bool, Failure> {
         if self.began.elapsed() > self.limit() {
             return Err(Failure::system("the demo took too long", &"this machine is very busy; try again"));

@@ -17,7 +17,8 @@ pub(crate) fn reap_orphans(command: Option<Pid>) {
     use nix::errno::Errno;
     use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 
-    // A call that reaps any child would also reap the command, so this call only looks.
+    // A call that reaps any child would also reap the command. So this call only reports a child
+    // that has ended, and does not reap it.
     let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     loop {
         let orphan = match waitid(Id::All, look) {

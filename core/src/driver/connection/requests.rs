@@ -136,10 +136,11 @@ impl DirectoryClient {
         self.report_judged(sent, reply::created(ticket, self.session(), made));
     }
 
-    /// Creates a reader's node in the place of its owner's writer. One transaction creates the node
-    /// and checks that the writer's node exists. A second request, sent without waiting for the
-    /// first, reads the new node's Stat to find the node's owner, because the Stat in the
-    /// transaction's own reply is invalid before ZooKeeper 3.7.2 and 3.8.2 (ZOOKEEPER-4026).
+    /// Creates a reader's node in the queue position of its owner's writer (a downgrade). One
+    /// transaction creates the node and checks that the writer's node exists. A second request,
+    /// sent without waiting for the first, reads the new node's Stat to find the node's owner,
+    /// because the Stat in the transaction's own reply is invalid before ZooKeeper 3.7.2 and 3.8.2
+    /// (ZOOKEEPER-4026).
     pub(in crate::driver) async fn create_beside(
         self,
         ticket: Ticket,

@@ -229,8 +229,8 @@ async fn news_of_a_session_that_is_over_leave_the_next_one_alone() {
     .await;
 }
 
-/// Fails if a new version of the client crate pauses at another point. Its pauses grow without
-/// limit, so leases would be lost to them.
+/// This test fails if a new version of the client crate pauses at another point. The crate's pauses
+/// grow without limit, so a client could reconnect too late and lose its leases.
 #[tokio::test]
 async fn the_client_crates_pauses_between_rounds_of_servers_are_over_at_once() {
     on_the_runtime(async {
