@@ -193,7 +193,7 @@ impl Notice {
     /// >>> notice = client.on_state(lambda state: print("now", state))
     /// >>> notice.cancel()
     fn cancel(&self) {
-        // In a forked child no callback runs, and the watcher might be locked forever, by a thread of the
+        // In a forked child, no callback runs, and the watcher might stay locked forever by a thread of the
         // parent.
         if !self.origin.is_here() {
             return;
@@ -209,8 +209,9 @@ impl Notice {
 
 impl Shared {
     /// Polls the watcher for the first time, on the calling thread. Usually this only registers a waker, for
-    /// example for the scope that a task enters. Another thread is woken only if a step is due already. No
-    /// Python code runs during the poll, so an attached thread never waits long for the watcher.
+    /// example for the scope that a task enters. Another thread is woken only if a step is due already. The
+    /// poll runs no Python code, so a thread that is attached to the interpreter never waits long for the
+    /// watcher.
     fn begin(self: &Arc<Self>) {
         let mut watcher = self.watcher();
         self.poll_watcher(&mut watcher);

@@ -38,7 +38,7 @@ _Ts = TypeVarTuple("_Ts")
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """An event loop that reports wake-ups from other threads, and that the test can hold up."""
+    """An event loop that reports wake-ups, and that the test can pause while it adds a callback."""
 
     def __init__(self) -> None:
         super().__init__()

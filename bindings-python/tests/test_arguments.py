@@ -1,4 +1,4 @@
-"""Arguments are checked before a request is sent: no server listens at the address of these locks."""
+"""Arguments are checked before a request is sent, so these tests need no server."""
 
 from __future__ import annotations
 

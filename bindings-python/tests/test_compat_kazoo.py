@@ -173,7 +173,8 @@ def test_kazoos_own(name: str, observer: Observer, proxy: Proxy, monkeypatch: py
     test: Any = TESTS[name]
     test.observer, test.proxy, test.make_condition = observer, proxy, Condition
     result = unittest.TestResult()
-    # Run the test on another thread, because a test that hangs would also wait for its own threads.
+    # Run the test on a daemon thread, because a test that hangs would also wait forever for the threads that
+    # it started.
     runner = threading.Thread(target=test.run, args=(result,), daemon=True)
     runner.start()
     runner.join(LIMIT)

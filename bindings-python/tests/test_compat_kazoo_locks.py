@@ -274,7 +274,7 @@ def test_a_path_that_kazoos_semaphore_has_used(
 
 
 def test_greenlets(hosts: str, path: str) -> None:
-    """A wait yields to the hub, and `cancel()` can end it. kazoo needs a special handler for gevent."""
+    """A wait yields to the hub, and `cancel()` can end it. Unlike kazoo, this needs no special handler."""
     code = """
     from zklock.compat.kazoo import CancelledError, Lock
     inside, most = 0, 0

@@ -1,4 +1,4 @@
-"""The attributes of exceptions in addition to their messages, and pickled exceptions."""
+"""The attributes of exceptions, and exceptions that are pickled."""
 
 from __future__ import annotations
 

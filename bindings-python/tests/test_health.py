@@ -289,7 +289,7 @@ def test_a_dump_and_the_health_in_a_forked_child_say_so_immediately(client: zklo
         assert len(client.health().holds) == 1
 
 
-# The main thread waits forever, and the other thread never releases the interpreter for long.
+# A program whose main thread waits forever for a lock.
 HANGS = """
 import signal, sys, threading, zklock
 hosts, path, target = sys.argv[1:]

@@ -91,7 +91,7 @@ def test_a_loss_is_a_warning(logged: Collector, observer: Observer, hosts: str, 
         observer.delete(lock.lease.node)
         lost = logged.wait_for(about(path, "lock lost"))
     assert (lost.levelno, fields(lost)["reason"]) == (logging.WARNING, "node deleted")
-    # A loss through closing is expected, so it is logged at debug level.
+    # A loss because the client is closed is expected, so it is logged at debug level.
     assert logged.wait_for(about(path + "-kept", "lock lost")).levelno == logging.DEBUG
 
 

@@ -199,7 +199,8 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
             with pytest.raises(zklock.NotHeld, match="is not held"):
                 await lock.release()
 
-            # A task that waits for its own hold gets the lock when another task releases it.
+            # A task can wait for a lock that it holds itself. It gets the lock when the first hold is
+            # released.
             assert await lock.acquire()
             waiting = asyncio.create_task(lock.acquire())
             await asyncio.to_thread(observer.wait_queue, path, 2)

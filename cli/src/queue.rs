@@ -64,7 +64,8 @@ async fn find(client: &Client, path: &str) -> Result<(Vec<Place>, Vec<String>), 
     Ok((if places.is_empty() { of_lock(contenders) } else { places }, directories))
 }
 
-/// The first contender holds the lock, and so do the readers directly behind it.
+/// Assigns the roles in the queue of a mutex or a read/write lock. The first contender holds the
+/// lock. If it is a reader, so do the readers directly behind it.
 fn of_lock(contenders: Vec<Contender>) -> Vec<Place> {
     let mut readers = true;
     let place = |contender: Contender| {

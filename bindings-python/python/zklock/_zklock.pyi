@@ -1434,7 +1434,7 @@ class ServerReport:
 
     @property
     def detail(self) -> str:
-        """The problem in words, for people: the message of the system, TLS or the server."""
+        """The problem in words, for people: the message of the operating system, of TLS or of the server."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...

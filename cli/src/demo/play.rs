@@ -14,7 +14,8 @@ use crate::failure::Failure;
 use crate::terminal_output::print;
 
 pub(super) const PATH: &str = "/demo/lock";
-/// Number of processes without `--with`, the index of the killed one, and their number of grants.
+/// For a demo without `--with`: the number of processes, the index of the process that is killed,
+/// and the number of all grants.
 const PROCESSES: usize = 4;
 const VICTIM: usize = 1;
 const GRANTS: usize = 11;
@@ -24,7 +25,7 @@ const INTO_THE_HOLD: Duration = Duration::from_millis(150);
 const STEP: Duration = Duration::from_millis(50);
 /// Expected duration without `--with`.
 const EXPECTED: Duration = Duration::from_secs(8);
-/// Maximum duration, without and with `--with`. Half of it is for the start.
+/// Maximum duration of a demo without `--with`, and with it. The start can take half of that time.
 const LIMIT: Duration = Duration::from_secs(18);
 const LIMIT_OF_PROGRAMS: Duration = Duration::from_secs(90);
 

@@ -1,6 +1,6 @@
 //! Reaps orphans. As the first process of a container or as a subreaper, `run` becomes the parent
-//! of orphaned processes, and no other process can reap them. Also reaps children that a shell
-//! leaves to it through `exec`.
+//! of orphaned processes, and no other process can reap them. If a shell started `run` with `exec`,
+//! `run` also becomes the parent of the shell's children, and reaps them.
 
 use std::convert::Infallible;
 

@@ -26,7 +26,7 @@ use crate::session::reply;
 use crate::session::reply::{Judged, NodeOwner, SessionEvidence, failed};
 use crate::session::term::Term;
 
-/// Data that Curator, and zklock, write to a node to ask its owner to give up the lock.
+/// Data that Curator and zklock write to a node to ask its owner to give up the lock.
 pub(in crate::driver) const REVOKE: &[u8] = b"__REVOKE__";
 
 /// Maximum length in bytes of node data that is kept. The data of our own nodes has about 150

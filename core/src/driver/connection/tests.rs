@@ -60,8 +60,8 @@ async fn a_session_that_is_found_when_nobody_wants_it_any_more_is_not_begun() {
     .await;
 }
 
-/// With the server stopped, the client crate would reconnect to close the session. No task remains
-/// when the connection closes.
+/// The server is stopped, so the client crate would have to reconnect to close the session. No task
+/// that tries this must remain after the connection is closed.
 #[tokio::test]
 async fn nothing_is_left_of_a_session_that_nobody_wants_when_its_link_closes() {
     on_the_runtime(async {
