@@ -137,7 +137,7 @@ def test_a_loop_that_is_closed_before_the_woken_task_runs_releases(
 def test_a_loop_that_is_closed_before_its_task_takes_what_another_handed_on_releases(
     hosts: str, observer: Observer, path: str, event_loop: Loop
 ) -> None:
-    """Another task handed the lock on to the task, but the loop discards the callback that would take it."""
+    """The lock was handed on to the waiting task, but the loop discards the callback that would take it."""
     lock = aio.Mutex(hosts, path, cohort=2)
 
     async def take() -> aio.Lease | None:

@@ -203,7 +203,7 @@ def test_what_ends_a_wait_leaves_the_queue(
 
 
 def test_many_waits_that_end_differently_leave_no_node(hosts: str, path: str) -> None:
-    """Many waits are granted, time out or are killed. Only one greenlet at a time holds; no node is left."""
+    """Many waits are granted, time out or are killed. A lock has one holder at a time. No node is left."""
     code = """
     import random
     random.seed(7)
@@ -461,7 +461,7 @@ def test_locks_are_free_at_once_when_the_process_ends(hosts: str, path: str, obs
 
 
 def test_the_log_thread_is_a_native_thread(hosts: str, path: str) -> None:
-    """A patched `threading` would make it a greenlet of the delivery thread, and so stop all deliveries."""
+    """A patched `threading` would run the log thread as a greenlet that blocks the delivery thread."""
     code = """
     import logging
     logging.basicConfig(level=logging.DEBUG, stream=sys.stdout, format="%(threadName)s %(message)s")
