@@ -19,7 +19,7 @@ use crate::bridge::pending::IntoPython;
 pub(crate) struct NodeData {
     /// The data.
     data: Cow<'static, [u8]>,
-    /// The number of times that the data was set: the `version` that a transaction expects.
+    /// The number of times that the data was set. Pass it to a transaction as `version`.
     version: i32,
 }
 

@@ -33,7 +33,8 @@ pub(crate) struct Notice {
 /// Waits for events, and provides the next step after each of them.
 type Watcher = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A registered callback with the future that waits for its events. It is also the core's waker.
+/// A registered callback, with the future that waits for its events. This type is also the waker of that
+/// future.
 struct Shared {
     /// The thread that calls the callback polls this future. `None` once there are no more events.
     watcher: Mutex<Option<Watcher>>,
@@ -46,7 +47,7 @@ struct Shared {
 enum CallingThread {
     /// The callback thread, because a callback of the program can be slow.
     Callbacks,
-    /// The delivery thread, for a callback that only notifies an event loop or a hub.
+    /// The delivery thread, for a callback that only notifies an event loop or a gevent hub.
     Delivery,
 }
 
@@ -64,7 +65,7 @@ struct Callable {
 enum Due {
     /// Call the function, unless there is no argument any more.
     Call(Argument),
-    /// Report an error in the same way as an error of the callback itself. No call follows.
+    /// Report this error like an error that the callback raised. The callback is not called again.
     Fail(zklock::Error),
 }
 
@@ -79,7 +80,7 @@ impl Callback {
         self.0.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Provides a step. Completes once the step has been taken and the watcher is polled again.
+    /// Makes `due` the next step. Completes when that step has been taken and the watcher is polled again.
     async fn provide(&self, due: Due) {
         *self.due() = Some(due);
         let mut first = true;
@@ -192,7 +193,7 @@ impl Notice {
     /// >>> notice = client.on_state(lambda state: print("now", state))
     /// >>> notice.cancel()
     fn cancel(&self) {
-        // In a forked child no callback runs, and the watcher might be locked forever, by a thread of the
+        // In a forked child, no callback runs, and the watcher might stay locked forever by a thread of the
         // parent.
         if !self.origin.is_here() {
             return;
@@ -208,8 +209,9 @@ impl Notice {
 
 impl Shared {
     /// Polls the watcher for the first time, on the calling thread. Usually this only registers a waker, for
-    /// example for the scope that a task enters. Another thread is woken only if a step is due already. No
-    /// Python code runs during the poll, so an attached thread never waits long for the watcher.
+    /// example for the scope that a task enters. Another thread is woken only if a step is due already. The
+    /// poll runs no Python code, so a thread that is attached to the interpreter never waits long for the
+    /// watcher.
     fn begin(self: &Arc<Self>) {
         let mut watcher = self.watcher();
         self.poll_watcher(&mut watcher);
@@ -223,7 +225,7 @@ impl Shared {
     /// Returns the next step, or `None` if none is due.
     fn due(self: &Arc<Self>) -> Option<Due> {
         let mut watcher = self.watcher();
-        // There is no watcher once its events have ended or the notice is cancelled. No step is due then.
+        // Once there are no more events, or the notice is cancelled, there is no watcher and no step is due.
         watcher.as_ref()?;
         // Take a due step first: polling the watcher would overwrite it.
         let due = self.callback.due().take();

@@ -21,7 +21,7 @@ pub(crate) struct ServerReport {
     /// `read-only`, `not zookeeper`, `certificate name`, `certificate expired`, `certificate authority`,
     /// `tls` (any other TLS problem), `answered` (it answered at first, but not at the end) or `not tried`.
     problem: String,
-    /// The problem in words, for people: the message of the system, TLS or the server.
+    /// The problem in words, for people: the message of the operating system, of TLS or of the server.
     detail: String,
 }
 

@@ -1,4 +1,4 @@
-//! The shutdown at the end of the process. Parts are closed in the order of their dependencies.
+//! Shuts the library down when the process exits. Each part is closed before the parts that it depends on.
 
 use std::time::Duration;
 
@@ -9,22 +9,23 @@ use crate::bridge::delivery_thread;
 use crate::bridge::log;
 use crate::{callbacks, exit};
 
-/// Time that the end of the process waits for servers to acknowledge the close of its clients.
+/// Maximum duration of each step of the shutdown: closing the clients, and stopping each of the threads.
 const LIMIT: Duration = Duration::from_secs(1);
 
 /// Time for daemon threads to return from the binding's functions before the interpreter is destroyed. A
-/// thread that calls the binding again is paused at the entry.
+/// thread that calls one of these functions during the shutdown is paused at its entry.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// Close every client of this process, and stop the library's threads.
 ///
-/// Registered with `atexit`. The interpreter is destroyed afterwards, and would kill a thread of the library
-/// in the middle of a call.
+/// This function is registered with `atexit`. After it, the interpreter is destroyed, which would kill a
+/// thread of the library in the middle of a call.
 #[pyfunction]
 pub(crate) fn shutdown(py: Python<'_>) {
     exit::begin();
     py.detach(|| zklock::shutdown(LIMIT));
-    // Callbacks and log handlers might still wait for outcomes, and log.
+    // Callbacks can log, so end the callbacks before the log. Both callbacks and log handlers can wait for
+    // outcomes, so stop the delivery thread last.
     callbacks::end(py, LIMIT);
     log::end(py, LIMIT);
     let daemons = has_other_threads(py).unwrap_or(true);
@@ -36,13 +37,13 @@ pub(crate) fn shutdown(py: Python<'_>) {
     });
 }
 
-/// Make SIGTERM close all clients of this process before it ends it, to free its locks early.
+/// Make SIGTERM close all clients of this process before the process ends, to free its locks early.
 ///
 /// >>> zklock.close_on_signals()
 ///
-/// The signal waits for up to a second for the close, and then has its default effect. As without this call,
-/// neither `finally` blocks nor `atexit` handlers run. Pending acquires keep waiting meanwhile, and no
-/// callback runs. Without this call, the locks of a process that SIGTERM ends stay taken for a session
+/// The process waits for up to a second until the clients are closed. Then the signal ends the process, as
+/// without this call: neither `finally` blocks nor `atexit` handlers run. Pending acquires keep waiting
+/// meanwhile, and no callback runs. Without this call, the locks of the process stay taken for a session
 /// timeout.
 ///
 /// The same applies to SIGINT if it has its default action. A signal that has a handler, or that is ignored,

@@ -16,7 +16,7 @@ use crate::args::names;
 use crate::errors::{Failure, Result};
 use crate::modules::interned;
 
-/// A ZooKeeper server in this process, for tests and development only. Production is Apache ZooKeeper.
+/// A ZooKeeper server in this process, for tests and development only.
 ///
 /// >>> with zklock.testing.Server() as server:
 /// ...     with zklock.Mutex(server.hosts, "/locks/report") as lease:
@@ -25,7 +25,8 @@ use crate::modules::interned;
 ///
 /// The server runs on a separate thread, `zklock-server`, and keeps its nodes in memory. It listens on
 /// 127.0.0.1, on a free port unless one is given. `docs/testing.md` lists the features that it lacks. Most
-/// importantly, it is not an ensemble: tests cannot show how a program behaves when some servers fail.
+/// importantly, it is not an ensemble: tests cannot show how a program behaves when some servers fail. In
+/// production, use Apache ZooKeeper.
 ///
 /// The methods can be called from any thread, greenlet or coroutine: none of them waits for a client. After
 /// `stop` they raise `RuntimeError`. A child process that inherits the server through fork cannot use it

@@ -17,7 +17,7 @@ use crate::errors::Result;
 /// ...     writes = lease.transaction().set_data("/state", b"done", version=0)
 /// ...     writes.create("/report").commit()
 ///
-/// Such writes need no fencing token: if a holder was paused and another client acquired the lock meanwhile,
+/// Such writes need no fencing token. If a holder was paused and another client acquired the lock meanwhile,
 /// the transaction of the first holder changes nothing. Paths are absolute, below the client's chroot. New
 /// nodes are persistent, with the client's access control list. Every method except `commit` returns the
 /// transaction.
@@ -100,9 +100,9 @@ impl Transaction {
     ///
     /// Raise `LockLost` if the lock is no longer held, or `TransactionFailed` if one of the operations cannot
     /// be executed. In both cases nothing was written, and the message gives the reason. Raise
-    /// `ConnectionFailed` if no answer arrived: the operations may or may not have been executed, as after an
-    /// interrupted wait. Raise `NotHeld` after a release, and `BadArgument` for a malformed path or a second
-    /// commit.
+    /// `ConnectionFailed` if no answer arrived. In that case, and if the wait is interrupted, the operations
+    /// might or might not have been executed. Raise `NotHeld` after a release, and `BadArgument` for a
+    /// malformed path or a second commit.
     fn commit(&self, py: Python<'_>) -> Result<()> {
         Ok(block_on(py, self.draft.take()?.commit())??)
     }

@@ -26,7 +26,7 @@ with by_lazy as lease:
 
 @by_lazy.hold(timeout=5)
 def lazy_session() -> int:
-    """Return the session of the client that each process connects separately."""
+    """Return the session id of the client that connects separately in each process."""
     assert by_lazy.lease is not None
     assert [contender.label for contender in by_lazy.contenders()[:1]] == ["lazy"]
     return by_lazy.lease.session_id

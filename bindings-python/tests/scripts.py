@@ -39,7 +39,7 @@ def program(code: str, head: str = HEAD) -> list[str]:
 class Program(subprocess.Popen[str]):
     """A program that is killed when its test fails. It then prints the stacks of its threads.
 
-    Without this it could run forever.
+    Without the kill, the program could run forever.
     """
 
     # The parameters have the same names as in `Popen`.

@@ -52,7 +52,7 @@ def test_the_event_loop_runs_while_a_task_waits(run: Run, other: zklock.Client, 
         async def tick() -> None:
             for _ in range(20):
                 await asyncio.sleep(0.01)
-            # The wait ends only if the loop runs meanwhile, at any speed.
+            # The acquire below completes only if the loop keeps running meanwhile, at whatever speed.
             held.release()
 
         ticking = asyncio.create_task(tick())

@@ -20,7 +20,7 @@ from zklock import aio
 
 @pytest.fixture(autouse=True)
 def _no_warnings() -> Iterator[None]:
-    """Run the block and check for warnings: a coroutine that is never awaited warns when it is collected."""
+    """Check that a test causes no warning, such as the warning about a coroutine that is never awaited."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
@@ -80,7 +80,7 @@ def test_a_callback_without_a_task_gets_an_error_with_the_alternative(run: Run, 
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: problems.append(str(context["exception"])))
         await asyncio.to_thread(lambda: loop.call_soon_threadsafe(lock.release))
-        # The context of a thread is also a copy of the context that started it.
+        # After an acquire, the context that `to_thread` copies identifies this task as the owner.
         await lock.acquire()
         await asyncio.to_thread(lambda: loop.call_soon_threadsafe(lock.release))
         await free(lock)

@@ -38,7 +38,7 @@ _Ts = TypeVarTuple("_Ts")
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """An event loop that reports wake-ups from other threads, and that the test can hold up."""
+    """An event loop that reports wake-ups, and that the test can pause while it adds a callback."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ def test_a_loop_that_is_closed_before_the_woken_task_runs_releases(
 def test_a_loop_that_is_closed_before_its_task_takes_what_another_handed_on_releases(
     hosts: str, observer: Observer, path: str, event_loop: Loop
 ) -> None:
-    """Another task of the loop handed the lock on. The loop discards the callback that would take it."""
+    """The lock was handed on to the waiting task, but the loop discards the callback that would take it."""
     lock = aio.Mutex(hosts, path, cohort=2)
 
     async def take() -> aio.Lease | None:
@@ -155,7 +155,7 @@ def test_a_loop_that_is_closed_before_its_task_takes_what_another_handed_on_rele
     event_loop.turn()
     assert lock.client.stats().handoffs == handed_on + 1
     assert not event_loop.woken.is_set()
-    # The node in the queue for the other waiters is deleted, because no other waiter is left.
+    # The node with which this client queued for its waiters is deleted, because no waiter is left.
     observer.wait_queue(path, 1)
     event_loop.close()
     observer.wait_queue(path, 0)
@@ -180,7 +180,7 @@ def test_a_lock_that_a_woken_task_has_taken_stays_held(
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_loop_that_is_forgotten_with_the_wake_up_in_it_releases(hosts: str, path: str) -> None:
-    """The loop is never closed and never runs again. The garbage collector must find its cycle."""
+    """The loop is never closed and never runs again. The garbage collector must find its reference cycle."""
     done = scripts.run(
         """
         import gc
@@ -265,7 +265,7 @@ def test_a_task_that_waits_can_be_collected_with_its_loop(
 
 
 def test_a_task_inside_a_scope_can_be_collected_with_its_loop(hosts: str, path: str) -> None:
-    """The lock, the scope and its task form a cycle, which the garbage collector sees."""
+    """The lock, the scope and its task form a reference cycle, which the garbage collector can find."""
     done = scripts.run(
         """
         import gc, weakref
@@ -329,7 +329,7 @@ def test_threads_after_use(hosts: str, path: str) -> None:
 
 
 def test_a_busy_interpreter_does_not_stop_the_session(hosts: str, path: str) -> None:
-    """A program that blocks the interpreter for long keeps its lock: the core's thread never waits for it."""
+    """A program that blocks the interpreter keeps its lock: the core's thread never needs the interpreter."""
     done = scripts.run(
         """
         import ctypes

@@ -78,7 +78,7 @@ def test_a_new_event_loop_at_the_address_of_an_old_one_is_notified(hosts: str, p
 
 
 def test_a_forked_child_takes_nothing_from_its_parents_loop(hosts: str, path: str) -> None:
-    """A forked child shares the descriptors on which the loop waits. Here it also runs the loop."""
+    """A forked child shares the descriptors on which the loop waits. Here the child also runs the loop."""
     done = scripts.run(
         """
         async def wait():
@@ -174,7 +174,7 @@ def test_a_loop_that_still_watches_a_closed_socket(hosts: str, path: str) -> Non
 
 
 def test_a_loop_that_can_only_wait_for_low_descriptors(hosts: str, path: str) -> None:
-    """`select` supports only descriptors below 1,024. The loop waits for none of zklock's."""
+    """`select` supports only descriptors below 1,024. zklock adds no descriptor to the loop."""
     done = scripts.run(
         """
         import resource, selectors

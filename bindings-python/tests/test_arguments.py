@@ -1,4 +1,4 @@
-"""Arguments are checked before a request is sent: no server listens at the address of these locks."""
+"""Arguments are checked before a request is sent, so these tests need no server."""
 
 from __future__ import annotations
 
@@ -110,7 +110,8 @@ LOCK, AIO_LOCK = zklock.Mutex(CLIENT, "/a"), aio.Mutex(AIO_CLIENT, "/a")
 PAIR, AIO_PAIR = zklock.ReadWriteLock(CLIENT, "/b"), aio.ReadWriteLock(AIO_CLIENT, "/b")
 SLOTS, ELECTION = zklock.Semaphore(CLIENT, "/c", 2), zklock.Election(CLIENT, "/d")
 
-# Each entry has the text with which the message describes the valid values.
+# Each entry has a function, an invalid argument, and the text of the error message that describes the valid
+# arguments.
 WRONG: list[tuple[Callable[[Any], object], Any, str]] = [
     *((lambda wrong, make=make: make(wrong), 5, "hosts must be a str, not int") for make in CLIENTS),
     *(

@@ -167,7 +167,7 @@ def test_an_exception_of_a_callback_stops_no_other_callback(hosts: str, error: t
 
 
 def test_a_callback_may_use_locks(client: zklock.Client, other: zklock.Client, path: str) -> None:
-    """A callback waits like any other thread, so it can wait for other threads."""
+    """Callbacks run on a separate thread, so a callback can wait until another thread releases a lock."""
     received: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def work(_: str) -> None:
@@ -193,7 +193,7 @@ def test_callbacks_that_are_due_are_called_before_the_process_ends(hosts: str, p
 
 
 def test_a_callback_that_blocks_does_not_stop_the_process_from_ending(hosts: str, path: str) -> None:
-    """A blocked callback does not stop the exit of the process, and does not cause an abort after it."""
+    """A blocked callback does not prevent the exit of the process, and does not make the process abort."""
     done = scripts.run(
         """
         client, begun = zklock.Client(hosts), threading.Event()

@@ -10,7 +10,7 @@ from harness.observer import Observer
 
 import zklock
 
-# With this session timeout, a lock that is left behind stays taken for much longer than a test runs.
+# The session timeout is long, so a lock that is left behind stays taken for much longer than a test runs.
 HOLD = """
 zklock.close_on_signals()
 zklock.close_on_signals()
@@ -81,7 +81,7 @@ def test_sigterm_closes_the_clients_and_ends_the_process(
         # Nothing is printed: the program gets no error about closed clients.
         assert program.communicate(timeout=20) == ("", "")
         assert program.returncode == -signal.SIGTERM
-        # Check without waiting: the session was closed before the process ended.
+        # Check without waiting, because the session was closed before the process ended.
         observer.assert_free(path)
         assert len(observer.queue(path + "-busy")) == 1
 

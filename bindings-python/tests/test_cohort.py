@@ -44,7 +44,7 @@ def test_threads_hand_the_lock_on_without_a_request(client: zklock.Client, path:
         for number, thread in enumerate(threads, start=1):
             thread.start()
             until_waiting(client, number)
-        # Other clients see one node for all of them. Only their own client knows each of them.
+        # Other clients see one node for all these waiters. Only their own client knows each waiter.
         waits = client.health().waits
         assert [(wait.in_cohort, wait.node) for wait in waits] == [(True, None)] * 5
         for contender in lock.contenders():
@@ -56,7 +56,8 @@ def test_threads_hand_the_lock_on_without_a_request(client: zklock.Client, path:
     assert [handoffs for _, handoffs, _ in received] == [0, 1, 2, 0, 1, 2]
     assert len({node for _, _, node in received}) == 2
     assert received == sorted(received, key=lambda one: one[:2])
-    # One node for the first waiters, and one for those that the first node does not serve.
+    # The client creates a node for its waiters, and another one for the waiters that remain when the first
+    # node receives the lock.
     assert creates(client) - before == 2
     assert client.stats().handoffs == 4
     assert client.stats().as_dict()["handoffs"] == 4
@@ -101,7 +102,7 @@ def test_a_task_is_handed_the_lock_without_another_thread(hosts: str, path: str)
             while len(client.health().waits) != 1:
                 await asyncio.sleep(0)
             released = lock.release()
-            # The task needs one iteration of the loop. No other thread has to wake the loop.
+            # The waiting task needs one iteration of the loop. No other thread has to wake the loop.
             await asyncio.sleep(0)
             there = not other.empty()
             await released
@@ -112,7 +113,7 @@ def test_a_task_is_handed_the_lock_without_another_thread(hosts: str, path: str)
 
 
 def wake_ups_of_the_delivery_thread() -> int:
-    """Return how often the delivery thread has waited. It waits whenever it has nothing to deliver."""
+    """Return how often the delivery thread has waited for work. Each of these waits ended with a wake-up."""
     for thread in Path("/proc/self/task").iterdir():
         if (thread / "comm").read_text().strip() == "zklock-deliver":
             (line,) = (

@@ -130,7 +130,7 @@ def test_a_cancelled_wait_leaves_the_queue_at_once(
 
 
 def test_a_cancel_at_the_moment_of_the_grant(client: zklock.Client, observer: Observer, path: str) -> None:
-    """Either the acquire was cancelled and leaves nothing behind, or it has the lock."""
+    """The acquire is either cancelled and leaves nothing behind, or it gets the lock."""
     holder, waiting = compat.Lock(client, path), compat.Lock(client, path)
     ended = {True: 0, False: 0}
     # The time that a grant currently takes on this machine. Adjusted below.
@@ -230,7 +230,7 @@ def test_locks_of_one_thread_exclude_each_other(client: zklock.Client, path: str
 
 
 def test_in_a_callback(client: zklock.Client, observer: Observer, path: str) -> None:
-    """A callback can wait for a lock, without the thread that delivers asyncio's outcomes."""
+    """A callback can wait for a lock. The wait does not use the thread that delivers outcomes to asyncio."""
     results: list[bool] = []
     lock, wanted = compat.Lock(client, path), compat.Lock(client, f"{path}-other")
     with lock as lease:
@@ -274,7 +274,7 @@ def test_a_path_that_kazoos_semaphore_has_used(
 
 
 def test_greenlets(hosts: str, path: str) -> None:
-    """A wait yields to the hub, and `cancel()` can end it. kazoo needs a special handler for gevent."""
+    """A wait yields to the hub, and `cancel()` can end it. Unlike kazoo, this needs no special handler."""
     code = """
     from zklock.compat.kazoo import CancelledError, Lock
     inside, most = 0, 0

@@ -14,7 +14,7 @@ WAIT = 20
 
 
 def condition(lock: zklock.Lock) -> threading.Condition:
-    """Return a condition. `threading` declares that it accepts only its own locks."""
+    """Return a condition on `lock`. The cast is needed because `threading` declares only its own locks."""
     return threading.Condition(cast(Any, lock))
 
 
@@ -78,7 +78,8 @@ def test_a_wait_releases_the_lock_and_acquires_it_again(
     assert waiting.wait(WAIT)
     theirs = zklock.Mutex(other, path)
     assert theirs.acquire(timeout=WAIT)
-    # A notified waiter also has to wait for other holders: here, for this thread.
+    # While the other client holds the lock, no thread of this client can acquire it, not even a notified
+    # waiter.
     assert not lock.acquire(blocking=False)
     theirs.release()
     with changed:
@@ -107,12 +108,13 @@ def test_every_level_is_given_up_and_taken_again(
 
             passing = threading.Thread(target=pass_through)
             passing.start()
-            # It passes only when nothing is left of the three levels.
+            # The other thread can enter only after all three acquisitions of the lock are released.
             while passing.is_alive():
                 changed.wait(0.1)
             assert passed == [False]
             assert lock.owned()
-        # The end of the scope whose level was already released has released nothing else.
+        # The inner scope's own acquisition was already released inside the scope, so leaving the scope
+        # released nothing.
         assert lock.owned()
         lock.release()
         assert lock.owned()

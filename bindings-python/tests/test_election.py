@@ -124,10 +124,10 @@ def test_a_watcher_receives_each_leader(
     for name in ("one", "two"):
         with zklock.Election(client, path, id=name).lead() as leadership:
             assert received.get(timeout=SOON) == name
-            # The client watches one node, and nothing of the directory.
+            # The client watches only the leader's node, and sets no watch on the directory's own data.
             assert watched_by(server, other.session_id, path) == {leadership.node}
         assert received.get(timeout=SOON) is None
-        # The server does not list the watch on the children, which is the remaining one.
+        # The remaining watch is on the directory's children. The server does not list such watches.
         assert watched_by(server, other.session_id, path) == set()
     with zklock.Election(client, path).lead() as leadership:
         eventually(lambda: watched_by(server, other.session_id, path) == {leadership.node}, "it is watched")

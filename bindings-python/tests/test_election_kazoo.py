@@ -31,7 +31,7 @@ def kazoo(hosts: str) -> Iterator[KazooClient]:
 
 @contextmanager
 def leading(election: KazooElection) -> Iterator[Callable[[], bool]]:
-    """Run the block while another thread campaigns through kazoo. Yield a check of whether it leads."""
+    """Run the block while a thread campaigns through kazoo. Yield a function that tells whether it leads."""
     leads, done = threading.Event(), threading.Event()
 
     def lead() -> None:
@@ -89,7 +89,7 @@ def test_a_campaign_of_a_task_is_refused_too(run: Run, kazoo: KazooClient, path:
 def test_locks_next_to_kazoo_s_locks_are_not_refused(
     client: zklock.Client, kazoo: KazooClient, observer: Observer, path: str
 ) -> None:
-    """A lock does not wait for kazoo's lock, neither under kazoo's names nor under Curator's."""
+    """A lock can share the path of kazoo's lock, with kazoo's or Curator's names. They exclude each other."""
     for naming, patterns in (("kazoo", None), ("curator", ["-lock-"])):
         theirs = kazoo.Lock(path, "theirs", extra_lock_patterns=patterns or ())
         theirs.acquire()

@@ -235,7 +235,8 @@ def test_an_interrupt_ends_it(client: zklock.Client, observer: Observer, path: s
         leadership.wait_lost()
 
     def wait() -> None:
-        # Start the timer where an interrupt is expected, even an early one.
+        # Start the timer here, inside the call that is expected to raise, so that even an early interrupt is
+        # caught.
         threading.Timer(0.1, signal.raise_signal, (signal.SIGINT,)).start()
         if when == "leads":
             election.run(body)

@@ -1,4 +1,4 @@
-"""The attributes of exceptions in addition to their messages, and pickled exceptions."""
+"""The attributes of exceptions, and exceptions that are pickled."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_asyncio_errors_have_the_same_attributes() -> None:
 
 
 def test_the_log_tells_once_why_no_server_can_be_used(caplog: pytest.LogCaptureFixture) -> None:
-    # Rounds follow each other within a second, and have the same result.
+    # The client tries all servers again within a second, with the same result.
     with caplog.at_level(logging.WARNING, "zklock"), imposter(None, b"HTTP/1.1 400\r\n\r\n") as web:
         with pytest.raises(zklock.ConnectionFailed):
             zklock.Client(f"127.0.0.1:1,{web}", connect_timeout=2.5)
@@ -195,6 +195,6 @@ def test_bad_certificates_are_refused_before_any_connection(tmp_path: Path, bad:
     if bad != "mismatch":
         files[bad].write_text("-----BEGIN nothing")
     with pytest.raises(zklock.BadArgument) as caught:
-        # No server listens there: a connection would fail with another error.
+        # No server listens at this address, so an attempt to connect would fail with another error.
         zklock.Client("127.0.0.1:1", tls=zklock.Tls(**files))
     assert str(caught.value).startswith(f"tls: {'key' if bad == 'mismatch' else bad}: ")

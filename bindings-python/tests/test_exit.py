@@ -1,4 +1,4 @@
-"""After any end of a process: no panic, no hang, no output on stderr, and free locks."""
+"""However a process ends: no panic, no hang, no output on stderr, and its locks are freed."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ def test_what_ends_a_wait_leaves_the_queue(
 
 
 def test_many_waits_that_end_differently_leave_no_node(hosts: str, path: str) -> None:
-    """Many waits are granted, time out or are killed. One greenlet holds at a time; no node is left."""
+    """Many waits are granted, time out or are killed. A lock has one holder at a time. No node is left."""
     code = """
     import random
     random.seed(7)
@@ -258,7 +258,7 @@ def test_control_c_leaves_the_queue(hosts: str, path: str, client: zklock.Client
 
 
 def test_native_threads_work_beside_greenlets(hosts: str, path: str) -> None:
-    """gevent's pool has real threads, and each is an owner. They block while the greenlets run."""
+    """The threads of gevent's pool are real threads: each is an owner, and blocks while the greenlets run."""
     code = """
     lock, inside = zklock.Mutex(hosts, path), []
     def enter(sleep):
@@ -281,7 +281,7 @@ def test_native_threads_work_beside_greenlets(hosts: str, path: str) -> None:
 
 
 def test_waits_import_nothing(hosts: str, path: str) -> None:
-    """Native threads import nothing: in a patched process, the import locks are gevent's."""
+    """Waits on native threads import nothing, because the import locks of a patched process are gevent's."""
     code = """
     class Finder:
         sought = []
@@ -302,7 +302,7 @@ def test_waits_import_nothing(hosts: str, path: str) -> None:
 
 
 def test_a_wait_leaves_nothing_behind_in_the_hub(hosts: str, path: str) -> None:
-    """Otherwise a program that waits for the last greenlet, as `gevent.wait()` does, would wait forever."""
+    """Otherwise a program that calls `gevent.wait()` to wait for its last greenlet would wait forever."""
     code = """
     lock = zklock.Mutex(hosts, path)
     with lock:
@@ -398,7 +398,7 @@ def test_a_generator_ends_its_own_scope_in_any_greenlet(hosts: str, path: str) -
 
 
 def test_a_callback_that_blocks_stops_no_greenlet(hosts: str, path: str) -> None:
-    """A thread without a hub registered the callback, so it runs on a native thread."""
+    """A callback runs on a native thread if the thread that registered it has no hub."""
     code = """
     native = monkey.get_original("_thread", "allocate_lock")
     begun, blocked = native(), native()
@@ -461,7 +461,7 @@ def test_locks_are_free_at_once_when_the_process_ends(hosts: str, path: str, obs
 
 
 def test_the_log_thread_is_a_native_thread(hosts: str, path: str) -> None:
-    """`threading` would make it a greenlet of the delivery thread, which would then deliver nothing more."""
+    """A patched `threading` would run the log thread as a greenlet that blocks the delivery thread."""
     code = """
     import logging
     logging.basicConfig(level=logging.DEBUG, stream=sys.stdout, format="%(threadName)s %(message)s")
@@ -477,7 +477,7 @@ def test_the_log_thread_is_a_native_thread(hosts: str, path: str) -> None:
 
 
 def test_zklock_may_be_used_before_gevent_patches(hosts: str, path: str) -> None:
-    """A master preloads, and its workers patch: the first greenlet is the same owner as before."""
+    """Workers can patch after their master used zklock. The main greenlet is the same owner as before."""
     head = (
         scripts.HEAD
         + """
@@ -522,7 +522,7 @@ def test_a_program_without_gevent_does_not_import_it(hosts: str, path: str) -> N
 
 
 def test_eventlet_is_refused(hosts: str, path: str) -> None:
-    """A wait on a thread with green threads raises an error. A real thread works."""
+    """A wait on a thread that runs green threads raises an error. A wait on a native thread works."""
     head = """
 import eventlet
 eventlet.monkey_patch()

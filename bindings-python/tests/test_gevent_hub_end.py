@@ -16,20 +16,23 @@ from test_gevent import HEAD
 
 import zklock
 
-# Native threads, as without a patch: each has its own hub, which is destroyed with the thread at the latest.
+# Without the patch, threads are native. Each has its own hub, which is destroyed when the thread ends, or
+# earlier.
 THREADS = HEAD.replace("monkey.patch_all()", "import zklock.compat.kazoo")
 
 ENDS = {
     "destroyed": "gevent.get_hub().destroy()",
     "with its thread": "pass",
-    # Detected when the thread ends. At that time there is no loop in which a watcher could be stopped.
+    # zklock detects this destruction only when the thread ends. By then, there is no loop in which a watcher
+    # could be stopped.
     "by its class": "gevent.hub.Hub.destroy(gevent.get_hub())",
 }
 
-# The end of the thread must not give the wait up here, so the thread ends with the program.
+# If the hub is destroyed explicitly, the thread must not end before the wait has been given up. So this
+# thread ends with the program.
 STAYS = dict.fromkeys(ENDS, "") | {"destroyed": 'print("ended"), sys.stdin.readline(), os._exit(0)'}
 
-# The waiting object, its call, the directory of its nodes, and their number.
+# The object that waits, the call that waits, the subdirectory of its nodes, and the number of these nodes.
 WAITS = {
     "Mutex": ("zklock.Mutex(client, path)", "acquire()", "", 1),
     "with": ("zklock.Mutex(client, path)", "__enter__()", "", 1),
@@ -41,7 +44,7 @@ WAITS = {
 
 @contextlib.contextmanager
 def held(client: zklock.Client, path: str, kind: str) -> Iterator[None]:
-    """Run the block while the lock that the waiters need, or a permit, is held."""
+    """Run the block while this client holds the lock, or one permit, that the waiters need."""
     if kind == "acquire_many":
         with zklock.Semaphore(client, path, 2):
             yield
@@ -127,7 +130,7 @@ def test_a_granted_lock_that_was_not_taken_is_released(
 
 
 def test_a_lock_that_a_greenlet_has_taken_stays_held(hosts: str, path: str) -> None:
-    """The lock stays held, as with an event loop that is closed: only the program can know its purpose."""
+    """The lock stays held, as with a closed event loop: only the program knows why it took the lock."""
     code = """
     client, kept = zklock.Client(hosts), []
     lock = zklock.Mutex(client, path, reentrant=False)
@@ -146,7 +149,7 @@ def test_a_lock_that_a_greenlet_has_taken_stays_held(hosts: str, path: str) -> N
 def test_the_next_hub_of_a_thread_is_left_alone(
     client: zklock.Client, hosts: str, path: str, observer: Observer
 ) -> None:
-    """Both hubs use the main thread's loop: a greenlet of the first could be woken in the second."""
+    """Both hubs use the main thread's loop, so a greenlet of the first hub could be woken in the second."""
     code = """
     client = zklock.Client(hosts)
     kept = gevent.spawn(zklock.Mutex(client, path).acquire)
@@ -258,10 +261,10 @@ def test_in_a_forked_child_a_hub_ends_by_itself(hosts: str, path: str, observer:
 
 
 def test_hubs_end_while_other_threads_begin_to_wait(hosts: str, path: str, observer: Observer) -> None:
-    """Waits of other threads start and end meanwhile. They must not change the set that is being iterated.
+    """Other threads start and end waits meanwhile. They must not change the set that `destroy` iterates over.
 
-    With a single set for all threads they did: `destroy` failed with a `RuntimeError`, and the waiters of its
-    hub stayed in the queue. The threads switch as often as possible, and the set is large.
+    With a single set for all threads, `destroy` failed with a `RuntimeError`, and the waiters of its hub
+    stayed in the queue. To provoke that, the threads switch as often as possible, and the set is large.
     """
     code = """
     sys.setswitchinterval(1e-6)
@@ -300,9 +303,10 @@ def test_hubs_end_while_other_threads_begin_to_wait(hosts: str, path: str, obser
 def test_after_a_fork_a_waiter_in_another_hub_gets_an_error(
     hosts: str, path: str, observer: Observer, where: str, end: str
 ) -> None:
-    """Waiters in the destroyed hub cannot be woken: its loop is gone, and refuses.
+    """The waiters of the destroyed hub cannot be woken, because its loop rejects callbacks.
 
-    Formerly no waiter after them was woken. There are many, so that one of them is first.
+    An earlier version then did not wake the remaining waiters either. This test has many waiters in the
+    destroyed hub, so that one of them precedes the waiter in the other hub.
     """
     code = f"""
     lock, kept = zklock.Mutex(hosts, path), []

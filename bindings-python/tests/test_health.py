@@ -85,7 +85,7 @@ def line_of(text: str, start: str) -> str:
 
 
 def permit_is_awaited(client: zklock.Client) -> bool:
-    """Return whether a contender that has the turn of a semaphore waits for its permits."""
+    """Return whether the first contender in a semaphore's queue waits for its permits."""
     return any("/leases/" in (wait.node or "") for wait in client.health().waits)
 
 
@@ -115,7 +115,8 @@ def test_a_dump_names_threads_and_their_lines(client: zklock.Client, other: zklo
         for thread in threads:
             thread.start()
         ends = [f" (thread worker-{name} at {__file__}:{line} in take)\n" for name in locks]
-        # Between its turn and its permits, a semaphore has no wait to report.
+        # A semaphore's contender reports no wait between leaving the queue and starting to wait for its
+        # permits.
         until(lambda: all(end in zklock.dump() for end in ends) and permit_is_awaited(other), "all wait")
         text = zklock.dump()
         assert [text.count(end) for end in ends] == [1] * len(ends), text
@@ -254,7 +255,7 @@ def test_a_dump_names_greenlets(hosts: str, path: str) -> None:
 
 
 def test_a_dump_without_python_s_help_has_the_name_of_the_owner(client: zklock.Client, path: str) -> None:
-    """A dump names an ended thread by its old name, without a line, and not another thread instead."""
+    """For an ended thread, a dump shows the thread's old name and no line. It never shows another thread."""
     lock = zklock.Mutex(client, path, reentrant=False)
     thread = threading.Thread(target=lock.acquire, name="gone")
     thread.start()
@@ -288,7 +289,7 @@ def test_a_dump_and_the_health_in_a_forked_child_say_so_immediately(client: zklo
         assert len(client.health().holds) == 1
 
 
-# The main thread waits forever, and the other thread never releases the interpreter for long.
+# A program whose main thread waits forever for a lock.
 HANGS = """
 import signal, sys, threading, zklock
 hosts, path, target = sys.argv[1:]

@@ -21,7 +21,7 @@ from zklock import aio
 def test_entering_again_neither_suspends_the_task_nor_creates_a_future(
     run: Run, observer: Observer, path: str
 ) -> None:
-    """Run the coroutine by hand: a coroutine that never waits completes in its first step."""
+    """Re-entry completes in the first step of the coroutine, which this test runs by hand to check that."""
 
     def at_once(coroutine: Any) -> Any:
         steps = coroutine.__await__()
@@ -55,7 +55,7 @@ def test_entering_again_neither_suspends_the_task_nor_creates_a_future(
 def test_outcomes_that_arrive_while_a_loop_is_busy_wake_it_once(run: Run, path: str) -> None:
     async def body(client: aio.Client) -> None:
         locks = [aio.Mutex(client, f"{path}/{number}") for number in range(30)]
-        # If the parents exist, all requests that follow are sent together.
+        # Create the parents first, so that all later requests can be sent together.
         for lock in locks:
             async with lock:
                 pass
@@ -64,13 +64,14 @@ def test_outcomes_that_arrive_while_a_loop_is_busy_wake_it_once(run: Run, path: 
 
         def counted(*args: Any, **kwargs: Any) -> Any:
             nonlocal wakes
-            # Other threads call it too. Count only the calls of the delivery thread.
+            # The main thread calls this function too. Count only the calls of the delivery thread.
             wakes += threading.current_thread() is not threading.main_thread()
             return wake(*args, **kwargs)
 
         event_loop.call_soon_threadsafe = counted  # type: ignore[method-assign]
         acquiring = [asyncio.ensure_future(lock.acquire()) for lock in locks]
-        # One iteration sends them all. Then the loop is busy while all replies arrive.
+        # One iteration of the loop sends all requests. Then the loop is blocked until all replies have
+        # arrived.
         await asyncio.sleep(0)
         deadline = time.monotonic() + 10
         while client.stats().acquisitions < 2 * len(locks) and time.monotonic() < deadline:
@@ -80,7 +81,8 @@ def test_outcomes_that_arrive_while_a_loop_is_busy_wake_it_once(run: Run, path: 
             async with aio.Client(client.hosts) as another, aio.Mutex(another, path):
                 pass
 
-        # A single thread delivers outcomes in order: the earlier ones have arrived once a later one has.
+        # One thread delivers all outcomes in order, so once a later outcome has arrived, the earlier ones
+        # have too.
         with ThreadPoolExecutor(1) as elsewhere:
             elsewhere.submit(asyncio.run, later()).result(10)
         assert await asyncio.gather(*acquiring) == [True] * len(locks)
@@ -117,6 +119,6 @@ def test_acquires_and_releases_leak_no_memory(client: zklock.Client, path: str) 
         body()
         return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
-    # The growth in KiB. If each of 20,000 rounds leaked the smallest object, it would be 300.
+    # Growth in KiB. If each of the 20,000 rounds leaked the smallest object, the growth would be 300 KiB.
     assert grown(threads) < 250
     assert grown(lambda: asyncio.run(tasks())) < 250

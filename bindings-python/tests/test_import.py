@@ -74,7 +74,7 @@ def test_a_sub_interpreter_is_refused_and_does_no_harm(hosts: str, path: str) ->
 
 
 def test_an_import_that_is_repeated(hosts: str, path: str) -> None:
-    """A test runner can discard its modules: both instances of the package then work together."""
+    """A test runner can discard and reload modules. Both instances of the package then work together."""
     done = scripts.run(
         """
         first = zklock

@@ -59,7 +59,7 @@ def fields(record: logging.LogRecord) -> dict[str, str]:
 
 @pytest.fixture
 def logged() -> Iterator[Collector]:
-    """Collect everything that is logged, except single steps. Use this before the client is created."""
+    """Collect all log records down to debug level. Use this fixture before the client is created."""
     collector = Collector()
     LOGGER.addHandler(collector)
     LOGGER.setLevel(logging.DEBUG)
@@ -91,7 +91,7 @@ def test_a_loss_is_a_warning(logged: Collector, observer: Observer, hosts: str, 
         observer.delete(lock.lease.node)
         lost = logged.wait_for(about(path, "lock lost"))
     assert (lost.levelno, fields(lost)["reason"]) == (logging.WARNING, "node deleted")
-    # A loss through closing is expected, so it is logged at debug level.
+    # A loss because the client is closed is expected, so it is logged at debug level.
     assert logged.wait_for(about(path + "-kept", "lock lost")).levelno == logging.DEBUG
 
 
@@ -100,7 +100,7 @@ def test_a_child_without_a_sequence_number_is_reported_once(
 ) -> None:
     observer.create(f"{path}/config")
     with zklock.Client(hosts) as client:
-        # Each hold is the only one on the path, so the engine keeps no state in between.
+        # No other contender uses the path, so the library keeps no state about it between the holds.
         for _ in range(3):
             with zklock.Mutex(client, path):
                 pass
@@ -123,7 +123,7 @@ def test_a_contender_on_kazoo_that_may_not_see_us_is_reported_once(
                 assert theirs.acquire(timeout=5)
         else:
             theirs.acquire()
-        # The first acquire has enough time to see the other contender in any case.
+        # The first acquire lasts long enough to see the other contender, even on a busy machine.
         for timeout in (1, 0.1, 0.1):
             assert not lock.acquire(timeout=timeout)
         theirs.release()
@@ -182,7 +182,7 @@ def test_a_handler_that_raises(
 
 @pytest.fixture
 def blocked(logged: Collector) -> Iterator[tuple[threading.Event, threading.Event]]:
-    """Install a handler that blocks. Return an event that it has begun, and an event that releases it."""
+    """Install a handler that blocks. Yield an event for the start of its block, and one that unblocks it."""
     begun, release = threading.Event(), threading.Event()
 
     class Blocking(logging.Handler):
@@ -190,7 +190,7 @@ def blocked(logged: Collector) -> Iterator[tuple[threading.Event, threading.Even
             begun.set()
             release.wait()
 
-    # The handler has no lock of its own, for which other loggers would wait.
+    # Only zklock's logger has this handler, because other loggers would also wait for a handler that blocks.
     handler = Blocking()
     LOGGER.addHandler(handler)
     yield begun, release
@@ -206,7 +206,7 @@ def test_a_handler_that_blocks_delays_nothing(
             lease.check()
 
     with zklock.Client(hosts, session_timeout=2) as client, zklock.Mutex(client, path) as lease:
-        # An event of an earlier test's client might have arrived before.
+        # The first record can also come from the client of an earlier test.
         assert blocked[0].wait(10)
         before = len(logged.records)
         asyncio.run(asyncio.wait_for(awaiting(), 5))
@@ -233,7 +233,8 @@ def test_a_handler_that_blocks_costs_no_memory(
         release.set()
         logged.wait_for(lambda record: "arrived too fast" in record.getMessage())
         about_locks = [record for record in logged.records if fields(record).get("path") == path]
-        # The records that were taken before, and those that were kept.
+        # At most the records that the handler had taken before it blocked, and the records that the queue
+        # kept.
         assert len(about_locks) <= CAPACITY + 3
         (dropped,) = (record.args for record in logged.records if "arrived too fast" in record.msg)
         # Every dropped record is counted.
@@ -404,7 +405,7 @@ def test_a_forked_child_logs_for_itself(hosts: str, path: str) -> None:
 
 
 def test_a_fork_waits_for_the_event_that_is_being_logged(hosts: str, path: str) -> None:
-    """A child could never acquire a lock that a handler holds during the fork, such as a file's."""
+    """If a handler held its lock during the fork, such as a file's lock, the child could never acquire it."""
     done = scripts.run(
         """
         import io, logging

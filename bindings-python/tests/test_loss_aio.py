@@ -100,8 +100,8 @@ def test_a_timeout_before_the_scope_stays_a_timeout_error(
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05), aio.Mutex(own, path):
                 await asyncio.sleep(FOREVER)
-        # It has left the queue, or is about to: the create might still be without a reply, so the node is
-        # unknown.
+        # The acquire has left the queue or is about to leave it. The reply to its create might still be
+        # missing, so the name of its node might be unknown.
         await queued(observer, path, 1)
 
     with zklock.Mutex(client, path):

@@ -36,7 +36,7 @@ def test_the_holder_waits_for_itself(client: zklock.Client, observer: Observer, 
             assert time.monotonic() - started >= 0.3
         with pytest.raises(zklock.LockTimeout), lock.hold(timeout=0.1):
             raise AssertionError("entered")
-        # It does not re-enter through another object either, of either kind.
+        # Another lock object for the same path, reentrant or not, does not re-enter either.
         assert not zklock.Mutex(client, path, reentrant=False).acquire(blocking=False)
         assert not zklock.Mutex(client, path).acquire(blocking=False)
         assert lock.lease is lease
@@ -94,7 +94,7 @@ def test_a_lost_lock_is_not_owned(hosts: str, path: str) -> None:
 def test_a_scope_ends_its_own_hold_only(
     client: zklock.Client, other: zklock.Client, observer: Observer, path: str
 ) -> None:
-    """A second thread ends the first one's scope, and a third enters before the first leaves."""
+    """A second thread releases the first thread's lock. A third enters before the first leaves its scope."""
     lock = zklock.Mutex(client, path, reentrant=False)
     inside, leave = threading.Event(), threading.Event()
 
@@ -199,7 +199,8 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
             with pytest.raises(zklock.NotHeld, match="is not held"):
                 await lock.release()
 
-            # A task that waits for its own hold gets the lock when another task releases it.
+            # A task can wait for a lock that it holds itself. It gets the lock when the first hold is
+            # released.
             assert await lock.acquire()
             waiting = asyncio.create_task(lock.acquire())
             await asyncio.to_thread(observer.wait_queue, path, 2)

@@ -423,7 +423,7 @@ print(seen[0].name)
     done = scripts.run(code, hosts, path, head=patch + scripts.HEAD)
     assert (done.returncode, done.stderr) == (0, "")
     expected = ["first renamed True", "None None False", "MainThread"]
-    # Where `threading` starts greenlets, a thread has the name that the program gave it.
+    # If `threading` is patched, a thread is a greenlet, and has the name that the program gave it.
     assert done.stdout.splitlines() == expected + (["third", "worker-1"] if patched else [])
 
 

@@ -121,7 +121,7 @@ inherited: zklock.Mutex | None = None
 
 
 def _work(hosts: str, path: str) -> tuple[int, str]:
-    """A task of a pool: return its session, and the state of the parent's lock."""
+    """Run as a task of a pool. Return the worker's session id, and the outcome for the parent's lock."""
     assert inherited is not None
     try:
         inherited.acquire()
@@ -136,7 +136,7 @@ def _work(hosts: str, path: str) -> tuple[int, str]:
 def parent(
     client: zklock.Client, hosts: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[zklock.Lease]:
-    """Provide the state that the workers inherit: a lock that is held, and the shared client, in use."""
+    """Provide the state that the workers inherit: a held lock, and the shared client, which has been used."""
     lock = zklock.Mutex(client, f"{path}-parent")
     monkeypatch.setattr(f"{__name__}.inherited", lock)
     with zklock.Mutex(hosts, path), lock as lease:
@@ -157,7 +157,7 @@ def test_a_pool_that_renews_its_workers(parent: zklock.Lease, hosts: str, path: 
 
 
 def _die(hosts: str, path: str) -> None:
-    """A task that kills its worker while it holds the lock, which stays taken until the session expires."""
+    """Kill this worker while it holds the lock, which then stays taken until the session expires."""
     zklock.Mutex(zklock.Client(hosts, session_timeout=1), path).acquire()
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -20,7 +20,7 @@ def printed(page: Path, server: Standalone, times: int) -> list[str]:
     """Return the output of a page's snippets, with numbers replaced by N.
 
     The page must name the server at least `times` times. Snippets that begin with a file name belong to a
-    framework. They are tested with it in tests/consumers.
+    framework, and are tested with that framework in tests/consumers.
     """
     snippets = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     code = "\n".join(snippet for snippet in snippets if not re.match(r"# \w+\.py:", snippet))

@@ -1,4 +1,4 @@
-"""The Python interface of the read/write lock: halves of one class, owners, downgrades."""
+"""The Python interface of the read/write lock: the class of its two halves, owners, and downgrades."""
 
 from __future__ import annotations
 
@@ -157,8 +157,9 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
 
             async with lock.read_lock as lease:
                 assert lock.read_lock.lease is lease
-                # This task holds the read lock, even if another task runs its acquire. The other task does
-                # not hold it.
+                # The acquire of the write lock belongs to this task, which holds the read lock, even if
+                # `wait_for` runs the acquire in another task. An acquire that another task calls is not an
+                # upgrade.
                 with pytest.raises(zklock.UpgradeRefused):
                     await asyncio.wait_for(lock.write_lock.acquire(), 5)
                 assert not await in_a_task(lambda: lock.write_lock.acquire(timeout=0.1))

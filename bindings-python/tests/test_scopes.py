@@ -135,7 +135,7 @@ def test_a_loss_ends_the_body_whose_neighbour_was_finalized(run: Run, observer: 
         async def begin() -> None:
             generator = async_rows(shared)
             await anext(generator)
-            # A task that the event loop creates finalizes the generator.
+            # The event loop creates a task that finalizes the generator.
             del generator
 
         working = asyncio.create_task(work())

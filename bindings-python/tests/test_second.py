@@ -1,4 +1,4 @@
-"""Every operation in every state of a client, twice, with and without asyncio: one table for both."""
+"""Every operation in every state of a client, called twice: one table for the blocking and the aio API."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ class World:
                 assert server.disconnect(client)
                 await until(lambda: client.state == "suspended")
             case "between":
-                # The first reply tells the client that its session has expired. It waits for a second reply.
+                # The first reply tells the client that its session has expired. The client then waits for a
+                # second reply.
                 server.latency(BRIEF / 2)
                 assert server.expire(client)
                 await until(lambda: client.state == "connecting")
@@ -213,7 +214,7 @@ OPERATIONS: dict[str, Callable[[World], Awaitable[Any]]] = {
 }
 
 TABLE = Path(__file__).with_name("second.txt")
-"""First and second outcome of each: a single entry if both are the same, a dash if there is no lease."""
+"""The first and second outcome of each operation: one entry if they are equal, a dash without a lease."""
 
 
 def expected(operation: str) -> dict[str, str]:

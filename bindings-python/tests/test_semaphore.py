@@ -70,7 +70,7 @@ def test_many(client: zklock.Client, observer: Observer, path: str) -> None:
         with pytest.raises(zklock.LockTimeout):
             slots.acquire_many(1, blocking=False)
         leases.check()
-        # They belong to the caller: the semaphore does not track them.
+        # The leases belong to the caller, and the semaphore does not track them.
         assert slots.lease is None
         leases[1].release()
         assert held(observer, path) == 2

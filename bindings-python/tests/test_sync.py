@@ -71,7 +71,7 @@ def test_an_interrupt_is_answered_at_once_and_leaves_no_node(
             waiter.send_signal(signal.SIGINT)
             assert waiter.stdout is not None
             answered = float(waiter.stdout.readline())
-            # The process and its session continue: the node is gone because the client deleted it.
+            # The process and its session still exist, so the node is gone only because the client deleted it.
             observer.wait_queue(path, 1, timeout=2)
             assert waiter.poll() is None
             _, errors = waiter.communicate(timeout=10)
@@ -198,7 +198,8 @@ def test_the_owner_is_the_thread(client: zklock.Client, path: str) -> None:
 def test_a_thread_that_ends_does_not_pass_its_lock_on(client: zklock.Client, path: str) -> None:
     lock = zklock.Mutex(client, path)
     assert in_a_thread(lock.acquire)
-    # The system reuses thread identifiers. Each of these threads might have the first one's.
+    # The system reuses thread identifiers. Each of these threads might have the identifier of the first
+    # thread.
     for _ in range(20):
         assert not in_a_thread(lock.owned)
     assert not in_a_thread(lambda: lock.acquire(blocking=False))
@@ -281,7 +282,8 @@ def test_the_end_of_a_scope_is_silent(client: zklock.Client, path: str) -> None:
     with lock.hold() as lease:
         lease.release()
     with lock:
-        # The body acquires this level and does not release it. The scope releases only its own level.
+        # The body acquires the lock once more and does not release it. The scope releases only its own
+        # acquisition.
         assert lock.acquire()
     assert lock.owned()
     lock.release()

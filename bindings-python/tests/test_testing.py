@@ -177,7 +177,7 @@ def test_wrong_arguments(embedded: Server) -> None:
 
 
 def test_a_call_lets_other_threads_run(embedded: Server) -> None:
-    """The server stops while a Python thread is busy: neither waits for the other."""
+    """`stop` returns while another Python thread is busy, because it lets that thread run."""
     busy = threading.Event()
     done = threading.Thread(target=lambda: [None for _ in iter(busy.is_set, True)])
     done.start()
@@ -301,7 +301,7 @@ def test_the_help_has_examples() -> None:
 
 
 def test_a_start_takes_less_than_50_ms() -> None:
-    """A start takes far less than 50 ms. The fastest of several counts, because the machine can be busy."""
+    """The fastest of several starts counts, because the others can be slower on a busy machine."""
     took = []
     for _ in range(10):
         begun = time.perf_counter()

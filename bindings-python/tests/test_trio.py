@@ -1,4 +1,4 @@
-"""In a trio task, a call that would wait, or that needs asyncio, raises an error with the alternative."""
+"""In a trio task, a call that would wait or needs asyncio raises an error that names the alternative."""
 
 from __future__ import annotations
 

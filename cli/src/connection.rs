@@ -60,7 +60,8 @@ impl Connection {
         Ok(given.or_environment(SetByProgram::default())?)
     }
 
-    /// Converts an error of the library, which does not know the command's options, to a failure.
+    /// Converts an error of the library to a failure. Adds the names of the command's TLS options,
+    /// which the library does not know.
     fn names_options(&self, error: zklock::Error) -> Failure {
         let given = [&self.tls_ca, &self.tls_cert, &self.tls_key].into_iter().any(Option::is_some);
         let of_tls = given && error.argument() == Some("tls");

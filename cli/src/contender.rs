@@ -1,6 +1,6 @@
-//! Distinguishes the contenders among the children of a lock's directory. Contenders are ephemeral,
-//! and their names end in ten digits. The name of another lock's directory can end in ten digits
-//! too, such as `/locks/orders/10000000042`. Pure.
+//! Finds the contenders among the children of a lock's directory. Contenders are ephemeral, and
+//! their names end in ten digits. Because the name of another lock's directory can end in ten
+//! digits too, such as `/locks/orders/10000000042`, a name can be ambiguous. Pure.
 
 use zklock::internal::Listing;
 use zklock::queue::NodeName;
@@ -22,8 +22,8 @@ impl Child {
         if has_uuid(name) {
             return Self::Contender(node);
         }
-        // The server numbers children in order of creation. Its counter is of no use once it has
-        // overflowed.
+        // The server numbers children in order of creation, so the number in a contender's name is
+        // below the number of created children. After an overflow, this counter proves nothing.
         let counted = usize::try_from(listing.created).is_ok_and(|created| created >= listing.names.len());
         if counted && node.sequence() >= u64::from(listing.created) {
             return Self::Directory;
@@ -49,7 +49,8 @@ fn has_uuid(name: &str) -> bool {
 pub(crate) mod tests {
     use super::*;
 
-    /// Returns a contender's name: `what` is `lock-`, `lease-`, `__READ__` and so on.
+    /// Returns a contender's name. `what` is the text in front of the number: `lock-`, `lease-`,
+    /// `__READ__` and so on.
     pub(crate) fn named(what: &str, number: u32) -> String {
         format!("_c_2f7c9a04-1f0e-4d0b-9f43-{number:012}-{what}{number:010}")
     }

@@ -42,7 +42,8 @@ impl Failure {
         Self::new(INTERNAL, format!("{doing}: {error}"))
     }
 
-    /// Returns the end by a signal, with the exit status that a shell gives to it.
+    /// Returns the failure of a command that a signal ended, with the exit status that a shell
+    /// reports.
     pub(crate) fn signal(signal: i32) -> Self {
         Self { code: after_signal(signal), message: None }
     }

@@ -93,7 +93,8 @@ async fn one(client: &Client, path: &str) -> Result<Locks, Failure> {
     Ok(if places.is_empty() { Vec::new() } else { vec![(path.to_owned(), places)] })
 }
 
-/// The records of a lock, and of others whose paths are given, each as people read it.
+/// Returns the records of slots of the lock at `path` and of the locks at `others`. Each record is
+/// a line of text, with the path of its lock.
 async fn records(client: &Client, path: &str, others: Vec<String>) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for path in std::iter::once(path.to_owned()).chain(others) {
@@ -108,8 +109,8 @@ async fn records(client: &Client, path: &str, others: Vec<String>) -> Vec<(Strin
     all
 }
 
-/// Returns the contended locks at and below a path, by path, and the paths of locks below it that
-/// have a record of slots.
+/// Returns the locks with contenders at and below a path, in the order of their paths, and the
+/// paths of the locks below it that have a record of slots.
 async fn below(client: &Client, path: &str) -> Result<(Locks, Vec<String>), Failure> {
     let (mut found, mut recorded) = (Locks::new(), Vec::new());
     let mut pending = vec![path.to_owned()];

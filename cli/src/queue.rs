@@ -30,15 +30,16 @@ pub(crate) struct Place {
     pub(crate) contender: Contender,
 }
 
-/// Returns all contenders of a lock in queue order; empty if it is free. The nodes of a semaphore
-/// are one level deeper. Includes persistent nodes with contender names, because they block all
-/// waiters.
+/// Returns all contenders of a lock in queue order, or none if the lock is free. The nodes of a
+/// semaphore are one level deeper. The result includes persistent nodes with contender names,
+/// because they block all waiters.
 pub(crate) async fn read(client: &Client, path: &str) -> Result<Vec<Place>, Failure> {
     Ok(find(client, path).await?.0)
 }
 
-/// The queue of a lock that may be a directory of other locks as well; and the persistent children that are named like
-/// contenders, such as a lock directory that is named by an id. Empty unless an ephemeral node contends.
+/// Returns the queue of a lock whose directory can also contain other locks, and the persistent
+/// children with contender names. Such a child can be the directory of a lock that is named by an
+/// id. The queue is empty unless an ephemeral node is in it.
 pub(crate) async fn read_directory(
     client: &Client,
     path: &str,
@@ -63,7 +64,8 @@ async fn find(client: &Client, path: &str) -> Result<(Vec<Place>, Vec<String>), 
     Ok((if places.is_empty() { of_lock(contenders) } else { places }, directories))
 }
 
-/// The first contender holds the lock, and so do the readers directly behind it.
+/// Assigns the roles in the queue of a mutex or a read/write lock. The first contender holds the
+/// lock. If it is a reader, so do the readers directly behind it.
 fn of_lock(contenders: Vec<Contender>) -> Vec<Place> {
     let mut readers = true;
     let place = |contender: Contender| {
@@ -74,8 +76,9 @@ fn of_lock(contenders: Vec<Contender>) -> Vec<Place> {
     contenders.into_iter().map(place).collect()
 }
 
-/// The first N contenders hold the permits. If no contender states the number of permits, a
-/// program's own setting applies, and all contenders that have a permit node are assumed to hold.
+/// Assigns the roles in the queue of a semaphore. The first N contenders hold the permits, where a
+/// contender states N in its data. If no contender states it, the programs define N, and all
+/// contenders that have a permit node are assumed to hold a permit.
 fn of_semaphore(path: &str, contenders: Vec<Contender>) -> Vec<Place> {
     let leases = format!("{path}/leases/");
     let permits = contenders.iter().find_map(|contender| contender.about.as_ref()?.permits);
@@ -117,8 +120,8 @@ impl Place {
         })
     }
 
-    /// Describes how many consecutive holds may use the node, and how long it may be kept without
-    /// one, if stated.
+    /// Describes the options `cohort` and `linger` of the contender, if its data states them: how
+    /// many consecutive holds can use the node, and how long the node can be kept without a hold.
     pub(crate) fn sharing(&self) -> Vec<String> {
         self.contender.about.as_ref().map(sharing).unwrap_or_default()
     }
@@ -163,14 +166,15 @@ impl Place {
     }
 }
 
-/// The options by which several holds may follow each other on a node, such as `cohort 64` and `linger 1s`.
+/// Describes the options that let several consecutive holds use a node, such as `cohort 64` and
+/// `linger 1s`.
 pub(crate) fn sharing(about: &ContenderInfo) -> Vec<String> {
     let cohort = about.cohort.map(|holds| format!("cohort {holds}"));
     let linger = about.linger.map(|time| format!("linger {}", humantime::format_duration(time)));
     cohort.into_iter().chain(linger).collect()
 }
 
-/// Returns how long a node may be kept, in milliseconds, for programs.
+/// Returns the time for which a node can be kept without a hold, in milliseconds, for JSON output.
 pub(crate) fn linger_ms(about: &ContenderInfo) -> Option<u64> {
     about.linger.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }

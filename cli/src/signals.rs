@@ -1,4 +1,4 @@
-//! Receives signals one after the other, and stops the command itself.
+//! Receives signals one after the other, and stops this process like a shell's job control.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -54,8 +54,8 @@ pub(crate) fn is_ignored(signal: Signal) -> bool {
     answer == 0 && now.sa_sigaction == nix::libc::SIG_IGN
 }
 
-/// Returns whether a shell could continue this process's group after it stops: a shell with job
-/// control, which leads the session from a separate group.
+/// Returns `true` if a shell could continue this process's group after it stops. Only a shell with
+/// job control can: it leads the session, and is in another group.
 pub(crate) fn has_job_control() -> bool {
     getsid(None).is_ok_and(|leader| leader != getpgrp())
 }

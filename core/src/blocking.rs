@@ -133,7 +133,8 @@ impl Deref for Client {
     }
 }
 
-/// Proof of holding: see [`zklock::Lease`](crate::Lease). Dropping it releases the lock in the background.
+/// Proof of holding a lock: see [`zklock::Lease`](crate::Lease). Dropping it releases the lock in
+/// the background.
 #[derive(Debug)]
 #[must_use = "a lease that is dropped releases the lock at once: keep it for as long as the lock is needed"]
 pub struct Lease(crate::Lease);

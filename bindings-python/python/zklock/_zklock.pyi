@@ -747,7 +747,7 @@ class NodeData:
         """The data."""
     @property
     def version(self) -> int:
-        """The number of times that the data was set: the `version` that a transaction expects."""
+        """The number of times that the data was set. Pass it to a transaction as `version`."""
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
 
@@ -1308,7 +1308,7 @@ class _HasSession(Protocol):
 
 @final
 class Server:
-    """A ZooKeeper server in this process, for tests and development only. Production is Apache ZooKeeper.
+    """A ZooKeeper server in this process, for tests and development only.
 
     >>> with zklock.testing.Server() as server:
     ...     with zklock.Mutex(server.hosts, "/locks/report") as lease:
@@ -1317,7 +1317,8 @@ class Server:
 
     The server runs on a separate thread, `zklock-server`, and keeps its nodes in memory. It listens on
     127.0.0.1, on a free port unless one is given. `docs/testing.md` lists the features that it lacks. Most
-    importantly, it is not an ensemble: tests cannot show how a program behaves when some servers fail.
+    importantly, it is not an ensemble: tests cannot show how a program behaves when some servers fail. In
+    production, use Apache ZooKeeper.
 
     The methods can be called from any thread, greenlet or coroutine: none of them waits for a client. After
     `stop` they raise `RuntimeError`. A child process that inherits the server through fork cannot use it
@@ -1436,7 +1437,7 @@ class ServerReport:
 
     @property
     def detail(self) -> str:
-        """The problem in words, for people: the message of the system, TLS or the server."""
+        """The problem in words, for people: the message of the operating system, of TLS or of the server."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
@@ -1976,7 +1977,7 @@ class Transaction:
     ...     writes = lease.transaction().set_data("/state", b"done", version=0)
     ...     writes.create("/report").commit()
 
-    Such writes need no fencing token: if a holder was paused and another client acquired the lock meanwhile,
+    Such writes need no fencing token. If a holder was paused and another client acquired the lock meanwhile,
     the transaction of the first holder changes nothing. Paths are absolute, below the client's chroot. New
     nodes are persistent, with the client's access control list. Every method except `commit` returns the
     transaction.
@@ -2018,9 +2019,9 @@ class Transaction:
 
         Raise `LockLost` if the lock is no longer held, or `TransactionFailed` if one of the operations cannot
         be executed. In both cases nothing was written, and the message gives the reason. Raise
-        `ConnectionFailed` if no answer arrived: the operations may or may not have been executed, as after an
-        interrupted wait. Raise `NotHeld` after a release, and `BadArgument` for a malformed path or a second
-        commit.
+        `ConnectionFailed` if no answer arrived. In that case, and if the wait is interrupted, the operations
+        might or might not have been executed. Raise `NotHeld` after a release, and `BadArgument` for a
+        malformed path or a second commit.
         """
 
 @final
@@ -2098,13 +2099,13 @@ class Pending(Awaitable[None], Generic[_T]):
         """Give up the operation: leave the queue, and release a lease that has not been taken."""
 
 def close_on_signals() -> None:
-    """Make SIGTERM close all clients of this process before it ends it, to free its locks early.
+    """Make SIGTERM close all clients of this process before the process ends, to free its locks early.
 
     >>> zklock.close_on_signals()
 
-    The signal waits for up to a second for the close, and then has its default effect. As without this call,
-    neither `finally` blocks nor `atexit` handlers run. Pending acquires keep waiting meanwhile, and no
-    callback runs. Without this call, the locks of a process that SIGTERM ends stay taken for a session
+    The process waits for up to a second until the clients are closed. Then the signal ends the process, as
+    without this call: neither `finally` blocks nor `atexit` handlers run. Pending acquires keep waiting
+    meanwhile, and no callback runs. Without this call, the locks of the process stay taken for a session
     timeout.
 
     The same applies to SIGINT if it has its default action. A signal that has a handler, or that is ignored,

@@ -30,7 +30,8 @@ pub(super) struct Contestant {
     /// Number of processes to start one after the other.
     rounds: usize,
     process: Option<Child>,
-    /// Process id of the last process. A killed process keeps its node until its session expires.
+    /// Process id of the process that was started last. It is kept after a kill, because a killed
+    /// process keeps its node until its session expires.
     pid: u32,
     started: usize,
     /// `true` if its nodes have no data, such as Curator's.
@@ -88,7 +89,8 @@ impl Contestant {
 
     /// Creates a contestant that runs the user's program once.
     pub(super) fn of_program(program: &Program, hosts: &str, verbose: bool) -> Self {
-        // The shell's process becomes the program's, whose id is in the data of its nodes.
+        // `exec` replaces the shell, so the program gets the process id of the shell. The data of
+        // the program's nodes contains this id.
         let command = ["sh", "-c", &format!("exec {}", program.command)].map(OsString::from).into();
         let mut contestant = Self::new(program.title.clone(), command, hosts, 1);
         contestant.is_program = true;
@@ -123,7 +125,7 @@ impl Contestant {
         Ok(())
     }
 
-    /// Returns `true` if this contender of the queue is a node of this contestant.
+    /// Returns `true` if a process of this contestant created this contender's node.
     pub(super) fn owns(&self, contender: &Contender) -> bool {
         contender.about.as_ref().map_or(self.is_anonymous, |about| about.pid == self.pid)
     }

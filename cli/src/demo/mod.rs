@@ -96,8 +96,8 @@ pub(crate) fn demo(options: &Options, program: &Path) -> Result<u8, Failure> {
     })
 }
 
-/// Returns the path with which this program can be started again. If it is embedded in another
-/// program, this is the path of its script.
+/// Returns the path with which this program can be started again. This is the executable, or the
+/// script if an interpreter runs this program.
 fn own_program(program: &Path) -> PathBuf {
     let running = std::env::current_exe().ok();
     let by_name =

@@ -165,8 +165,8 @@ mod tests {
         assert_eq!(lines[0], "a             ███───█");
         assert_eq!(lines[1], "b             ───█✗▒");
         assert_eq!(lines[2], "              0 s 2 3 4");
-        // With twice the time, each column covers two samples. It shows the lane that held longer,
-        // or the first one if they are equal.
+        // With twice the time, each column covers two samples. It shows the lane that held the lock
+        // longer, or the first lane if they are equal.
         let lines = picture.lines(LABEL + 10, Duration::from_secs(10), false);
         assert_eq!(lines[0], "a             ██─█");
         assert_eq!(lines[1], "b             ──✗");

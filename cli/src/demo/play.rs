@@ -14,7 +14,8 @@ use crate::failure::Failure;
 use crate::terminal_output::print;
 
 pub(super) const PATH: &str = "/demo/lock";
-/// Number of processes without `--with`, the index of the killed one, and their number of grants.
+/// For a demo without `--with`: the number of processes, the index of the process that is killed,
+/// and the number of all grants.
 const PROCESSES: usize = 4;
 const VICTIM: usize = 1;
 const GRANTS: usize = 11;
@@ -24,7 +25,7 @@ const INTO_THE_HOLD: Duration = Duration::from_millis(150);
 const STEP: Duration = Duration::from_millis(50);
 /// Expected duration without `--with`.
 const EXPECTED: Duration = Duration::from_secs(8);
-/// Maximum duration, without and with `--with`. Half of it is for the start.
+/// Maximum duration of a demo without `--with`, and with it. The start can take half of that time.
 const LIMIT: Duration = Duration::from_secs(18);
 const LIMIT_OF_PROGRAMS: Duration = Duration::from_secs(90);
 
@@ -120,7 +121,8 @@ impl Play {
             }
             tokio::time::sleep(STEP).await;
         };
-        // A contender without data belongs to the program whose nodes are not in the queue.
+        // Every process has a node in the queue now. A contestant whose process id is in no node's
+        // data must be one whose nodes have no data.
         let absent = |contestant: &&mut Contestant| !queue.iter().any(|node| contestant.owns(node));
         if let Some(anonymous) = self.contestants.iter_mut().find(absent) {
             anonymous.is_anonymous = true;
@@ -176,8 +178,8 @@ impl Play {
         self.log(&format!("{title} holds, with fencing token {token}, after {waited:.1} s"))
     }
 
-    /// Starts the processes that are next, and kills the victim in its second hold. Returns `true`
-    /// while any process runs.
+    /// Starts the next process where one has ended, and kills the victim in its second hold.
+    /// Returns `true` while any process runs.
     fn follow(&mut self) -> Result<bool, Failure> {
         if self.began.elapsed() > self.limit() {
             return Err(Failure::system("the demo took too long", &"this machine is very busy; try again"));

@@ -76,7 +76,7 @@ pub(crate) fn advise_session(asked: Duration, granted: Duration) -> Finding {
         Finding::change(what, next)
     };
     if granted > asked {
-        // By default, the servers grant at least two ticks. A lock needs four.
+        // By default, the servers grant a session timeout of at least two ticks. A lock needs four.
         let next =
             format!("ask for {:?}, or set a shorter tickTime on every server", granted.saturating_mul(2));
         changed("minSessionTimeout (2 ticks by default)", &next)
@@ -129,7 +129,8 @@ pub(crate) fn advise_version(server: &str, srvr: &str) -> Finding {
     }
 }
 
-/// Warns of a standalone server: it is a single point of failure, or it has separate locks.
+/// Warns of a standalone server. If it is the only server, it is a single point of failure. If it
+/// is one of several, it does not share its locks with the others.
 pub(crate) fn advise_mode(server: &str, srvr: &str, others: usize) -> Option<Finding> {
     let alone = srvr.lines().any(|line| line == "Mode: standalone");
     let next = "run three or five servers in production, and name them all in --hosts";
@@ -147,8 +148,8 @@ pub(crate) fn advise_mode(server: &str, srvr: &str, others: usize) -> Option<Fin
     }
 }
 
-/// A server accepts a limited number of connections from one host. Each process that uses a lock
-/// needs one.
+/// Notes a server that accepts few connections from one host. Each process that uses a lock needs
+/// one connection.
 pub(crate) fn advise_connections(server: &str, conf: &str) -> Option<Finding> {
     let most: u32 =
         conf.lines().find_map(|line| line.strip_prefix("maxClientCnxns="))?.trim().parse().ok()?;
@@ -162,7 +163,8 @@ pub(crate) fn advise_connections(server: &str, conf: &str) -> Option<Finding> {
     })
 }
 
-/// With fewer connections than this, a host with many jobs can run out of connections.
+/// Minimum number of connections from one host that a server should accept. With fewer, a host with
+/// many jobs can run out of connections.
 const FEW: u32 = 100;
 
 /// Reports the version and the transport of this program.
@@ -220,9 +222,9 @@ pub(crate) fn half_of(session_timeout: Duration) -> Duration {
     Duration::from_millis(millis.max(1))
 }
 
-/// Infers the tick of servers that do not answer `conf` from the timeout that they grant to a
-/// request for half of the session timeout. They grant the requested half, or their minimum of two
-/// ticks if that is longer. `half` is `None` if the granted timeout is unknown.
+/// Infers the tick of servers that do not answer `conf`. `half` is the session timeout that they
+/// grant if a client requests half of `session_timeout`. They grant the requested half, or their
+/// minimum of two ticks if that is longer. `half` is `None` if the granted timeout is unknown.
 pub(crate) fn advise_unknown_tick(
     servers: &str,
     half: Option<Duration>,

@@ -7,8 +7,9 @@ use crate::doctor::advice::Finding;
 /// Difference in milliseconds from which ages in seconds are wrong.
 const LARGE: i64 = 2_000;
 
-/// Bounds of the difference by which the servers' clock is ahead of ours, in milliseconds. The
-/// servers stamp a node between two readings of our clock, in whole milliseconds.
+/// Bounds of the time by which the servers' clock is ahead of ours, in milliseconds. They follow
+/// from a node's creation time by the servers' clock, which is compared with our clock before and
+/// after the creation. All these times are whole milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offset {
     least: i64,

@@ -57,8 +57,8 @@ struct Visit {
     refused: bool,
 }
 
-/// Searches for deadlocks at and below a path. If the path does not exist, the second value
-/// explains why.
+/// Searches for deadlocks at and below a path. If the path does not exist, the second value is a
+/// message that explains why.
 pub(crate) async fn search(client: &Client, root: &str) -> Result<(Search, Option<String>), Failure> {
     // Only the root must be readable: an unreadable directory below it does not end the search.
     if list(client, root).await?.is_none() {
@@ -71,9 +71,9 @@ pub(crate) async fn search(client: &Client, root: &str) -> Result<(Search, Optio
     Ok((Search { cycles, counts }, None))
 }
 
-/// Returns the cycles in these queues that a second read confirms. If some are not confirmed, the
-/// queues have changed, and an unconfirmed cycle might have hidden another one. In that case, the
-/// new queues are searched too.
+/// Returns the cycles in these queues that a second read confirms. If a cycle is not confirmed, its
+/// queues have changed, and it might have hidden another cycle. In that case, the new queues are
+/// searched too.
 async fn confirmed_cycles<F>(
     mut queues: Vec<LockQueue>,
     mut read: impl FnMut(Vec<String>) -> F,
@@ -135,8 +135,7 @@ async fn walk(client: &Client, root: &str) -> Result<(Vec<LockQueue>, Counts), F
     Ok((queues, counts))
 }
 
-/// Lists a directory, and reads its queue if it has at least two contenders. All other directories
-/// cost one request.
+/// Lists a directory with one request. Also reads its queue if it can have at least two contenders.
 async fn visit(client: &Client, path: String) -> Result<Visit, Failure> {
     let listing = match list(client, &path).await {
         Err(error) if error.kind() == ErrorKind::AuthFailed => {
@@ -209,8 +208,8 @@ mod tests {
     use super::*;
     use crate::doctor::deadlock_findings::tests::queue;
 
-    /// Returns the number of confirmed cycles if these views follow the first one, and the number
-    /// of views that were read.
+    /// Searches the queues of `first`. Each further read returns the next element of `later`.
+    /// Returns the number of confirmed cycles, and the number of further reads.
     fn certain(first: &[LockQueue], later: Vec<Vec<LockQueue>>) -> (usize, usize) {
         let (mut views, all) = (later.into_iter(), first.to_vec());
         let mut reads = 0;

@@ -37,8 +37,8 @@ pub(super) async fn addresses(server: &str) -> Result<Vec<SocketAddr>, Answer> {
     })
 }
 
-/// Sends a four-letter word to a server. A TLS port needs five bytes before it can reject a plain
-/// connection, so the function tries again if the server does not reply.
+/// Sends a four-letter word to a server. If the server does not reply, sends the word again with a
+/// fifth byte, because a TLS port needs five bytes before it can reject a plain connection.
 pub(super) async fn ask(
     options: &ClientOptions,
     server: &str,

@@ -91,7 +91,8 @@ async fn taken_by(client: &Client, options: &Options, blockers: Vec<Contender>) 
     let mut holders: Vec<_> =
         blockers.into_iter().map(|contender| Place { role: Role::Holds, contender }).collect();
     if holders.is_empty() {
-        // An attempt with `Timeout::Try` lists the nodes but does not read them.
+        // After an attempt with `Timeout::Try`, the holders are unknown: it lists the nodes but
+        // does not read them.
         holders = tokio::time::timeout(WHO, read_holders(client, options)).await.ok()?.ok()?;
     }
     let first = holders.first()?;
@@ -122,9 +123,9 @@ async fn read_holders(client: &Client, options: &Options) -> Result<Vec<Place>, 
     Ok(places)
 }
 
-/// Rejects a `--kill-after` that is too long. Between two heartbeats, the term shrinks from half of
-/// the session timeout to a third. With a longer `--kill-after`, the command could be ended
-/// although every heartbeat is answered.
+/// Rejects a `--kill-after` that is too long. Between two heartbeats, the remaining time of the
+/// term shrinks from half of the session timeout to a third. With a longer `--kill-after`, the
+/// command could be ended although every heartbeat is answered.
 fn check_kill_after(kill_after: Option<Duration>, session_timeout: Duration) -> Result<(), Failure> {
     let most = session_timeout / 4;
     match kill_after {

@@ -161,7 +161,7 @@ impl Guard {
         Step { signals, next_check: next.min(self.policy.check_interval).max(Duration::from_millis(1)) }
     }
 
-    /// Handles a lock that is still certain; returns the time until the next check.
+    /// Handles a lock that is certainly still held; returns the time until the next check.
     fn certain(&mut self, seen: Observation, signals: &mut Vec<Signal>) -> Duration {
         let Policy { on_suspend, on_lost, kill_after, margin, late, check_interval, .. } = self.policy;
         let (remaining, suspended) = (seen.remaining, seen.state == LeaseState::Suspended);
@@ -215,8 +215,8 @@ impl Guard {
                 self.terminate(signals);
                 return seen.remaining.saturating_sub(margin);
             }
-            // For other reasons, the command has `kill_after` from the loss on. After the end of
-            // the term, it is killed immediately.
+            // If the lock is lost for another reason, the command gets the time `kill_after` to
+            // exit, counted from the loss. At the end of the term, it is killed immediately.
             OnLost::Term if reason != LossReason::TermEnded => {
                 self.terminate(signals);
                 let left = (since + kill_after).saturating_duration_since(now);

@@ -135,8 +135,8 @@ impl Metrics {
         });
     }
 
-    /// Records the loss of the lock, or that the command was ended because the lock could no longer
-    /// be proven.
+    /// Records the loss of the lock, or that the command was ended because no server confirmed the
+    /// lock any more.
     pub(crate) fn lost(&self) {
         // The file is written at the end of the run.
         let mut progress = self.progress.borrow_mut();

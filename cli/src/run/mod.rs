@@ -141,7 +141,8 @@ fn why_lost(lost: Option<LossReason>, ended: &Ended) -> String {
 /// to decide whether two commands might have overlapped.
 fn in_time(lost: Option<LossReason>, ended: &Ended, session_timeout: Duration) -> String {
     match lost {
-        // Another contender might have held the lock before the end of the term.
+        // After a loss for another reason, another contender might have held the lock before the
+        // end of the term, so the remaining time says nothing.
         Some(reason) if reason != LossReason::TermEnded => String::new(),
         _ if ended.left.is_zero() => {
             // The term is half of the session timeout.

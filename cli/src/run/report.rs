@@ -109,8 +109,8 @@ impl Reporter {
         self.report("revoked", format_args!("somebody asks for the lock {path:?}; {then}"));
     }
 
-    /// Reports a new state of the connection. `suspended`: the previous state was without a
-    /// connection.
+    /// Reports a new state of the connection. `suspended` is `true` if there was no connection in
+    /// the previous state.
     pub(crate) fn state(&self, client: &Client, lease: &Lease, state: ClientState, suspended: bool) {
         match state {
             ClientState::Suspended => {

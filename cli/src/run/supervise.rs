@@ -197,7 +197,8 @@ impl Supervision {
                     self.child.signal(Signal::SIGCONT);
                 }
             }
-            // The user pressed Ctrl-Z again while the command waits for a proof of the lock.
+            // The user pressed Ctrl-Z again before a server confirmed that the command can
+            // continue.
             Signal::SIGTSTP if self.resuming => self.suspended(signal),
             _ => self.child.signal(signal),
         }

@@ -29,9 +29,9 @@ impl Terminal {
         tcgetpgrp(&*self.0) == Ok(getpgrp())
     }
 
-    /// Returns `true` if the command must own the terminal from the start. In a pipeline, the other
-    /// programs are in our group and need the terminal; a pager would be stopped. In that case, the
-    /// command receives the terminal when it tries to use it.
+    /// Returns `true` if the command must own the terminal from the start. In a pipeline, it must
+    /// not: the other programs are in our group and need the terminal, and a pager would be
+    /// stopped. The command then receives the terminal when it tries to use it.
     pub(crate) fn is_for_the_command(&self) -> bool {
         self.is_ours() && stdin().is_terminal() && stdout().is_terminal()
     }

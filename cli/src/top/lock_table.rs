@@ -40,7 +40,8 @@ pub(crate) struct Entry {
     /// Reason why the directory could not be read.
     pub(crate) problem: Option<String>,
     pub(crate) seen: Option<Instant>,
-    /// Number of contenders that had left, with the time of each listing.
+    /// Samples for the rate: the time of a listing, and the number of contenders that had left by
+    /// then.
     samples: VecDeque<(Instant, u32)>,
     /// For children with ambiguous names: `true` if the child is a contender.
     ambiguous: HashMap<String, bool>,

@@ -101,8 +101,8 @@ pub(crate) fn top(options: &Options) -> Result<u8, Failure> {
         ));
     }
     with_client(&options.connection, async |client| {
-        // The screen is taken only after the connection succeeds. If it fails, the user must be
-        // able to read the error.
+        // Take over the screen only after the client has connected. If the connection fails, the
+        // user must be able to read the error.
         let survey =
             Survey::new(client.clone(), &options.path, options.interval, options.requests, options.once);
         if options.once || options.json {
@@ -205,7 +205,8 @@ async fn show(options: &Options, client: &Client, survey: Survey) -> Result<u8, 
     let mut screen = Screen::open().map_err(|error| undrawn(&error))?;
     let outcome = watch(options, client, survey, &mut screen).await;
     // Close the session before the terminal is restored. If a signal ended the view, the keyboard
-    // thread reads input until the process exits; input after that belongs to the shell.
+    // thread still reads input until the process exits, but input that is typed after the restore
+    // is meant for the shell.
     tokio::time::timeout(CLOSING, client.close()).await.ok();
     outcome
 }

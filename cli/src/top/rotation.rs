@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// One in this many listings is reserved for new and idle directories, so busy ones
-/// cannot displace them.
+/// One in this many listings is reserved for new and idle directories, so busy ones cannot displace
+/// them.
 const IDLE_SHARE: u8 = 4;
 
 /// Number of names in a listing that cost as much as one request.

@@ -31,7 +31,8 @@ fn saved_terminal() -> MutexGuard<'static, Option<SavedTerminal>> {
 }
 
 /// Puts the terminal in screen mode. The terminal can already be in screen mode if the process was
-/// stopped before it could restore the terminal. The first settings are then kept.
+/// stopped before it could restore the terminal. In that case, the settings that were saved first
+/// are kept.
 fn enter_screen_mode(mut terminal: File) -> io::Result<()> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -228,8 +228,8 @@ impl Survey {
         }
     }
 
-    /// Handles a listing without unknown ambiguous names. Reads the first contender unless it is
-    /// already known.
+    /// Handles a listing in which no ambiguous name is left to resolve. Reads the first contender
+    /// unless it is already known.
     fn read_first_contender(&mut self, path: String, listing: Listing) {
         let Some(head) = self.lock_table.unread_first_contender(&path, &listing) else {
             return self.complete(path, &listing, None);

@@ -47,8 +47,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Reads a record. Never reads past its end, and allocates nothing for a length that the record
-/// does not hold.
+/// Reads a record. Never reads past the end of the record, and allocates no memory for a length
+/// that exceeds the rest of the record.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a>(&'a [u8]);
 
@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
         self.array().map(i64::from_be_bytes)
     }
 
-    /// Reads a boolean. Each value but 0 and 1 is an error.
+    /// Reads a boolean. Every value except 0 and 1 is an error.
     ///
     /// # Errors
     /// [`Error::Short`] or [`Error::Boolean`].
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a text. Null counts as an empty one.
+    /// Reads a text. Null counts as an empty text.
     ///
     /// # Errors
     /// [`Error::Short`], [`Error::Length`] or [`Error::Text`].

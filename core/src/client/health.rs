@@ -45,7 +45,8 @@ pub struct Health {
     /// Time since the client sent the last write that the server acknowledged, which proves that
     /// the session exists. While the client holds a lock and the server replies in time, this is at
     /// most a sixth of the session timeout. A client that holds no lock and waits for none sends no
-    /// such writes, so this value grows. `None` without a session and before its first proof.
+    /// such writes, so this value grows. `None` if there is no session, and before the server has
+    /// acknowledged a write in it.
     pub last_proof: Option<Duration>,
     /// Remaining time of the session's term. The leases are lost when it ends. Zero if no term is
     /// running.

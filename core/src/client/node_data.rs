@@ -40,8 +40,8 @@ impl Client {
     /// Cancel safe: a dropped future has no effect.
     ///
     /// # Errors
-    /// - [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, or data larger than
-    ///   the client reads.
+    /// - [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, or if the data is
+    ///   larger than the client accepts.
     /// - [`AuthFailed`](crate::ErrorKind::AuthFailed) if the client lacks the right to read the
     ///   node.
     /// - [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if no reply arrives within the

@@ -123,8 +123,8 @@ fn close_after_signal(pipe: i32, first: fn()) {
         libc::signal(signal, libc::SIG_DFL);
         libc::kill(libc::getpid(), signal);
     }
-    // Still running: in a container, process 1 has no default action for signals. End it here,
-    // because it must not continue with its clients closed.
+    // The process still runs, because process 1 of a container has no default action for signals.
+    // End it here, because it must not continue with its clients closed.
     std::thread::sleep(Duration::from_millis(200));
     // SAFETY: ends the process with the exit status that a shell reports for a process ended by
     // this signal.

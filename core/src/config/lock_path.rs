@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 /// Suffix of the node that records a mutex's slots. The node's path is the lock path with this
 /// suffix.
 ///
-/// No lock path ends with it. The node is next to the lock directory, not inside it, so it never
-/// appears in a queue.
+/// No lock path ends with this suffix. The node is next to the lock directory, not inside it, so it
+/// never appears in a queue.
 pub(crate) const RECORD_SUFFIX: &str = ".once";
 
 /// Checks a path by the server's own rules. The root is rejected too, because it cannot be a lock.

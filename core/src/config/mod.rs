@@ -100,7 +100,7 @@ impl ClientOptions {
     /// The server can choose a different timeout.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) unless between 1 ms and 24 days.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) unless `timeout` is between 1 ms and 24 days.
     pub fn session_timeout(mut self, timeout: Duration) -> Result<Self> {
         let longest = Duration::from_millis(i32::MAX.unsigned_abs().into());
         if !(Duration::from_millis(1)..=longest).contains(&timeout) {
@@ -113,7 +113,7 @@ impl ClientOptions {
     /// Sets how long the client waits for the first answer from any server. Default: 10 s.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) if zero.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if `timeout` is zero.
     pub fn connect_timeout(mut self, timeout: Duration) -> Result<Self> {
         if timeout.is_zero() {
             return Err(Error::bad_argument("connect_timeout", "must be more than zero"));
@@ -129,8 +129,8 @@ impl ClientOptions {
     /// more children cannot be locked or inspected.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) unless between 64 KiB and 2 GiB less one
-    /// byte.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) unless `bytes` is between 64 KiB and 2 GiB
+    /// less one byte.
     pub fn max_frame(mut self, bytes: u32) -> Result<Self> {
         if !(LEAST_FRAME..=i32::MAX.unsigned_abs()).contains(&bytes) {
             return Err(Error::bad_argument("max_frame", "must be between 65,536 and 2,147,483,647 bytes"));

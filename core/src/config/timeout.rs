@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::queue::Intent;
 use crate::runtime;
 
-/// Delay before a request is sent again to which no server has replied.
+/// Delay before a request is sent again if no server has replied to it.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The time limit of an acquire, for everything it does: connecting, creating the node, and

@@ -207,8 +207,8 @@ impl Connection {
         }
     }
 
-    /// Logs a warning with the reasons when all servers have rejected the client. Stops when there
-    /// is a connection.
+    /// Starts a task that logs a warning, with the reasons, when all servers have rejected the
+    /// client. The task is stopped when there is a connection.
     fn log_outages(&mut self) {
         let outage = self.outages.clone().watch(self.settings.clone(), self.options.hosts.servers.clone());
         if matches!(&self.stage, SessionStage::Live(Live { outage_logger: None, .. })) {
@@ -255,7 +255,7 @@ impl Connection {
         }
     }
 
-    /// Closes the session on the server and waits for that for at most `limit`.
+    /// Closes the session on the server. Waits for the server's reply for at most `limit`.
     pub(in crate::driver) async fn close(mut self, limit: Duration) {
         self.tasks.shutdown().await;
         self.settings.hurry();

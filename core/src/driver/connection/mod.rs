@@ -213,7 +213,8 @@ impl Connection {
         }
     }
 
-    /// Returns `true` if the session was recently proven on its current connection.
+    /// Returns `true` if a reply on the current connection proved recently that the session is
+    /// alive.
     pub(super) fn is_fresh(&self) -> bool {
         match &self.stage {
             SessionStage::Live(Live { term, connected: true, .. }) => term.is_fresh(self.number),
@@ -221,7 +222,7 @@ impl Connection {
         }
     }
 
-    /// Runs a task that sends a request whose reply can prove the session.
+    /// Runs a task that sends a request whose reply can prove the session (show that it is alive).
     pub(super) fn spawn_proof_request(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         self.note_proof_request();
         let unanswered = self.unanswered.proof_token();

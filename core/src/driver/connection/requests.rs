@@ -26,7 +26,7 @@ use crate::session::reply;
 use crate::session::reply::{Judged, NodeOwner, SessionEvidence, failed};
 use crate::session::term::Term;
 
-/// Data that Curator, and zklock, write to a node to ask its owner to give up the lock.
+/// Data that Curator and zklock write to a node to ask its owner to give up the lock.
 pub(in crate::driver) const REVOKE: &[u8] = b"__REVOKE__";
 
 /// Maximum length in bytes of node data that is kept. The data of our own nodes has about 150
@@ -136,10 +136,11 @@ impl DirectoryClient {
         self.report_judged(sent, reply::created(ticket, self.session(), made));
     }
 
-    /// Creates a reader's node in the place of its owner's writer. One transaction creates the node
-    /// and checks that the writer's node exists. A second request, sent without waiting for the
-    /// first, reads the new node's Stat to find the node's owner, because the Stat in the
-    /// transaction's own reply is invalid before ZooKeeper 3.7.2 and 3.8.2 (ZOOKEEPER-4026).
+    /// Creates a reader's node in the queue position of its owner's writer (a downgrade). One
+    /// transaction creates the node and checks that the writer's node exists. A second request,
+    /// sent without waiting for the first, reads the new node's Stat to find the node's owner,
+    /// because the Stat in the transaction's own reply is invalid before ZooKeeper 3.7.2 and 3.8.2
+    /// (ZOOKEEPER-4026).
     pub(in crate::driver) async fn create_beside(
         self,
         ticket: Ticket,

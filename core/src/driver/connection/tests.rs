@@ -60,8 +60,8 @@ async fn a_session_that_is_found_when_nobody_wants_it_any_more_is_not_begun() {
     .await;
 }
 
-/// With the server stopped, the client crate would reconnect to close the session. No task remains
-/// when the connection closes.
+/// The server is stopped, so the client crate would have to reconnect to close the session. No task
+/// that tries this must remain after the connection is closed.
 #[tokio::test]
 async fn nothing_is_left_of_a_session_that_nobody_wants_when_its_link_closes() {
     on_the_runtime(async {
@@ -229,8 +229,8 @@ async fn news_of_a_session_that_is_over_leave_the_next_one_alone() {
     .await;
 }
 
-/// Fails if a new version of the client crate pauses at another point. Its pauses grow without
-/// limit, so leases would be lost to them.
+/// This test fails if a new version of the client crate pauses at another point. The crate's pauses
+/// grow without limit, so a client could reconnect too late and lose its leases.
 #[tokio::test]
 async fn the_client_crates_pauses_between_rounds_of_servers_are_over_at_once() {
     on_the_runtime(async {

@@ -12,8 +12,8 @@ use crate::runtime::clock::BootInstant;
 pub(super) struct Unanswered {
     /// The time when the connection was established, if there is one.
     connected: Option<BootInstant>,
-    /// Time since which this connection has waited for a reply that can prove the session. `None`
-    /// if it does not wait for such a reply.
+    /// Time since which this connection has waited for a reply that can prove the session (show
+    /// that it is alive). `None` if it does not wait for such a reply.
     proof_awaited_since: Option<BootInstant>,
     /// Token that requests clone and hold until their reply, if the reply can prove the session.
     /// Its reference count shows whether such a request is unanswered.

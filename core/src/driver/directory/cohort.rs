@@ -69,8 +69,8 @@ impl Cohort {
         self.holds.upgrade()?.first_local()
     }
 
-    /// Notes that the representative has left the queue: it was granted the lock or refused.
-    /// Returns `false` if `join` is another contender.
+    /// If `join` is the representative, notes that it has left the queue, because it was granted
+    /// the lock or refused. Returns `false` if `join` is another contender.
     fn end(&mut self, join: JoinId) -> bool {
         self.representative.end(join)
     }
