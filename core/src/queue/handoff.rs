@@ -17,8 +17,8 @@ pub struct HoldCounts {
 }
 
 impl HoldCounts {
-    /// Returns the counts for the first hold on a node. `handoffs` is the number of earlier hand-offs,
-    /// and `limit` is the maximum number of consecutive holds.
+    /// Returns the counts for a hold that has no hand-off directly before it. `handoffs` is the
+    /// number of earlier holds on the node, and `limit` is the maximum number of consecutive holds.
     #[must_use]
     pub fn new(handoffs: u32, limit: u16) -> Self {
         Self { handoffs, consecutive: 0, limit }
@@ -30,8 +30,8 @@ impl HoldCounts {
         self.handoffs
     }
 
-    /// Returns the counts for the next hold, which permits `cohort` consecutive holds. Returns
-    /// `None` if there must be no next hold.
+    /// Returns the counts for the next hold. Its lock permits `cohort` consecutive holds. Returns
+    /// `None` if the node must not have another hold without a pause.
     #[must_use]
     pub fn next(self, cohort: u16) -> Option<Self> {
         let (consecutive, limit) = (self.consecutive + 1, self.limit.min(cohort));
@@ -95,8 +95,9 @@ impl Representative {
         Self { join: None, count: 0, kind, naming, waiting: 0 }
     }
 
-    /// Returns `true` if the representative can represent this waiter. A representative without
-    /// waiters adapts to the waiter.
+    /// Returns `true` if the representative has the kind and naming of this waiter, so it can wait
+    /// on the waiter's behalf. A representative without waiters first takes over the waiter's kind
+    /// and naming.
     pub fn takes(&mut self, kind: Kind, naming: Naming) -> bool {
         if self.waiting == 0 && self.join.is_none() {
             (self.kind, self.naming) = (kind, naming);
@@ -132,7 +133,8 @@ impl Representative {
         self.join.take_if(|representative| *representative == join).is_some()
     }
 
-    /// Returns the event for the queue if a representative must join or leave.
+    /// Returns the event that makes a representative join or leave the queue, or `None` if neither
+    /// is needed.
     #[must_use]
     pub fn next_event(&mut self) -> Option<Event> {
         match self.join {

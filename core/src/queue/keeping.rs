@@ -67,8 +67,8 @@ impl<T> KeptNodes<T> {
         if self.access < access {
             return None;
         }
-        // Only the last node is examined, so the cost does not grow with the number of kept nodes.
-        // With the same options, the last node is kept at least as long as any other.
+        // Examine only the last node, so the cost does not grow with the number of kept nodes. It
+        // is the youngest node, so no other node with the same options is kept longer.
         let (name, needs) = self.nodes.iter().next_back()?;
         if !suits(needs) {
             return None;
@@ -147,7 +147,7 @@ pub enum KeepingStep {
 }
 
 impl KeepingState {
-    /// Creates the state after a grant of a lock of this kind, whose node can be kept.
+    /// Creates the state after a lock of this kind was granted. The lock's node can be kept.
     #[must_use]
     pub fn begin(kind: Kind) -> Self {
         Self { kind, access: Access::Driver, must_end: false }

@@ -60,8 +60,8 @@ impl Naming {
             (_, Kind::Permit(_)) => ["_c_", hyphenated, "-lease-"].concat(),
             (_, Kind::Lead) => ["_c_", hyphenated, "-latch-"].concat(),
             (Self::Kazoo, Kind::Read) => [simple, "__rlock__"].concat(),
-            // kazoo recognizes the suffix `__lock__`. zklock recognizes a writer, whose place a
-            // reader can take (rule 6).
+            // kazoo recognizes the suffix `__lock__`. zklock recognizes the node of a writer by
+            // `__WRIT`, because a reader can take a writer's place (rule 6).
             (Self::Kazoo, Kind::Write) => [simple, "__WRIT__lock__"].concat(),
             (Self::Kazoo, _) => [simple, "__lock__"].concat(),
         }
@@ -99,7 +99,7 @@ pub struct NodeName {
 }
 
 impl NodeName {
-    /// Parses a child's name. Returns `None` for a child that does not count.
+    /// Parses a child's name. Returns `None` for a child that is not a contender.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let at = text.len().checked_sub(10)?;
@@ -175,7 +175,7 @@ impl fmt::Debug for NodeName {
     }
 }
 
-/// Generates one uuid for each join. All of these uuids identify the session, so a listing can
+/// Generates one uuid for each join. One half of each uuid identifies the session, so a listing can
 /// distinguish our orphans from other clients' nodes without a record of every uuid used.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct NodeNamer {

@@ -1,5 +1,5 @@
-//! A queue's knowledge of other clients' nodes: the last listing, minus the events received after
-//! it (rule 5).
+//! A queue's knowledge of other clients' nodes: the last listing, without the nodes that later
+//! events reported as deleted (rule 5).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub(super) struct RemoteView {
     /// writers block exclusive waiters until a later listing shows neither the writer nor its
     /// reader (rule 6).
     vanished: BTreeSet<NodeName>,
-    /// Nodes that an event reported as deleted. A node is removed from here once the nodes behind
-    /// it have been checked.
+    /// Nodes that an event reported as deleted. A node is removed from this set once a node of ours
+    /// behind it is known to exist.
     subtracted: BTreeSet<NodeName>,
     /// Nodes that a probe has found since the last event.
     found: BTreeSet<NodeName>,
@@ -83,8 +83,8 @@ impl RemoteView {
         self.subtracted.range(..name).next().is_some()
     }
 
-    /// Notes that our node at `name` is known to exist. The events about nodes before it are
-    /// therefore true. The events about nodes behind it remain unproven.
+    /// Notes that our node at `name` is known to exist. The nodes ahead of it that were reported as
+    /// deleted therefore need no further proof. The deletions behind it still do.
     pub(super) fn confirm(&mut self, name: &NodeName) {
         self.subtracted = self.subtracted.split_off(name);
     }
@@ -154,8 +154,8 @@ impl RemoteView {
         nodes.iter().filter(|node| !self.gone.contains(*node))
     }
 
-    /// Returns `true` if a node blocks a new contender of this kind. Any node blocks it, unless it
-    /// is a reader: then only writers do.
+    /// Returns `true` if a node blocks a new contender of this kind. Only writers block a reader.
+    /// Any node blocks a contender of another kind.
     pub(super) fn blocks_newcomer(&self, kind: Kind) -> bool {
         let nodes = if kind == Kind::Read { &self.writers } else { &self.listed };
         self.present(nodes).next().is_some()

@@ -56,7 +56,7 @@ pub struct CycleOwner {
     /// The owner's contender for which the previous owner waits.
     pub blocking: CyclePlace,
     /// The owner's contender that waits for the next owner. It is the same as `blocking` if one
-    /// contender of the owner is between the other two owners in one queue.
+    /// contender both blocks the previous owner and waits for the next owner in one queue.
     pub waiting: CyclePlace,
 }
 
@@ -100,7 +100,7 @@ type Edge = (usize, Place, usize);
 struct Helper {
     /// The owner of the last contender before the place.
     owner: usize,
-    /// `true` if the previous helper in the list is the next one of the chain.
+    /// `true` if this helper has an edge to the previous helper in the list.
     continues: bool,
 }
 
@@ -119,7 +119,8 @@ pub struct WaitGraph<'a> {
     /// The waiting contenders, by owner.
     waits: Vec<Vec<Place>>,
     helpers: Vec<Helper>,
-    /// The index of each queue's first helper for everything, and of its first helper for writers.
+    /// For each queue: the index of its first helper for all contenders, and the index of its first
+    /// helper for writers.
     bases: Vec<(usize, usize)>,
     unattributed: usize,
 }

@@ -59,8 +59,8 @@ pub(crate) async fn supervised<F: Future>(future: F) -> (F::Output, Tasks) {
     (LINES.scope(lines, future).await, Tasks { ended: reports, stop })
 }
 
-/// Wraps a task that is about to be spawned. If its spawner runs inside [`supervised`], that call's
-/// [`Tasks`] learn of the task's end, and can stop the task.
+/// Wraps a task that is about to be spawned. If its spawner runs inside [`supervised`], the
+/// [`Tasks`] that this call returns are notified of the task's end, and can stop the task.
 pub(crate) fn watched(task: impl Future<Output = ()>) -> impl Future<Output = ()> {
     let (end, stopped) = match LINES.try_with(Clone::clone) {
         Ok(Lines { ended, stopped }) => (TaskEnd(Some(ended)), Some(stopped)),

@@ -10,9 +10,9 @@ use crate::queue::node_name::{Kind, NodeName, is_kazoos};
 use crate::queue::remote_view::RemoteView;
 use crate::queue::small_map::{SmallMap, SmallSet};
 
-/// Number of our contenders that want to hold alone and must have been seen in the queue before the
-/// next one can do without a listing. With only one, its hand-off to the next would have to wait
-/// for a listing.
+/// Number of our contenders for an exclusive hold that must have been seen in the queue before the
+/// next one can join without a listing. If it were one, the hand-off from that contender to the
+/// next would have to wait for a listing.
 pub(super) const MIN_SEEN_AHEAD: usize = 2;
 
 /// The children in a listing, sorted by owner.
@@ -51,25 +51,26 @@ impl Queue {
         self.line().len() > self.entries.holders()
     }
 
-    /// Returns the current doubt: the last ticket at the time when a create was abandoned that the
-    /// server might still carry out, or when the server refused the listing that should have shown a
-    /// create's node (rule 8). The driver sends `Event::Certain` when enough time has passed.
+    /// Returns the current doubt about whether a create was carried out. A doubt begins when the
+    /// client abandons a create that the server might still carry out, or when the server refuses
+    /// the listing that should have shown a create's node (rule 8). The ticket is the last one at
+    /// that time. The driver sends `Event::Certain` when enough time has passed.
     #[must_use]
     pub fn doubt(&self) -> Option<Ticket> {
         self.doubt
     }
 
     /// Ends a doubt: the server can no longer carry out the create. The create might have been
-    /// carried out since the last look, so another listing follows.
+    /// carried out since the last listing, so another listing follows.
     pub(super) fn end_doubt(&mut self, doubt: Ticket) {
         if self.connected && self.doubt.take_if(|since| *since == doubt).is_some() {
             self.request_listing(ListingMode::Plain);
         }
     }
 
-    /// Requests a listing if a contender that no listing has shown might be next soon. A listing
-    /// sent now shows all nodes that will ever be before that contender and before the contenders
-    /// behind it. A listing under way is sufficient if it was sent after the create.
+    /// Requests a listing if a contender that no listing has shown might soon be the next holder. A
+    /// listing sent now shows every node that can ever be ahead of this contender. A listing under
+    /// way is sufficient if it was sent after the create.
     pub(super) fn list_for_next_waiter(&mut self) {
         if self.deferred {
             return;
@@ -145,7 +146,7 @@ impl Queue {
         self.refuse_blocked_tries();
     }
 
-    /// Refuses election candidates if there is a contender on kazoo. A candidate waits for such
+    /// Refuses election candidates if a contender uses kazoo. A candidate waits for such
     /// contenders, but they do not wait for the candidate. No kazoo option changes that, because
     /// kazoo's election has no option for other node names (rule 2).
     fn refuse_candidates_beside_kazoo(&mut self, others: &[NodeName]) {
@@ -165,7 +166,8 @@ impl Queue {
         }
     }
 
-    /// Sorts the children by owner. Ignores children that do not count, with one warning (rule 2).
+    /// Sorts the children by owner. Ignores children that are not contenders, and logs one warning
+    /// about them (rule 2).
     fn classify_children(&mut self, names: &[String]) -> Children {
         // Only these contenders need a search by uuid. All other contenders have a known node, so
         // any other node with their uuid is an orphan.
@@ -240,10 +242,10 @@ impl Queue {
         }
     }
 
-    /// Concludes that a contender has no node. Only a listing sent after a sync and after the
-    /// create permits this conclusion, if it does not show the node (rule 8). The conclusion is not
-    /// final: if the client tried to reconnect to a server that was cut off, and then connected
-    /// elsewhere, the first server might still have the create and carry it out late.
+    /// Concludes that a contender has no node. This requires a listing that was sent after a sync
+    /// and after the create, and that does not show the node (rule 8). The conclusion is not final.
+    /// For example, the client tried to reconnect to a server that was cut off, and then connected
+    /// to another server. The first server might still have the create and carry it out late.
     fn conclude_no_node(&mut self, id: JoinId) {
         self.doubt = Some(self.last_ticket);
         if self.entries.get(&id).is_some_and(|join| join.leaving) {

@@ -108,8 +108,8 @@ impl Queue {
             };
             self.has_at_most_before(self.far_beyond.get(), name, *kind)
         };
-        // It is enough to examine these. Our contenders further back have more of our contenders
-        // before them, or are readers like one of these.
+        // Examining our first contenders is enough. Our contenders further back have more of our
+        // contenders ahead of them, or are readers like one of the first.
         self.has_reader_in_place() || self.line().iter().take(self.far_beyond.get() + 1).any(near)
     }
 
@@ -155,19 +155,19 @@ pub struct ContenderAhead {
 /// The source of information about a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// It is one of our contenders, with a node that this transaction created.
+    /// One of our contenders. The number is the id of the transaction that created its node.
     Ours(JoinId, i64),
-    /// It is another client's contender, and is watched with this ticket.
+    /// Another client's contender, whose node is watched with this ticket.
     Watched(Ticket),
-    /// It is another client's contender in a directory of permits, where nodes are not watched.
+    /// Another client's contender in a directory of permits, where nodes are not watched.
     Listed,
 }
 
 impl Queue {
-    /// Returns the contenders that block this one and about which more is known than a name, in the
-    /// order of the queue: the first contender in the queue and the two nearest to this one.
-    /// Permits do not depend on the order, so for a permit the result is some of the permit
-    /// holders.
+    /// Returns the contenders that block this one, in the order of the queue. Omits contenders of
+    /// which only the name is known. The result contains the first contender in the queue and the
+    /// two nearest to this one. Permits do not depend on the order, so for a permit the result is
+    /// some of the permit holders.
     #[must_use]
     pub fn known_blockers(&self, join: JoinId) -> Vec<ContenderAhead> {
         let Some(waiter) = self.entries.get(&join) else { return Vec::new() };
@@ -257,11 +257,11 @@ impl Queue {
     }
 }
 
-/// Maximum number of conflicting contenders before a waiter that counts as near. A near waiter
-/// might hold the lock soon, so the term must already run.
+/// Maximum number of conflicting contenders ahead of a waiter that counts as near. A near waiter
+/// might hold the lock soon, so the session's term must already run.
 pub const NEAR: usize = 2;
 
-/// A limit: a waiter with more than this many contenders before it is far.
+/// A limit: a waiter with more than this many contenders ahead of it is far from the front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FarBeyond(u8);
 

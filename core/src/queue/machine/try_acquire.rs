@@ -8,8 +8,8 @@ use crate::queue::node_name::{Kind, NodeName};
 use crate::queue::remote_view::RemoteView;
 
 impl Queue {
-    /// Handles a listing that was sent with `ticket`: decides for each contender that looks first
-    /// whether the lock is free for it.
+    /// Handles a listing that was sent with `ticket`. For each contender that waited for this
+    /// listing before it creates a node, decides whether the lock is free.
     pub(super) fn decide_looking_contenders(&mut self, ticket: Ticket) {
         let looking = |join: &Entry| matches!(join.stage, EntryStage::Looking(asked) if asked < ticket);
         let lookers: Vec<_> = self
@@ -19,8 +19,8 @@ impl Queue {
             .map(|(id, join)| (id, join.kind, join.intent.clone()))
             .collect();
         for (id, kind, intent) in lookers {
-            // A contender of ours that joined earlier also blocks it, even if the listing does not
-            // show that contender.
+            // A contender of ours that joined earlier also blocks this one, even if the listing
+            // does not show the earlier contender.
             let is_taken = self.is_taken(kind) || self.entries.has_conflicting_contender(kind);
             match intent {
                 Intent::WaitIfFewer(limit) => self.decide_limited(id, limit, is_taken),
@@ -96,9 +96,9 @@ impl Queue {
     }
 
     /// Returns `true` if it is certain, without a request, that a new contender would have to wait.
-    /// This is so if one of our contenders has a node that blocks the new contender and the term
-    /// runs, because the term proves that the session and its nodes exist. A contender of ours
-    /// without a node is no proof, because its create might never reach the server.
+    /// This is so if one of our contenders has a node that blocks the new contender and the
+    /// session's term runs. A running term proves that the session and its nodes exist. A contender
+    /// of ours without a node is no proof, because its create might never reach the server.
     pub(super) fn is_known_to_be_taken(&self, kind: Kind) -> bool {
         self.term && self.entries.has_conflicting_contender(kind) && self.is_taken_by_ours(kind)
     }

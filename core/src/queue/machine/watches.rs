@@ -56,7 +56,7 @@ impl Queue {
     }
 
     /// Forgets the watch on a node of ours that is gone. If the watch was not acknowledged, the
-    /// client might still be setting it, so the watch is also removed.
+    /// client crate might still be setting it, so this method also requests its removal.
     pub(super) fn watched_node_removed(&mut self, name: &NodeName) {
         if let Some(watch) = self.watches.remove(name).filter(|watch| !watch.armed) {
             self.actions.push_back(Action::Unwatch(watch.ticket));
@@ -111,8 +111,8 @@ impl Queue {
                 _ => {}
             }
         }
-        // The nodes behind a deleted node might be gone too. Ask whether they exist before watching
-        // them (rule 6).
+        // If one node was deleted, its neighbors in the queue might be gone too. Ask whether they
+        // exist before watching them (rule 6).
         if self.view.as_ref().is_some_and(RemoteView::stale) {
             self.probe_before_watching(&mut needed);
         }
@@ -163,8 +163,9 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if this is a waiting node of ours directly behind another client's node (rule
-    /// 6). For a reader, only writers count as such nodes (rule 4).
+    /// Returns `true` if `ours`, a waiting node of this client, needs a watch on itself because
+    /// another client's node is directly ahead of it (rule 6). Ahead of a reader, only writers
+    /// count (rule 4).
     fn watches_itself(&self, view: &RemoteView, ours: &NodeName) -> bool {
         let nearest = match ours.kind() {
             Kind::Read => view.writers_before(ours).next_back(),
@@ -191,7 +192,8 @@ impl Queue {
             && self.first_waiter(other).is_some_and(|ours| ours.kind() == Kind::Read && near(ours))
     }
 
-    /// Returns our first node behind a node, if it waits in a confirmed place.
+    /// Returns our first node behind `other`, if its contender waits and a listing has shown the
+    /// node.
     fn first_waiter(&self, other: &NodeName) -> Option<&NodeName> {
         self.line().behind(other).filter(|ours| self.line().ready().contains(*ours))
     }
