@@ -65,8 +65,8 @@ impl Search<'_> {
     ///
     /// `previous` is a session that this client has given up but that the server might still keep.
     /// As long as it exists, its nodes are in the queues, and the client's new contenders would
-    /// wait behind them. So `previous` is closed first (rule 11). The new session begins no earlier
-    /// than after `pause`.
+    /// wait behind them. So `previous` is closed first (rule 11). The first attempt to create the
+    /// new session starts after `pause`.
     pub(crate) async fn establish(
         self,
         mut previous: Option<zk::SessionInfo>,
@@ -210,8 +210,8 @@ async fn connect(
 /// encrypts them.
 ///
 /// It requests a connection from the client crate and checks whether our transport receives the
-/// request. The address is the broadcast address: no system connects to it, so another transport
-/// sends nothing either.
+/// request. The probe uses the broadcast address. No system connects to that address, so nothing is
+/// sent even if another transport receives the request.
 async fn is_on_our_transport() -> bool {
     let probe = Settings::probe();
     let attempt = zk::Client::connector().with_fail_eagerly().connect("255.255.255.255:1");

@@ -62,7 +62,8 @@ pub fn created(ticket: Ticket, session: i64, answer: Result<(String, NodeOwner),
 }
 
 /// Returns `true` if the node's Stat must be read because it says more about the create than this
-/// reply does. If it returns `false`, a lost writer can be reported without waiting for the Stat.
+/// reply does. If the function returns `false`, the loss of a writer can be reported without
+/// waiting for the Stat.
 #[must_use]
 pub fn needs_stat<T>(committed: &Result<T, MultiWriteError>) -> bool {
     let exists = |error: &MultiWriteError| {
@@ -74,7 +75,7 @@ pub fn needs_stat<T>(committed: &Result<T, MultiWriteError>) -> bool {
 /// Interprets the reply to a create of a reader's node that will replace a writer's node.
 ///
 /// One transaction creates the node and checks that the writer's node exists. `found` is the result
-/// of the read after it.
+/// of reading the node after this transaction.
 #[must_use]
 pub fn created_beside<T>(
     ticket: Ticket,
@@ -116,8 +117,8 @@ pub fn found_in_place(
 ) -> Judged {
     let outcome = match found {
         Ok(Some(found)) if found.belongs_to(session) => Outcome::Done((name, found.czxid)),
-        // The node belongs to another session, or it no longer exists. The next listing shows
-        // which, and nothing is urgent.
+        // The node belongs to another session, or it no longer exists. The next listing shows which
+        // of the two is true. Neither case is urgent.
         Ok(_) => Outcome::Lost,
         Err(error) => failed(&error),
     };
@@ -206,17 +207,15 @@ pub struct Beat {
 
 /// Interprets the reply to a heartbeat, which checks that our nodes exist.
 ///
-/// A node that exists proves its session, because the leader removes a session's nodes in the
-/// transaction that ends the session. These replies show that a node exists:
-/// * The transaction succeeded, or it failed at a later node. Then the first node exists.
-/// * The transaction failed at a node with NoAuth. Then that node exists, because the leader looks
-///   for a node before it checks permissions.
+/// A node that exists proves that its session exists, because the leader removes a session's nodes
+/// in the transaction that ends the session. These replies show that a node exists: * The
+/// transaction succeeded, or it failed at a later node. Then the first node exists. * The
+/// transaction failed at a node with NoAuth. Then that node exists, because the leader looks for a
+/// node before it checks permissions.
 ///
-/// These replies prove nothing:
-/// * A node is missing. With `localSessionsEnabled`, the leader accepts sessions that it does not
-///   know.
-/// * The whole request fails with NoAuth. With `enableEagerACLCheck`, a server sends this reply
-///   without the leader.
+/// These replies prove nothing: * A node is missing. With `localSessionsEnabled`, the leader
+/// accepts sessions that it does not know. * The whole request fails with NoAuth. With
+/// `enableEagerACLCheck`, a server sends this reply without the leader.
 ///
 /// `owned` states whether the first node belongs to the session of the connection. The node is read
 /// for this only if it is not known which session the connection belongs to: a server that did not
@@ -226,8 +225,8 @@ pub struct Beat {
 pub fn beaten<T>(committed: &Result<T, MultiWriteError>, owned: Option<Result<bool, zk::Error>>) -> Beat {
     use MultiWriteError::OperationFailed;
     let (missing, mut unreadable) = (missing_at(committed), None);
-    // The check of a node that exists proves the session that owns the node, which is the session
-    // that created it.
+    // A node that exists proves that the session that created it exists. The transaction checks
+    // whether the node exists.
     let found = match committed {
         Ok(_) => true,
         Err(OperationFailed { index, source: zk::Error::NoNode }) => *index > 0,

@@ -48,8 +48,8 @@ impl Clock {
     }
 }
 
-/// A proof: the time at which it was sent, the connection on which it was sent, and the session's
-/// connection when the reply arrived.
+/// A request whose reply proves the session: the time at which it was sent, the connection on which
+/// it was sent, and the session's connection when the reply arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Proof {
     sent: u64,

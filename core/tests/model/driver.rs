@@ -247,13 +247,14 @@ impl Client {
         }
     }
 
-    /// Sends a heartbeat to prove the session, if an owner holds a lock or is about to hold one.
+    /// Sends a heartbeat to prove that the session exists, if an owner holds a lock or is about to
+    /// hold one.
     fn send_heartbeat(&mut self) {
         let nodes: Vec<_> = self.queues.values().flat_map(Pipe::places).collect();
         let is_near = self.queues.values().any(Pipe::is_near);
         if !nodes.is_empty() && (!self.holds.is_empty() || is_near) {
-            // Without a proof on this connection, the client does not know which session the server
-            // serves (rule 11).
+            // Until a reply on this connection proves the session, the client does not know which
+            // session the server serves (rule 11).
             let proven = self.session.as_ref().is_some_and(Session::is_proven);
             let asks = !proven && self.mutant != Some(Mutant::BlindHeartbeat) && !self.believes_all_stats();
             self.requests.heartbeats += 1;
@@ -379,8 +380,8 @@ impl Client {
         }
     }
 
-    /// Handles an owner that requested both halves of a lock and now holds one. The other request
-    /// must not wait for the owner itself.
+    /// Handles an owner that requested both halves of a read/write lock and now holds one. The
+    /// owner's other request must not wait for the owner itself.
     fn settle_other_half(&mut self, directory: usize, kind: Kind, other: JoinId, node: NodeName) {
         if !self.waiting.contains_key(&other) {
             return;

@@ -32,21 +32,20 @@ pub(crate) enum News {
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     /// The session that the servers see. It differs from `id` if the crate has adopted another
-    /// session, which the driver learns late.
+    /// session. The driver learns of that later.
     serving: SessionId,
     /// `true` if the server or the crate has given up the session.
     terminated: bool,
     /// `true` if the server could not restore the session and the crate adopted another one. The
-    /// crate does not close this session: the ensemble ends it after the session timeout.
+    /// crate does not close the old session, so the ensemble ends it after the session timeout.
     replaced: bool,
-    /// The session whose last proof has started the current term, according to the client's clock.
-    /// `None` if the term has ended.
+    /// The session whose last proof (an acknowledged write) has started the current term, according
+    /// to the client's clock. `None` if the term has ended.
     term: Option<SessionId>,
     /// The term in scenes in which time passes.
     timed: Option<TimedTerm>,
     /// `true` if the server may have ended the session, because so much time has passed that no
-    /// earlier
-    /// proof counts any more.
+    /// earlier proof counts any more.
     outlived: bool,
     /// Number of the connection, as the driver knows it.
     number: u64,
@@ -62,9 +61,9 @@ pub(crate) struct Session {
     ghosts: VecDeque<Sent>,
     /// The session in which `ghosts` were sent.
     left: SessionId,
-    /// The ghosts of the time when the session moved. Their server can take the session back and
-    /// execute them, if the client had first tried to reconnect there: its connect request waits
-    /// there behind them.
+    /// The requests that were in `ghosts` when the session moved to another server. Their server
+    /// can still execute them if the client first tried to reconnect to it. The client's connect
+    /// request then waits behind them on that server, which takes the session back.
     stale: VecDeque<Sent>,
     /// The last transaction that a *reply* reported. The crate does not update it from watch
     /// events. Only servers behind this transaction refuse the session.
