@@ -360,16 +360,17 @@ fn a_waiter_whose_watches_have_fired_does_not_defer_its_listing() {
 }
 
 /// The reply to a create was lost, and the server refused the listing that should have shown the
-/// node. The contender was refused too. Its node was left in the queue until another contender joined
-/// or the connection was lost, although the client could list again long before.
+/// node. The contender was refused too. Its node was left in the queue until another contender
+/// joined or the connection was lost, although the client could have listed the directory again
+/// long before.
 #[test]
 fn a_refused_listing_leaves_the_outcome_of_a_create_in_doubt() {
     let join = Step::Join(0, Naming::Curator, Kind::Exclusive);
     let lost = [join, Step::Drive(0, 1), Step::Flush(0, 1), Step::Cut(0), Step::ServeGhost(0)];
     let denied = [Step::Forbid(Some(Permission::List)), Step::Reconnect(0, 0), Step::Pump(0), Step::Pump(0)];
     let again = [Step::Forbid(None), Step::LookAgain(0)];
-    // Only a listing shows the node, so more looks follow for as long as listings are refused, also
-    // when the time for which a create can be late is over.
+    // Only a listing can show the node. The client therefore requests further listings as long as
+    // they are refused, even after the time in which a late create is possible.
     let later =
         [Step::LookAgain(0), Step::Pump(0), Step::Pump(0), Step::Certain(0), Step::Pump(0), Step::Pump(0)];
     for between in [[].as_slice(), &later] {

@@ -128,7 +128,7 @@ impl Session {
         }
     }
 
-    /// Returns `true` if the session was proven on the connection that the driver knows.
+    /// Returns `true` if a reply on the connection that the driver knows has proved the session.
     pub(crate) fn is_proven(&self) -> bool {
         self.timed.as_ref().map_or(self.proven, |timed| timed.is_proven_on(self.number))
     }
@@ -143,13 +143,14 @@ impl Session {
         Asker { serving: self.serving, known: self.id }
     }
 
-    /// Lets time pass without a proof, for the client alone or also for the server.
+    /// Ends the term. This models time that passes without a proof of the session, for the client
+    /// alone or also for the server.
     pub(crate) fn end_term(&mut self) {
         self.term = None;
     }
 
-    /// Lets time pass until the server may end the session. By then the term is over, and so is the
-    /// term that any earlier proof could start. Terms rely on this.
+    /// Lets so much time pass that the server may end the session. By then the current term has
+    /// ended, and no earlier proof can start another term. The safety of terms depends on this.
     pub(crate) fn outlive(&mut self) {
         self.term.take_if(|proven| *proven == self.id);
         self.outlived = true;
@@ -170,8 +171,8 @@ impl Session {
         pending.map(|sent| &sent.request).any(|request| matches!(request, Request::Heartbeat(..)))
     }
 
-    /// Returns the last transaction that its server has applied. Without a connection, returns the
-    /// minimum that the next server must have applied.
+    /// Returns the last transaction that the session's server has applied. Without a connection,
+    /// returns the minimum that the next server must have applied.
     pub(crate) fn shows(&self) -> Zxid {
         self.connection.as_ref().map_or(self.seen, |connection| connection.at)
     }
@@ -552,7 +553,7 @@ impl Session {
         self.written.clear();
     }
 
-    /// Adopts another session from a server that cannot restore this one. The driver learns it
+    /// Adopts another session from a server that cannot restore this one. The driver learns of this
     /// immediately.
     pub(crate) fn replace(&mut self, news: &mut VecDeque<News>) {
         if !self.is_up() && !self.terminated {
@@ -561,9 +562,9 @@ impl Session {
         }
     }
 
-    /// Adopts another session from a server that cannot restore this one, and reports only that it
-    /// is connected again. The crate keeps its requests and watches, and the driver believes that
-    /// the session is unchanged.
+    /// Adopts another session from a server that cannot restore this one. The crate keeps its
+    /// requests and watches, and reports only that it is connected again. The driver therefore
+    /// believes that the session is unchanged.
     pub(crate) fn adopt(&mut self, server: &mut Server, lag: Zxid, news: &mut VecDeque<News>) {
         if !self.is_up() && !self.terminated {
             self.replaced = true;

@@ -69,8 +69,8 @@ impl World {
         request.beside || self.crowd(&nodes, request).any(|count| count >= room)
     }
 
-    /// Returns `true` if there was room at some time since the request. The client's own nodes that
-    /// it deletes do not count.
+    /// Returns `true` if the lock was free, or enough permits were free, at some time since the
+    /// request. Nodes that the client is deleting do not count.
     fn was_free(&self, client: &Client, join: JoinId, request: &LockRequest) -> bool {
         let session = client.session.as_ref().map(|session| session.id);
         let wanted = |(name, node): &(&String, &Node)| node.owner != session || Self::is_wanted(client, name);
@@ -80,7 +80,8 @@ impl World {
         self.crowd(&nodes, request).any(|count| count < room)
     }
 
-    /// Returns `true` if the client waits, holds or keeps through this node.
+    /// Returns `true` if the client needs this node: a contender waits with it or holds the lock
+    /// with it, or the client keeps it.
     fn is_wanted(client: &Client, name: &str) -> bool {
         let made_for = client.made_for(name);
         let local = client.local.as_deref();
@@ -102,8 +103,8 @@ impl World {
         self.server.nodes.iter().filter(|_| knows).find(kept).map(|(name, _)| name)
     }
 
-    /// Checks a completed attempt: it holds everything that it requested, and did not overtake an
-    /// earlier turn.
+    /// Checks a completed attempt. It must hold everything that it requested. As long as the node
+    /// of its turn (the semaphore's mutex) exists, no node of an earlier turn may exist.
     pub(super) fn check_complete(&self, number: usize, attempt: &Attempt) -> Result<(), String> {
         let Some((leases, turn)) = attempt.complete() else { return Ok(()) };
         let client = &self.clients[number];
@@ -120,7 +121,8 @@ impl World {
         }
     }
 
-    /// Checks that no attempt at several is left, after all complete attempts were released.
+    /// Checks that no attempt at several locks or permits is left after all complete attempts were
+    /// released.
     pub(super) fn check_attempts(&self) -> Result<(), String> {
         for (number, client) in self.clients.iter().enumerate() {
             if let Some(attempt) = client.attempts.first() {

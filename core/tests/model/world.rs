@@ -305,7 +305,8 @@ impl World {
                 self.step(Step::Establish(client))?;
                 self.step(Step::ExpireOldSessions(client))?;
                 self.step(Step::EndPause(client))?;
-                // Only in some rounds, because a client with a listing in flight is not idle.
+                // Do this only in some rounds, because a client with a listing in flight is not
+                // idle.
                 if self.server.event_was_missed && round % 8 == 0 {
                     self.step(Step::LookAgain(client))?;
                 }

@@ -94,8 +94,8 @@ fn rule_03_missing_parents_are_made_and_the_create_sent_again_but_not_for_ever()
     assert!(fixture.0.is_idle());
 }
 
-/// Adds contenders with these sequence numbers while A holds. Returns their nodes and the actions
-/// that follow.
+/// Adds contenders with these sequence numbers while A holds the lock. Returns their nodes and the
+/// actions that follow.
 fn crowd(
     fixture: &mut QueueFixture,
     joins: impl IntoIterator<Item = (Event, u32)>,

@@ -45,7 +45,8 @@ fn rule_14_a_free_lock_is_never_full() {
 
 #[test]
 fn rule_14_holders_are_no_waiters() {
-    // Two readers hold and two contenders wait, because the last reader is behind a writer.
+    // Two readers hold the lock, and two contenders wait, because the last reader is behind a
+    // writer.
     let queue = [reader(4), reader(5), writer(6), reader(7)];
     assert_eq!(is_refused(Kind::Write, 2, &queue), Some(2));
     assert_eq!(is_refused(Kind::Read, 2, &queue), Some(2));

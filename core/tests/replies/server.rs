@@ -149,7 +149,7 @@ impl Server {
         server
     }
 
-    /// Serves the clients of this address while the server is reachable there.
+    /// Accepts and serves clients at this address while the server is reachable there.
     fn listen(&self, listener: TcpListener, address: IpAddr) {
         self.shared.lock().address = Some(address);
         let shared = Arc::clone(&self.shared);

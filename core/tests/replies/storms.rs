@@ -12,8 +12,8 @@ use crate::{DIRECTORY, TIMEOUT, block_on, client, hold, mutex, waits};
 /// Maximum number of connects per second, from the second second on.
 const OFTEN: usize = 5;
 
-/// Tries to acquire while the server gives this reply to every request of the type. Returns the
-/// times of the client's connects, and its number of creates.
+/// Tries to acquire a lock while the server gives this reply to every request of this type. Returns
+/// the times of the client's connects, and its number of creates.
 fn besieged(op: Op, answer: Answer) -> (Vec<Duration>, usize) {
     let time = Duration::from_secs(4);
     let server = Server::start(DIRECTORY, TIMEOUT);

@@ -92,8 +92,8 @@ fn a_downgrade_keeps_the_token_and_admits_no_writer_in_between() {
     });
 }
 
-/// A writer behind a proxy. Its lock was broken and possibly acquired by another client, and the
-/// writer does not know it yet.
+/// A writer behind a proxy. Its lock was broken, and another client might have acquired the lock.
+/// The writer does not know that yet.
 struct Broken {
     _server: Server,
     proxy: Proxy,
@@ -113,7 +113,8 @@ impl Broken {
         (tried, self.proxy.requests().iter().any(in_place))
     }
 
-    /// Creates a writer whose lock was broken. With `taken`, another client has acquired the lock.
+    /// Creates a writer whose lock was broken. If `taken` is `true`, another client has acquired
+    /// the lock.
     async fn new(taken: bool) -> Self {
         let (server, proxy) = behind_proxy().await;
         let others = client(&server.hosts()).await;
