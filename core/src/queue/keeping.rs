@@ -67,8 +67,8 @@ impl<T> KeptNodes<T> {
         if self.access < access {
             return None;
         }
-        // Examine only the last node, so the cost does not grow with the number of kept nodes. It
-        // is the youngest node, so no other node with the same options is kept longer.
+        // Only the last node is examined, so the cost does not grow with the number of kept nodes.
+        // With the same options, the last node is kept at least as long as any other.
         let (name, needs) = self.nodes.iter().next_back()?;
         if !suits(needs) {
             return None;

@@ -83,8 +83,8 @@ impl RemoteView {
         self.subtracted.range(..name).next().is_some()
     }
 
-    /// Notes that our node at `name` is known to exist. The nodes ahead of it that were reported as
-    /// deleted therefore need no further proof. The deletions behind it still do.
+    /// Notes that our node at `name` is known to exist. The events about nodes before it are
+    /// therefore true. The events about nodes behind it remain unproven.
     pub(super) fn confirm(&mut self, name: &NodeName) {
         self.subtracted = self.subtracted.split_off(name);
     }

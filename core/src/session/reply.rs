@@ -225,8 +225,8 @@ pub struct Beat {
 pub fn beaten<T>(committed: &Result<T, MultiWriteError>, owned: Option<Result<bool, zk::Error>>) -> Beat {
     use MultiWriteError::OperationFailed;
     let (missing, mut unreadable) = (missing_at(committed), None);
-    // A node that exists proves that the session that created it exists. The transaction checks
-    // whether the node exists.
+    // If the check finds a node, that node proves that its session exists, which is the session
+    // that created it.
     let found = match committed {
         Ok(_) => true,
         Err(OperationFailed { index, source: zk::Error::NoNode }) => *index > 0,

@@ -71,8 +71,8 @@ impl Term {
     /// Records that a write is acknowledged. It was sent at time `sent` on `connection`.
     ///
     /// If the session has moved to another connection, the write proves nothing: the client crate
-    /// sends pending requests again on the new connection, before it is known which session the new
-    /// connection belongs to.
+    /// sends pending requests again on the new connection, before it was checked which session the
+    /// new connection belongs to.
     pub(crate) fn prove(&self, sent: BootInstant, connection: u64) {
         if self.connection.load(Ordering::Acquire) == connection {
             self.proof.fetch_max(self.counts_from(sent).0, Ordering::Release);
@@ -81,7 +81,7 @@ impl Term {
         }
     }
 
-    /// Returns the time from which a proof counts. The proof was sent at `sent`.
+    /// Returns the time from which a proof counts that was sent at `sent`.
     fn counts_from(&self, sent: BootInstant) -> BootInstant {
         match self.heard.by(sent.before(self.report_delay()).0) {
             Some(heard) => sent.min(BootInstant(heard).after(self.reach())),

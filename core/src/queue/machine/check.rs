@@ -41,9 +41,9 @@ impl Queue {
         self.view.as_ref().or(self.old_view.as_deref())
     }
 
-    /// Returns `true` if the queue is settled: each of our contenders holds the lock, or waits with
-    /// a node that a listing has shown. Another listing would then bring no news, unless a node has
-    /// been deleted.
+    /// Returns `true` if each of our contenders holds the lock or waits in a place that a listing
+    /// has shown (the queue is *settled*). Another listing would then show nothing that matters,
+    /// unless a node has been deleted.
     fn is_settled(&self) -> bool {
         // Waiters behind our first one need no listing until they come near the front.
         let first = self.line().keys().next().and_then(|name| self.entries.get(self.line().get(name)?));
@@ -158,9 +158,9 @@ impl Queue {
     }
 
     /// Returns `true` if a listing would show nothing that matters: all of our contenders wait far
-    /// from the front, and their positions are known. Returns `false` if a watch has fired since
-    /// the last listing. In that case the client might not watch the nodes next to the deleted one
-    /// yet, so their changes would not be reported.
+    /// from the front, and their places are known. Returns `false` if a watch has fired since the
+    /// last listing. The watches that replace it might not be set yet, so changes at their
+    /// nodes would not be reported.
     fn can_defer_listing(&self) -> bool {
         let stale = self.last_view().is_some_and(RemoteView::stale);
         self.is_settled() && self.entries.holders() == 0 && self.has_waiters() && !self.is_near() && !stale

@@ -243,9 +243,9 @@ impl Queue {
     }
 
     /// Concludes that a contender has no node. This requires a listing that was sent after a sync
-    /// and after the create, and that does not show the node (rule 8). The conclusion is not final.
-    /// For example, the client tried to reconnect to a server that was cut off, and then connected
-    /// to another server. The first server might still have the create and carry it out late.
+    /// and after the create, and that does not show the node (rule 8). The conclusion is not
+    /// final: if the client tried to reconnect to a server that was cut off, and then connected
+    /// elsewhere, the first server might still have the create and carry it out late.
     fn conclude_no_node(&mut self, id: JoinId) {
         self.doubt = Some(self.last_ticket);
         if self.entries.get(&id).is_some_and(|join| join.leaving) {

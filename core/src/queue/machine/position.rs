@@ -108,8 +108,8 @@ impl Queue {
             };
             self.has_at_most_before(self.far_beyond.get(), name, *kind)
         };
-        // Examining our first contenders is enough. Our contenders further back have more of our
-        // contenders ahead of them, or are readers like one of the first.
+        // It is enough to examine these. Our contenders further back have more of our contenders
+        // before them, or are readers like one of these.
         self.has_reader_in_place() || self.line().iter().take(self.far_beyond.get() + 1).any(near)
     }
 

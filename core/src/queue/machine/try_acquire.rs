@@ -96,9 +96,9 @@ impl Queue {
     }
 
     /// Returns `true` if it is certain, without a request, that a new contender would have to wait.
-    /// This is so if one of our contenders has a node that blocks the new contender and the
-    /// session's term runs. A running term proves that the session and its nodes exist. A contender
-    /// of ours without a node is no proof, because its create might never reach the server.
+    /// This is so if one of our contenders has a node that blocks the new contender and the term
+    /// runs, because the term proves that the session and its nodes exist. A contender of ours
+    /// without a node is no proof, because its create might never reach the server.
     pub(super) fn is_known_to_be_taken(&self, kind: Kind) -> bool {
         self.term && self.entries.has_conflicting_contender(kind) && self.is_taken_by_ours(kind)
     }
