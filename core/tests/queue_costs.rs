@@ -294,8 +294,8 @@ fn an_event_takes_at_most_twice_the_instructions_beside_many() {
     compare_all(Measure::Instructions);
 }
 
-/// Adds one more reader next to `count` holding readers. Returns the cost of its listing, and the
-/// total cost of its other events from join to release.
+/// Adds one reader to `count` readers that hold the lock. Returns the cost of the new reader's
+/// listing, and the total cost of its other events from join to release.
 fn one_more_reader(count: u64, measure_listing: bool) -> (u64, u64) {
     let mut fixture = held(count);
     fixture.joins += 1;

@@ -1,7 +1,7 @@
 //! Properties of the queue under random orders of events with many kinds of faults.
 //!
-//! After the random steps, the faults end and each contender can acquire and release. Then no
-//! contender may still wait, and no node may be left. `PROPTEST_CASES` sets the number of cases.
+//! After the random steps, the faults end and each contender can acquire and release the lock. Then
+//! no contender may still wait, and no node may be left. `PROPTEST_CASES` sets the number of cases.
 
 mod model;
 
@@ -335,7 +335,8 @@ fn sequence_numbers_restart_with_the_directory() {
 }
 
 /// Regression: a released writer waits for the reader that takes its place, and the reader waits
-/// for a term. So the reader must count as near, although the writer is ahead of it.
+/// until the session's term runs. So the reader must count as near the front, although the writer
+/// is ahead of it.
 #[test]
 fn a_reader_in_the_place_of_its_writer_is_near() {
     let pumps = |count| vec![Step::Pump(2); count];
@@ -347,8 +348,8 @@ fn a_reader_in_the_place_of_its_writer_is_near() {
 }
 
 /// Regression: a waiter far from the head received the deletion of the nodes that it watched, and
-/// lost its connection before it watched the next ones. It deferred its listing, and no event
-/// reported that all contenders ahead were gone.
+/// lost its connection before it watched the next ones. The client deferred its listing, and no
+/// event reported that all contenders ahead were gone.
 #[test]
 fn a_waiter_whose_watches_have_fired_does_not_defer_its_listing() {
     let join = |client| Step::Join(client, Naming::Curator, Kind::Exclusive);

@@ -56,8 +56,8 @@ pub struct HoldFacts {
     pub revoked: bool,
     /// The node has been held for too long.
     pub too_old: bool,
-    /// A transaction might be under way. Its check that the node exists would also pass during the
-    /// next hold.
+    /// A transaction might be under way. It checks that the holder's node exists, and that check
+    /// would also pass during the next hold on the node.
     pub transacting: bool,
     /// A reader is about to take the node's place.
     pub downgrading: bool,

@@ -89,8 +89,8 @@ pub fn is_kazoos(child: &str) -> bool {
 /// The name of a node that counts as a contender, because it ends in the ten digits of a sequence
 /// number.
 ///
-/// Names are ordered as the queue is, by sequence number. A writer is before a reader with the same
-/// number, because Curator's downgrade creates a reader with its writer's number.
+/// Names are ordered as the queue is, by sequence number. A writer is ahead of a reader with the
+/// same number, because Curator's downgrade creates a reader with its writer's number.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct NodeName {
     text: Arc<str>,
@@ -130,7 +130,7 @@ impl NodeName {
         self.sequence
     }
 
-    /// Returns a name that is before every node with this sequence number.
+    /// Returns a name that sorts ahead of every node with this sequence number.
     pub(super) fn first_of(sequence: u64) -> Self {
         Self { text: "".into(), sequence, kind: Kind::Exclusive }
     }

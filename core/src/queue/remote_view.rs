@@ -62,7 +62,7 @@ impl RemoteView {
         writer
     }
 
-    /// Notes that a probe has found these nodes, which were not known to be gone.
+    /// Notes that a probe has found that these nodes exist.
     pub(super) fn find(&mut self, names: impl IntoIterator<Item = NodeName>) {
         self.found.extend(names);
     }
@@ -78,7 +78,7 @@ impl RemoteView {
         !self.subtracted.is_empty()
     }
 
-    /// Returns `true` if an event since the listing removed a node before `name`.
+    /// Returns `true` if an event since the listing removed a node ahead of `name`.
     pub(super) fn stale_before(&self, name: &NodeName) -> bool {
         self.subtracted.range(..name).next().is_some()
     }
@@ -103,7 +103,7 @@ impl RemoteView {
         self.all_before(name).next().is_some() || self.vanished.range(..name).next().is_some()
     }
 
-    /// Returns `true` if there is a writer before the reader at `name`. A deleted writer does not
+    /// Returns `true` if there is a writer ahead of the reader at `name`. A deleted writer does not
     /// count, because only a reader can have taken its place.
     fn blocks_reader(&self, name: &NodeName) -> bool {
         self.writers_before(name).next().is_some()

@@ -1,24 +1,23 @@
 //! Finds deadlocks: cycles in the graph of owners that wait for each other in the queues of many
 //! locks.
 //!
-//! A queue is served in order. So a waiter waits for every conflicting contender before it, even if
-//! that contender does not hold the lock yet. A contender that wants to hold alone waits for all
-//! contenders before it, and a reader waits for the writers before it. In a queue of ten thousand
-//! contenders, this would make fifty million edges.
+//! A queue is served in order. So a waiter waits for every conflicting contender ahead of it, even
+//! if that contender does not hold the lock yet. A contender that wants to hold the lock alone
+//! waits for all contenders ahead of it, and a reader waits for the writers ahead of it. In a queue
+//! of ten thousand contenders, this would make fifty million edges.
 //!
-//! Instead, each place has a helper vertex that represents "everything before here". The helper has
-//! one edge to the owner directly before it, and one edge to the previous helper. The writers of a
-//! queue have a second chain of helpers. An owner counts as one flow of control, which releases
-//! nothing while it waits. An owner's contenders do not block each other.
+//! Instead, each place has a helper vertex that represents "everything ahead of this place". The
+//! helper has one edge to the owner of the contender directly ahead, and one edge to the previous
+//! helper. The writers of a queue have a second chain of helpers. An owner counts as one flow of
+//! control, which releases nothing while it waits. An owner's contenders do not block each other.
 //!
-//! # Two passes prove a deadlock
-//! Queues are read one after the other while they change, so a cycle found in one pass can mix
-//! states of different moments. Therefore a second pass, which starts after the first has ended,
-//! looks for each node of the cycle again (see [`confirmed`]).
+//! # Two passes prove a deadlock Queues are read one after the other while they change, so a cycle
+//! found in one pass can mix states of different moments. Therefore a second pass, which starts
+//! after the first has ended, looks for each node of the cycle again (see [`confirmed`]).
 //!
 //! A node that is in both passes, with the same name and creation zxid, existed at the moment
 //! between the two passes. Names determine the order and the kind of contenders, and names do not
-//! change. So a node waits for a blocking node before it as long as both exist. All edges of a
+//! change. So a node waits for a blocking node ahead of it as long as both exist. All edges of a
 //! confirmed cycle therefore existed together at that moment.
 //!
 //! There is one limitation: some cycles resolve by themselves. A lease can be released by another
@@ -96,7 +95,7 @@ type Place = (usize, usize);
 /// the same queue.
 type Edge = (usize, Place, usize);
 
-/// A helper vertex: everything before a place, or all writers before it.
+/// A helper vertex: everything ahead of a place, or all writers ahead of it.
 struct Helper {
     /// The owner of the last contender before the place.
     owner: usize,
@@ -166,7 +165,7 @@ impl<'a> WaitGraph<'a> {
             }
             self.places[owner].push((at, position));
             // A writer that holds the lock can also have a reader in its own place (rule 4). That
-            // reader does not wait for the writers in between.
+            // reader does not wait for writers between the two.
             let in_its_place = !self.queues[at].contenders[0].reader && owners.first() == Some(&owner);
             let holds = position == 0 || contender.reader && (writers.is_empty() || in_its_place);
             // A persistent node blocks other contenders permanently and waits for none.
@@ -341,7 +340,7 @@ impl<'a> WaitGraph<'a> {
     /// breadth-first search. Each part of a queue is examined only once, so all steps together take
     /// time linear in the length of the queues.
     fn shortest_cycle_from(&self, start: usize, members: &HashSet<usize>, limit: usize) -> Option<Vec<Edge>> {
-        // For each queue: the first place of the starting owner, and its first place as a writer.
+        // For each queue: the starting owner's first position, and its first position as a writer.
         let mut own: HashMap<usize, (usize, Option<usize>)> = HashMap::new();
         for (queue, position) in &self.places[start] {
             let first = own.entry(*queue).or_insert((*position, None));

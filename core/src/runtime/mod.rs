@@ -32,8 +32,8 @@ use crate::error::{Error, ErrorKind, Result};
 #[cfg(not(feature = "_simulation"))]
 struct Runtime {
     handle: Handle,
-    // Dropping the sender stops the thread. This happens only if two threads race to start it: the
-    // loser drops its runtime.
+    // Dropping the sender stops the thread. This happens only if two threads race to start it,
+    // because the loser drops its runtime.
     _stop: oneshot::Sender<()>,
 }
 

@@ -129,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// Spawns a task as the client crate does: its panic never reaches the runtime.
+    /// Spawns a task like the client crate does. The runtime never sees the task's panic.
     async fn spawn(task: impl Future<Output = ()> + Send + 'static) -> (tokio::task::AbortHandle, Tasks) {
         let task = async { drop(caught(task).await) };
         supervised(async { tokio::spawn(watched(task)).abort_handle() }).await

@@ -113,7 +113,7 @@ impl Search<'_> {
 }
 
 /// Logs, once per process, that the client crate does not use our transport. Called after a session
-/// was created, because this is not known before.
+/// was created, because only a connection shows this.
 fn report_transport() {
     static REPORTED: Once = Once::new();
     if !zklock_transport::used() {
@@ -136,8 +136,8 @@ async fn close_abandoned_session(
     match connect(options, settings, ghost).await {
         Ok(ghost) => {
             let acknowledged = close(ghost, options.session_timeout).await;
-            // Without an acknowledgement, the session might still exist. The next round checks
-            // again.
+            // Without an acknowledgement, the session might still exist. The next round tries to
+            // close it again.
             if acknowledged { Ok(()) } else { Err(zk::Error::Timeout) }
         }
         Err(zk::Error::SessionExpired) => Ok(()),

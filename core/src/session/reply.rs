@@ -140,10 +140,10 @@ pub fn listed(
     Event::Listed(ticket, outcome)
 }
 
-/// Interprets the reply to a probe, which checks for several nodes whether they exist.
+/// Interprets the reply to a probe, a request that asks whether several nodes exist.
 ///
-/// The event contains only the nodes that certainly do not exist. A node that the client is not
-/// permitted to read is not among them, because its reply is an error.
+/// The event contains only the nodes that certainly do not exist. It does not contain a node that
+/// the client is not permitted to read, because the reply for that node is an error.
 #[must_use]
 pub fn probed(
     ticket: Ticket,
@@ -186,7 +186,7 @@ pub fn watched(ticket: Ticket, answer: Result<(), zk::Error>) -> Event {
 
 /// Interprets the reply to a delete.
 ///
-/// `proven` is true if it is known which session the connection belongs to. The reply itself does
+/// `proven` is `true` if it is known which session the connection belongs to. The reply itself does
 /// not prove that, because any client can delete a node.
 #[must_use]
 pub fn deleted(ticket: Ticket, proven: bool, answer: Result<(), zk::Error>) -> Judged {

@@ -160,8 +160,8 @@ impl Term {
         self.remaining().saturating_sub(self.interval() * 2)
     }
 
-    /// Returns the time without a proof after which the client gives the session up. The client
-    /// crate gives a session up after the same time without a connection.
+    /// Returns the time after which the client gives up a session without a proof. The client crate
+    /// gives up a session after the same time without a connection.
     pub(crate) fn give_up_after(&self) -> Duration {
         self.length * 2 * 7 / 5
     }

@@ -6,8 +6,8 @@
 //! them.
 //!
 //! The model matches them for these reasons:
-//! - Between two waits, both only join, leave and release. Each waits in one `select!` whose arms
-//!   have an order.
+//! - Between two waits, both coordinators only join queues, leave queues and release locks. Each
+//!   coordinator waits in one `select!` whose arms have an order.
 //! - An attempt has a stage for each `await`. [`Attempt::run`] does what the function does from
 //!   there to the next `await`, and checks the arms in the same order.
 //! - The function runs when its task is polled, at any time after a wake-up. That is a separate
@@ -17,7 +17,7 @@
 //!
 //! The model leaves out these features:
 //! - The number of permits is fixed, and is not compared with the other clients' number.
-//! - A try does not check how many permits are free before it waits for its turn.
+//! - A try does not check how many permits are free before it waits for its turn (see below).
 //! - A timeout is modeled as a leave, which is possible at any moment.
 //! - No owner re-enters a lock.
 //!

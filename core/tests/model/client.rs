@@ -91,7 +91,7 @@ pub(crate) struct Hold {
     pub(crate) shared: Option<SharedNode>,
 }
 
-/// The way in which the client notices that the node of a hold is deleted.
+/// The means by which the client notices that the node of a hold was deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Guard {
     /// None, because the hold is new.

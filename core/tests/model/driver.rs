@@ -370,8 +370,8 @@ impl Client {
         let hold = Hold { join, directory, part, kind, place, node: node_of, czxid, session, guard, shared };
         self.holds.insert(node.clone(), hold);
         if request.is_none() {
-            // The request was cancelled before the driver noticed. No owner receives the lease, so
-            // release it.
+            // The request was cancelled, but the driver did not know that when it received the
+            // grant. No owner receives the lease, so release it.
             return self.inbox.push_back(Input::Release(directory, node));
         }
         self.begin_keeping(kind);
@@ -402,7 +402,7 @@ impl Client {
     }
 
     fn send(&mut self, request: Request) {
-        // Without a live session, the request is dropped like the other requests of that session.
+        // Without a live session, drop the request, like all other requests of that session.
         if self.live {
             let at = self.session.as_ref().map_or(0, Session::time);
             let sent = Sent { request, connection: self.connection, at };

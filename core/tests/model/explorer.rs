@@ -24,7 +24,7 @@ use super::world::World;
 const ALL: usize = usize::MAX;
 
 /// In one of this many states, the explorer ends all faults and checks that each contender can then
-/// acquire and release.
+/// acquire and release the lock.
 const SAMPLE: u64 = 8;
 
 /// The number of events of each kind that may still happen.
@@ -359,8 +359,8 @@ struct State {
     budget: Budget,
 }
 
-/// A move, and the budget that is left after it. A move consists of consecutive steps that need no
-/// other step in between.
+/// A move, and the budget that is left after it. A move consists of consecutive steps. No other
+/// step is useful between them.
 type Move = (Vec<Step>, Budget);
 
 impl State {

@@ -13,8 +13,8 @@ use super::ledger::Ledger;
 /// A known mistake in implementing a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mutant {
-    /// A waiter whose session was replaced keeps waiting and acquires through its old session's
-    /// node (rule 1). Its driver does not check who owns a node.
+    /// A waiter whose session was replaced keeps waiting, and acquires the lock through the node of
+    /// its old session (rule 1). The client's driver does not check who owns a node.
     Curator604,
     /// After a lost reply, the client mistakes the old session's node for a node of the new session
     /// (rule 1). Its driver does not check who owns a node.
@@ -27,9 +27,9 @@ pub(crate) enum Mutant {
     MissingSync,
     /// The client assumes that the place of a deleted writer is empty (rule 6).
     NoDowngradeException,
-    /// After a reconnection, the client trusts its knowledge from before (rule 10). The driver also
-    /// trusts its knowledge of the session, because otherwise a heartbeat would find that the node
-    /// is gone.
+    /// After a reconnection, the client trusts what it knew before (rule 10). The driver also
+    /// trusts what it knew about the session, because otherwise a heartbeat would find that the
+    /// node is gone.
     NoRelist,
     /// A contender that leaves the queue does not delete its node (rule 9).
     LeaveWithoutDelete,
@@ -114,15 +114,15 @@ pub(crate) enum Mutant {
     TryLeavesNode,
     /// A try becomes an ordinary waiter after its session is lost (rule 21).
     TryForgotten,
-    /// A downgrade that only tries looks for other contenders like any try, and its own writer
-    /// blocks it (rule 21).
+    /// A downgrade that only tries lists the directory first, like any try, and the writer of its
+    /// own owner blocks it (rule 21).
     TryBehindItself,
     /// Several locks are acquired in the order in which the caller names them (rule 18).
     UnsortedLocks,
     /// When an attempt at several locks ends, it keeps the locks that it has acquired (rule 18).
     MembersKept,
     /// When the last of several locks is granted, the attempt does not check whether it still holds
-    /// the others (rules 17 and 18).
+    /// the other locks (rules 17 and 18).
     LossUnchecked,
     /// A lost member of a multi-lock is acquired again while later members are held (rule 18).
     LaterKept,
@@ -594,7 +594,7 @@ impl Planted {
             (Mutant::NoLookAhead, Action::List { ticket, sync: false })
                 if !self.ledger.waiting.is_empty() && !self.ledger.awaits_create() =>
             {
-                // The queue ignores this outcome: the listing gets no reply.
+                // The queue ignores this outcome, so the listing gets no reply.
                 ActionEffect::Suppressed(Event::Watched(ticket, Outcome::Lost))
             }
             (Mutant::ProbeBelieved, Action::Probe(ticket, nodes)) => {

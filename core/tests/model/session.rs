@@ -415,7 +415,8 @@ impl Session {
             if verdict == SessionEvidence::Alive && tells {
                 timed.prove(sent.at, sent.connection, number);
             }
-            // The proof may already be too old. The driver then sends another heartbeat.
+            // The term that this proof starts may already be over. The driver then sends another
+            // heartbeat.
             if matches!(sent.request, Request::Heartbeat(..)) {
                 news.push_back(News::HeartbeatAnswered);
             }

@@ -92,8 +92,8 @@ impl World {
             || client.holds.keys().any(|node| node.as_str() == name)
     }
 
-    /// Returns a node that an idle client has left behind. The client need not know of it while a
-    /// create is in doubt or after an event was missed.
+    /// Returns a node that an idle client has left behind. The client need not know of the node
+    /// while the outcome of a create is unknown, or after an event was missed.
     pub(super) fn kept_by(&self, client: &Client) -> Option<&String> {
         let session = client.session.as_ref()?;
         let knows = client.queues.values().all(|queue| queue.doubt().is_none()) && !session.has_ghosts();

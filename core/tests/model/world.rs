@@ -288,8 +288,8 @@ impl World {
         }
     }
 
-    /// Ends all faults and lets each contender acquire and release. Fails if a contender waits
-    /// forever or a node is left behind.
+    /// Ends all faults and lets each contender acquire and release the lock. Fails if a contender
+    /// waits forever or a node is left behind.
     pub(crate) fn finish(&mut self) -> Result<(), String> {
         self.step(Step::Forbid(None))?;
         for client in 0..self.clients.len() {
@@ -337,7 +337,8 @@ impl World {
             // Require two idle rounds, because a client that was idle early in a round may have
             // been woken later in it.
             let rests = self.is_at_rest();
-            // The first look may coincide with a check that was sent before the event was missed.
+            // The first of these listings may coincide with a check that was sent before the event
+            // was missed.
             let looked = !self.server.event_was_missed || round > 8;
             if rested && rests && looked && self.outlast_keeping() {
                 rested = false;

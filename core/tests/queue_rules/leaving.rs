@@ -1,4 +1,5 @@
-//! Contenders that leave, release or are refused leave no node behind (rules 9 and 13).
+//! Contenders that leave the queue, release the lock or are refused leave no node behind (rules 9
+//! and 13).
 
 use zklock::queue::{Action, Event, Outcome, Refusal};
 

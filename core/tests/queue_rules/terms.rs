@@ -42,9 +42,9 @@ fn near_and_far_waiters_are_distinguished() {
     }
 }
 
-/// Regression: a reader is not notified of readers that leave, but counted them as ahead. If its
-/// term ended while it waited, no heartbeat started another term when it was next, and it waited
-/// forever.
+/// Regression: the client is not notified when readers ahead of one of its readers leave, but it
+/// counted them. If the term ended while the reader waited, no heartbeat started another term when
+/// the reader was next, and it waited forever.
 #[test]
 fn a_reader_is_near_regardless_of_readers_ahead() {
     let mut fixture = QueueFixture::new(1);

@@ -492,7 +492,7 @@ fn each_hold_has_its_own_limit_and_an_old_node_is_not_taken_again() {
         let begins = Instant::now();
         let second = lock.acquire().await.expect("the lock");
         assert_eq!(second.fencing_token(), token);
-        // The second hold outlives the limit of the first, and has its own limit.
+        // The second hold has its own limit, and continues after the limit of the first hold.
         let remaining = second.remaining();
         assert!(remaining <= limit && remaining + begins.elapsed() >= limit, "{remaining:?}");
         assert_eq!(second.lost().await, LossReason::HeldTooLong);

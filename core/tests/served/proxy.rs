@@ -61,7 +61,8 @@ pub(crate) enum RequestEffect {
     /// The request gets this error at its place in the order of replies, and does not reach the
     /// server.
     Refuse(i32),
-    /// The request reaches the server, but its reply is lost: the connection is closed instead.
+    /// The request reaches the server, but its reply is lost, because the connection is closed
+    /// instead.
     LoseReply,
     /// The request and all later ones on the connection are held back until [`Proxy::open`].
     Wait,

@@ -63,7 +63,7 @@ fn a_lease_whose_session_was_ended_is_lost_after_its_release() {
         assert!(server.expire(lease.session_id()).await);
         lease.release().await.expect("a release does not fail");
         assert_eq!(lease.loss_reason(), Some(LossReason::SessionExpired));
-        // Closing the client does not count as a loss of leases that were released before.
+        // Closing the client does not count as a loss of leases that were released earlier.
         let lease = hold(&client, "/l").await;
         lease.release_in_background().expect("the first release");
         client.close().await.expect("an end");

@@ -189,8 +189,8 @@ impl Queue {
         let (name, leaving) = (name.clone(), *leaving);
         self.entries.set_stage(id, EntryStage::Unknown(ticket));
         match outcome {
-            // A listing showed this node before its Stat was read. The next listing confirms its
-            // place.
+            // An earlier listing showed this node, but its Stat is known only now. The next listing
+            // confirms its place.
             Outcome::Done(Some(czxid)) => self.on_node_found(id, Some(name), czxid, ticket),
             // The node belongs to another session (rule 12). Start again under another name, which
             // cannot be mistaken for this node.

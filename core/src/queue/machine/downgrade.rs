@@ -38,8 +38,8 @@ impl Queue {
         self.entries.downgrading().any(|(_, join)| join.takes_place_of(writer) && !join.leaving)
     }
 
-    /// Completes the releases of writers that waited until a reader was in their place. Returns
-    /// `true` if there were any.
+    /// Completes the release of each writer that waited until a reader was in its place. Returns
+    /// `true` if any release was completed.
     pub(super) fn finish_releases(&mut self) -> bool {
         let released = |(_, join): (JoinId, &Entry)| match &join.stage {
             EntryStage::Held(place) if !self.is_downgrading(&place.name) => Some(place.name.clone()),

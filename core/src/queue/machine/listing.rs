@@ -27,8 +27,8 @@ struct Children {
 }
 
 impl Children {
-    /// Adds a node of a contender and keeps only the lowest of its nodes. The contender's other
-    /// nodes are orphans: its create was sent more than once.
+    /// Adds a node of a contender and keeps only the contender's lowest node. Its other nodes are
+    /// orphans, because its create was sent more than once.
     fn keep_lowest(&mut self, id: JoinId, name: NodeName) {
         match self.found.get(&id) {
             Some(lowest) if *lowest < name => drop(self.orphans.insert(name)),

@@ -112,7 +112,7 @@ pub struct Queue {
     /// That listing can be deferred.
     old_view: Option<Box<RemoteView>>,
     /// `true` if the listing on this connection is deferred, because none of our contenders is near
-    /// (rule 10).
+    /// the front (rule 10).
     deferred: bool,
     far_beyond: FarBeyond,
     /// The node at which the last check stopped. Each check covers only a few nodes, and the next

@@ -31,7 +31,7 @@ impl Queue {
         }
     }
 
-    /// Returns the node that a waiter waits for: the nearest known node before it that conflicts
+    /// Returns the node that a waiter waits for: the nearest known node ahead of it that conflicts
     /// with it. Returns `None` for a permit, because permits do not depend on the order.
     #[must_use]
     pub fn waits_for(&self, join: JoinId) -> Option<&NodeName> {
@@ -49,7 +49,7 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if at most `limit` contenders before a place conflict with it.
+    /// Returns `true` if at most `limit` contenders ahead of `name` conflict with it.
     fn has_at_most_before(&self, limit: usize, name: &NodeName, kind: Kind) -> bool {
         let view = self.last_view();
         match kind {
@@ -94,9 +94,9 @@ impl Queue {
     }
 
     /// Returns `true` if one of our waiters is near: at most
-    /// [`NEAR`](crate::queue::machine::position::NEAR) contenders before it conflict with it.
-    /// Contenders that do not conflict are not counted: a reader is not affected when other readers
-    /// leave, and permits do not depend on the order.
+    /// [`NEAR`](crate::queue::machine::position::NEAR) contenders ahead of it conflict with it.
+    /// Contenders that do not conflict are not counted, because a reader is not affected when other
+    /// readers leave, and permits do not depend on the order.
     ///
     /// A reader in the place of a writer whose owner holds the lock is always near, because that
     /// writer leaves only when the reader holds the lock.
@@ -246,8 +246,8 @@ impl Queue {
         Some(ContenderAhead { name: name.clone(), position, holds, known })
     }
 
-    /// Returns `true` if another client's contender holds the lock, because no contender before it
-    /// conflicts with it.
+    /// Returns `true` if no contender ahead of this one of another client conflicts with it, so it
+    /// holds the lock.
     fn is_first_of_its_kind(&self, name: &NodeName, position: usize) -> bool {
         let writers = || {
             let others = self.last_view().is_some_and(|view| view.writers_before(name).next().is_some());

@@ -12,8 +12,8 @@ const MAX_PROBED_NODES: usize = 256;
 
 impl Queue {
     /// Keeps in `needed` only the nodes that can be watched immediately: our own nodes, and other
-    /// clients' nodes that are known to exist or are the only candidates. Asks the server whether
-    /// the remaining nodes exist.
+    /// clients' nodes that are known to exist or are the only ones that can block our contender.
+    /// Asks the server whether the remaining nodes exist.
     pub(super) fn probe_before_watching(&mut self, needed: &mut Vec<NodeName>) {
         let mut doubtful = Vec::new();
         needed.retain(|name| {

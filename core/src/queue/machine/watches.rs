@@ -77,7 +77,7 @@ impl Queue {
         }
     }
 
-    /// Marks a hold as having lasted so long that its node needs a watch (rule 12).
+    /// Marks a hold that has lasted so long that its node needs a watch (rule 12).
     pub(super) fn watch_hold(&mut self, name: &NodeName) {
         let Some(id) = self.holder(name) else { return };
         self.entries.change(id, |join| {
@@ -139,7 +139,8 @@ impl Queue {
     ///
     /// - the node itself
     /// - our first node behind it, whose nearest predecessor might be different now
-    /// - the other clients' nearest nodes before it, whose nearest successor might be different now
+    /// - the other clients' nearest nodes ahead of it, whose nearest successor might be different
+    ///   now
     fn affected_nodes<'a>(&'a self, name: &'a NodeName) -> impl Iterator<Item = &'a NodeName> {
         let view = self.view.as_ref();
         let others = view.into_iter().flat_map(|view| view.all_before(name).rev().take(2));
@@ -177,15 +178,15 @@ impl Queue {
     }
 
     /// Returns `true` if a contender of ours that wants to hold the lock alone waits behind this
-    /// node, with at most one node of another client in between (rule 6).
+    /// node, with at most one node of another client between the two (rule 6).
     fn blocks_near_writer(&self, view: &RemoteView, other: &NodeName) -> bool {
         self.first_waiter(other).is_some_and(|ours| {
             ours.kind() != Kind::Read && view.all_behind(other).nth(1).is_none_or(|next| ours < next)
         })
     }
 
-    /// Returns `true` if this node is a writer that directly blocks a reader of ours: the reader is
-    /// our first contender behind it, and there is no other writer in between (rule 4).
+    /// Returns `true` if this node is a writer that directly blocks a reader of ours. The reader is
+    /// our first contender behind it, and there is no other writer between the two (rule 4).
     fn blocks_next_reader(&self, view: &RemoteView, other: &NodeName) -> bool {
         let near = |ours: &NodeName| view.writers_behind(other).next().is_none_or(|next| ours < next);
         other.kind() != Kind::Read

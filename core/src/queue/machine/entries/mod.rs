@@ -17,10 +17,10 @@ use crate::queue::small_map::{SmallMap, SmallSet};
 
 /// The contenders.
 ///
-/// Thousands of contenders can hold or wait at the same time, and nearly every event concerns at
-/// most one of them. So a flush must not examine all of them: there is an index for every question
-/// that it asks. The indexes are derived from the contenders, and [`change`](Self::change) keeps
-/// them up to date.
+/// Thousands of contenders can hold the lock or wait for it at the same time, and nearly every
+/// event concerns at most one of them. So a flush must not examine all of them. Instead, there is
+/// an index for each question that a flush asks. The indexes are derived from the contenders, and
+/// [`change`](Self::change) keeps them up to date.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entries {
     all: SmallMap<JoinId, Entry>,

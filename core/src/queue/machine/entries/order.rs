@@ -97,7 +97,7 @@ impl LocalOrder {
         &self.long_held
     }
 
-    /// Returns `true` if a node of ours is before this place and conflicts with it.
+    /// Returns `true` if a node of ours is ahead of `name` and conflicts with it.
     pub(in crate::queue::machine) fn blocks(&self, name: &NodeName, kind: Kind) -> bool {
         let first = match kind {
             Kind::Read => self.writers.first(),
