@@ -11,9 +11,10 @@
 //! helper. The writers of a queue have a second chain of helpers. An owner counts as one flow of
 //! control, which releases nothing while it waits. An owner's contenders do not block each other.
 //!
-//! # Two passes prove a deadlock Queues are read one after the other while they change, so a cycle
-//! found in one pass can mix states of different moments. Therefore a second pass, which starts
-//! after the first has ended, looks for each node of the cycle again (see [`confirmed`]).
+//! # Two passes prove a deadlock
+//! Queues are read one after the other while they change, so a cycle found in one pass can mix
+//! states of different moments. Therefore a second pass, which starts after the first has ended,
+//! looks for each node of the cycle again (see [`confirmed`]).
 //!
 //! A node that is in both passes, with the same name and creation zxid, existed at the moment
 //! between the two passes. Names determine the order and the kind of contenders, and names do not

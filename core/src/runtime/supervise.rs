@@ -60,7 +60,7 @@ pub(crate) async fn supervised<F: Future>(future: F) -> (F::Output, Tasks) {
 }
 
 /// Wraps a task that is about to be spawned. If its spawner runs inside [`supervised`], the
-/// [`Tasks`] that this call returns are notified of the task's end, and can stop the task.
+/// [`Tasks`] that `supervised` returns are notified of the task's end, and can stop the task.
 pub(crate) fn watched(task: impl Future<Output = ()>) -> impl Future<Output = ()> {
     let (end, stopped) = match LINES.try_with(Clone::clone) {
         Ok(Lines { ended, stopped }) => (TaskEnd(Some(ended)), Some(stopped)),

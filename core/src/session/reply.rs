@@ -208,14 +208,16 @@ pub struct Beat {
 /// Interprets the reply to a heartbeat, which checks that our nodes exist.
 ///
 /// A node that exists proves that its session exists, because the leader removes a session's nodes
-/// in the transaction that ends the session. These replies show that a node exists: * The
-/// transaction succeeded, or it failed at a later node. Then the first node exists. * The
-/// transaction failed at a node with NoAuth. Then that node exists, because the leader looks for a
-/// node before it checks permissions.
+/// in the transaction that ends the session. These replies show that a node exists:
+/// * The transaction succeeded, or it failed at a later node. Then the first node exists.
+/// * The transaction failed at a node with NoAuth. Then that node exists, because the leader looks
+///   for a node before it checks permissions.
 ///
-/// These replies prove nothing: * A node is missing. With `localSessionsEnabled`, the leader
-/// accepts sessions that it does not know. * The whole request fails with NoAuth. With
-/// `enableEagerACLCheck`, a server sends this reply without the leader.
+/// These replies prove nothing:
+/// * A node is missing. With `localSessionsEnabled`, the leader accepts sessions that it does not
+///   know.
+/// * The whole request fails with NoAuth. With `enableEagerACLCheck`, a server sends this reply
+///   without the leader.
 ///
 /// `owned` states whether the first node belongs to the session of the connection. The node is read
 /// for this only if it is not known which session the connection belongs to: a server that did not

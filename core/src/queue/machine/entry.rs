@@ -54,7 +54,7 @@ pub(super) enum EntryStage {
 pub(super) struct QueuePlace {
     pub(super) name: NodeName,
     pub(super) czxid: i64,
-    /// Ticket of an earlier request. Only listings with a later ticket must show the node.
+    /// A listing must show the node only if its ticket is later than this one.
     pub(super) created: Ticket,
     /// For a waiter: `true` if a listing on this connection has shown the node. For a holder:
     /// `true` if the node must be watched.

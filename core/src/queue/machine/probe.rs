@@ -57,9 +57,9 @@ impl Queue {
 
     /// Returns `name`, another client's node, and the nodes ahead of it that might block our next
     /// contender behind it once our earlier contenders are gone. For a contender that wants to hold
-    /// alone, these are all nodes between `name` and our nearest node ahead of it. For a reader,
-    /// these are all writers ahead of `name`, because our other readers do not wait for them. The
-    /// list ends as soon as it is so long that a listing takes fewer bytes.
+    /// the lock alone, these are all nodes between `name` and our nearest node ahead of it. For a
+    /// reader, these are all writers ahead of `name`, because our other readers do not wait for
+    /// them. The list ends as soon as it is so long that a listing takes fewer bytes.
     fn unknown_up_to(&self, name: &NodeName) -> Vec<NodeName> {
         let Some(view) = &self.view else { return Vec::new() };
         let before: Vec<_> = if self.line().behind(name).map(NodeName::kind) == Some(Kind::Read) {
