@@ -30,8 +30,9 @@ impl HoldCounts {
         self.handoffs
     }
 
-    /// Returns the counts for the next hold, which begins without a pause. `cohort` is the number of
-    /// consecutive holds that the next holder permits. Returns `None` if there must be no next hold.
+    /// Returns the counts for the next hold, which begins without a pause. `cohort` is the number
+    /// of consecutive holds that the next holder permits. Returns `None` if there must be no next
+    /// hold.
     #[must_use]
     pub fn next(self, cohort: u16) -> Option<Self> {
         let (consecutive, limit) = (self.consecutive + 1, self.limit.min(cohort));

@@ -43,8 +43,8 @@ fn near_and_far_waiters_are_distinguished() {
 }
 
 /// Regression: the client counted the readers ahead of one of its readers, although it is not
-/// notified when they leave. If the term ended while the reader waited, no heartbeat started another
-/// term when the reader was next, and the reader waited forever.
+/// notified when they leave. If the term ended while the reader waited, no heartbeat started
+/// another term when the reader was next, and the reader waited forever.
 #[test]
 fn a_reader_is_near_regardless_of_readers_ahead() {
     let mut fixture = QueueFixture::new(1);

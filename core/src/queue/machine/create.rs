@@ -131,7 +131,8 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if the lock directory was just created for this contender, which has no node yet.
+    /// Returns `true` if the lock directory was just created for this contender, which has no node
+    /// yet.
     pub(crate) fn has_new_directory(&self, id: JoinId) -> bool {
         self.entries.get(&id).is_some_and(|join| join.parent_attempts > 0)
     }

@@ -246,8 +246,8 @@ impl Queue {
         Some(ContenderAhead { name: name.clone(), position, holds, known })
     }
 
-    /// Returns `true` if another client's contender holds the lock. It does if no contender ahead of
-    /// it conflicts with it.
+    /// Returns `true` if another client's contender holds the lock. It does if no contender ahead
+    /// of it conflicts with it.
     fn is_first_of_its_kind(&self, name: &NodeName, position: usize) -> bool {
         let writers = || {
             let others = self.last_view().is_some_and(|view| view.writers_before(name).next().is_some());
