@@ -64,7 +64,7 @@ fn local_contenders_and_two_cuts() {
     scene(1, 0, Budget { joins: 2, cuts: 2, ..NOTHING }, 10_000);
 }
 
-/// The last contender joins without a listing. A foreign contender may join before it, and only a
+/// The last contender joins without a listing. A foreign contender may join ahead of it, and only a
 /// later listing shows that.
 #[test]
 fn four_local_contenders_and_a_foreign_contender() {

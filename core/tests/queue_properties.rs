@@ -323,8 +323,8 @@ fn a_reader_comes_too_late_for_its_writers_place() {
     }
 }
 
-/// If a directory was deleted and created again, its nodes were never ahead of a node that an
-/// operator deleted in the old directory.
+/// If a directory was deleted and created again, the new directory's nodes were never ahead of a
+/// node that an operator deleted in the old directory.
 #[test]
 fn sequence_numbers_restart_with_the_directory() {
     let ask = Step::Join(0, Naming::Curator, Kind::Exclusive);

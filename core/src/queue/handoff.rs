@@ -128,8 +128,8 @@ impl Representative {
         self.join
     }
 
-    /// Notes that this contender has left the queue: it was granted the lock or refused. Returns
-    /// `true` if it was the representative.
+    /// Notes that this contender has left the queue, because it was granted the lock or refused.
+    /// Returns `true` if it was the representative.
     pub fn end(&mut self, join: JoinId) -> bool {
         self.join.take_if(|representative| *representative == join).is_some()
     }

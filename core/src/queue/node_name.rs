@@ -30,18 +30,18 @@ pub enum Naming {
 /// The kind of hold that a node in a lock directory asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Hold alone, as a mutex does.
+    /// Hold the lock alone, as a mutex does.
     Exclusive,
-    /// Hold alone, as the write half of a read/write lock does. The owner can downgrade: a reader
-    /// then takes the writer's place.
+    /// Hold the lock alone, as the write half of a read/write lock does. The owner can downgrade: a
+    /// reader then takes the writer's place.
     Write,
-    /// Hold together with other readers.
+    /// Hold the lock together with other readers.
     Read,
     /// Hold one of this number of permits. The order of the nodes does not matter, because a
     /// semaphore's contenders first take a mutex and so only one client at a time asks for permits.
     Permit(u32),
-    /// Hold alone, as the leader of an election does. The node is always named as in Curator's
-    /// `LeaderLatch`, whatever naming locks use.
+    /// Hold the lock alone, as the leader of an election does. The node is always named as in
+    /// Curator's `LeaderLatch`, regardless of the naming of locks.
     Lead,
 }
 

@@ -264,9 +264,9 @@ impl<'a> WaitGraph<'a> {
         }
     }
 
-    /// Returns the groups of two or more of these owners in which all owners wait for each other,
-    /// in order. Uses Tarjan's algorithm with an explicit stack instead of recursion, so that a
-    /// long chain of owners cannot overflow the stack.
+    /// Returns the groups of two or more of these owners in which all owners wait for each other.
+    /// Each group is sorted. Uses Tarjan's algorithm with an explicit stack instead of recursion,
+    /// so that a long chain of owners cannot overflow the stack.
     fn components(&self, owners: &[usize]) -> Vec<Vec<usize>> {
         /// A step of the depth-first search: a vertex, and the number of its next successor.
         type Step = (usize, usize);
@@ -337,9 +337,9 @@ impl<'a> WaitGraph<'a> {
         best
     }
 
-    /// Returns the shortest cycle through an owner if it has fewer owners than `limit`, by
-    /// breadth-first search. Each part of a queue is examined only once, so all steps together take
-    /// time linear in the length of the queues.
+    /// Finds the shortest cycle through an owner by breadth-first search. Returns the cycle if it
+    /// has fewer owners than `limit`. Each part of a queue is examined only once, so all steps
+    /// together take time linear in the length of the queues.
     fn shortest_cycle_from(&self, start: usize, members: &HashSet<usize>, limit: usize) -> Option<Vec<Edge>> {
         // For each queue: the starting owner's first position, and its first position as a writer.
         let mut own: HashMap<usize, (usize, Option<usize>)> = HashMap::new();
@@ -410,8 +410,8 @@ impl Cycle {
     }
 }
 
-/// Returns the cycles whose nodes are all also in `later`, the queues as read in the second pass.
-/// The module documentation explains the two passes.
+/// Returns the cycles whose nodes all exist in `later`, the queues as read in the second pass. The
+/// module documentation explains the two passes.
 #[must_use]
 pub fn confirmed(cycles: Vec<Cycle>, later: &[LockQueue]) -> Vec<Cycle> {
     let id = |contender: &'_ Contender| (contender.node.clone(), contender.fencing_token);

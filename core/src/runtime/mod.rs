@@ -159,8 +159,8 @@ pub(crate) enum Part {
 #[cfg(feature = "_simulation")]
 pub(crate) use self::simulation::gate::{Part, fragile, gated};
 
-/// For a simulation: runs `body`, and spawns the tasks that the client crate starts meanwhile on
-/// the caller's runtime.
+/// For a simulation: runs `body`. The tasks that the client crate starts during that time are
+/// spawned on the caller's runtime.
 #[cfg(feature = "_simulation")]
 pub(crate) fn adopt<R>(body: impl FnOnce() -> R) -> R {
     let _scope = spawns_core::enter(&OnRuntime);

@@ -88,7 +88,7 @@ impl Search<'_> {
                     previous = None;
                 }
                 // Pause only after the old session is closed, so that other clients do not wait
-                // behind it during the pause.
+                // behind the old session's nodes during the pause.
                 sleep(std::mem::take(&mut pause)).await;
                 // One round over all servers. This loop makes the pauses between rounds.
                 connect(options, settings, connector(options)).await

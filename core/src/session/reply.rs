@@ -106,8 +106,8 @@ pub fn created_beside<T>(
     (Event::Created(ticket, outcome), verdict)
 }
 
-/// Interprets the failure of a create because the node exists. The node can be ours, from an
-/// attempt whose reply was lost.
+/// Interprets the reply to a create that failed because the node exists. The node can be ours, from
+/// an attempt whose reply was lost.
 #[must_use]
 pub fn found_in_place(
     ticket: Ticket,
@@ -312,9 +312,9 @@ pub fn failed<T>(error: &zk::Error) -> Outcome<T> {
 
 /// Adapts an event to the connection on which its request was sent (`asked`).
 ///
-/// If a listing was sent on another connection than the `current` one, it proves nothing, because
-/// the create that was sent with it might have been on a different connection (rule 3). Other
-/// replies are facts, no matter on which connection they arrive.
+/// If a listing was sent on a connection other than the `current` one, the listing proves nothing,
+/// because the create that was sent with it might have been on a different connection (rule 3).
+/// Other replies are facts, no matter on which connection they arrive.
 #[must_use]
 pub fn discard_stale(event: Event, asked: u64, current: u64) -> Event {
     match event {

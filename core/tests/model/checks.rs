@@ -165,8 +165,9 @@ impl World {
         let names = self.server.nodes.keys().filter_map(|name| NodeName::parse(name));
         let mut before: Vec<_> = names.filter(stood_before).collect();
         before.sort();
-        // The client sends no request before it grants a lock behind a node of the same client:
-        // neither for an adjacent hand-off nor for readers that are granted together.
+        // The client sends no request before it grants a lock to the node directly behind another
+        // node of the same client. This is true for a hand-off and for readers that are granted the
+        // lock together.
         let owner = |name: &NodeName| self.server.nodes[name.as_str()].owner;
         let nearest = before.iter().rev().take_while(|name| owner(name) != node.owner);
         for other in nearest {

@@ -67,7 +67,7 @@ pub(crate) struct Place {
     /// The request that became the writer's hold.
     pub(crate) writer: JoinId,
     /// `true` if the writer was lost before the driver received the request. The reader may take
-    /// the place, but need not.
+    /// the writer's place, but need not.
     pub(crate) late: bool,
 }
 

@@ -173,8 +173,8 @@ impl Client {
         }
     }
 
-    /// Passes a reply to the queue that sent the request. The report that one of our nodes is
-    /// missing is passed to all queues, because only the queue that knows the node reacts.
+    /// Passes a reply to the queue that sent the request. A report that one of our nodes is missing
+    /// is passed to all queues, and only the queue that knows the node reacts.
     fn tell_its_queue(&mut self, event: Event) {
         match ticket(&event) {
             Some(ticket) => self.tell(directory_of(ticket), event),

@@ -526,8 +526,8 @@ impl World {
         Ok(())
     }
 
-    /// Lets enough time pass that no node is kept any longer. Returns whether a node's keeping time
-    /// was running.
+    /// Lets so much time pass that no node is kept any longer. Returns `true` if the time for which
+    /// a node is kept was running.
     pub(super) fn outlast_keeping(&mut self) -> bool {
         let mut outlasts = false;
         for client in &mut self.clients {

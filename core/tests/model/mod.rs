@@ -1,5 +1,5 @@
 //! A small, precise model of the environment of the queue: the ensemble, the network, sessions,
-//! foreign contenders and operators. The queue in it is the real one.
+//! foreign contenders and operators. The model runs the crate's real queue.
 //!
 //! The model is deterministic. A sequence of [`Step`](step::Step)s decides what happens, so
 //! property tests can draw steps at random and the explorer can try all of them. A

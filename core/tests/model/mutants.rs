@@ -60,8 +60,8 @@ pub(crate) enum Mutant {
     /// A reader's node is created in the writer's place without a check that the writer's node
     /// exists (rule 4).
     UncheckedPlace,
-    /// If a synced listing does not show a node, the client assumes forever that it does not exist.
-    /// If a later listing shows it, the client does not recognize it (rule 8).
+    /// If a synced listing does not show a node, the client assumes forever that the node does not
+    /// exist. It does not recognize the node in a later listing (rule 8).
     FinalSync,
     /// A new process uses the node names of the process that died (rule 1). The driver takes part
     /// in this mistake.

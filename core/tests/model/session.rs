@@ -56,8 +56,8 @@ pub(crate) struct Session {
     /// Requests that are written and not answered yet.
     written: VecDeque<Sent>,
     connection: Option<Connection>,
-    /// Requests of the last connection. Its server may still execute them until the session moves
-    /// to another server.
+    /// Requests of the last connection. The server of that connection may still execute them until
+    /// the session moves to another server.
     ghosts: VecDeque<Sent>,
     /// The session in which `ghosts` were sent.
     left: SessionId,

@@ -56,8 +56,8 @@ pub(crate) enum Step {
     ReceiveAll(usize),
     /// The driver processes this many inputs.
     Drive(usize, usize),
-    /// Runs the client's network steps until nothing moves, with a server that does not lag. Then
-    /// the driver processes all inputs.
+    /// Runs the client's network steps until nothing changes any more, with a server that does not
+    /// lag. Then the driver processes all inputs.
     Pump(usize),
     /// One time step, in scenes in which time passes.
     Tick,

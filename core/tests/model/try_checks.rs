@@ -36,7 +36,8 @@ impl World {
     }
 
     /// Returns the nodes that block a contender: conflicting nodes, and all nodes for a permit. The
-    /// contender's own node and the node of the writer whose place it takes do not block it.
+    /// contender's own node and the node of the writer whose place the contender takes do not block
+    /// it.
     fn in_the_way<'a>(
         &'a self,
         client: &'a Client,

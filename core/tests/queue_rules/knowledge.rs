@@ -72,8 +72,8 @@ fn rule_19_the_children_are_watched_while_nodes_may_be_kept() {
         (fixture.0.child_watch(), fixture.0.contention()),
         (Some(ticket), Some(Contention::Uncontended))
     );
-    // Another client's contender joins, and the next listing shows it. The client keeps this
-    // knowledge while it sets the watch again.
+    // Another client's contender joins, and the next listing shows it. The client still knows of
+    // that contender while it sets the watch again.
     let again = list_and_watch(&fixture.tell([Event::Changed(ticket)]));
     assert_eq!(fixture.0.child_watch(), None);
     fixture.tell([listed(again, [&node, &other(6)]), Event::Changed(again)]);

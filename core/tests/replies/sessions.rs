@@ -103,8 +103,8 @@ fn an_observer_of_an_election_continues_when_its_session_is_given_up() {
     });
 }
 
-/// The server replies only to pings. Because of these pings it would keep the session and its nodes
-/// forever.
+/// The server replies only to pings. Because of these pings, the server would keep the session and
+/// its nodes forever.
 #[test]
 fn the_connection_of_a_closed_client_is_closed() {
     let server = Server::start(DIRECTORY, TIMEOUT);

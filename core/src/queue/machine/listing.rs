@@ -201,13 +201,14 @@ impl Queue {
         }
         match join.and_then(|id| Some((id, self.entries.get(&id)?))) {
             // The reply to the create decides whether this node is the contender's place. That
-            // reply might be late: if it was lost, the driver can delay the event, and the node
-            // might also stem from an earlier create. Until then, this node must block our
-            // contenders behind it, like another client's node.
+            // reply might be late, because the driver can delay the event if the reply was lost.
+            // The node might also be from an earlier create. Until the reply is known, this node
+            // must block our contenders behind it, like another client's node.
             Some((_, Entry { stage: EntryStage::Creating(_), .. })) => children.others.push(name),
             Some((id, Entry { stage: EntryStage::Unknown(_), .. })) => children.keep_lowest(id, name),
-            // The reply to an earlier create was lost, the create was carried out nevertheless, and
-            // the contender created another node. The earlier node is the contender's real place.
+            // The reply to an earlier create was lost, although the server carried out the create.
+            // Then the contender created another node. The earlier node is the contender's real
+            // place.
             Some((id, Entry { stage: EntryStage::Queued(place), .. })) if name < place.name => {
                 children.keep_lowest(id, name);
             }

@@ -200,8 +200,8 @@ impl Queue {
     }
 
     /// Returns `true` if nothing is left to do or under way, so that the queue can be dropped. If
-    /// the queue were dropped earlier, the next queue at the path would take a late reply as its
-    /// own.
+    /// the queue were dropped earlier, the next queue at the path would treat a late reply as the
+    /// reply to its own request.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let watching = self.child_watch.is_some() || !self.watches.is_empty();

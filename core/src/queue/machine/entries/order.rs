@@ -1,5 +1,5 @@
-//! The order of this client's nodes in the queue, whether their contenders wait, hold the lock, or
-//! are being verified.
+//! The order of all nodes of this client in the queue. Their contenders wait, hold the lock, or are
+//! being verified.
 
 use std::ops::{Bound, Deref};
 
