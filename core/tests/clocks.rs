@@ -9,7 +9,7 @@ use std::time::Duration;
 use zklock::{Client, LeaseState, LossReason};
 use zklock_embedded::Server;
 
-/// Error of two clocks in seconds: the wall clock, and the clock that includes suspension.
+/// Seconds that are added to two clocks: the wall clock, and the clock that includes suspension.
 static WALL: AtomicI64 = AtomicI64::new(0);
 static BOOT: AtomicI64 = AtomicI64::new(0);
 

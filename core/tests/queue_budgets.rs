@@ -80,16 +80,18 @@ fn a_waiter_sets_three_watches_and_its_hand_off_costs_no_request() {
     play(&mut world, [round_trip(0), round_trip(0)].concat());
     let waiting = Requests { creates: 1, lists: 1, watches: 3, ..Requests::default() };
     assert_eq!(*requests(&world, 0), waiting);
-    // The first contender is not among the nearest two, so no waiter is notified of its release.
+    // The first contender is not one of the two nearest to our waiter, so our client is not
+    // notified of its release.
     play(&mut world, [Step::Exit(0)].into_iter().chain(round_trip(0)));
     assert_eq!(*requests(&world, 0), waiting);
-    // The second contender was the second nearest. Its release costs one request, a watch on the
-    // first, while the nearest one still waits or holds.
+    // The second contender was the second nearest to our waiter. Its release costs one request (a
+    // watch on the first contender) while the nearest contender still waits for the lock or holds
+    // it.
     play(&mut world, [Step::Exit(1)].into_iter().chain(round_trip(0)));
     play(&mut world, round_trip(0));
     let looked = Requests { watches: 4, ..waiting };
     assert_eq!(*requests(&world, 0), looked);
-    // When the nearest contender releases, the event alone is enough.
+    // When the nearest contender releases the lock, the event alone is enough.
     let told = play(&mut world, [Step::Exit(2), Step::Advance(0), Step::Receive(0), Step::Drive(0, 1)]);
     assert_eq!(told, [granted(0, 1)]);
     assert_eq!(*requests(&world, 0), looked);
@@ -154,8 +156,8 @@ fn a_holder_and_six_local_waiters_are_drained_with_at_most_24_requests() {
     }
 }
 
-/// Our contenders alternate with groups of foreign ones. A probe by name checks the nodes in
-/// between.
+/// Our contenders alternate with groups of foreign ones. A probe by name checks the nodes between
+/// our contenders.
 #[test]
 fn each_place_in_a_crowd_costs_six_requests_and_all_of_them_share_a_listing() {
     const OURS: usize = 3;
@@ -201,7 +203,7 @@ fn a_hand_off_among_clients_with_a_waiter_each_costs_seven_requests() {
         play(&mut world, [join(client)].into_iter().chain(round_trip(client)).chain(round_trip(client)));
     }
     let sent = |world: &World| (0..CLIENTS).map(|client| requests(world, client).all()).sum::<u32>();
-    // In the first turns, the waiters find a short queue, so these turns do not count.
+    // During the first holds, the waiters find a short queue, so these holds do not count.
     for turn in 0..2 * TURNS {
         let before = sent(&world);
         let holder = turn % CLIENTS;
@@ -269,8 +271,8 @@ proptest! {
                 1 => drop(play(&mut world, [Step::Flush(0, 1)])),
                 2 => drop(play(&mut world, [Step::Serve(0)])),
                 _ => {
-                    // The first reply may be received in between. The second reply, which is the
-                    // listing, ends the round trip.
+                    // The first reply may be received before the second one. The second reply,
+                    // which is the listing, ends the round trip.
                     let mut next = world.clone();
                     play(&mut next, [Step::Receive(0), Step::Drive(0, 1)]);
                     if next.clients[0].holds.is_empty() {

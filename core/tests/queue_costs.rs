@@ -42,8 +42,8 @@ impl Measure {
 
     fn most_beside_many(self, name: &str, beside_few: u64) -> u64 {
         match self {
-            // For each base-16 digit of the number, up to fifteen counts are added. 10,000 has
-            // twice as many digits as 100.
+            // For each base-128 digit of the number, up to 127 counts are added. 10,000 has twice
+            // as many digits as 100.
             Self::Instructions if name == AHEAD => 3 * beside_few.max(5_000),
             // The floor allows very cheap events to double.
             Self::Instructions => 2 * beside_few.max(5_000),
@@ -294,8 +294,8 @@ fn an_event_takes_at_most_twice_the_instructions_beside_many() {
     compare_all(Measure::Instructions);
 }
 
-/// Adds one more reader next to `count` holding readers. Returns the cost of its listing, and the
-/// total cost of its other events from join to release.
+/// Adds one reader to `count` readers that hold the lock. Returns the cost of the new reader's
+/// listing, and the total cost of its other events from join to release.
 fn one_more_reader(count: u64, measure_listing: bool) -> (u64, u64) {
     let mut fixture = held(count);
     fixture.joins += 1;

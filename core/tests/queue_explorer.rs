@@ -64,7 +64,7 @@ fn local_contenders_and_two_cuts() {
     scene(1, 0, Budget { joins: 2, cuts: 2, ..NOTHING }, 10_000);
 }
 
-/// The last contender joins without a listing. A foreign contender may join before it, and only a
+/// The last contender joins without a listing. A foreign contender may join ahead of it, and only a
 /// later listing shows that.
 #[test]
 fn four_local_contenders_and_a_foreign_contender() {
@@ -213,8 +213,8 @@ fn a_downgrade_and_an_operator() {
     play(Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 1, budget) }, 1_000);
 }
 
-/// A downgrade that only tries fails in the same situation, and never waits behind the foreign
-/// contender (rule 21).
+/// If the writer's node is deleted, a downgrade that only tries fails. It never waits behind the
+/// foreign contender (rule 21).
 #[test]
 fn a_try_to_downgrade_and_an_operator() {
     let budget = Budget { joins: 1, downgrade_tries: 1, enters: 1, deletions: 1, ..NOTHING };
@@ -283,8 +283,8 @@ fn a_session_that_is_replaced() {
     scene(1, 1, Budget { joins: 1, enters: 1, cuts: 1, replacements: 1, ..NOTHING }, 16_000);
 }
 
-/// The session is replaced, and the driver does not learn it when the connection is established
-/// again.
+/// The session is replaced, and the driver does not learn of this when the connection is
+/// established again.
 #[test]
 fn a_session_that_is_replaced_unnoticed_and_ends() {
     let budget = Budget { joins: 1, cuts: 1, adoptions: 1, expiries: 1, ..NOTHING };
@@ -348,8 +348,8 @@ fn a_look_at_any_time_and_a_cut() {
     play(Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, 19_000);
 }
 
-/// Contenders are far as soon as any contender is ahead. After a reconnection they list only if
-/// they have a reason.
+/// Contenders count as far from the front as soon as any contender is ahead of them. After a
+/// reconnection, they list the directory only for a reason.
 const FAR: Scene = Scene { far_beyond: 0, grain: Grain::Coarse, ..Scene::new(1, 1, NOTHING) };
 
 #[test]

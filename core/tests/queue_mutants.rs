@@ -1,7 +1,7 @@
 //! Plants known mistakes in front of the queue, one at a time. The explorer must find each of them.
 //!
-//! That the explorer finds no error in the real queue proves something only if it finds each of
-//! these mistakes, with the harm that the mistake is known for.
+//! The explorer finds no error in the real queue. This is evidence only if the explorer finds each
+//! of these mistakes, and reports the harm that the mistake is known to do.
 
 mod model;
 

@@ -1,7 +1,7 @@
 //! Properties of the queue under random orders of events with many kinds of faults.
 //!
-//! After the random steps, the faults end and each contender can acquire and release. Then no
-//! contender may still wait, and no node may be left. `PROPTEST_CASES` sets the number of cases.
+//! After the random steps, the faults end and each contender can acquire and release the lock. Then
+//! no contender may still wait, and no node may be left. `PROPTEST_CASES` sets the number of cases.
 
 mod model;
 
@@ -323,8 +323,8 @@ fn a_reader_comes_too_late_for_its_writers_place() {
     }
 }
 
-/// If a directory was deleted and created again, its nodes were never ahead of a node that an
-/// operator deleted in the old directory.
+/// If a directory was deleted and created again, the new directory's nodes were never ahead of a
+/// node that an operator deleted in the old directory.
 #[test]
 fn sequence_numbers_restart_with_the_directory() {
     let ask = Step::Join(0, Naming::Curator, Kind::Exclusive);
@@ -335,7 +335,8 @@ fn sequence_numbers_restart_with_the_directory() {
 }
 
 /// Regression: a released writer waits for the reader that takes its place, and the reader waits
-/// for a term. So the reader must count as near, although the writer is ahead of it.
+/// until the session's term runs. So the reader must count as near the front, although the writer
+/// is ahead of it.
 #[test]
 fn a_reader_in_the_place_of_its_writer_is_near() {
     let pumps = |count| vec![Step::Pump(2); count];
@@ -347,8 +348,8 @@ fn a_reader_in_the_place_of_its_writer_is_near() {
 }
 
 /// Regression: a waiter far from the head received the deletion of the nodes that it watched, and
-/// lost its connection before it watched the next ones. It deferred its listing, and no event
-/// reported that all contenders ahead were gone.
+/// lost its connection before it watched the next ones. The client deferred its listing, and no
+/// event reported that all contenders ahead were gone.
 #[test]
 fn a_waiter_whose_watches_have_fired_does_not_defer_its_listing() {
     let join = |client| Step::Join(client, Naming::Curator, Kind::Exclusive);
@@ -360,16 +361,17 @@ fn a_waiter_whose_watches_have_fired_does_not_defer_its_listing() {
 }
 
 /// The reply to a create was lost, and the server refused the listing that should have shown the
-/// node. The contender was refused too. Its node was left in the queue until another contender joined
-/// or the connection was lost, although the client could list again long before.
+/// node. The contender was refused too. Its node was left in the queue until another contender
+/// joined or the connection was lost, although the client could have listed the directory again
+/// long before.
 #[test]
 fn a_refused_listing_leaves_the_outcome_of_a_create_in_doubt() {
     let join = Step::Join(0, Naming::Curator, Kind::Exclusive);
     let lost = [join, Step::Drive(0, 1), Step::Flush(0, 1), Step::Cut(0), Step::ServeGhost(0)];
     let denied = [Step::Forbid(Some(Permission::List)), Step::Reconnect(0, 0), Step::Pump(0), Step::Pump(0)];
     let again = [Step::Forbid(None), Step::LookAgain(0)];
-    // Only a listing shows the node, so more looks follow for as long as listings are refused, also
-    // when the time for which a create can be late is over.
+    // Only a listing can show the node. The client therefore requests further listings as long as
+    // they are refused, even after the time in which a late create is possible.
     let later =
         [Step::LookAgain(0), Step::Pump(0), Step::Pump(0), Step::Certain(0), Step::Pump(0), Step::Pump(0)];
     for between in [[].as_slice(), &later] {

@@ -17,8 +17,8 @@ pub struct HoldCounts {
 }
 
 impl HoldCounts {
-    /// Returns the counts for the first hold on a node. `handoffs` is the number of earlier hand-offs,
-    /// and `limit` is the maximum number of consecutive holds.
+    /// Returns the counts for a hold that has no hand-off directly before it. `handoffs` is the
+    /// number of earlier holds on the node, and `limit` is the maximum number of consecutive holds.
     #[must_use]
     pub fn new(handoffs: u32, limit: u16) -> Self {
         Self { handoffs, consecutive: 0, limit }
@@ -30,8 +30,9 @@ impl HoldCounts {
         self.handoffs
     }
 
-    /// Returns the counts for the next hold, which permits `cohort` consecutive holds. Returns
-    /// `None` if there must be no next hold.
+    /// Returns the counts for the next hold, which begins without a pause. `cohort` is the number
+    /// of consecutive holds that the next holder permits. Returns `None` if there must be no next
+    /// hold.
     #[must_use]
     pub fn next(self, cohort: u16) -> Option<Self> {
         let (consecutive, limit) = (self.consecutive + 1, self.limit.min(cohort));
@@ -56,8 +57,8 @@ pub struct HoldFacts {
     pub revoked: bool,
     /// The node has been held for too long.
     pub too_old: bool,
-    /// A transaction might be under way. Its check that the node exists would also pass during the
-    /// next hold.
+    /// A transaction might be under way. It checks that the holder's node exists, and that check
+    /// would also pass during the next hold on the node.
     pub transacting: bool,
     /// A reader is about to take the node's place.
     pub downgrading: bool,
@@ -95,8 +96,9 @@ impl Representative {
         Self { join: None, count: 0, kind, naming, waiting: 0 }
     }
 
-    /// Returns `true` if the representative can represent this waiter. A representative without
-    /// waiters adapts to the waiter.
+    /// Returns `true` if the representative has the kind and naming of this waiter, so it can wait
+    /// on the waiter's behalf. A representative without waiters first takes over the waiter's kind
+    /// and naming.
     pub fn takes(&mut self, kind: Kind, naming: Naming) -> bool {
         if self.waiting == 0 && self.join.is_none() {
             (self.kind, self.naming) = (kind, naming);
@@ -126,13 +128,14 @@ impl Representative {
         self.join
     }
 
-    /// Notes that this contender has left the queue: it was granted the lock or refused. Returns
-    /// `true` if it was the representative.
+    /// Notes that this contender has left the queue, because it was granted the lock or refused.
+    /// Returns `true` if it was the representative.
     pub fn end(&mut self, join: JoinId) -> bool {
         self.join.take_if(|representative| *representative == join).is_some()
     }
 
-    /// Returns the event for the queue if a representative must join or leave.
+    /// Returns the event that makes a representative join or leave the queue, or `None` if neither
+    /// is needed.
     #[must_use]
     pub fn next_event(&mut self) -> Option<Event> {
         match self.join {

@@ -147,7 +147,7 @@ pub enum KeepingStep {
 }
 
 impl KeepingState {
-    /// Creates the state after a grant of a lock of this kind, whose node can be kept.
+    /// Creates the state after a lock of this kind was granted. The lock's node can be kept.
     #[must_use]
     pub fn begin(kind: Kind) -> Self {
         Self { kind, access: Access::Driver, must_end: false }

@@ -30,18 +30,18 @@ pub enum Naming {
 /// The kind of hold that a node in a lock directory asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Hold alone, as a mutex does.
+    /// Hold the lock alone, as a mutex does.
     Exclusive,
-    /// Hold alone, as the write half of a read/write lock does. The owner can downgrade: a reader
-    /// then takes the writer's place.
+    /// Hold the lock alone, as the write half of a read/write lock does. The owner can downgrade: a
+    /// reader then takes the writer's place.
     Write,
-    /// Hold together with other readers.
+    /// Hold the lock together with other readers.
     Read,
     /// Hold one of this number of permits. The order of the nodes does not matter, because a
     /// semaphore's contenders first take a mutex and so only one client at a time asks for permits.
     Permit(u32),
-    /// Hold alone, as the leader of an election does. The node is always named as in Curator's
-    /// `LeaderLatch`, whatever naming locks use.
+    /// Hold the lock alone, as the leader of an election does. The node is always named as in
+    /// Curator's `LeaderLatch`, regardless of the naming of locks.
     Lead,
 }
 
@@ -60,8 +60,8 @@ impl Naming {
             (_, Kind::Permit(_)) => ["_c_", hyphenated, "-lease-"].concat(),
             (_, Kind::Lead) => ["_c_", hyphenated, "-latch-"].concat(),
             (Self::Kazoo, Kind::Read) => [simple, "__rlock__"].concat(),
-            // kazoo recognizes the suffix `__lock__`. zklock recognizes a writer, whose place a
-            // reader can take (rule 6).
+            // kazoo recognizes the suffix `__lock__`. zklock recognizes the node of a writer by
+            // `__WRIT`, because a reader can take a writer's place (rule 6).
             (Self::Kazoo, Kind::Write) => [simple, "__WRIT__lock__"].concat(),
             (Self::Kazoo, _) => [simple, "__lock__"].concat(),
         }
@@ -89,8 +89,8 @@ pub fn is_kazoos(child: &str) -> bool {
 /// The name of a node that counts as a contender, because it ends in the ten digits of a sequence
 /// number.
 ///
-/// Names are ordered as the queue is, by sequence number. A writer is before a reader with the same
-/// number, because Curator's downgrade creates a reader with its writer's number.
+/// Names are ordered as the queue is, by sequence number. A writer is ahead of a reader with the
+/// same number, because Curator's downgrade creates a reader with its writer's number.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct NodeName {
     text: Arc<str>,
@@ -99,7 +99,7 @@ pub struct NodeName {
 }
 
 impl NodeName {
-    /// Parses a child's name. Returns `None` for a child that does not count.
+    /// Parses a child's name. Returns `None` for a child that is not a contender.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let at = text.len().checked_sub(10)?;
@@ -130,7 +130,7 @@ impl NodeName {
         self.sequence
     }
 
-    /// Returns a name that is before every node with this sequence number.
+    /// Returns a name that sorts ahead of every node with this sequence number.
     pub(super) fn first_of(sequence: u64) -> Self {
         Self { text: "".into(), sequence, kind: Kind::Exclusive }
     }
@@ -175,7 +175,7 @@ impl fmt::Debug for NodeName {
     }
 }
 
-/// Generates one uuid for each join. All of these uuids identify the session, so a listing can
+/// Generates one uuid for each join. One half of each uuid identifies the session, so a listing can
 /// distinguish our orphans from other clients' nodes without a record of every uuid used.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct NodeNamer {

@@ -1,5 +1,5 @@
-//! A queue's knowledge of other clients' nodes: the last listing, minus the events received after
-//! it (rule 5).
+//! A queue's knowledge of other clients' nodes: the last listing, without the nodes that later
+//! events reported as deleted (rule 5).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub(super) struct RemoteView {
     /// writers block exclusive waiters until a later listing shows neither the writer nor its
     /// reader (rule 6).
     vanished: BTreeSet<NodeName>,
-    /// Nodes that an event reported as deleted. A node is removed from here once the nodes behind
-    /// it have been checked.
+    /// Nodes that an event reported as deleted. A node is removed from this set once a node of ours
+    /// behind it is known to exist.
     subtracted: BTreeSet<NodeName>,
     /// Nodes that a probe has found since the last event.
     found: BTreeSet<NodeName>,
@@ -62,7 +62,7 @@ impl RemoteView {
         writer
     }
 
-    /// Notes that a probe has found these nodes, which were not known to be gone.
+    /// Notes that a probe has found that these nodes exist.
     pub(super) fn find(&mut self, names: impl IntoIterator<Item = NodeName>) {
         self.found.extend(names);
     }
@@ -78,7 +78,7 @@ impl RemoteView {
         !self.subtracted.is_empty()
     }
 
-    /// Returns `true` if an event since the listing removed a node before `name`.
+    /// Returns `true` if an event since the listing removed a node ahead of `name`.
     pub(super) fn stale_before(&self, name: &NodeName) -> bool {
         self.subtracted.range(..name).next().is_some()
     }
@@ -103,7 +103,7 @@ impl RemoteView {
         self.all_before(name).next().is_some() || self.vanished.range(..name).next().is_some()
     }
 
-    /// Returns `true` if there is a writer before the reader at `name`. A deleted writer does not
+    /// Returns `true` if there is a writer ahead of the reader at `name`. A deleted writer does not
     /// count, because only a reader can have taken its place.
     fn blocks_reader(&self, name: &NodeName) -> bool {
         self.writers_before(name).next().is_some()
@@ -154,8 +154,8 @@ impl RemoteView {
         nodes.iter().filter(|node| !self.gone.contains(*node))
     }
 
-    /// Returns `true` if a node blocks a new contender of this kind. Any node blocks it, unless it
-    /// is a reader: then only writers do.
+    /// Returns `true` if a node blocks a new contender of this kind. Only writers block a reader.
+    /// Any node blocks a contender of another kind.
     pub(super) fn blocks_newcomer(&self, kind: Kind) -> bool {
         let nodes = if kind == Kind::Read { &self.writers } else { &self.listed };
         self.present(nodes).next().is_some()

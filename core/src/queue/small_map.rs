@@ -320,7 +320,8 @@ mod tests {
                     prop_assert!(map.range(from..2).eq(tree.range(from..2)));
                     prop_assert!(set.range(from..).rev().eq(keys.range(from..).rev()));
                 }
-                // These are equal to a map and a set that have never had more entries.
+                // `map` and `set` might have had more entries earlier. They must be equal to a map
+                // and a set that never had more.
                 let same: (SmallMap<_, _>, SmallSet<_>) =
                     (map.iter().map(|(key, value)| (*key, *value)).collect(), set.iter().copied().collect());
                 prop_assert!(same == (map.clone(), set.clone()) && hash(&same) == hash(&(&map, &set)));

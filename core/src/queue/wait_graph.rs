@@ -1,15 +1,15 @@
 //! Finds deadlocks: cycles in the graph of owners that wait for each other in the queues of many
 //! locks.
 //!
-//! A queue is served in order. So a waiter waits for every conflicting contender before it, even if
-//! that contender does not hold the lock yet. A contender that wants to hold alone waits for all
-//! contenders before it, and a reader waits for the writers before it. In a queue of ten thousand
-//! contenders, this would make fifty million edges.
+//! A queue is served in order. So a waiter waits for every conflicting contender ahead of it, even
+//! if that contender does not hold the lock yet. A contender that wants to hold the lock alone
+//! waits for all contenders ahead of it, and a reader waits for the writers ahead of it. In a queue
+//! of ten thousand contenders, this would make fifty million edges.
 //!
-//! Instead, each place has a helper vertex that represents "everything before here". The helper has
-//! one edge to the owner directly before it, and one edge to the previous helper. The writers of a
-//! queue have a second chain of helpers. An owner counts as one flow of control, which releases
-//! nothing while it waits. An owner's contenders do not block each other.
+//! Instead, each place has a helper vertex that represents "everything ahead of this place". The
+//! helper has one edge to the owner of the contender directly ahead, and one edge to the previous
+//! helper. The writers of a queue have a second chain of helpers. An owner counts as one flow of
+//! control, which releases nothing while it waits. An owner's contenders do not block each other.
 //!
 //! # Two passes prove a deadlock
 //! Queues are read one after the other while they change, so a cycle found in one pass can mix
@@ -18,7 +18,7 @@
 //!
 //! A node that is in both passes, with the same name and creation zxid, existed at the moment
 //! between the two passes. Names determine the order and the kind of contenders, and names do not
-//! change. So a node waits for a blocking node before it as long as both exist. All edges of a
+//! change. So a node waits for a blocking node ahead of it as long as both exist. All edges of a
 //! confirmed cycle therefore existed together at that moment.
 //!
 //! There is one limitation: some cycles resolve by themselves. A lease can be released by another
@@ -56,7 +56,7 @@ pub struct CycleOwner {
     /// The owner's contender for which the previous owner waits.
     pub blocking: CyclePlace,
     /// The owner's contender that waits for the next owner. It is the same as `blocking` if one
-    /// contender of the owner is between the other two owners in one queue.
+    /// contender both blocks the previous owner and waits for the next owner in one queue.
     pub waiting: CyclePlace,
 }
 
@@ -96,11 +96,11 @@ type Place = (usize, usize);
 /// the same queue.
 type Edge = (usize, Place, usize);
 
-/// A helper vertex: everything before a place, or all writers before it.
+/// A helper vertex: everything ahead of a place, or all writers ahead of it.
 struct Helper {
     /// The owner of the last contender before the place.
     owner: usize,
-    /// `true` if the previous helper in the list is the next one of the chain.
+    /// `true` if this helper has an edge to the previous helper in the list.
     continues: bool,
 }
 
@@ -119,7 +119,8 @@ pub struct WaitGraph<'a> {
     /// The waiting contenders, by owner.
     waits: Vec<Vec<Place>>,
     helpers: Vec<Helper>,
-    /// The index of each queue's first helper for everything, and of its first helper for writers.
+    /// For each queue: the index of its first helper for all contenders, and the index of its first
+    /// helper for writers.
     bases: Vec<(usize, usize)>,
     unattributed: usize,
 }
@@ -165,7 +166,7 @@ impl<'a> WaitGraph<'a> {
             }
             self.places[owner].push((at, position));
             // A writer that holds the lock can also have a reader in its own place (rule 4). That
-            // reader does not wait for the writers in between.
+            // reader does not wait for writers between the two.
             let in_its_place = !self.queues[at].contenders[0].reader && owners.first() == Some(&owner);
             let holds = position == 0 || contender.reader && (writers.is_empty() || in_its_place);
             // A persistent node blocks other contenders permanently and waits for none.
@@ -263,9 +264,9 @@ impl<'a> WaitGraph<'a> {
         }
     }
 
-    /// Returns the groups of two or more of these owners in which all owners wait for each other,
-    /// in order. Uses Tarjan's algorithm with an explicit stack instead of recursion, so that a
-    /// long chain of owners cannot overflow the stack.
+    /// Returns the groups of two or more of these owners in which all owners wait for each other.
+    /// Each group is sorted. Uses Tarjan's algorithm with an explicit stack instead of recursion,
+    /// so that a long chain of owners cannot overflow the stack.
     fn components(&self, owners: &[usize]) -> Vec<Vec<usize>> {
         /// A step of the depth-first search: a vertex, and the number of its next successor.
         type Step = (usize, usize);
@@ -336,11 +337,11 @@ impl<'a> WaitGraph<'a> {
         best
     }
 
-    /// Returns the shortest cycle through an owner if it has fewer owners than `limit`, by
-    /// breadth-first search. Each part of a queue is examined only once, so all steps together take
-    /// time linear in the length of the queues.
+    /// Finds the shortest cycle through an owner by breadth-first search. Returns the cycle if it
+    /// has fewer owners than `limit`. Each part of a queue is examined only once, so all steps
+    /// together take time linear in the length of the queues.
     fn shortest_cycle_from(&self, start: usize, members: &HashSet<usize>, limit: usize) -> Option<Vec<Edge>> {
-        // For each queue: the first place of the starting owner, and its first place as a writer.
+        // For each queue: the starting owner's first position, and its first position as a writer.
         let mut own: HashMap<usize, (usize, Option<usize>)> = HashMap::new();
         for (queue, position) in &self.places[start] {
             let first = own.entry(*queue).or_insert((*position, None));
@@ -409,8 +410,8 @@ impl Cycle {
     }
 }
 
-/// Returns the cycles whose nodes are all also in `later`, the queues as read in the second pass.
-/// The module documentation explains the two passes.
+/// Returns the cycles whose nodes all exist in `later`, the queues as read in the second pass. The
+/// module documentation explains the two passes.
 #[must_use]
 pub fn confirmed(cycles: Vec<Cycle>, later: &[LockQueue]) -> Vec<Cycle> {
     let id = |contender: &'_ Contender| (contender.node.clone(), contender.fencing_token);

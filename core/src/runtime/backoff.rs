@@ -8,8 +8,9 @@ use crate::runtime::random;
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// The same limits for the pauses before a new session or a contender's new node. These pauses are
-/// longer, because each session costs the servers some connections and writes.
+/// The same limits for the pauses before a new session is opened or a contender's new node is
+/// created. These pauses are longer, because each session costs the servers some connections and
+/// writes.
 const FIRST_RESTART: Duration = Duration::from_millis(200);
 const LONGEST_RESTART: Duration = Duration::from_secs(4);
 

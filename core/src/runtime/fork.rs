@@ -104,8 +104,8 @@ impl<T: Send + Sync> PerProcess<T> {
             }
         };
         // SAFETY: the value is published and is freed only when `self` is dropped, and the
-        // reference cannot outlive `self`. If another thread was faster, it is a thread of this
-        // process.
+        // reference cannot outlive `self`. If another thread published its value first, it is a
+        // thread of this process.
         Ok(unsafe { &(*published).1 })
     }
 

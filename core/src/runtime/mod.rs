@@ -32,8 +32,8 @@ use crate::error::{Error, ErrorKind, Result};
 #[cfg(not(feature = "_simulation"))]
 struct Runtime {
     handle: Handle,
-    // Dropping the sender stops the thread. This happens only if two threads race to start it: the
-    // loser drops its runtime.
+    // Dropping the sender stops the thread. This happens only if two threads race to start it,
+    // because the loser drops its runtime.
     _stop: oneshot::Sender<()>,
 }
 
@@ -159,8 +159,8 @@ pub(crate) enum Part {
 #[cfg(feature = "_simulation")]
 pub(crate) use self::simulation::gate::{Part, fragile, gated};
 
-/// For a simulation: runs `body`, and spawns the tasks that the client crate starts meanwhile on
-/// the caller's runtime.
+/// For a simulation: runs `body`. The tasks that the client crate starts during that time are
+/// spawned on the caller's runtime.
 #[cfg(feature = "_simulation")]
 pub(crate) fn adopt<R>(body: impl FnOnce() -> R) -> R {
     let _scope = spawns_core::enter(&OnRuntime);

@@ -1,4 +1,4 @@
-//! Parses foreign data on other threads than the library's own, because other programs choose the
+//! Parses foreign data on threads other than the library's own, because other programs choose the
 //! size of this data and heartbeats must not wait for it.
 
 use std::sync::mpsc;

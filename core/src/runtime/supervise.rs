@@ -59,8 +59,8 @@ pub(crate) async fn supervised<F: Future>(future: F) -> (F::Output, Tasks) {
     (LINES.scope(lines, future).await, Tasks { ended: reports, stop })
 }
 
-/// Wraps a task that is about to be spawned. If its spawner runs inside [`supervised`], that call's
-/// [`Tasks`] learn of the task's end, and can stop the task.
+/// Wraps a task that is about to be spawned. If its spawner runs inside [`supervised`], the
+/// [`Tasks`] that `supervised` returns are notified of the task's end, and can stop the task.
 pub(crate) fn watched(task: impl Future<Output = ()>) -> impl Future<Output = ()> {
     let (end, stopped) = match LINES.try_with(Clone::clone) {
         Ok(Lines { ended, stopped }) => (TaskEnd(Some(ended)), Some(stopped)),
@@ -129,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// Spawns a task as the client crate does: its panic never reaches the runtime.
+    /// Spawns a task like the client crate does. The runtime never sees the task's panic.
     async fn spawn(task: impl Future<Output = ()> + Send + 'static) -> (tokio::task::AbortHandle, Tasks) {
         let task = async { drop(caught(task).await) };
         supervised(async { tokio::spawn(watched(task)).abort_handle() }).await

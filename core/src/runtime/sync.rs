@@ -1,5 +1,5 @@
-//! The locks and atomics through which threads share a hold, its levels, its term, and an
-//! operation.
+//! The locks and atomics through which threads share a hold, the number of its nested acquires, its
+//! term (the time for which the lock is certain to be held), and an operation.
 //!
 //! `tests/threads` compiles the files that use these types with replacement types that try every
 //! interleaving of the threads. In normal builds these are the types of the standard library and

@@ -65,8 +65,8 @@ impl Search<'_> {
     ///
     /// `previous` is a session that this client has given up but that the server might still keep.
     /// As long as it exists, its nodes are in the queues, and the client's new contenders would
-    /// wait behind them. So `previous` is closed first (rule 11). The new session begins no earlier
-    /// than after `pause`.
+    /// wait behind them. So `previous` is closed first (rule 11). The first attempt to create the
+    /// new session starts after `pause`.
     pub(crate) async fn establish(
         self,
         mut previous: Option<zk::SessionInfo>,
@@ -88,7 +88,7 @@ impl Search<'_> {
                     previous = None;
                 }
                 // Pause only after the old session is closed, so that other clients do not wait
-                // behind it during the pause.
+                // behind the old session's nodes during the pause.
                 sleep(std::mem::take(&mut pause)).await;
                 // One round over all servers. This loop makes the pauses between rounds.
                 connect(options, settings, connector(options)).await
@@ -113,7 +113,7 @@ impl Search<'_> {
 }
 
 /// Logs, once per process, that the client crate does not use our transport. Called after a session
-/// was created, because this is not known before.
+/// was created, because only a connection shows this.
 fn report_transport() {
     static REPORTED: Once = Once::new();
     if !zklock_transport::used() {
@@ -136,8 +136,8 @@ async fn close_abandoned_session(
     match connect(options, settings, ghost).await {
         Ok(ghost) => {
             let acknowledged = close(ghost, options.session_timeout).await;
-            // Without an acknowledgement, the session might still exist. The next round checks
-            // again.
+            // Without an acknowledgement, the session might still exist. The next round tries to
+            // close it again.
             if acknowledged { Ok(()) } else { Err(zk::Error::Timeout) }
         }
         Err(zk::Error::SessionExpired) => Ok(()),
@@ -210,8 +210,8 @@ async fn connect(
 /// encrypts them.
 ///
 /// It requests a connection from the client crate and checks whether our transport receives the
-/// request. The address is the broadcast address: no system connects to it, so another transport
-/// sends nothing either.
+/// request. The probe uses the broadcast address. No system connects to that address, so nothing is
+/// sent even if another transport receives the request.
 async fn is_on_our_transport() -> bool {
     let probe = Settings::probe();
     let attempt = zk::Client::connector().with_fail_eagerly().connect("255.255.255.255:1");

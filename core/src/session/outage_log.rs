@@ -49,8 +49,7 @@ impl Outages {
         *self.last() = None;
     }
 
-    /// From this call on, logs a warning each time all servers have rejected the client, with the
-    /// causes.
+    /// Logs a warning, with the causes, each time all servers reject the client after this call.
     ///
     /// `servers` is a list of `host:port`, separated by commas. The future runs until it is
     /// dropped.

@@ -62,7 +62,8 @@ pub fn created(ticket: Ticket, session: i64, answer: Result<(String, NodeOwner),
 }
 
 /// Returns `true` if the node's Stat must be read because it says more about the create than this
-/// reply does. If it returns `false`, a lost writer can be reported without waiting for the Stat.
+/// reply does. If the function returns `false`, the loss of a writer can be reported without
+/// waiting for the Stat.
 #[must_use]
 pub fn needs_stat<T>(committed: &Result<T, MultiWriteError>) -> bool {
     let exists = |error: &MultiWriteError| {
@@ -74,7 +75,7 @@ pub fn needs_stat<T>(committed: &Result<T, MultiWriteError>) -> bool {
 /// Interprets the reply to a create of a reader's node that will replace a writer's node.
 ///
 /// One transaction creates the node and checks that the writer's node exists. `found` is the result
-/// of the read after it.
+/// of reading the node after this transaction.
 #[must_use]
 pub fn created_beside<T>(
     ticket: Ticket,
@@ -105,8 +106,8 @@ pub fn created_beside<T>(
     (Event::Created(ticket, outcome), verdict)
 }
 
-/// Interprets the failure of a create because the node exists. The node can be ours, from an
-/// attempt whose reply was lost.
+/// Interprets the reply to a create that failed because the node exists. The node can be ours, from
+/// an attempt whose reply was lost.
 #[must_use]
 pub fn found_in_place(
     ticket: Ticket,
@@ -116,8 +117,8 @@ pub fn found_in_place(
 ) -> Judged {
     let outcome = match found {
         Ok(Some(found)) if found.belongs_to(session) => Outcome::Done((name, found.czxid)),
-        // The node belongs to another session, or it no longer exists. The next listing shows
-        // which, and nothing is urgent.
+        // The node belongs to another session, or it no longer exists. The next listing shows which
+        // of the two is true. Neither case is urgent.
         Ok(_) => Outcome::Lost,
         Err(error) => failed(&error),
     };
@@ -139,10 +140,10 @@ pub fn listed(
     Event::Listed(ticket, outcome)
 }
 
-/// Interprets the reply to a probe, which checks for several nodes whether they exist.
+/// Interprets the reply to a probe, a request that asks whether several nodes exist.
 ///
-/// The event contains only the nodes that certainly do not exist. A node that the client is not
-/// permitted to read is not among them, because its reply is an error.
+/// The event contains only the nodes that certainly do not exist. It does not contain a node that
+/// the client is not permitted to read, because the reply for that node is an error.
 #[must_use]
 pub fn probed(
     ticket: Ticket,
@@ -185,7 +186,7 @@ pub fn watched(ticket: Ticket, answer: Result<(), zk::Error>) -> Event {
 
 /// Interprets the reply to a delete.
 ///
-/// `proven` is true if it is known which session the connection belongs to. The reply itself does
+/// `proven` is `true` if it is known which session the connection belongs to. The reply itself does
 /// not prove that, because any client can delete a node.
 #[must_use]
 pub fn deleted(ticket: Ticket, proven: bool, answer: Result<(), zk::Error>) -> Judged {
@@ -206,8 +207,8 @@ pub struct Beat {
 
 /// Interprets the reply to a heartbeat, which checks that our nodes exist.
 ///
-/// A node that exists proves its session, because the leader removes a session's nodes in the
-/// transaction that ends the session. These replies show that a node exists:
+/// A node that exists proves that its session exists, because the leader removes a session's nodes
+/// in the transaction that ends the session. These replies show that a node exists:
 /// * The transaction succeeded, or it failed at a later node. Then the first node exists.
 /// * The transaction failed at a node with NoAuth. Then that node exists, because the leader looks
 ///   for a node before it checks permissions.
@@ -226,7 +227,7 @@ pub struct Beat {
 pub fn beaten<T>(committed: &Result<T, MultiWriteError>, owned: Option<Result<bool, zk::Error>>) -> Beat {
     use MultiWriteError::OperationFailed;
     let (missing, mut unreadable) = (missing_at(committed), None);
-    // The check of a node that exists proves the session that owns the node, which is the session
+    // If the check finds a node, that node proves that its session exists, which is the session
     // that created it.
     let found = match committed {
         Ok(_) => true,
@@ -311,9 +312,9 @@ pub fn failed<T>(error: &zk::Error) -> Outcome<T> {
 
 /// Adapts an event to the connection on which its request was sent (`asked`).
 ///
-/// If a listing was sent on another connection than the `current` one, it proves nothing, because
-/// the create that was sent with it might have been on a different connection (rule 3). Other
-/// replies are facts, no matter on which connection they arrive.
+/// If a listing was sent on a connection other than the `current` one, the listing proves nothing,
+/// because the create that was sent with it might have been on a different connection (rule 3).
+/// Other replies are facts, no matter on which connection they arrive.
 #[must_use]
 pub fn discard_stale(event: Event, asked: u64, current: u64) -> Event {
     match event {

@@ -105,8 +105,8 @@ impl Term {
     ///
     /// With this limit, the term ends a sixteenth of the session timeout before the session can
     /// end. The client crate normally sends requests and pings so often that this last request is
-    /// no older than `report` plus a fifth of the timeout. The limit is a twentieth of the timeout
-    /// longer, which leaves room for round trips.
+    /// no older than the report delay plus a fifth of the timeout. The limit is longer than that by
+    /// a twentieth of the timeout, to leave room for round trips.
     fn reach(&self) -> Duration {
         self.length * 2 * 7 / 16
     }
@@ -160,8 +160,8 @@ impl Term {
         self.remaining().saturating_sub(self.interval() * 2)
     }
 
-    /// Returns the time without a proof after which the client gives the session up. The client
-    /// crate gives a session up after the same time without a connection.
+    /// Returns the time after which the client gives up a session without a proof. The client crate
+    /// gives up a session after the same time without a connection.
     pub(crate) fn give_up_after(&self) -> Duration {
         self.length * 2 * 7 / 5
     }
@@ -182,8 +182,8 @@ impl Term {
     }
 }
 
-/// A term with its own clock, in nanoseconds. The model in the tests uses it, because the model
-/// simulates time.
+/// A term whose caller supplies the current time, in nanoseconds. The model in the tests uses it,
+/// because the model simulates time.
 #[derive(Debug)]
 pub struct ModelTerm(Term);
 
@@ -265,7 +265,7 @@ mod tests {
         TIMEOUT / 16 * count
     }
 
-    /// Returns the time from which a write counts that is sent at `sent`.
+    /// Returns the time from which a write counts. The write is sent at `sent`.
     ///
     /// `requests` are earlier requests, each with the times when it was sent and answered. The
     /// handshake is so much earlier that it has no effect. All times are in sixteenths of the
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_write_counts_from_its_sending_while_requests_come_in_time() {
-        // The client crate without any requests: it pings after at most a fifth of the session
+        // Without other requests, the client crate pings after at most a fifth of the session
         // timeout.
         assert_eq!(counts(&[(90, 91), (93, 94), (96, 97)], 99), at(99));
         assert_eq!(counts(&[(93, 94), (96, 97)], 100), at(100));
@@ -323,8 +323,8 @@ mod tests {
 
     #[test]
     fn no_term_is_longer_than_the_session_is_certain() {
-        // For all request times: a server has heard of a request when it answers it. It informs the
-        // leader within half a tick, plus half as much again.
+        // Try all request times. A server has certainly received a request by the time it answers
+        // it. The server informs the leader within three quarters of a tick.
         for (first, second, sent) in
             (0..20).flat_map(|a| (0..40).flat_map(move |b| (0..60).map(move |c| (a, b, c))))
         {

@@ -2,14 +2,14 @@
 
 use libc::{c_int, pid_t};
 
-/// Returns the number of instructions that `work` takes in a copy of this process. Effects of
-/// `work` are not visible here.
+/// Returns the number of instructions that `work` takes in a copy of this process. The effects of
+/// `work` are not visible in this process.
 pub(crate) fn instructions<T>(work: impl FnOnce() -> T) -> u64 {
     run(work).saturating_sub(run(|| ()))
 }
 
-/// Runs `work` in a child process, which stops before and after it. In between, the parent
-/// single-steps the child.
+/// Runs `work` in a child process, which stops before and after `work`. Between the two stops, the
+/// parent single-steps the child.
 fn run<T>(work: impl FnOnce() -> T) -> u64 {
     // Safety: the child does not return from this function. It uses no lock except the allocator's,
     // which `fork` keeps usable.

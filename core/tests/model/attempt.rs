@@ -6,8 +6,8 @@
 //! them.
 //!
 //! The model matches them for these reasons:
-//! - Between two waits, both only join, leave and release. Each waits in one `select!` whose arms
-//!   have an order.
+//! - Between two waits, both coordinators only join queues, leave queues and release locks. Each
+//!   coordinator waits in one `select!` whose arms have an order.
 //! - An attempt has a stage for each `await`. [`Attempt::run`] does what the function does from
 //!   there to the next `await`, and checks the arms in the same order.
 //! - The function runs when its task is polled, at any time after a wake-up. That is a separate
@@ -17,7 +17,7 @@
 //!
 //! The model leaves out these features:
 //! - The number of permits is fixed, and is not compared with the other clients' number.
-//! - A try does not check how many permits are free before it waits for its turn.
+//! - A try does not check how many permits are free before it waits for its turn (see below).
 //! - A timeout is modeled as a leave, which is possible at any moment.
 //! - No owner re-enters a lock.
 //!
@@ -57,8 +57,8 @@ enum Stage {
     Turn(JoinId),
     /// Waits for permits while it holds its turn through this node.
     Permits(NodeName, Vec<JoinId>),
-    /// Waits for nothing, because it has everything. The node is that of a semaphore's turn, which
-    /// has been released.
+    /// Waits for nothing, because the attempt has all of its locks or permits. The node is the one
+    /// of the semaphore's turn, if there was a turn. The turn has been released.
     Held(Option<NodeName>),
 }
 
@@ -195,8 +195,8 @@ impl Attempt {
         }
     }
 
-    /// Models `Semaphore::request` and the `select!` around it, which checks the permits before the
-    /// loss of the turn.
+    /// Models `Semaphore::request` and the `select!` around it, which checks whether the permits
+    /// were granted before it checks whether the turn was lost.
     fn take_permits(&mut self, client: &mut Client, turn: NodeName, requests: &[JoinId]) -> bool {
         match received(client, requests) {
             Some(Some(leases)) => {
@@ -296,7 +296,7 @@ impl Attempt {
         }
     }
 
-    /// Returns the leases of a complete attempt, and the node of its turn, if it had one.
+    /// Returns the leases of a complete attempt, and the node of its turn if it had a turn.
     pub(super) fn complete(&self) -> Option<(&[NodeName], Option<&NodeName>)> {
         let Stage::Held(turn) = &self.stage else { return None };
         Some((&self.taken, turn.as_ref()))
@@ -318,7 +318,7 @@ impl Client {
         join
     }
 
-    /// Leaves the queue of a part that is no longer wanted, or releases its lease if it was
+    /// Gives up one part of the attempt: leaves that part's queue, or releases its lease if it was
     /// granted.
     fn leave_part(&mut self, join: JoinId) {
         match self.answers.remove(&join) {

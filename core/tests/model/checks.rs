@@ -100,8 +100,9 @@ impl World {
             let how = if ended { "went with its session" } else { "it had deleted itself" };
             return Err(format!("{who}, which {how}"));
         }
-        // An operator deleted the writer's node, and the reader's create could not check that it
-        // exists. The client does not know that yet, and will report the hold as lost.
+        // An operator deleted the writer's node, and the reader was created without the check that
+        // the writer's node exists. The client does not know that yet, and will report the hold as
+        // lost.
         if in_place && self.is_deleted(&hold.node) {
             return Ok(());
         }
@@ -130,8 +131,9 @@ impl World {
         Ok(())
     }
 
-    /// Checks that a downgrade keeps the writer's place unless the place is lost, so that no
-    /// contender gets in between. Returns whether the reader has the place.
+    /// Checks that the reader of a downgrade is in the writer's place, unless that place is lost.
+    /// In this place, no other contender can get between the writer and the reader. Returns whether
+    /// the reader has the place.
     fn check_place(&self, who: &str, hold: &Hold) -> Result<bool, String> {
         let Some(Place { session, sequence, late, .. }) = hold.place else { return Ok(false) };
         let same = |name: &str| NodeName::parse(name).is_some_and(|name| name.sequence() == sequence);
@@ -146,8 +148,8 @@ impl World {
     }
 
     /// Checks a grant whose node an operator deleted. A holder may learn of such a deletion only
-    /// after the next contender holds. But a waiter whose node was deleted while it was behind
-    /// another client's node must not be granted the lock (rule 6).
+    /// after the next contender holds the lock. But a waiter whose node was deleted while it was
+    /// behind another client's node must not be granted the lock (rule 6).
     fn check_deleted(&self, who: &str, hold: &Hold) -> Result<(), String> {
         let node = &self.server.nodes[hold.node.as_str()];
         let stood_before = |name: &NodeName| {
@@ -163,8 +165,9 @@ impl World {
         let names = self.server.nodes.keys().filter_map(|name| NodeName::parse(name));
         let mut before: Vec<_> = names.filter(stood_before).collect();
         before.sort();
-        // The client sends no request before it grants a lock behind a node of the same client:
-        // neither for an adjacent hand-off nor for readers that are granted together.
+        // The client sends no request before it grants a lock to the node directly behind another
+        // node of the same client. This is true for a hand-off and for readers that are granted the
+        // lock together.
         let owner = |name: &NodeName| self.server.nodes[name.as_str()].owner;
         let nearest = before.iter().rev().take_while(|name| owner(name) != node.owner);
         for other in nearest {
@@ -175,8 +178,9 @@ impl World {
         Ok(())
     }
 
-    /// Returns `true` if an operator deleted the node. For a node that may have been created
-    /// without a check, this also covers the node of the writer whose place it took.
+    /// Returns `true` if an operator deleted the node. If a reader's node might have been created
+    /// without the check that the writer's node exists, also returns `true` if an operator deleted
+    /// that writer's node.
     fn is_deleted(&self, name: &NodeName) -> bool {
         if !self.server.reading_was_forbidden {
             return self.server.nodes.get(name.as_str()).is_some_and(|node| node.deleted_by_operator);
@@ -186,8 +190,8 @@ impl World {
         self.server.nodes.iter().any(|(other, node)| node.deleted_by_operator && same(other))
     }
 
-    /// Checks that all believed holders are compatible. A holder does not count if an operator
-    /// deleted its node, or the node of the writer whose place it took.
+    /// Checks that all contenders that may rely on the lock are compatible. A holder does not count
+    /// if an operator deleted its node, or the node of the writer whose place it took.
     fn check_exclusion(&self) -> Result<(), String> {
         for directory in 1..self.server.directories.len() {
             self.check_exclusion_in(directory)?;
@@ -229,8 +233,8 @@ impl World {
     }
 
     /// Checks that no node is watched twice, and that each queued contender keeps at most three
-    /// watches. The children are watched at most once. That watch may outlast the wait for a permit
-    /// by a little.
+    /// watches. The children are watched at most once. The watch on the children may continue for a
+    /// short time after the wait for a permit.
     pub(super) fn check_watches(&self, number: usize) -> Result<(), String> {
         let client = &self.clients[number % self.clients.len()];
         let Some(session) = client.session.as_ref().filter(|_| client.has_settled()) else { return Ok(()) };
@@ -269,8 +273,8 @@ impl World {
         Ok(())
     }
 
-    /// Checks that idle clients have no node left. They must find a leftover node without waiting
-    /// for further time to pass.
+    /// Checks that idle clients have no node left. An idle client must have found and deleted its
+    /// leftover nodes already, without the help of a later timer.
     pub(super) fn check_nodes(&self) -> Result<(), String> {
         let left: Vec<_> = self.server.all_children();
         let left: Vec<_> = left.iter().filter(|child| self.server.nodes[*child].owner.is_some()).collect();

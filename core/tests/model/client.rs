@@ -67,7 +67,7 @@ pub(crate) struct Place {
     /// The request that became the writer's hold.
     pub(crate) writer: JoinId,
     /// `true` if the writer was lost before the driver received the request. The reader may take
-    /// the place, but need not.
+    /// the writer's place, but need not.
     pub(crate) late: bool,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Hold {
     pub(crate) join: JoinId,
     /// Number of the lock directory.
     pub(crate) directory: usize,
-    /// `true` if it belongs to an attempt at several locks or permits.
+    /// `true` if the hold belongs to an attempt at several locks or permits.
     pub(crate) part: bool,
     pub(crate) kind: Kind,
     /// The writer's place that it was requested for.
@@ -91,7 +91,7 @@ pub(crate) struct Hold {
     pub(crate) shared: Option<SharedNode>,
 }
 
-/// The way in which the client notices that the node of a hold is deleted.
+/// The means by which the client notices that the node of a hold was deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Guard {
     /// None, because the hold is new.
@@ -108,11 +108,12 @@ pub(crate) enum Notification {
     Granted(JoinId),
     /// Granted although no term runs.
     Unfounded(JoinId),
-    /// Granted without a request to the server, although there is no connection.
+    /// A lock was granted without a request to the server, although there is no connection.
     Unconnected(JoinId),
-    /// Granted without a request or the driver's consent, although the children are not watched.
+    /// A lock was granted without a request or the driver's consent, although the children are not
+    /// watched.
     Unwatched(JoinId),
-    /// Granted without a request, through a node that the client was asked to give up.
+    /// A lock was granted without a request, through a node that the client was asked to give up.
     AskedFor(JoinId),
     Refused(JoinId, Refusal),
     Lost(NodeName),
@@ -165,11 +166,11 @@ pub(crate) struct Client {
     pub(crate) notifications: Vec<Notification>,
     /// The actions for tries that the test has not checked yet.
     pub(super) tried: Vec<TryAction>,
-    /// Its waiters without nodes and its kept nodes, if its lock options use them.
+    /// The client's waiters without nodes and its kept nodes, if its lock options use them.
     pub(crate) local: Option<Box<Local>>,
     /// Its attempts at several locks or permits.
     pub(crate) attempts: Vec<Attempt>,
-    /// Replies to these attempts' parts that the attempts have not received yet.
+    /// Replies to the requests of `attempts` that the attempts have not received yet.
     pub(super) answers: BTreeMap<JoinId, Answer>,
     /// The request for which each name prefix (without the sequence number) was created.
     pub(crate) prefixes: BTreeMap<String, JoinId>,
@@ -179,7 +180,7 @@ pub(crate) struct Client {
     pub(super) inbox: VecDeque<Input>,
     /// The queues by directory number.
     pub(crate) queues: BTreeMap<usize, Pipe>,
-    /// The bug planted in its queues, and in some cases in its driver.
+    /// The bug planted in the client's queues, and for some bugs also in its driver.
     pub(crate) mutant: Option<Mutant>,
     /// If more than this many contenders are ahead of a contender, it is far from the head of the
     /// queue.
@@ -288,7 +289,7 @@ impl Client {
         !self.tried.is_empty() || self.waiting.values().any(|request| request.tries)
     }
 
-    /// Updates the lower bound for tries to the transaction that the current server has applied.
+    /// Lowers the `since` transaction of all tries to the state that the current server shows.
     pub(super) fn follow_tries(&mut self) {
         let Some(session) = &self.session else { return };
         let shows = session.shows();
@@ -333,7 +334,8 @@ impl Client {
         }
     }
 
-    /// Returns the locks that are not part of an attempt at several locks or permits.
+    /// Returns the nodes of the held locks that are not part of an attempt at several locks or
+    /// permits.
     pub(crate) fn separate_locks(&self) -> Vec<NodeName> {
         self.holds.values().filter(|hold| !hold.part).map(|hold| hold.node.clone()).collect()
     }
@@ -419,7 +421,7 @@ impl Client {
     }
 
     /// Creates a new session after the driver learned that the last one ended. Closes the last
-    /// session first, unless the crate has replaced it.
+    /// session first, unless the client crate has already replaced it.
     pub(crate) fn establish(&mut self, server: &mut Server) {
         if self.live {
             return;
@@ -455,8 +457,8 @@ impl Client {
         self.has_settled() && self.late.is_empty() && self.session.as_ref().is_some_and(quiet)
     }
 
-    /// Returns `true` if a hold may begin: the term runs, and the session is proven on this
-    /// connection (rule 16).
+    /// Returns `true` if a hold may begin: the term runs, and a reply on this connection has proved
+    /// that the session exists (rule 16).
     pub(super) fn is_fresh(&self) -> bool {
         if matches!(self.mutant, Some(Mutant::NoRelist | Mutant::FarBelieved)) {
             return self.term_runs();
@@ -474,7 +476,7 @@ impl Client {
     }
 }
 
-/// Returns `true` if a contender of one kind may have to wait for one of the other kind.
+/// Returns `true` if a contender of kind `kind` may have to wait for a contender of kind `other`.
 fn against(kind: Kind, other: Kind) -> bool {
     matches!(kind, Kind::Permit(_)) || conflict(kind, other)
 }

@@ -1,10 +1,10 @@
 //! The clock, for scenes in which time passes.
 //!
 //! In other scenes, a term ends when a step of the scene ends it, and a session ends only after its
-//! client's term: the crate's arithmetic must guarantee this order. The scenes with a clock test
+//! client's term. The crate's arithmetic must guarantee this order. The scenes with a clock test
 //! that arithmetic. They use the real term (`core/src/session/term.rs`) with this clock, and the
-//! server ends a session after its timeout without a message, whatever the client believes. The
-//! session timeout is four ticks, and the term is two ticks.
+//! server ends a session after its timeout without a message, regardless of what the client
+//! believes. The session timeout is four ticks, and the term is two ticks.
 //!
 //! In this model, servers report a client's messages to the leader immediately. If they report
 //! late, a write counts from a time before it was sent. A separate test next to the code covers all
@@ -48,8 +48,8 @@ impl Clock {
     }
 }
 
-/// A proof: the time at which it was sent, the connection on which it was sent, and the session's
-/// connection when the reply arrived.
+/// A request whose reply proves the session: the time at which it was sent, the connection on which
+/// it was sent, and the session's connection when the reply arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Proof {
     sent: u64,

@@ -33,7 +33,7 @@ pub(super) struct Connection {
     /// follows such a leader. It receives no further transactions, answers reads and even syncs
     /// from its state, and cannot commit anything.
     pub(super) deposed: bool,
-    /// `true` if a sync was throttled and the listing behind it is not answered yet.
+    /// `true` if a sync was throttled and the listing that was sent after it is not answered yet.
     unsynced: bool,
 }
 
@@ -191,8 +191,8 @@ fn reply(judged: Option<Judged>) -> (Option<Event>, SessionEvidence) {
     judged.map_or((None, SessionEvidence::Unknown), |(event, verdict)| (Some(event), verdict))
 }
 
-/// Creates a node with exactly this name. With a condition, the create and the check are one
-/// transaction. The Stat is read in the same flight.
+/// Creates a node with exactly this name. If `check` names a node, one transaction creates the new
+/// node and checks that the named node exists. The Stat of the new node is read in the same step.
 fn create_in_place(
     Asker { serving, known }: Asker,
     ticket: Ticket,

@@ -173,8 +173,8 @@ impl Client {
         }
     }
 
-    /// Passes a reply to the queue that sent the request. The report that one of our nodes is
-    /// missing is passed to all queues, because only the queue that knows the node reacts.
+    /// Passes a reply to the queue that sent the request. A report that one of our nodes is missing
+    /// is passed to all queues, and only the queue that knows the node reacts.
     fn tell_its_queue(&mut self, event: Event) {
         match ticket(&event) {
             Some(ticket) => self.tell(directory_of(ticket), event),
@@ -247,13 +247,14 @@ impl Client {
         }
     }
 
-    /// Sends a heartbeat to prove the session, if an owner holds a lock or is about to hold one.
+    /// Sends a heartbeat to prove that the session exists, if an owner holds a lock or is about to
+    /// hold one.
     fn send_heartbeat(&mut self) {
         let nodes: Vec<_> = self.queues.values().flat_map(Pipe::places).collect();
         let is_near = self.queues.values().any(Pipe::is_near);
         if !nodes.is_empty() && (!self.holds.is_empty() || is_near) {
-            // Without a proof on this connection, the client does not know which session the server
-            // serves (rule 11).
+            // Until a reply on this connection proves the session, the client does not know which
+            // session the server serves (rule 11).
             let proven = self.session.as_ref().is_some_and(Session::is_proven);
             let asks = !proven && self.mutant != Some(Mutant::BlindHeartbeat) && !self.believes_all_stats();
             self.requests.heartbeats += 1;
@@ -369,8 +370,8 @@ impl Client {
         let hold = Hold { join, directory, part, kind, place, node: node_of, czxid, session, guard, shared };
         self.holds.insert(node.clone(), hold);
         if request.is_none() {
-            // The request was cancelled before the driver noticed. No owner receives the lease, so
-            // release it.
+            // The request was cancelled, but the driver did not know that when it received the
+            // grant. No owner receives the lease, so release it.
             return self.inbox.push_back(Input::Release(directory, node));
         }
         self.begin_keeping(kind);
@@ -379,8 +380,8 @@ impl Client {
         }
     }
 
-    /// Handles an owner that requested both halves of a lock and now holds one. The other request
-    /// must not wait for the owner itself.
+    /// Handles an owner that requested both halves of a read/write lock and now holds one. The
+    /// owner's other request must not wait for the owner itself.
     fn settle_other_half(&mut self, directory: usize, kind: Kind, other: JoinId, node: NodeName) {
         if !self.waiting.contains_key(&other) {
             return;
@@ -401,7 +402,7 @@ impl Client {
     }
 
     fn send(&mut self, request: Request) {
-        // Without a live session, the request is dropped like the other requests of that session.
+        // Without a live session, drop the request, like all other requests of that session.
         if self.live {
             let at = self.session.as_ref().map_or(0, Session::time);
             let sent = Sent { request, connection: self.connection, at };

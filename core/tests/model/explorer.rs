@@ -24,7 +24,7 @@ use super::world::World;
 const ALL: usize = usize::MAX;
 
 /// In one of this many states, the explorer ends all faults and checks that each contender can then
-/// acquire and release.
+/// acquire and release the lock.
 const SAMPLE: u64 = 8;
 
 /// The number of events of each kind that may still happen.
@@ -54,9 +54,9 @@ pub(crate) struct Budget {
     pub(crate) expiries: u8,
     /// Terms that end without another fault.
     pub(crate) pauses: u8,
-    /// Sessions that are silently replaced by another one. The driver learns it immediately.
+    /// Sessions that are silently replaced by another one. The driver learns of this immediately.
     pub(crate) replacements: u8,
-    /// Sessions that are silently replaced by another one. The driver learns it late.
+    /// Sessions that are silently replaced by another one. The driver learns of this late.
     pub(crate) adoptions: u8,
     /// Processes that die, of our clients and of foreign contenders.
     pub(crate) crashes: u8,
@@ -120,7 +120,8 @@ pub(crate) const NOTHING: Budget = Budget {
 };
 
 impl Budget {
-    /// Returns the events by name. `faults` is not included, because it is the limit of a total.
+    /// Returns the number of events of each kind, with the name of the kind. `faults` is not
+    /// included, because it limits the total of several kinds.
     fn items(&self) -> [(&'static str, u8); 29] {
         [
             ("joins", self.joins),
@@ -161,8 +162,8 @@ impl Budget {
 pub(crate) enum Grain {
     /// Serving a request and reading the reply are separate steps.
     Fine,
-    /// Serving a request and reading the reply are one step, unless the connection breaks. Events
-    /// still arrive separately.
+    /// Serving a request and reading the reply are one step, unless the connection breaks. Watch
+    /// events still arrive in a separate step.
     Coarse,
 }
 
@@ -177,8 +178,9 @@ pub(crate) struct Scene {
     pub(crate) foreign: u64,
     pub(crate) directory: bool,
     pub(crate) next_sequence: u32,
-    /// Number of foreign contenders that wait or hold from the beginning, in the order of their
-    /// numbers. They do nothing else: only an operator removes their nodes, in any order.
+    /// Number of foreign contenders that wait for the lock or hold it from the beginning, in the
+    /// order of their numbers. They do nothing else: only an operator removes their nodes, in any
+    /// order.
     pub(crate) queued: usize,
     pub(crate) naming: Naming,
     /// The lock kinds that our contenders may request.
@@ -190,7 +192,8 @@ pub(crate) struct Scene {
     /// The lock kinds that foreign contenders may request.
     pub(crate) foreign_kinds: &'static [Kind],
     pub(crate) grain: Grain,
-    /// If more than this many contenders are ahead of a contender, it is far (rule 10).
+    /// If more than this many contenders are ahead of a contender, it is far from the front (rule
+    /// 10).
     pub(crate) far_beyond: u8,
     /// The hand-off and keeping options of our locks.
     pub(crate) local: LocalOptions,
@@ -203,8 +206,8 @@ pub(crate) const MUTEX: &[Kind] = &[Kind::Exclusive];
 pub(crate) const READ_WRITE: &[Kind] = &[Kind::Read, Kind::Write];
 
 impl Scene {
-    /// Creates a scene in which our clients want a mutex, next to foreign contenders that want an
-    /// exclusive lock.
+    /// Creates a scene in which our clients want a mutex, and foreign contenders want an exclusive
+    /// lock in the same directory.
     pub(crate) const fn new(clients: u64, foreign: u64, budget: Budget) -> Self {
         Self {
             clients,
@@ -231,7 +234,8 @@ impl Scene {
         Self { kinds: READ_WRITE, foreign_kinds: READ_WRITE, ..Self::new(clients, foreign, budget) }
     }
 
-    /// Creates a scene in which clients want several locks together, or permits with turns.
+    /// Creates a scene in which clients want several locks together, or permits of a semaphore. A
+    /// client takes the semaphore's internal mutex (its *turn*) before the permits.
     pub(crate) const fn several(
         clients: u64,
         directories: usize,
@@ -355,8 +359,8 @@ struct State {
     budget: Budget,
 }
 
-/// A move, and the budget that is left after it. A move consists of consecutive steps that need no
-/// other step in between.
+/// A move, and the budget that is left after it. A move consists of consecutive steps. No other
+/// step is useful between them.
 type Move = (Vec<Step>, Budget);
 
 impl State {
@@ -428,7 +432,7 @@ impl State {
         }
     }
 
-    /// Adds the moves of an application with several locks or permits.
+    /// Adds the moves of an application that acquires several locks or permits.
     fn add_attempts(&self, scene: &Scene, number: usize, client: &Client, moves: &mut Vec<Move>) {
         let budget = self.budget;
         let mut add = |step: Step, left: Budget| moves.push((vec![step, Step::Drive(number, ALL)], left));

@@ -48,7 +48,8 @@ impl Foreign {
         matches!(self.stage, Stage::Queued(_))
     }
 
-    /// Returns `true` if it holds nothing and another listing would change nothing.
+    /// Returns `true` if the contender does not hold the lock and another listing would change
+    /// nothing.
     pub(crate) fn is_at_rest(&self, server: &Server) -> bool {
         let mut next = self.clone();
         next.look(server);
@@ -129,7 +130,8 @@ impl Foreign {
         }
     }
 
-    /// Kills its process. Its session and its nodes remain until the ensemble ends the session.
+    /// Kills the contender's process. Its session and its nodes remain until the ensemble ends the
+    /// session.
     pub(crate) fn crash(&mut self, server: &mut Server) {
         self.expire_dead_session(server);
         self.dead = Some(std::mem::replace(&mut self.session, server.begin_session()));

@@ -6,7 +6,8 @@ use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outco
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Ledger {
-    /// Pending downgrades: readers that do not hold yet, with the writers whose places they take.
+    /// Pending downgrades: readers that do not hold the lock yet, with the writers whose places
+    /// they take.
     downgrades: BTreeMap<JoinId, NodeName>,
     /// Tries without a reply.
     tries: BTreeMap<JoinId, (Naming, Kind)>,

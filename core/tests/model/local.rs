@@ -1,5 +1,5 @@
 //! Models hand-off and keeping within a client (rule 19). One part runs in the threads, under the
-//! lock of the holds, and the other part runs in the driver.
+//! mutex of the hold table, and the other part runs in the driver.
 //!
 //! A holder can hand its node on to another waiter of the same client (`cohort`). A node that is
 //! released can be kept for a while, so that the client can acquire the lock again without a
@@ -132,7 +132,7 @@ impl Local {
         self.kept.iter().map(|(node, _)| node)
     }
 
-    /// Returns `true` if this contender represents waiters in the queue.
+    /// Returns `true` if this contender is in the queue on behalf of the waiters in the line.
     pub(super) fn needs(&self, join: JoinId) -> bool {
         let representative = self.representative.as_ref();
         !self.line.is_empty() && representative.is_some_and(|standing| standing.join() == Some(join))
@@ -264,7 +264,7 @@ impl Client {
         held.map(|hold| &hold.node).chain(kept).cloned().collect()
     }
 
-    /// Returns the nodes through which the client holds, and the kept nodes.
+    /// Returns the nodes of the client's holds, and its kept nodes.
     pub(crate) fn shared_nodes(&self) -> Vec<NodeName> {
         let kept = self.local.iter().flat_map(|local| local.kept());
         self.holds.keys().chain(kept).cloned().collect()
@@ -390,7 +390,7 @@ impl Client {
         self.unsettled = true;
     }
 
-    /// Reports all changes to the queue and to the code that keeps nodes.
+    /// Notifies the queue, and the code that keeps nodes, of all changes.
     pub(super) fn settle_locally(&mut self) {
         let settled = self.local.as_mut().and_then(|local| local.representative.as_mut()?.next_event());
         if let Some(event) = settled {
@@ -446,7 +446,7 @@ impl Client {
         nodes
     }
 
-    /// Stops keeping a node. Returns `true` if the node was kept, which means that it is deleted.
+    /// Stops keeping a node. Returns `true` if the node was kept, and then also deletes it.
     pub(super) fn stop_keeping(&mut self, node: &NodeName) -> bool {
         let kept = self.forget_kept(node);
         if kept {
@@ -526,8 +526,8 @@ impl World {
         Ok(())
     }
 
-    /// Lets enough time pass that no node is kept any longer. Returns whether a node's keeping time
-    /// was running.
+    /// Lets so much time pass that no node is kept any longer. Returns `true` if the time for which
+    /// a node is kept was running.
     pub(super) fn outlast_keeping(&mut self) -> bool {
         let mut outlasts = false;
         for client in &mut self.clients {

@@ -1,5 +1,5 @@
 //! A small, precise model of the environment of the queue: the ensemble, the network, sessions,
-//! foreign contenders and operators. The queue in it is the real one.
+//! foreign contenders and operators. The model runs the crate's real queue.
 //!
 //! The model is deterministic. A sequence of [`Step`](step::Step)s decides what happens, so
 //! property tests can draw steps at random and the explorer can try all of them. A
@@ -29,8 +29,8 @@ pub(crate) mod world;
 
 use zklock::queue::Ticket;
 
-/// Returns the ticket before the first one of a directory's queue. The upper half of a ticket is
-/// the directory.
+/// Returns the ticket that precedes the first ticket of a directory's queue. The upper half of a
+/// ticket is the number of the directory.
 fn first_ticket(directory: usize) -> Ticket {
     Ticket((directory as u64) << 32)
 }

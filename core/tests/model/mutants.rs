@@ -13,22 +13,23 @@ use super::ledger::Ledger;
 /// A known mistake in implementing a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mutant {
-    /// A waiter whose session was replaced keeps waiting and acquires through its old session's
-    /// node (rule 1). Its driver does not check who owns a node.
+    /// A waiter whose session was replaced keeps waiting, and acquires the lock through the node of
+    /// its old session (rule 1). The client's driver does not check who owns a node.
     Curator604,
-    /// After a lost reply, the client takes the old session's node for the new session's (rule 1).
-    /// Its driver does not check who owns a node.
+    /// After a lost reply, the client mistakes the old session's node for a node of the new session
+    /// (rule 1). Its driver does not check who owns a node.
     Curator498,
-    /// A downgrade queues like any reader, and the client treats it as held while it waits (rule
-    /// 4).
+    /// The reader of a downgrade queues like any other reader, and the client treats it as a holder
+    /// while it waits (rule 4).
     Curator621,
-    /// After a lost reply, the client believes a lagging server that there is no node (rule 8).
+    /// After a lost reply, the client believes the listing of a lagging server, which does not show
+    /// the node (rule 8).
     MissingSync,
     /// The client assumes that the place of a deleted writer is empty (rule 6).
     NoDowngradeException,
-    /// After a reconnection, the client trusts its knowledge from before (rule 10). The driver also
-    /// trusts its knowledge of the session, because otherwise a heartbeat would find that the node
-    /// is gone.
+    /// After a reconnection, the client trusts what it knew before (rule 10). The driver also
+    /// trusts what it knew about the session, because otherwise a heartbeat would find that the
+    /// node is gone.
     NoRelist,
     /// A contender that leaves the queue does not delete its node (rule 9).
     LeaveWithoutDelete,
@@ -42,7 +43,7 @@ pub(crate) enum Mutant {
     /// The client treats the end of a session like a release, and grants the lock to its next
     /// waiter (rules 7 and 11).
     AdjacentAcrossSessions,
-    /// The client watches the node before the predecessor instead of the predecessor (rule 6).
+    /// The client watches the node ahead of the predecessor instead of the predecessor (rule 6).
     WrongPredecessor,
     /// A deleted writer is remembered past the next listing, which is therefore sent without a sync
     /// (rule 5).
@@ -59,8 +60,8 @@ pub(crate) enum Mutant {
     /// A reader's node is created in the writer's place without a check that the writer's node
     /// exists (rule 4).
     UncheckedPlace,
-    /// If a synced listing does not show a node, the client assumes forever that it does not exist.
-    /// If a later listing shows it, the client does not recognize it (rule 8).
+    /// If a synced listing does not show a node, the client assumes forever that the node does not
+    /// exist. It does not recognize the node in a later listing (rule 8).
     FinalSync,
     /// A new process uses the node names of the process that died (rule 1). The driver takes part
     /// in this mistake.
@@ -90,19 +91,20 @@ pub(crate) enum Mutant {
     OldListing,
     /// A contender that joined without a listing never requests one (rule 3).
     NoLookAhead,
-    /// The client assumes that all nodes of a probe are gone, whatever the reply says (rule 6).
+    /// The client assumes that all nodes in a probe are gone, regardless of the reply (rule 6).
     ProbeBelieved,
     /// The probe asks only for the farthest node, and the client assumes that the other nodes are
     /// gone (rule 6).
     ShortProbe,
-    /// After a reconnection, a far contender trusts its knowledge from before, including that of
-    /// the session (rule 10).
+    /// After a reconnection, a contender far from the front trusts its knowledge from before,
+    /// including its knowledge of the session (rule 10).
     FarBelieved,
     /// The client ignores the reply to a probe (rule 10).
     CheckIgnored,
-    /// After a reconnection, a far contender relies on its watches alone (rule 10).
+    /// After a reconnection, a contender far from the front relies on its watches alone (rule 10).
     NoCheckAfterReconnection,
-    /// After a reconnection, a far contender does not list when a watch reports a change (rule 10).
+    /// After a reconnection, a contender far from the front does not list the directory when a
+    /// watch reports a change (rule 10).
     DeferralKept,
     /// A try creates a node without a listing before (rule 14).
     BlindTry,
@@ -112,19 +114,19 @@ pub(crate) enum Mutant {
     TryLeavesNode,
     /// A try becomes an ordinary waiter after its session is lost (rule 21).
     TryForgotten,
-    /// A downgrade that only tries looks for other contenders like any try, and its own writer
-    /// blocks it (rule 21).
+    /// A downgrade that only tries lists the directory first, like any try, and the writer of its
+    /// own owner blocks it (rule 21).
     TryBehindItself,
     /// Several locks are acquired in the order in which the caller names them (rule 18).
     UnsortedLocks,
     /// When an attempt at several locks ends, it keeps the locks that it has acquired (rule 18).
     MembersKept,
     /// When the last of several locks is granted, the attempt does not check whether it still holds
-    /// the others (rules 17 and 18).
+    /// the other locks (rules 17 and 18).
     LossUnchecked,
     /// A lost member of a multi-lock is acquired again while later members are held (rule 18).
     LaterKept,
-    /// Permits are requested without a turn (rule 17).
+    /// Permits are requested without a turn, that is, without the semaphore's mutex (rule 17).
     NoTurn,
     /// A contender that has lost its turn keeps waiting for its permits (rule 17).
     TurnForgotten,
@@ -134,11 +136,12 @@ pub(crate) enum Mutant {
     PartKept,
     /// The client does not count other clients' permits (rules 4 and 17).
     OthersUncounted,
-    /// A term counts from the reply to the proof instead of from its sending (rule 16).
+    /// A term counts from the reply that proves the session instead of from the sending of its
+    /// request (rule 16).
     TermFromAnswer,
     /// A term is longer than the guaranteed lifetime of the session (rule 16).
     LongTerm,
-    /// A term lasts until the client receives a loss. The client ignores the clock (rule 16).
+    /// A term lasts until the client is notified of a loss. The client ignores the clock (rule 16).
     ClockIgnored,
 }
 
@@ -302,7 +305,7 @@ enum ActionEffect {
 struct Planted {
     mutant: Mutant,
     ledger: Ledger,
-    /// Actions that the queue did not request, to execute before its own.
+    /// Actions that the queue did not request. They are executed before the queue's own actions.
     ahead: VecDeque<Action>,
     /// For each name on the server, the name that the queue receives instead.
     names: BTreeMap<String, String>,
@@ -318,7 +321,8 @@ struct Planted {
     torn: Option<Ticket>,
     /// `FinalSync`: the name prefixes of creates whose reply was lost.
     unknown: BTreeSet<String>,
-    /// `FinalSync`: for each synced listing, the unknown prefixes at its request.
+    /// `FinalSync`: for each synced listing, the prefixes in `unknown` when the listing was
+    /// requested.
     asked: BTreeMap<Ticket, BTreeSet<String>>,
     /// `FinalSync`: the prefixes for which a synced listing showed no node.
     denied: BTreeSet<String>,
@@ -518,8 +522,8 @@ impl Planted {
         [Event::Disconnected].into_iter().chain(lost).collect()
     }
 
-    /// Releases a writer without waiting for the readers that take its place: they no longer know
-    /// the writer.
+    /// Makes the readers that take a writer's place forget the writer, so that its release does not
+    /// wait for them.
     fn release_at_once(&self, writer: &NodeName) -> Vec<Event> {
         let readers = self.ledger.downgrading(writer).into_iter();
         let forget = |reader| Event::Downgrade(reader, parse(UNKNOWN_NODE));
@@ -590,7 +594,7 @@ impl Planted {
             (Mutant::NoLookAhead, Action::List { ticket, sync: false })
                 if !self.ledger.waiting.is_empty() && !self.ledger.awaits_create() =>
             {
-                // The queue ignores this outcome: the listing gets no reply.
+                // The queue ignores this outcome, so the listing gets no reply.
                 ActionEffect::Suppressed(Event::Watched(ticket, Outcome::Lost))
             }
             (Mutant::ProbeBelieved, Action::Probe(ticket, nodes)) => {

@@ -10,7 +10,8 @@ use super::server::{Permission, children_of};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Request {
     Create(Ticket, String),
-    /// Creates a node with exactly this name. With a second name, that node must exist.
+    /// Creates a node with exactly this name. If there is a second name, a node with that name must
+    /// exist.
     CreateInPlace(Ticket, String, Option<String>),
     MakeParents(Ticket),
     Sync,
@@ -21,8 +22,9 @@ pub(crate) enum Request {
     Watch(Ticket, String),
     Unwatch(String),
     Delete(Ticket, String),
-    /// A transaction that checks nodes. It is a committed write, even if a node is missing. With
-    /// `true`, it also asks whether the first node belongs to the session of the reply.
+    /// A transaction that checks nodes. It is a committed write, even if a node is missing. If the
+    /// flag is `true`, the request also asks whether the first node belongs to the session of the
+    /// reply.
     Heartbeat(Vec<NodeName>, bool),
 }
 

@@ -32,8 +32,8 @@ pub(crate) struct Node {
     /// `None` for a node that is not ephemeral.
     pub(crate) owner: Option<SessionId>,
     pub(crate) made: Zxid,
-    /// Transaction of a change to its data. One is enough, because a one-shot watch reports only
-    /// the first change.
+    /// Transaction of a change to the node's data. One transaction is enough, because a one-shot
+    /// watch reports only the first change.
     pub(crate) changed: Option<Zxid>,
     pub(crate) gone: Option<Zxid>,
     /// `true` if an operator deleted it.
@@ -117,7 +117,8 @@ pub(crate) struct Server {
     /// The clock, in scenes in which time passes.
     pub(crate) clock: Option<Clock>,
     pub(crate) forbidden: Option<Permission>,
-    /// `true` if reading, and with it the check of a node, was ever denied.
+    /// `true` if read permission was ever denied. The check that a node exists needs that
+    /// permission.
     pub(crate) reading_was_forbidden: bool,
     /// `true` if a watch event was ever dropped.
     pub(crate) event_was_missed: bool,

@@ -32,21 +32,20 @@ pub(crate) enum News {
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     /// The session that the servers see. It differs from `id` if the crate has adopted another
-    /// session, which the driver learns late.
+    /// session. The driver learns of that later.
     serving: SessionId,
     /// `true` if the server or the crate has given up the session.
     terminated: bool,
     /// `true` if the server could not restore the session and the crate adopted another one. The
-    /// crate does not close this session: the ensemble ends it after the session timeout.
+    /// crate does not close the old session, so the ensemble ends it after the session timeout.
     replaced: bool,
-    /// The session whose last proof has started the current term, according to the client's clock.
-    /// `None` if the term has ended.
+    /// The session whose last proof (an acknowledged write) has started the current term, according
+    /// to the client's clock. `None` if the term has ended.
     term: Option<SessionId>,
     /// The term in scenes in which time passes.
     timed: Option<TimedTerm>,
     /// `true` if the server may have ended the session, because so much time has passed that no
-    /// earlier
-    /// proof counts any more.
+    /// earlier proof counts any more.
     outlived: bool,
     /// Number of the connection, as the driver knows it.
     number: u64,
@@ -57,14 +56,14 @@ pub(crate) struct Session {
     /// Requests that are written and not answered yet.
     written: VecDeque<Sent>,
     connection: Option<Connection>,
-    /// Requests of the last connection. Its server may still execute them until the session moves
-    /// to another server.
+    /// Requests of the last connection. The server of that connection may still execute them until
+    /// the session moves to another server.
     ghosts: VecDeque<Sent>,
     /// The session in which `ghosts` were sent.
     left: SessionId,
-    /// The ghosts of the time when the session moved. Their server can take the session back and
-    /// execute them, if the client had first tried to reconnect there: its connect request waits
-    /// there behind them.
+    /// The requests that were in `ghosts` when the session moved to another server. Their server
+    /// can still execute them if the client first tried to reconnect to it. The client's connect
+    /// request then waits behind them on that server, which takes the session back.
     stale: VecDeque<Sent>,
     /// The last transaction that a *reply* reported. The crate does not update it from watch
     /// events. Only servers behind this transaction refuse the session.
@@ -129,7 +128,7 @@ impl Session {
         }
     }
 
-    /// Returns `true` if the session was proven on the connection that the driver knows.
+    /// Returns `true` if a reply on the connection that the driver knows has proved the session.
     pub(crate) fn is_proven(&self) -> bool {
         self.timed.as_ref().map_or(self.proven, |timed| timed.is_proven_on(self.number))
     }
@@ -144,13 +143,14 @@ impl Session {
         Asker { serving: self.serving, known: self.id }
     }
 
-    /// Lets time pass without a proof, for the client alone or also for the server.
+    /// Ends the term. This models time that passes without a proof of the session, for the client
+    /// alone or also for the server.
     pub(crate) fn end_term(&mut self) {
         self.term = None;
     }
 
-    /// Lets time pass until the server may end the session. By then the term is over, and so is the
-    /// term that any earlier proof could start. Terms rely on this.
+    /// Lets so much time pass that the server may end the session. By then the current term has
+    /// ended, and no earlier proof can start another term. The safety of terms depends on this.
     pub(crate) fn outlive(&mut self) {
         self.term.take_if(|proven| *proven == self.id);
         self.outlived = true;
@@ -171,8 +171,8 @@ impl Session {
         pending.map(|sent| &sent.request).any(|request| matches!(request, Request::Heartbeat(..)))
     }
 
-    /// Returns the last transaction that its server has applied. Without a connection, returns the
-    /// minimum that the next server must have applied.
+    /// Returns the last transaction that the session's server has applied. Without a connection,
+    /// returns the minimum that the next server must have applied.
     pub(crate) fn shows(&self) -> Zxid {
         self.connection.as_ref().map_or(self.seen, |connection| connection.at)
     }
@@ -415,7 +415,8 @@ impl Session {
             if verdict == SessionEvidence::Alive && tells {
                 timed.prove(sent.at, sent.connection, number);
             }
-            // The proof may already be too old. The driver then sends another heartbeat.
+            // The term that this proof starts may already be over. The driver then sends another
+            // heartbeat.
             if matches!(sent.request, Request::Heartbeat(..)) {
                 news.push_back(News::HeartbeatAnswered);
             }
@@ -553,7 +554,7 @@ impl Session {
         self.written.clear();
     }
 
-    /// Adopts another session from a server that cannot restore this one. The driver learns it
+    /// Adopts another session from a server that cannot restore this one. The driver learns of this
     /// immediately.
     pub(crate) fn replace(&mut self, news: &mut VecDeque<News>) {
         if !self.is_up() && !self.terminated {
@@ -562,9 +563,9 @@ impl Session {
         }
     }
 
-    /// Adopts another session from a server that cannot restore this one, and reports only that it
-    /// is connected again. The crate keeps its requests and watches, and the driver believes that
-    /// the session is unchanged.
+    /// Adopts another session from a server that cannot restore this one. The crate keeps its
+    /// requests and watches, and reports only that it is connected again. The driver therefore
+    /// believes that the session is unchanged.
     pub(crate) fn adopt(&mut self, server: &mut Server, lag: Zxid, news: &mut VecDeque<News>) {
         if !self.is_up() && !self.terminated {
             self.replaced = true;

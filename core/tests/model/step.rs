@@ -24,7 +24,8 @@ pub(crate) enum Step {
     EndKeeping(usize, usize),
     /// The owner of a node is asked to give up the lock.
     Revoke(usize, usize),
-    /// The application requests several locks or permits. With `true`, the request is a try.
+    /// The application requests several locks or permits. If the flag is `true`, the request is a
+    /// try.
     Acquire(usize, Plan, bool),
     /// The task of an attempt at several locks or permits runs.
     Run(usize, usize),
@@ -55,8 +56,8 @@ pub(crate) enum Step {
     ReceiveAll(usize),
     /// The driver processes this many inputs.
     Drive(usize, usize),
-    /// Runs the client's network steps until nothing moves, with a server that does not lag. Then
-    /// the driver processes all inputs.
+    /// Runs the client's network steps until nothing changes any more, with a server that does not
+    /// lag. Then the driver processes all inputs.
     Pump(usize),
     /// One time step, in scenes in which time passes.
     Tick,
@@ -72,7 +73,8 @@ pub(crate) enum Step {
     TakeBack(usize),
     /// The client's term ends, because no proof arrived in time.
     EndTerm(usize),
-    /// So much time passes that the server ends the client's session. The term has ended before.
+    /// So much time passes that the server ends the client's session. The client's term has already
+    /// ended by then.
     Expire(usize),
     /// The client gives up its session without informing the server.
     GiveUp(usize),

@@ -36,7 +36,8 @@ impl World {
     }
 
     /// Returns the nodes that block a contender: conflicting nodes, and all nodes for a permit. The
-    /// contender's own node and the node of the writer whose place it takes do not block it.
+    /// contender's own node and the node of the writer whose place the contender takes do not block
+    /// it.
     fn in_the_way<'a>(
         &'a self,
         client: &'a Client,
@@ -69,8 +70,8 @@ impl World {
         request.beside || self.crowd(&nodes, request).any(|count| count >= room)
     }
 
-    /// Returns `true` if there was room at some time since the request. The client's own nodes that
-    /// it deletes do not count.
+    /// Returns `true` if the lock was free, or enough permits were free, at some time since the
+    /// request. Nodes that the client is deleting do not count.
     fn was_free(&self, client: &Client, join: JoinId, request: &LockRequest) -> bool {
         let session = client.session.as_ref().map(|session| session.id);
         let wanted = |(name, node): &(&String, &Node)| node.owner != session || Self::is_wanted(client, name);
@@ -80,7 +81,8 @@ impl World {
         self.crowd(&nodes, request).any(|count| count < room)
     }
 
-    /// Returns `true` if the client waits, holds or keeps through this node.
+    /// Returns `true` if the client needs this node: a contender waits with it or holds the lock
+    /// with it, or the client keeps it.
     fn is_wanted(client: &Client, name: &str) -> bool {
         let made_for = client.made_for(name);
         let local = client.local.as_deref();
@@ -91,8 +93,8 @@ impl World {
             || client.holds.keys().any(|node| node.as_str() == name)
     }
 
-    /// Returns a node that an idle client has left behind. The client need not know of it while a
-    /// create is in doubt or after an event was missed.
+    /// Returns a node that an idle client has left behind. The client need not know of the node
+    /// while the outcome of a create is unknown, or after an event was missed.
     pub(super) fn kept_by(&self, client: &Client) -> Option<&String> {
         let session = client.session.as_ref()?;
         let knows = client.queues.values().all(|queue| queue.doubt().is_none()) && !session.has_ghosts();
@@ -102,8 +104,8 @@ impl World {
         self.server.nodes.iter().filter(|_| knows).find(kept).map(|(name, _)| name)
     }
 
-    /// Checks a completed attempt: it holds everything that it requested, and did not overtake an
-    /// earlier turn.
+    /// Checks a completed attempt. It must hold everything that it requested. As long as the node
+    /// of its turn (the semaphore's mutex) exists, no node of an earlier turn may exist.
     pub(super) fn check_complete(&self, number: usize, attempt: &Attempt) -> Result<(), String> {
         let Some((leases, turn)) = attempt.complete() else { return Ok(()) };
         let client = &self.clients[number];
@@ -120,7 +122,8 @@ impl World {
         }
     }
 
-    /// Checks that no attempt at several is left, after all complete attempts were released.
+    /// Checks that no attempt at several locks or permits is left after all complete attempts were
+    /// released.
     pub(super) fn check_attempts(&self) -> Result<(), String> {
         for (number, client) in self.clients.iter().enumerate() {
             if let Some(attempt) = client.attempts.first() {

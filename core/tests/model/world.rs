@@ -288,8 +288,8 @@ impl World {
         }
     }
 
-    /// Ends all faults and lets each contender acquire and release. Fails if a contender waits
-    /// forever or a node is left behind.
+    /// Ends all faults and lets each contender acquire and release the lock. Fails if a contender
+    /// waits forever or a node is left behind.
     pub(crate) fn finish(&mut self) -> Result<(), String> {
         self.step(Step::Forbid(None))?;
         for client in 0..self.clients.len() {
@@ -305,7 +305,8 @@ impl World {
                 self.step(Step::Establish(client))?;
                 self.step(Step::ExpireOldSessions(client))?;
                 self.step(Step::EndPause(client))?;
-                // Only in some rounds, because a client with a listing in flight is not idle.
+                // Do this only in some rounds, because a client with a listing in flight is not
+                // idle.
                 if self.server.event_was_missed && round % 8 == 0 {
                     self.step(Step::LookAgain(client))?;
                 }
@@ -336,7 +337,8 @@ impl World {
             // Require two idle rounds, because a client that was idle early in a round may have
             // been woken later in it.
             let rests = self.is_at_rest();
-            // The first look may coincide with a check that was sent before the event was missed.
+            // The first of these listings may coincide with a check that was sent before the event
+            // was missed.
             let looked = !self.server.event_was_missed || round > 8;
             if rested && rests && looked && self.outlast_keeping() {
                 rested = false;

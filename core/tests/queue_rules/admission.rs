@@ -1,5 +1,5 @@
-//! Tests of which contenders may hold together, and of the hand-off within one client (rules 4 and
-//! 7).
+//! Tests of which contenders may hold the lock together, and of the hand-off within one client
+//! (rules 4 and 7).
 
 use zklock::queue::{Action, Event, Intent, Kind, Naming, Outcome, Refusal, Ticket};
 
@@ -25,8 +25,8 @@ fn rule_04_a_writer_waits_for_its_own_clients_reader_before_it() {
     let reader = format!("{}0000000003", create(&first).1);
     let writer = format!("{}0000000004", create(&second).1);
     let look = fixture.tell([created(create(&second).0, &writer), listed(list(&first).0, &[])]);
-    // It is not yet certain that the reader has the place. The reader does not hold, but counts as
-    // a holder for others.
+    // It is not yet certain that the reader has the place. The reader does not hold the lock yet,
+    // but counts as a holder for other contenders.
     let found = fixture.tell([listed(list(&look).0, [&reader, &writer])]);
     assert_eq!(grants(&found), []);
     let again = fixture.tell([Event::Verified(verify(&found).0, Outcome::Done(Some(9)))]);
@@ -60,8 +60,8 @@ fn rule_04_a_released_writer_keeps_its_place_until_the_reader_has_it() {
     assert_eq!((grants(&actions), deleted(&actions)), (vec![B], vec![writer]));
 }
 
-/// A holds as a writer, and B is taking its place. Returns the writer's node, and the ticket and
-/// the name of the reader's create.
+/// A holds the lock as a writer, and reader B is taking its place. Returns the writer's node, and
+/// the ticket and the name of the reader's create.
 fn downgrading(fixture: &mut QueueFixture) -> (String, Ticket, String) {
     going_down(fixture, false)
 }
@@ -81,8 +81,8 @@ fn going_down(fixture: &mut QueueFixture, tries: bool) -> (String, Ticket, Strin
     (writer, *ticket, reader.clone())
 }
 
-/// The client learns from the reply that the writer's node does not exist, whether or not the
-/// reader still wants the writer's place.
+/// The client learns from the reply that the writer's node does not exist, even if the reader no
+/// longer wants the writer's place.
 #[test]
 fn rule_04_a_writer_is_lost_when_its_place_is_gone_although_the_reader_leaves() {
     for tries in [false, true] {
@@ -128,8 +128,8 @@ fn rule_07_a_contender_in_between_prevents_an_adjacent_hand_off() {
 }
 
 /// Regression: an operator deleted a writer's node while a reader was taking its place. The reader
-/// was placed ahead of a contender that already held. It waited there forever, or was granted the
-/// lock at the same time.
+/// was placed ahead of a contender that already held the lock. The reader waited there forever, or
+/// was granted the lock at the same time.
 #[test]
 fn rule_04_a_reader_in_the_place_of_a_lost_writer_stays_there() {
     for known_before in [true, false] {
@@ -137,8 +137,8 @@ fn rule_04_a_reader_in_the_place_of_a_lost_writer_stays_there() {
         let (writer, ticket, reader) = downgrading(&mut fixture);
         let missing = Event::Missing(name(&writer));
         // The reader's node was created while the writer's node still existed, so no contender
-        // behind it can hold. But other contenders may have joined since the writer did, and their
-        // tokens are lower than the token of the reader's own node.
+        // behind it can hold the lock. But other contenders may have joined since the writer did,
+        // and their tokens are lower than the token of the reader's own node.
         let in_place = Event::Created(ticket, Outcome::Done((reader.clone(), czxid(&writer) + 1000)));
         let look = fixture.tell(if known_before {
             vec![missing, in_place]
@@ -271,7 +271,8 @@ fn rule_21_a_try_whose_writer_is_lost_with_the_session_looks_in_the_next_one() {
     assert!(fixture.0.is_idle());
 }
 
-/// Only its own writer is ahead of the try. It is granted the lock as soon as a hold may begin.
+/// Only the writer of the same owner is ahead of the try. The try is granted the lock as soon as a
+/// hold may begin.
 #[test]
 fn rule_21_a_try_in_its_place_is_not_refused_for_its_own_writer() {
     let mut fixture = QueueFixture::new(1);

@@ -1,5 +1,5 @@
-//! A waiter that has received no event for a while checks a few nodes, and a far waiter lists only
-//! for a reason (rule 10).
+//! A waiter that has received no event for a while checks a few nodes. A waiter far from the front
+//! lists the directory only for a reason (rule 10).
 
 use zklock::queue::{Action, Event, Intent, JoinId, Kind, NEAR, Naming, Outcome, Refusal, Ticket};
 
@@ -26,8 +26,8 @@ fn probed<'a>(ticket: Ticket, gone: impl IntoIterator<Item = &'a String>) -> Eve
     Event::Probed(ticket, Outcome::Done(gone.into_iter().map(|node| name(node)).collect()))
 }
 
-/// Queues A behind the nodes 1 to 4, so that it is far. Returns its node and the actions that set
-/// its watches.
+/// Queues A behind the nodes 1 to 4, so that A is far from the front. Returns A's node and the
+/// actions that set A's watches.
 fn far(fixture: &mut QueueFixture) -> (String, Vec<Action>) {
     fixture.queue_up(A, 5, &crowd(1..=4))
 }
@@ -158,7 +158,7 @@ fn rule_10_where_all_of_ours_hold_there_is_nothing_to_look_at() {
 #[test]
 fn rule_10_a_waiter_that_waits_only_for_the_watch_on_its_own_node_lists_after_a_silence() {
     let mut fixture = QueueFixture::new(1);
-    // There is no room for the watch on its own node, so the watch is never acknowledged.
+    // There is no room for the watch on A's own node, so that watch is never acknowledged.
     let (node, set) = fixture.place(A, 5, &[other(4)]);
     assert_eq!(fixture.tell([Event::Gone(watch(&set, &other(4)))]), []);
     let look = fixture.tell([Event::Resync]);

@@ -63,8 +63,8 @@ impl QueueFixture {
         node
     }
 
-    /// Makes the queue certain that no late create will arrive. Listings that do not show it are
-    /// not enough, however many there are: time must pass.
+    /// Makes the queue certain that no late create will be executed. Listings that do not show the
+    /// node are not enough, regardless of their number, because time must pass.
     pub(crate) fn rule_out_late_creates(&mut self) {
         for _ in 0..100 {
             let look = self.tell([Event::Resync]);

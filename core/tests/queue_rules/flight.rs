@@ -94,8 +94,8 @@ fn rule_03_missing_parents_are_made_and_the_create_sent_again_but_not_for_ever()
     assert!(fixture.0.is_idle());
 }
 
-/// Adds contenders with these sequence numbers while A holds. Returns their nodes and the actions
-/// that follow.
+/// Adds contenders with these sequence numbers while A holds the lock. Returns their nodes and the
+/// actions that follow.
 fn crowd(
     fixture: &mut QueueFixture,
     joins: impl IntoIterator<Item = (Event, u32)>,
@@ -118,8 +118,8 @@ fn rule_03_only_the_first_two_waiters_of_a_client_join_with_a_listing() {
     let second = fixture.place(JoinId(3), 2, &[holder.clone(), first.clone()]).0;
     let crowd = crowd(&mut fixture, [(waits(JoinId(4)), 4), (waits(JoinId(5)), 5)]);
     assert_eq!(crowd.iter().map(|(_, sent)| lists(sent)).collect::<Vec<_>>(), [0, 0]);
-    // A foreign contender joined in between. The client finds it when the contender behind it gets
-    // close to the front. One listing shows both contenders behind it.
+    // A foreign contender joined between ours. The client finds it when the contender behind it
+    // gets close to the front. One listing shows both of our contenders behind it.
     let look = fixture.tell([release(&holder)]);
     assert_eq!((grants(&look), deleted(&look)), (vec![JoinId(2)], vec![holder]));
     let nodes = [first.clone(), second.clone(), other(3), crowd[0].0.clone(), crowd[1].0.clone()];

@@ -1,5 +1,5 @@
-//! Tests the knowledge of a client about other contenders, and how long it relies on it (rules 5
-//! and 10).
+//! Tests of a client's knowledge about other contenders, and of the time for which the client
+//! relies on it (rules 5 and 10).
 
 use zklock::queue::{Action, Contention, Event, Outcome, Refusal};
 
@@ -10,8 +10,8 @@ fn rule_05_no_tombstones() {
     let mut fixture = QueueFixture::new(1);
     let (node, actions) = fixture.queue_up(A, 5, &[other(3), other(4)]);
     fixture.tell([Event::Gone(watch(&actions, &other(4)))]);
-    // A server that has not reached the deletion shows the node again. The node then counts, and is
-    // watched again.
+    // A server that has not applied the deletion shows the node again. The node then blocks A
+    // again, and is watched again.
     let look = fixture.reconnect();
     let actions = fixture.tell([listed(list(&look).0, [&other(4), &node])]);
     assert_eq!((grants(&actions), watched(&actions)), (vec![], vec![other(4)]));
@@ -72,8 +72,8 @@ fn rule_19_the_children_are_watched_while_nodes_may_be_kept() {
         (fixture.0.child_watch(), fixture.0.contention()),
         (Some(ticket), Some(Contention::Uncontended))
     );
-    // Another client's contender joins, and the next listing shows it. The client keeps this
-    // knowledge while it sets the watch again.
+    // Another client's contender joins, and the next listing shows it. The client still knows of
+    // that contender while it sets the watch again.
     let again = list_and_watch(&fixture.tell([Event::Changed(ticket)]));
     assert_eq!(fixture.0.child_watch(), None);
     fixture.tell([listed(again, [&node, &other(6)]), Event::Changed(again)]);

@@ -1,4 +1,5 @@
-//! Contenders that leave, release or are refused leave no node behind (rules 9 and 13).
+//! Contenders that leave the queue, release the lock or are refused leave no node behind (rules 9
+//! and 13).
 
 use zklock::queue::{Action, Event, Outcome, Refusal};
 
@@ -100,8 +101,8 @@ fn rule_13_a_refused_delete_is_answered_and_tried_again_at_the_next_look() {
     let (ticket, _) = deletes(&sent)[0];
     let refused = Outcome::Refused(Refusal::NotAuthorized);
     assert_eq!(fixture.tell([Event::Deleted(ticket, refused)]), [released(&node)]);
-    // The node stays in the queue, because the next queue for this path would not know that the
-    // node is ours.
+    // The queue must not be dropped while the node exists, because the next queue for this path
+    // would not know that the node is ours.
     assert!(!fixture.0.is_idle());
     assert_eq!(deleted(&fixture.tell([Event::Resync])), [node]);
 }

@@ -16,8 +16,8 @@ fn a_queue_that_follows_another_does_not_take_its_answers() {
     assert_eq!(second.tell([created(create(&sent).0, &late), listed(list(&sent).0, [&late])]), []);
 }
 
-/// Regression: a queue was dropped with a listing in flight. The next queue for the path took the
-/// reply for its own, ignored the real reply, and waited forever.
+/// Regression: a queue was dropped with a listing in flight. The next queue for the path treated
+/// the reply to that listing as the reply to its own, ignored the real reply, and waited forever.
 #[test]
 fn a_queue_is_not_idle_while_an_answer_is_still_to_come() {
     let mut fixture = QueueFixture::new(1);
@@ -28,8 +28,8 @@ fn a_queue_is_not_idle_while_an_answer_is_still_to_come() {
     assert!(fixture.0.is_idle());
 }
 
-/// A queue must not be dropped while it has a watch, because the next queue would take the event
-/// for its own.
+/// A queue must not be dropped while it has a watch, because the next queue would treat the watch
+/// event as one of its own.
 #[test]
 fn a_queue_is_not_idle_while_a_watch_may_still_fire() {
     let mut fixture = QueueFixture::new(1);

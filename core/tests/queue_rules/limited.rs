@@ -45,7 +45,8 @@ fn rule_14_a_free_lock_is_never_full() {
 
 #[test]
 fn rule_14_holders_are_no_waiters() {
-    // Two readers hold and two contenders wait, because the last reader is behind a writer.
+    // Two readers hold the lock, and two contenders wait, because the last reader is behind a
+    // writer.
     let queue = [reader(4), reader(5), writer(6), reader(7)];
     assert_eq!(is_refused(Kind::Write, 2, &queue), Some(2));
     assert_eq!(is_refused(Kind::Read, 2, &queue), Some(2));
@@ -83,7 +84,7 @@ fn rule_14_an_admitted_waiter_stays_in_the_queue() {
     let look = fixture.tell([waits_behind_fewer(A, Kind::Exclusive, 1)]);
     let sent = fixture.tell([listed(list(&look).0, [&other(4)])]);
     let node = format!("{}0000000007", create(&sent).1);
-    // Two other contenders joined first. The limit applies only at the time of joining.
+    // Two other contenders joined earlier. The limit applies only at the time of joining.
     let queue = [other(4), other(5), other(6), node.clone()];
     let actions = fixture.tell([created(create(&sent).0, &node), listed(list(&sent).0, &queue)]);
     assert_eq!(refusals(&actions), []);

@@ -111,8 +111,8 @@ fn rule_08_the_create_after_a_stale_sync_corrects_its_result() {
     assert!(matches!(&actions[..], [Action::Grant(A, _, 3)]), "{actions:?}");
 }
 
-/// After the same fault, another contender of ours is found in its place first. It waits for the
-/// contender ahead of it.
+/// A deposed leader answers a sync. After that, a listing shows the node of another contender of
+/// ours first. That contender waits for the contender ahead of it.
 #[test]
 fn rule_08_a_stale_sync_lets_no_other_contender_of_ours_overtake() {
     let mut fixture = QueueFixture::new(1);
@@ -121,8 +121,8 @@ fn rule_08_a_stale_sync_lets_no_other_contender_of_ours_overtake() {
     let again = fixture.tell([listed(look, &[])]);
     assert_eq!(create(&again).1, name);
     let (first, other) = (format!("{name}0000000003"), format!("{}0000000004", create(&joined).1));
-    // The reply to the listing arrives before the reply to the create. The latter is lost, and the
-    // loss is reported late.
+    // The reply to the listing arrives before the outcome of the create. The reply to the create is
+    // lost, and the loss is reported late.
     let actions =
         fixture.tell([created(create(&joined).0, &other), listed(list(&again).0, [&first, &other])]);
     assert_eq!((deleted(&actions), grants(&actions)), (vec![], vec![]));
@@ -211,7 +211,7 @@ fn rule_08_a_create_under_way_is_no_orphan() {
 
 /// Regression: a stopped server resumed with an old connect request and an old create of the
 /// session waiting, and took the session back. The node was ahead of all others, and the client did
-/// not know it.
+/// not know that the node existed.
 #[test]
 fn rule_08_a_create_that_was_given_up_may_come_late() {
     let mut fixture = QueueFixture::new(1);

@@ -22,8 +22,8 @@ fn rule_01_a_uuid_is_kept_over_retries_within_a_session() {
     assert_eq!(create(&again).1, create(&first).1);
 }
 
-/// CURATOR-604: a waiter whose session was replaced finds its old session's node and acquires
-/// through it.
+/// Guards against CURATOR-604, in which a waiter whose session was replaced found its old session's
+/// node and acquired the lock through that node.
 #[test]
 fn rule_01_a_uuid_never_crosses_sessions() {
     let mut fixture = QueueFixture::new(1);
@@ -121,8 +121,7 @@ fn rule_02_a_leader_and_a_lock_stay_when_kazoo_comes() {
     assert_eq!((refusals(&actions), deleted(&actions)), (vec![], vec![]));
 }
 
-/// A lock of this library under kazoo's names and a candidate on the lock's path exclude each
-/// other.
+/// A zklock lock under kazoo's names and an election candidate on the same path exclude each other.
 #[test]
 fn rule_02_a_node_of_the_same_session_under_kazoos_names_is_no_contender_on_kazoo() {
     let mut fixture = QueueFixture::new(1);

@@ -28,8 +28,9 @@ fn crowd(range: impl IntoIterator<Item = u32>) -> Vec<String> {
     range.into_iter().map(other).collect()
 }
 
-/// Queues A behind the nodes 1 to 4, in a directory with more nodes behind it, and removes the
-/// second nearest. Returns A's node, the actions that set its watches, and the actions that follow.
+/// Queues A behind the nodes 1 to 4, in a directory with more nodes behind A, and removes the node
+/// second nearest to A. Returns A's node, the actions that set its watches, and the actions that
+/// follow.
 fn the_third_goes(fixture: &mut QueueFixture) -> (String, Vec<Action>, Vec<Action>) {
     let (node, set) = fixture.queue_up(A, 5, &crowd((1..=4).chain(6..=9)));
     let asked = fixture.tell([Event::Gone(watch(&set, &other(3)))]);

@@ -1,5 +1,5 @@
-//! The replies that prove the session, the time from which a proof counts, and the interval between
-//! heartbeats.
+//! Tests of the replies that prove a session, of the time from which a proof counts, and of the
+//! interval between heartbeats.
 
 use std::time::Duration;
 
@@ -156,9 +156,9 @@ fn a_heartbeat_that_finds_no_node_extends_no_term() {
     });
 }
 
-/// While the session is not proven on a connection, a second request asks for the owner of the
-/// session's nodes. The first reply has already shown that a node is missing, so its lease is lost
-/// although the second reply does not arrive.
+/// Until the session is proven on a connection, a second request asks for the owner of the
+/// session's nodes. In this test, the first reply shows that a node is missing. The lease on that
+/// node is lost, although the second reply does not arrive.
 #[test]
 fn a_missing_node_is_lost_before_it_is_known_whose_session_it_is() {
     for answer in [Answer::FirstFailed(code::NO_NODE), Answer::DoneButSecondFailed(code::NO_NODE)] {

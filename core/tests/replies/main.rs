@@ -117,7 +117,7 @@ fn nothing_is_granted_at_the_end_of_a_term() {
     block_on(async {
         let client = client(&server);
         client.ready().await.expect("a connection");
-        // When this proof arrives, hardly anything of the term is left that it starts.
+        // When this proof arrives, the term that it starts is almost over.
         server.answer(|request| match request.op {
             Op::Create => Answer::Late(TIMEOUT * 19 / 50),
             _ => Answer::Truth,

@@ -75,7 +75,7 @@ impl Visit for Text {
 fn a_panic_of_the_task_that_serves_a_session_ends_the_session_immediately() {
     let directory = "/locks/served";
     let server = Server::start(directory, TIMEOUT);
-    // The request for the watch that a long hold sets on its own node.
+    // Panic in the request for the watch that a long hold sets on its own node.
     panic_at(format!("sending request: (GetData, Watch {{ path: \"{directory}/"));
     block_on(async {
         let client = client(&server);

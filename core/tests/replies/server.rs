@@ -1,5 +1,6 @@
 //! An in-memory server with the part of ZooKeeper's protocol that the engine uses. A test can
-//! choose its replies. It keeps sessions forever unless a test ends them, and fires no watches.
+//! choose the server's replies. The server keeps sessions forever unless a test ends them, and
+//! fires no watches.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Result, Write};
@@ -66,8 +67,8 @@ pub(crate) enum Answer {
     DoneBut(i32),
     /// Replies with a transaction whose first operation failed with this error.
     FirstFailed(i32),
-    /// Replies with a transaction whose second operation failed with this error, although it
-    /// carries out the request.
+    /// Replies with a transaction whose second operation failed with this error, although the
+    /// server carries out the request.
     DoneButSecondFailed(i32),
     /// Replies like ZooKeeper, but for another session.
     Foreign,
@@ -149,7 +150,7 @@ impl Server {
         server
     }
 
-    /// Serves the clients of this address while the server is reachable there.
+    /// Accepts and serves clients at this address while the server is reachable there.
     fn listen(&self, listener: TcpListener, address: IpAddr) {
         self.shared.lock().address = Some(address);
         let shared = Arc::clone(&self.shared);

@@ -19,7 +19,7 @@ fn a_session_that_was_given_up_is_closed_before_anyone_queues_in_the_next() {
         server.go_away();
         assert_eq!(lease.lost().await, LossReason::TermEnded);
         // The client gives the session up after seven fifths of the session timeout. Because of the
-        // pings, the server would keep it forever.
+        // pings, the server would keep the session forever.
         tokio::time::sleep(brief * 7 / 5).await;
         server.come_back();
         let again = hold(&client).await;
@@ -49,8 +49,8 @@ fn the_connection_of_a_session_that_was_given_up_is_closed() {
             _ => Answer::Truth,
         });
         assert_ne!(hold(&client).await.session_id(), before);
-        // Two connections: the session's own, which got no replies, and the one that closed the
-        // session.
+        // Two connections must end: the session's own, which got no replies, and the one that
+        // closed the session.
         server.await_ends(before, 2);
     });
 }
@@ -72,8 +72,8 @@ fn the_connection_on_which_a_session_was_being_closed_is_closed() {
             assert!(waits(waiting.as_mut(), Duration::from_millis(20)).await);
         }
         client.close().await.expect("closing never fails");
-        // Two connections: the one of the session that was given up, and the one that was closing
-        // it.
+        // Two connections must end: the one of the session that was given up, and the one that was
+        // closing that session.
         server.await_ends(before, 2);
     });
 }
@@ -103,8 +103,8 @@ fn an_observer_of_an_election_continues_when_its_session_is_given_up() {
     });
 }
 
-/// The server replies only to pings. Because of these pings it would keep the session and its nodes
-/// forever.
+/// The server replies only to pings. Because of these pings, the server would keep the session and
+/// its nodes forever.
 #[test]
 fn the_connection_of_a_closed_client_is_closed() {
     let server = Server::start(DIRECTORY, TIMEOUT);
@@ -139,7 +139,7 @@ fn a_session_that_a_server_replaced_in_silence_is_noticed_with_the_first_heartbe
     block_on(async {
         let client = client(&server);
         let lease = hold(&client).await;
-        // The nodes still exist, but belong to another session than the client's.
+        // The nodes still exist, but belong to a session other than the client's.
         server.answer(|_| Answer::Foreign);
         let known = server.requests().len();
         server.cut();

@@ -12,8 +12,8 @@ use crate::{DIRECTORY, TIMEOUT, block_on, client, hold, mutex, waits};
 /// Maximum number of connects per second, from the second second on.
 const OFTEN: usize = 5;
 
-/// Tries to acquire while the server gives this reply to every request of the type. Returns the
-/// times of the client's connects, and its number of creates.
+/// Tries to acquire a lock while the server gives this reply to every request of this type. Returns
+/// the times of the client's connects, and its number of creates.
 fn besieged(op: Op, answer: Answer) -> (Vec<Duration>, usize) {
     let time = Duration::from_secs(4);
     let server = Server::start(DIRECTORY, TIMEOUT);
@@ -72,7 +72,7 @@ fn a_create_that_ends_each_connection_is_repeated_less_and_less_often() {
 #[test]
 fn a_create_that_fails_again_and_again_is_repeated_less_and_less_often() {
     for error in [code::THROTTLED, code::SESSION_MOVED] {
-        // Listings succeed in between, but that does not reset the backoff of creates.
+        // Listings succeed between the creates, but that does not reset the backoff of creates.
         let (came, creates) = besieged(Op::Create, Answer::Error(error));
         assert!((2..=12).contains(&creates), "{error}: {creates} creates");
         assert_eq!(came.len(), 1, "{error}: {came:?}");

@@ -1,5 +1,5 @@
-//! Scenes with several locks, or with a semaphore's permits and its turn. An attempt gets all of
-//! them or none, and no attempt waits forever (rules 17 and 18).
+//! Scenes with several locks, or with a semaphore's permits and its turn (its internal mutex). An
+//! attempt gets all of them or none, and no attempt waits forever (rules 17 and 18).
 
 use super::model::attempt::Plan;
 use super::model::explorer::{Budget, NOTHING, Scene};

@@ -1,6 +1,6 @@
 //! Scenes with locks that are handed on (`cohort`) and kept (`linger`) within a client, next to
-//! contenders on Curator. No two conflicting contenders hold at the same time, no contender waits
-//! for a kept node, and no node is left (rule 19).
+//! contenders on Curator. No two conflicting contenders hold the lock at the same time, no
+//! contender waits for a kept node, and no node is left (rule 19).
 
 use zklock::queue::Kind;
 

@@ -1,5 +1,6 @@
-//! Scenes in which terms follow a clock. A proof, its reply or the end of a session can be late.
-//! Even so, no two contenders hold at the same time, and no grant uses an ended session (rule 16).
+//! Scenes in which a clock determines the terms of sessions (the times for which they are certain
+//! to exist). A proof, its reply or the end of a session can be late. Even so, no two contenders
+//! hold the lock at the same time, and no grant uses an ended session (rule 16).
 //!
 //! The other contender is a foreign one, which has no term, because worlds with two clients and a
 //! clock are too large to explore.

@@ -1,5 +1,5 @@
-//! Scenes with tries: each try ends, has a reason for its reply and for its node, and leaves no
-//! node (rules 14 and 21).
+//! Scenes with tries. Each try ends and leaves no node. It gets its reply, and creates a node, only
+//! for a valid reason (rules 14 and 21).
 
 use zklock::queue::Kind;
 
@@ -44,8 +44,8 @@ fn a_try_for_a_permit_and_a_cut() {
     play(Scene { kinds: &[Kind::Permit(1)], grain: Grain::Coarse, ..Scene::new(2, 0, budget) }, 17_000);
 }
 
-/// The owner of the write half tries the read half, and loses the writer with its session or
-/// through an operator. Then a foreign contender holds.
+/// The owner of the write half tries to acquire the read half. It loses the write half with its
+/// session, or because an operator deletes the node. Then a foreign contender holds the lock.
 #[test]
 #[ignore = "takes 4 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
 fn a_try_to_go_down_a_cut_and_a_lost_session() {

@@ -86,8 +86,8 @@ fn a_holder_without_read_permission_keeps_its_locks_and_learns_of_broken_ones() 
             leases.push(hold(&holder, path).await);
         }
         let beats = || holder.stats().requests.get(&RequestKind::Heartbeat).copied().unwrap_or_default();
-        // A read of the nodes that are not checked yet follows each heartbeat. Nine heartbeats take
-        // longer than a session lasts without a proof.
+        // After each heartbeat, the client reads the nodes that are not checked yet. Nine
+        // heartbeats take longer than a session lasts without a proof.
         while beats() < 18 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -11,7 +11,7 @@ use zklock::Lease;
 use super::proxy::{Proxy, op};
 use super::{behind_proxy, brief_client, client, hold, mutex, run, server, until_contenders};
 
-/// Session timeout of the heartbeat tests. A heartbeat follows every sixth of it.
+/// Session timeout of the heartbeat tests. The client sends a heartbeat every sixth of this time.
 const BRIEF: Duration = Duration::from_secs(6);
 
 #[test]
@@ -55,7 +55,8 @@ fn heartbeats_check_each_of_many_waiting_nodes_in_turn() {
     });
 }
 
-/// Fails unless the next heartbeats check all these nodes, and none checks too many.
+/// Fails unless the next heartbeats check all these nodes, and no heartbeat checks too many of
+/// them.
 async fn all_are_checked(proxy: &Proxy, nodes: Vec<String>) {
     let known = proxy.requests().len();
     let beats = || {

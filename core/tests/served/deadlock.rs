@@ -1,4 +1,5 @@
-//! Tests of deadlocks between two owners. The error of the first owner that times out reports them.
+//! Tests of deadlocks between two owners. The first owner that times out gets an error that reports
+//! the deadlock.
 
 use std::time::Duration;
 
@@ -189,7 +190,7 @@ fn an_owner_whose_node_was_handed_on_is_in_no_deadlock() {
         let attempt = tokio::spawn(async move { time_out(&lock, &ours).await });
         until_contenders(&mutex(&other, "/b"), 2).await;
         let known = proxy.requests().len();
-        // At its end, the search checks again both nodes of the owner that it has found.
+        // At the end, the search checks both nodes of the found owner again.
         let again = |requests: &[Request]| {
             let reads = |request: &Request| request.op == op::MULTI_READ && request.names("/b");
             let looks = |request: &&Request| request.op == op::EXISTS && request.names("/a");

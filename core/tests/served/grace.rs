@@ -1,4 +1,4 @@
-//! Leases that are lost before the end of their term (the option `grace`).
+//! The option `grace`: a lease is lost some time before the end of its term.
 
 use std::time::Duration;
 

@@ -285,7 +285,7 @@ fn a_hold_after_a_hand_off_is_reported_with_its_own_label() {
         again.release().await.expect("held");
         let handed = waiting.await.expect("no panic").expect("the lock");
         assert_eq!((handed.handoffs(), label().as_deref()), (2, Some("first")));
-        // Other clients see the lock object for which the node was created.
+        // Other clients see the label of the lock object for which the node was created.
         let contender = second.contenders().await.expect("a list").remove(0);
         assert_eq!(contender.about.and_then(|about| about.label).as_deref(), Some("first"));
     });

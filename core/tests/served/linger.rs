@@ -1,4 +1,4 @@
-//! The option `linger`: the client keeps a node for a while although no owner holds through it.
+//! The option `linger`: after a release, the client keeps the lock's node for a while.
 
 use std::future::Future;
 use std::pin::pin;
@@ -174,7 +174,7 @@ fn a_holder_that_reuses_a_node_gives_it_up_at_the_release() {
             tokio::spawn(async move { lock.acquire().await })
         };
         until_contenders(&theirs, 2).await;
-        // The watch that was requested before is answered before this listing.
+        // The earlier watch request is answered before this listing.
         drop(lock.contenders().await.expect("an answer"));
         lease.release().await.expect("held");
         let theirs = waiting.await.expect("no panic").expect("the lock");
@@ -272,7 +272,8 @@ fn the_time_counts_from_the_first_release() {
         let token = first.fencing_token();
         let began = Instant::now();
         drop(first);
-        // The time is not extended, however often the lock is acquired again.
+        // The time for which the node is kept is not extended, however often the lock is acquired
+        // again.
         while lock.acquire().await.expect("the lock").fencing_token() == token {
             assert!(began.elapsed() < 100 * time);
             tokio::task::yield_now().await;
@@ -325,7 +326,8 @@ fn a_kept_node_is_given_up_when_it_is_broken_or_revoked() {
     });
 }
 
-/// If the node were kept, another reader of the process could read while the writer still holds.
+/// If the node were kept, another reader of the process could acquire the read lock while the
+/// writer still holds the write lock.
 #[test]
 fn a_reader_in_the_place_of_a_writer_that_still_writes_is_not_kept() {
     run(async {
@@ -490,7 +492,7 @@ fn each_hold_has_its_own_limit_and_an_old_node_is_not_taken_again() {
         let begins = Instant::now();
         let second = lock.acquire().await.expect("the lock");
         assert_eq!(second.fencing_token(), token);
-        // The second hold outlives the limit of the first, and has its own limit.
+        // The second hold has its own limit, and continues after the limit of the first hold.
         let remaining = second.remaining();
         assert!(remaining <= limit && remaining + begins.elapsed() >= limit, "{remaining:?}");
         assert_eq!(second.lost().await, LossReason::HeldTooLong);

@@ -70,12 +70,13 @@ fn members_with_a_limit_shorter_than_the_wait_are_asked_for_less_and_less_often(
         let both = MultiLock::new([(&first).into(), (&second).into()]).expect("two locks");
         let began = Instant::now();
         let mut taking = pin!(both.acquire());
-        // The first attempt, the second attempt immediately after it, and six more attempts after a
-        // pause each.
+        // These are the losses of the first attempt, of the second attempt immediately after it,
+        // and of six more attempts after a pause each.
         while one.stats().losses < 8 {
             assert!(timeout(Duration::from_millis(5), taking.as_mut()).await.is_err());
         }
-        // Half of 50, 100, 200, 400, 800 and 1000 ms: jitter shortens a pause by at most half.
+        // The minimum is half of the total of 50, 100, 200, 400, 800 and 1000 ms, because jitter
+        // shortens a pause by at most half.
         assert!(began.elapsed() >= Duration::from_millis(1275), "{:?}", began.elapsed());
         let reasons = one.stats().losses_by_reason;
         assert_eq!(reasons.get(&LossReason::HeldTooLong), Some(&8), "{reasons:?}");
@@ -115,7 +116,8 @@ fn a_try_of_several_locks_ends_within_one_connect_timeout() {
         for lock in &locks {
             lock.acquire().await.expect("the lock").release().await.expect("the end of the hold");
         }
-        // Each lock takes two round trips, which is within the limit. All of them together are not.
+        // Acquiring one lock takes two round trips, which is within the time limit. Acquiring all
+        // of them takes longer than the limit.
         server.latency(Duration::from_millis(400)).await;
         let all = MultiLock::new(locks.iter().map(AnyLock::from)).expect("three locks");
         let tried = all.try_acquire().await.expect_err("there is no time for all");
@@ -135,7 +137,8 @@ fn a_try_for_a_permit_ends_within_one_connect_timeout() {
         let client = Client::connect_with(options).await.expect("a session");
         let semaphore = Semaphore::new(&client, "/s", 1).expect("a path");
         semaphore.acquire().await.expect("a permit").release().await.expect("the end of the hold");
-        // A try takes four round trips: a listing, the turn, another listing, and the permit.
+        // A try takes four round trips: a listing, the turn (the semaphore's mutex), another
+        // listing, and the permit.
         server.latency(Duration::from_millis(300)).await;
         let tried = semaphore.try_acquire().await.expect_err("there is no time for all");
         assert_eq!(tried.kind(), ErrorKind::ConnectionFailed, "{tried}");

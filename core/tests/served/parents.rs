@@ -10,7 +10,7 @@ fn directories_are_persistent_without_containers() {
     run(async {
         let (server, proxy) = behind_proxy().await;
         let client = client(&proxy.hosts).await;
-        // Such a server refuses a transaction that creates a container as a whole.
+        // Such a server refuses the whole transaction if the transaction creates a container.
         proxy.rule(|request| match request.op {
             op::CREATE_CONTAINER => RequestEffect::Refuse(code::UNIMPLEMENTED),
             op::MULTI if request.bytes[8..12] == op::CREATE_CONTAINER.to_be_bytes() => {

@@ -17,8 +17,8 @@ fn an_idle_client_gets_a_whole_term() {
         let began = std::time::Instant::now();
         let lease = hold(&client, "/l").await;
         let whole = timeout / 2;
-        // A busy machine can be slow, but without the pings the term would be shorter by more than
-        // this.
+        // The tolerance allows for a slow machine. Without the pings, the term would be shorter by
+        // more than this tolerance.
         let (remaining, took) = (lease.remaining(), began.elapsed());
         assert!(
             remaining <= whole && remaining + took + timeout / 16 > whole,

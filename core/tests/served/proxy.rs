@@ -61,7 +61,8 @@ pub(crate) enum RequestEffect {
     /// The request gets this error at its place in the order of replies, and does not reach the
     /// server.
     Refuse(i32),
-    /// The request reaches the server, but its reply is lost: the connection is closed instead.
+    /// The request reaches the server, but its reply is lost, because the connection is closed
+    /// instead.
     LoseReply,
     /// The request and all later ones on the connection are held back until [`Proxy::open`].
     Wait,
@@ -237,8 +238,8 @@ async fn carry_up(
             shared.open.subscribe().wait_for(|open| *open).await.map_err(io::Error::other)?;
         }
         if let RequestEffect::Refuse(_) = effect {
-            // Send a harmless request in its place, so that the error reply keeps its place in the
-            // order.
+            // Send the server a harmless request instead, so that the error reply keeps its
+            // position in the order of replies.
             bytes.truncate(4);
             bytes.extend(op::EXISTS.to_be_bytes());
             bytes.extend(b"\0\0\0\x01/\0");

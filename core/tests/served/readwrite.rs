@@ -92,8 +92,8 @@ fn a_downgrade_keeps_the_token_and_admits_no_writer_in_between() {
     });
 }
 
-/// A writer behind a proxy. Its lock was broken and possibly acquired by another client, and the
-/// writer does not know it yet.
+/// A writer behind a proxy. Its lock was broken, and another client might have acquired the lock.
+/// The writer does not know that yet.
 struct Broken {
     _server: Server,
     proxy: Proxy,
@@ -105,15 +105,16 @@ struct Broken {
 
 impl Broken {
     /// Tries the read lock for the owner of the broken write lock. Returns the result, and whether
-    /// the client tried to take the writer's place. On a busy machine the client may have learned
-    /// of the loss before that.
+    /// the client tried to take the writer's place. On a busy machine, the client may have learned
+    /// of the loss before it tried.
     async fn try_to_read(&self) -> (Result<Lease, zklock::Error>, bool) {
         let tried = self.lock.read_lock.acquire_as(&self.owner, Timeout::Try).await;
         let in_place = |request: &super::proxy::Request| request.op == op::MULTI && request.names("__READ__");
         (tried, self.proxy.requests().iter().any(in_place))
     }
 
-    /// Creates a writer whose lock was broken. With `taken`, another client has acquired the lock.
+    /// Creates a writer whose lock was broken. If `taken` is `true`, another client has acquired
+    /// the lock.
     async fn new(taken: bool) -> Self {
         let (server, proxy) = behind_proxy().await;
         let others = client(&server.hosts()).await;

@@ -91,7 +91,7 @@ fn holders_of_permits_are_named() {
             assert!(
                 error.to_string().contains("(first)") && error.to_string().contains("which has a permit")
             );
-            // A holder that has released in the meantime is not reported as a blocker.
+            // A holder that has released its permit in the meantime is not reported as a blocker.
             held.0.release().await.expect("the end of the hold");
             let two = labelled(&other, "late", permits.clone()).acquire_many(2, Timeout::For(AMPLE)).await;
             let error = two.expect_err("one is held");

@@ -13,8 +13,8 @@ fn a_scope_reports_an_ended_session_however_early_its_body_ends() {
     run(async {
         let server = server().await;
         for turn in 0..20 {
-            // Use a new client for each turn, because a client pauses between consecutive sessions
-            // that end early.
+            // Use a new client for each iteration, because a client pauses between consecutive
+            // sessions that end early.
             let (server, client) = (&server, client(&server.hosts()).await);
             let lock = mutex(&client, "/l");
             let outcome = lock.hold(|lease| async move {
@@ -40,7 +40,8 @@ fn a_scope_reports_a_deleted_node_however_early_its_body_ends() {
             let operator = &operator;
             let lock = mutex(&client, "/l");
             let outcome = lock.hold(|lease| async move {
-                // Long holds watch their node and learn of its deletion before their release does.
+                // During a long hold, the client watches the hold's node, so it learns of the
+                // deletion before the release does.
                 tokio::time::sleep(Duration::from_millis(held)).await;
                 operator.break_lock(&lease.node()).await.expect("an answer");
             });
@@ -62,7 +63,7 @@ fn a_lease_whose_session_was_ended_is_lost_after_its_release() {
         assert!(server.expire(lease.session_id()).await);
         lease.release().await.expect("a release does not fail");
         assert_eq!(lease.loss_reason(), Some(LossReason::SessionExpired));
-        // Closing the client does not count as a loss of leases that were released before.
+        // Closing the client does not count as a loss of leases that were released earlier.
         let lease = hold(&client, "/l").await;
         lease.release_in_background().expect("the first release");
         client.close().await.expect("an end");

@@ -66,8 +66,8 @@ impl Queue {
         });
     }
 
-    /// Refuses a contender, which leaves the queue. Its node on the server is deleted as soon as it
-    /// is known whether the node exists.
+    /// Refuses a contender, which then leaves the queue. If the contender might have a node, that
+    /// node is deleted as soon as it is known to exist.
     pub(super) fn refuse(&mut self, id: JoinId, refusal: Refusal) {
         if self.entries.get(&id).is_some_and(|join| !join.leaving) {
             self.actions.push_back(Action::Refuse(id, refusal));

@@ -1,5 +1,5 @@
-//! Checks: short requests that ask whether the few nodes that matter to a settled queue still
-//! exist. After a reconnection, a check can replace a listing (rule 10).
+//! Checks: short requests that ask whether the few nodes on which our waiters depend still exist.
+//! After a reconnection, a check can replace a listing of the directory (rule 10).
 
 use std::ops::Bound;
 
@@ -20,9 +20,9 @@ const MAX_CHECKED_NODES: usize = 8;
 const ALWAYS_CHECKED: usize = 4;
 
 impl Queue {
-    /// Sets the limit above which a waiter counts as far: more than `limit` contenders before it,
-    /// instead of more than [`NEAR`](crate::queue::machine::position::NEAR). Tests with few
-    /// contenders set a small limit.
+    /// Makes a waiter count as far from the front if more than `limit` contenders are ahead of it.
+    /// The default limit is [`NEAR`](crate::queue::machine::position::NEAR). Tests with few
+    /// contenders set a smaller limit.
     #[must_use]
     pub fn far_beyond(self, limit: u8) -> Self {
         Self { far_beyond: FarBeyond::new(limit), ..self }
@@ -42,7 +42,8 @@ impl Queue {
     }
 
     /// Returns `true` if each of our contenders holds the lock or waits in a place that a listing
-    /// has shown. Unless a node is gone, the next listing would then show nothing that matters.
+    /// has shown (the queue is *settled*). Another listing would then show nothing that matters,
+    /// unless a node has been deleted.
     fn is_settled(&self) -> bool {
         // Waiters behind our first one need no listing until they come near the front.
         let first = self.line().keys().next().and_then(|name| self.entries.get(self.line().get(name)?));
@@ -96,8 +97,9 @@ impl Queue {
         self.probe = Probing::Refused;
     }
 
-    /// Asks in one request whether some nodes exist: nodes of our waiters and nodes that they
-    /// watch. The first [`ALWAYS_CHECKED`] nodes are always included, and the others take turns.
+    /// Asks in one request whether nodes of our waiters, and nodes that they watch, still exist.
+    /// The first [`ALWAYS_CHECKED`] nodes are in every request. The other nodes are checked in
+    /// turn, a few in each request.
     fn check(&mut self) {
         let mut nodes = self.to_check(Bound::Unbounded, ALWAYS_CHECKED);
         let Some(first) = nodes.last().cloned() else { return };
@@ -131,7 +133,7 @@ impl Queue {
         next
     }
 
-    /// Handles the reply to a check. No lock is granted because of it. If another client's node is
+    /// Handles the reply to a check. The reply never grants a lock. If another client's node is
     /// gone, its watch should have fired, so a listing must follow. If one of our nodes is gone, it
     /// was certainly deleted, because names are unique and the node's create was acknowledged.
     pub(super) fn check_answered(&mut self, outcome: Outcome<Vec<NodeName>>) {
@@ -156,8 +158,8 @@ impl Queue {
     }
 
     /// Returns `true` if a listing would show nothing that matters: all of our contenders wait far
-    /// behind others, and their places are known. Returns `false` if a watch has fired since the
-    /// last listing: the watches on the nodes behind might not be set yet, and changes at those
+    /// from the front, and their places are known. Returns `false` if a watch has fired since the
+    /// last listing. The watches that replace it might not be set yet, so changes at their
     /// nodes would not be reported.
     fn can_defer_listing(&self) -> bool {
         let stale = self.last_view().is_some_and(RemoteView::stale);

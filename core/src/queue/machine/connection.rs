@@ -1,4 +1,4 @@
-//! Handles the begin and end of connections and sessions (rules 10 and 11).
+//! Handles the start and the end of connections and sessions (rules 10 and 11).
 
 use super::entry::{Entry, EntryStage};
 use super::{ListingMode, Probing, Queue};
@@ -58,8 +58,8 @@ impl Queue {
                 let lost = if join.leaving { Action::Released } else { Action::NodeLost };
                 self.actions.push_back(lost(place.name.clone()));
             } else if !join.leaving {
-                // A contender that looks first must look again, because its last listing belongs to
-                // the old session (rules 14 and 21).
+                // A contender that lists the directory before it creates a node must list it again,
+                // because its last listing belongs to the old session (rules 14 and 21).
                 let looks = join.intent.looks_first();
                 join.stage = if looks { EntryStage::Looking(self.last_ticket) } else { EntryStage::Idle };
                 self.entries.insert(id, join);

@@ -8,8 +8,8 @@ use crate::queue::action::Action;
 use crate::queue::event::{Intent, JoinId, Outcome, Refusal, Ticket};
 use crate::queue::node_name::{Kind, NodeName};
 
-/// Maximum number of times that a contender creates missing parents. Between two attempts, another
-/// client or the server's container cleanup has deleted the parents again.
+/// Maximum number of times that a contender creates missing parents. Each further attempt means
+/// that another client or the server's container cleanup has deleted the parents again.
 const PARENT_ATTEMPTS: u32 = 16;
 
 impl Queue {
@@ -58,10 +58,10 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if the contender might be next soon, so that a listing must follow its create
-    /// without waiting for the reply. For any other contender, a later listing shows all nodes
-    /// before it just as well (F1). [`list_for_next_waiter`](Self::list_for_next_waiter) requests
-    /// that listing in time.
+    /// Returns `true` if the contender might soon be the next holder. A listing must then follow
+    /// its create immediately, without waiting for the reply. Any other contender needs no listing
+    /// now, because a later listing also shows all nodes ahead of it (F1).
+    /// [`list_for_next_waiter`](Self::list_for_next_waiter) requests that listing in time.
     fn may_be_next_soon(&self, join: &Entry) -> bool {
         let unordered = join.intent.only_tries() || matches!(join.kind, Kind::Permit(_));
         unordered || self.entries.queueing() < MIN_SEEN_AHEAD
@@ -79,7 +79,7 @@ impl Queue {
                 });
                 self.request_listing(ListingMode::Synced);
             }
-            // Nothing was created, whether or not the contender still wants the lock.
+            // The server created nothing. This also covers contenders that no longer want the lock.
             Outcome::NoNode => match intent {
                 Intent::Downgrade { writer, .. } => {
                     let writer = writer.clone();
@@ -102,8 +102,8 @@ impl Queue {
         matches!(self.entries.get(&id)?.stage, EntryStage::Creating(_)).then_some(id)
     }
 
-    /// Makes a reader create its node in the writer's place without checking that the writer's node
-    /// exists.
+    /// Handles the server's refusal to check that the writer's node exists: the reader then creates
+    /// its node in the writer's place without this check.
     pub(super) fn check_forbidden(&mut self, ticket: Ticket) {
         let Some(id) = self.creator(ticket) else { return };
         if self.entries.get(&id).is_some_and(|join| join.leaving) {
@@ -131,7 +131,8 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if the lock directory was just created for this contender, which has no node yet.
+    /// Returns `true` if the lock directory was just created for this contender, which has no node
+    /// yet.
     pub(crate) fn has_new_directory(&self, id: JoinId) -> bool {
         self.entries.get(&id).is_some_and(|join| join.parent_attempts > 0)
     }
@@ -189,8 +190,8 @@ impl Queue {
         let (name, leaving) = (name.clone(), *leaving);
         self.entries.set_stage(id, EntryStage::Unknown(ticket));
         match outcome {
-            // A listing showed this node before its Stat was read. The next listing confirms its
-            // place.
+            // An earlier listing showed this node, but its Stat is known only now. The next listing
+            // confirms its place.
             Outcome::Done(Some(czxid)) => self.on_node_found(id, Some(name), czxid, ticket),
             // The node belongs to another session (rule 12). Start again under another name, which
             // cannot be mistaken for this node.
@@ -198,8 +199,8 @@ impl Queue {
             Outcome::Done(None) => self.create_again(id),
             Outcome::NoNode => self.request_listing(ListingMode::Synced),
             Outcome::Lost => {
-                // The last listing counted this node as ours, but this contender has now lost track
-                // of it. Only the next listing shows our other contenders whether the node is
+                // The last listing counted this node as ours, but this contender's record no longer
+                // names it. Only the next listing shows our other contenders whether the node is
                 // before them, so drop the view.
                 self.view = None;
                 self.request_listing(ListingMode::Synced);

@@ -15,8 +15,8 @@ impl Queue {
             // The hold is already lost, and the node is gone.
             return self.actions.push_back(Action::Released(name));
         };
-        // The writer's node can be deleted only when the reader in its place exists. Otherwise
-        // another writer could acquire the lock in between (rule 4).
+        // The writer's node can be deleted only when the reader in its place exists. If it were
+        // deleted earlier, another writer could acquire the lock (rule 4).
         if self.is_downgrading(&name) {
             self.entries.change(id, |join| join.leaving = true);
             return;

@@ -38,8 +38,8 @@ impl Queue {
         self.entries.downgrading().any(|(_, join)| join.takes_place_of(writer) && !join.leaving)
     }
 
-    /// Completes the releases of writers that waited until a reader was in their place. Returns
-    /// `true` if there were any.
+    /// Completes the release of each writer that waited until a reader was in its place. Returns
+    /// `true` if any release was completed.
     pub(super) fn finish_releases(&mut self) -> bool {
         let released = |(_, join): (JoinId, &Entry)| match &join.stage {
             EntryStage::Held(place) if !self.is_downgrading(&place.name) => Some(place.name.clone()),
@@ -75,9 +75,10 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if a contender creates a node outside a writer's place. A reader that lost
-    /// its place together with the writer proceeds like any other reader. If the reader only tries,
-    /// it first lists the directory to see whether the lock is free (rules 14 and 21).
+    /// Returns `true` if a contender that has no writer's place can create its node now. A reader
+    /// that lost the writer's place together with the writer proceeds like any other reader. If
+    /// that reader only tries, it first lists the directory to see whether the lock is free (rules
+    /// 14 and 21).
     pub(super) fn may_create_without_place(&mut self, id: JoinId) -> bool {
         let Some(Entry { intent: Intent::Downgrade { tries, .. }, kind, .. }) = self.entries.get(&id) else {
             return true;
@@ -118,8 +119,9 @@ impl Queue {
     ///
     /// - The node is outside the writer's place, because it was created before the writer held the
     ///   lock.
-    /// - The node was created without a check, and the writer is lost. The writer's node might have
-    ///   been gone when the node was created, so a contender behind it might already hold the lock.
+    /// - The node was created without the check that the writer's node exists, and the writer is
+    ///   lost. The writer's node might have been gone when the node was created, so a contender
+    ///   behind it might already hold the lock.
     pub(super) fn out_of_place(&self, id: JoinId, name: &NodeName) -> bool {
         let Some(Entry { intent: Intent::Downgrade { writer, .. }, unchecked, .. }) = self.entries.get(&id)
         else {
@@ -128,9 +130,10 @@ impl Queue {
         (*unchecked && self.holder(writer).is_none()) || writer.sequence() != name.sequence()
     }
 
-    /// Keeps a reader whose node was created under the check, even if the writer is lost. While the
-    /// writer's node existed, no contender behind it could hold the lock. Since then, the reader's
-    /// node has been before those contenders. Only a listing can show that it still is.
+    /// Keeps a reader whose node was created together with a check that the writer's node existed,
+    /// even if the writer is lost now. While the writer's node existed, no contender behind it
+    /// could hold the lock. The reader's node has been ahead of those contenders ever since. Only a
+    /// listing can show that the reader's node still exists.
     pub(super) fn stay_in_place(&mut self, id: JoinId) {
         let Some(Entry { intent: Intent::Downgrade { writer, .. }, .. }) = self.entries.get(&id) else {
             return;
@@ -140,8 +143,8 @@ impl Queue {
         }
     }
 
-    /// Handles the loss of a writer. Readers in its place stay there if their nodes were created
-    /// under the check.
+    /// Handles the loss of a writer. A reader in its place stays there if the reader's node was
+    /// created together with a check that the writer's node existed.
     pub(super) fn displace_readers(&mut self, writer: &NodeName) {
         let waits = |(id, join): (JoinId, &Entry)| match &join.stage {
             EntryStage::Queued(place) if join.takes_place_of(writer) => {

@@ -19,12 +19,12 @@ pub(super) struct Entry {
     pub(super) leaving: bool,
     /// `true` if the reply to a create with the current uuid was lost in this session.
     pub(super) reply_lost: bool,
-    /// `true` if a reader's node in the writer's place cannot be created under a check of the
-    /// writer's node.
+    /// `true` if the reader's node must be created in the writer's place without the check that the
+    /// writer's node exists, because the server refused that check.
     pub(super) unchecked: bool,
     /// The czxid of the writer in whose place the reader's node is created. The reader also uses it
     /// as its token, even if the writer is lost before the reader holds the lock. The reader's own
-    /// czxid would not do: a contender queued behind the reader can have an older node.
+    /// czxid is not suitable, because a contender queued behind the reader can have an older node.
     pub(super) writers_czxid: Option<i64>,
     /// Number of creates in a row that found no lock directory.
     pub(super) parent_attempts: u32,
@@ -54,7 +54,7 @@ pub(super) enum EntryStage {
 pub(super) struct QueuePlace {
     pub(super) name: NodeName,
     pub(super) czxid: i64,
-    /// Only a listing with a later ticket than this one must show the node.
+    /// A listing must show the node only if its ticket is later than this one.
     pub(super) created: Ticket,
     /// For a waiter: `true` if a listing on this connection has shown the node. For a holder:
     /// `true` if the node must be watched.
@@ -77,9 +77,9 @@ impl Entry {
         }
     }
 
-    /// Returns `true` if the contender might have a second node before the known one. That is so if
-    /// a create was carried out although its reply was lost, and the listing did not show the new
-    /// node (rule 8).
+    /// Returns `true` if the contender might have a second node ahead of the known one. This
+    /// happens if a create was carried out although its reply was lost, and the listing did not
+    /// show the new node (rule 8).
     pub(super) fn may_have_two(&self) -> bool {
         self.reply_lost && matches!(self.stage, EntryStage::Queued(_))
     }

@@ -14,10 +14,10 @@ impl Queue {
     /// A listing that shows our node therefore shows every node before it. The view starts as that
     /// listing, and only nodes that the server reported as gone have been removed from it since.
     ///
-    /// Without a term, nothing is granted, because the server's last replies might be outdated: the
-    /// session, and our node with it, might be gone (rule 16). A heartbeat finds that out. Near the
-    /// end of a term nothing is granted either, because the new holder would lose the lock before
-    /// it could use it.
+    /// A *term* is the time for which the session is certain to exist. Without a term, nothing is
+    /// granted, because the server's last replies might be outdated: the session, and our node with
+    /// it, might be gone (rule 16). A heartbeat finds that out. Near the end of a term nothing is
+    /// granted either, because the new holder would lose the lock before it could use it.
     pub(super) fn grant(&mut self) {
         if !self.term {
             return;
@@ -26,12 +26,12 @@ impl Queue {
         if self.grant_permits() {
             return;
         }
-        // Only contenders in a confirmed place can be granted the lock. The others do not block
-        // readers here; `LocalOrder::blocks` considers all of them.
+        // Only contenders whose nodes a listing has shown can be granted the lock. `first_ready`
+        // skips the others, and `LocalOrder::blocks` considers all of them.
         while let Some((name, id)) = self.first_ready() {
             let kind = name.kind();
-            // Holders behind this contender count too, because a contender whose place was found
-            // late can be before a holder.
+            // Holders behind this contender count too, because a contender whose node was found
+            // late can be ahead of a holder.
             if self.entries.has_conflicting_holder(kind) || self.line().blocks(&name, kind) {
                 return;
             }
@@ -53,7 +53,7 @@ impl Queue {
         }
     }
 
-    /// Returns the first of our contenders that waits in a confirmed place.
+    /// Returns the first of our waiters whose node a listing on this connection has shown.
     pub(super) fn first_ready(&self) -> Option<(NodeName, JoinId)> {
         let name = self.line().ready().first()?;
         Some((name.clone(), *self.line().get(name)?))

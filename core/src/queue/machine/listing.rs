@@ -10,9 +10,9 @@ use crate::queue::node_name::{Kind, NodeName, is_kazoos};
 use crate::queue::remote_view::RemoteView;
 use crate::queue::small_map::{SmallMap, SmallSet};
 
-/// Number of our contenders that want to hold alone and must have been seen in the queue before the
-/// next one can do without a listing. With only one, its hand-off to the next would have to wait
-/// for a listing.
+/// Number of our contenders for an exclusive hold that must have been seen in the queue before the
+/// next one can join without a listing. If it were one, the hand-off from that contender to the
+/// next would have to wait for a listing.
 pub(super) const MIN_SEEN_AHEAD: usize = 2;
 
 /// The children in a listing, sorted by owner.
@@ -27,8 +27,8 @@ struct Children {
 }
 
 impl Children {
-    /// Adds a node of a contender and keeps only the lowest of its nodes. The contender's other
-    /// nodes are orphans: its create was sent more than once.
+    /// Adds a node of a contender and keeps only the contender's lowest node. Its other nodes are
+    /// orphans, because its create was sent more than once.
     fn keep_lowest(&mut self, id: JoinId, name: NodeName) {
         match self.found.get(&id) {
             Some(lowest) if *lowest < name => drop(self.orphans.insert(name)),
@@ -51,25 +51,26 @@ impl Queue {
         self.line().len() > self.entries.holders()
     }
 
-    /// Returns the current doubt: the last ticket at the time when a create was abandoned that the
-    /// server might still carry out, or when the server refused the listing that should have shown a
-    /// create's node (rule 8). The driver sends `Event::Certain` when enough time has passed.
+    /// Returns the current doubt about whether a create was carried out. A doubt begins when the
+    /// client abandons a create that the server might still carry out, or when the server refuses
+    /// the listing that should have shown a create's node (rule 8). The ticket is the last one at
+    /// that time. The driver sends `Event::Certain` when enough time has passed.
     #[must_use]
     pub fn doubt(&self) -> Option<Ticket> {
         self.doubt
     }
 
     /// Ends a doubt: the server can no longer carry out the create. The create might have been
-    /// carried out since the last look, so another listing follows.
+    /// carried out since the last listing, so another listing follows.
     pub(super) fn end_doubt(&mut self, doubt: Ticket) {
         if self.connected && self.doubt.take_if(|since| *since == doubt).is_some() {
             self.request_listing(ListingMode::Plain);
         }
     }
 
-    /// Requests a listing if a contender that no listing has shown might be next soon. A listing
-    /// sent now shows all nodes that will ever be before that contender and before the contenders
-    /// behind it. A listing under way is sufficient if it was sent after the create.
+    /// Requests a listing if a contender that no listing has shown might soon be the next holder. A
+    /// listing sent now shows every node that can ever be ahead of this contender. A listing under
+    /// way is sufficient if it was sent after the create.
     pub(super) fn list_for_next_waiter(&mut self) {
         if self.deferred {
             return;
@@ -145,7 +146,7 @@ impl Queue {
         self.refuse_blocked_tries();
     }
 
-    /// Refuses election candidates if there is a contender on kazoo. A candidate waits for such
+    /// Refuses election candidates if a contender uses kazoo. A candidate waits for such
     /// contenders, but they do not wait for the candidate. No kazoo option changes that, because
     /// kazoo's election has no option for other node names (rule 2).
     fn refuse_candidates_beside_kazoo(&mut self, others: &[NodeName]) {
@@ -165,7 +166,8 @@ impl Queue {
         }
     }
 
-    /// Sorts the children by owner. Ignores children that do not count, with one warning (rule 2).
+    /// Sorts the children by owner. Ignores children that are not contenders, and logs one warning
+    /// about them (rule 2).
     fn classify_children(&mut self, names: &[String]) -> Children {
         // Only these contenders need a search by uuid. All other contenders have a known node, so
         // any other node with their uuid is an orphan.
@@ -199,13 +201,14 @@ impl Queue {
         }
         match join.and_then(|id| Some((id, self.entries.get(&id)?))) {
             // The reply to the create decides whether this node is the contender's place. That
-            // reply might be late: if it was lost, the driver can delay the event, and the node
-            // might also stem from an earlier create. Until then, this node must block our
-            // contenders behind it, like another client's node.
+            // reply might be late, because the driver can delay the event if the reply was lost.
+            // The node might also be from an earlier create. Until the reply is known, this node
+            // must block our contenders behind it, like another client's node.
             Some((_, Entry { stage: EntryStage::Creating(_), .. })) => children.others.push(name),
             Some((id, Entry { stage: EntryStage::Unknown(_), .. })) => children.keep_lowest(id, name),
-            // The reply to an earlier create was lost, the create was carried out nevertheless, and
-            // the contender created another node. The earlier node is the contender's real place.
+            // The reply to an earlier create was lost, although the server carried out the create.
+            // Then the contender created another node. The earlier node is the contender's real
+            // place.
             Some((id, Entry { stage: EntryStage::Queued(place), .. })) if name < place.name => {
                 children.keep_lowest(id, name);
             }
@@ -240,8 +243,8 @@ impl Queue {
         }
     }
 
-    /// Concludes that a contender has no node. Only a listing sent after a sync and after the
-    /// create permits this conclusion, if it does not show the node (rule 8). The conclusion is not
+    /// Concludes that a contender has no node. This requires a listing that was sent after a sync
+    /// and after the create, and that does not show the node (rule 8). The conclusion is not
     /// final: if the client tried to reconnect to a server that was cut off, and then connected
     /// elsewhere, the first server might still have the create and carry it out late.
     fn conclude_no_node(&mut self, id: JoinId) {

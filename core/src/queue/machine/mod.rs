@@ -97,8 +97,8 @@ use crate::queue::remote_view::RemoteView;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Queue {
     connected: bool,
-    /// `true` if enough of the session's term is left for a hold to begin. While it is `false`, no
-    /// lock is granted (rule 16).
+    /// `true` if enough of the session's term (the time for which the session is certain to exist)
+    /// is left for a hold to begin. While it is `false`, no lock is granted (rule 16).
     term: bool,
     /// Generates names for this session's nodes. `None` between sessions.
     namer: Option<NodeNamer>,
@@ -112,10 +112,11 @@ pub struct Queue {
     /// That listing can be deferred.
     old_view: Option<Box<RemoteView>>,
     /// `true` if the listing on this connection is deferred, because none of our contenders is near
-    /// (rule 10).
+    /// the front (rule 10).
     deferred: bool,
     far_beyond: FarBeyond,
-    /// The last of the nodes that checks include in turn. The next check continues after it.
+    /// The node at which the last check stopped. Each check covers only a few nodes, and the next
+    /// one continues after this node.
     checked: Option<Box<NodeName>>,
     watches: WatchTable,
     /// The listing under way.
@@ -129,9 +130,9 @@ pub struct Queue {
     /// for a permit.
     guards: bool,
     making_parents: Option<Ticket>,
-    /// The current doubt: set while the server might still carry out an abandoned create, or after
-    /// it refused the listing that should have shown a create's node (rule 8). Holds the last ticket
-    /// at that time.
+    /// The current doubt about whether a create was carried out. It is set while the server might
+    /// still carry out an abandoned create, or after the server refused the listing that should
+    /// have shown a create's node (rule 8). The ticket is the last one at that time.
     doubt: Option<Ticket>,
     /// `true` if a child without a sequence number was reported.
     warned: bool,
@@ -199,8 +200,8 @@ impl Queue {
     }
 
     /// Returns `true` if nothing is left to do or under way, so that the queue can be dropped. If
-    /// the queue were dropped earlier, the next queue at the path would take a late reply as its
-    /// own.
+    /// the queue were dropped earlier, the next queue at the path would treat a late reply as the
+    /// reply to its own request.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let watching = self.child_watch.is_some() || !self.watches.is_empty();

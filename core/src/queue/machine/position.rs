@@ -31,7 +31,7 @@ impl Queue {
         }
     }
 
-    /// Returns the node that a waiter waits for: the nearest known node before it that conflicts
+    /// Returns the node that a waiter waits for: the nearest known node ahead of it that conflicts
     /// with it. Returns `None` for a permit, because permits do not depend on the order.
     #[must_use]
     pub fn waits_for(&self, join: JoinId) -> Option<&NodeName> {
@@ -49,7 +49,7 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if at most `limit` contenders before a place conflict with it.
+    /// Returns `true` if at most `limit` contenders ahead of `name` conflict with it.
     fn has_at_most_before(&self, limit: usize, name: &NodeName, kind: Kind) -> bool {
         let view = self.last_view();
         match kind {
@@ -94,9 +94,9 @@ impl Queue {
     }
 
     /// Returns `true` if one of our waiters is near: at most
-    /// [`NEAR`](crate::queue::machine::position::NEAR) contenders before it conflict with it.
-    /// Contenders that do not conflict are not counted: a reader is not affected when other readers
-    /// leave, and permits do not depend on the order.
+    /// [`NEAR`](crate::queue::machine::position::NEAR) contenders ahead of it conflict with it.
+    /// Contenders that do not conflict are not counted, because a reader is not affected when other
+    /// readers leave, and permits do not depend on the order.
     ///
     /// A reader in the place of a writer whose owner holds the lock is always near, because that
     /// writer leaves only when the reader holds the lock.
@@ -155,19 +155,19 @@ pub struct ContenderAhead {
 /// The source of information about a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// It is one of our contenders, with a node that this transaction created.
+    /// One of our contenders. The number is the id of the transaction that created its node.
     Ours(JoinId, i64),
-    /// It is another client's contender, and is watched with this ticket.
+    /// Another client's contender, whose node is watched with this ticket.
     Watched(Ticket),
-    /// It is another client's contender in a directory of permits, where nodes are not watched.
+    /// Another client's contender in a directory of permits, where nodes are not watched.
     Listed,
 }
 
 impl Queue {
-    /// Returns the contenders that block this one and about which more is known than a name, in the
-    /// order of the queue: the first contender in the queue and the two nearest to this one.
-    /// Permits do not depend on the order, so for a permit the result is some of the permit
-    /// holders.
+    /// Returns the contenders that block this one, in the order of the queue. Omits contenders of
+    /// which only the name is known. The result contains the first contender in the queue and the
+    /// two nearest to this one. Permits do not depend on the order, so for a permit the result is
+    /// some of the permit holders.
     #[must_use]
     pub fn known_blockers(&self, join: JoinId) -> Vec<ContenderAhead> {
         let Some(waiter) = self.entries.get(&join) else { return Vec::new() };
@@ -246,8 +246,8 @@ impl Queue {
         Some(ContenderAhead { name: name.clone(), position, holds, known })
     }
 
-    /// Returns `true` if another client's contender holds the lock, because no contender before it
-    /// conflicts with it.
+    /// Returns `true` if another client's contender holds the lock. It does if no contender ahead
+    /// of it conflicts with it.
     fn is_first_of_its_kind(&self, name: &NodeName, position: usize) -> bool {
         let writers = || {
             let others = self.last_view().is_some_and(|view| view.writers_before(name).next().is_some());
@@ -257,11 +257,11 @@ impl Queue {
     }
 }
 
-/// Maximum number of conflicting contenders before a waiter that counts as near. A near waiter
-/// might hold the lock soon, so the term must already run.
+/// Maximum number of conflicting contenders ahead of a waiter that counts as near. A near waiter
+/// might hold the lock soon, so the session's term must already run.
 pub const NEAR: usize = 2;
 
-/// A limit: a waiter with more than this many contenders before it is far.
+/// A limit: a waiter with more than this many contenders ahead of it is far from the front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FarBeyond(u8);
 

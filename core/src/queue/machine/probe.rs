@@ -12,8 +12,8 @@ const MAX_PROBED_NODES: usize = 256;
 
 impl Queue {
     /// Keeps in `needed` only the nodes that can be watched immediately: our own nodes, and other
-    /// clients' nodes that are known to exist or are the only candidates. Asks the server whether
-    /// the remaining nodes exist.
+    /// clients' nodes that are known to exist or are the only ones that can block our contender.
+    /// Asks the server whether the remaining nodes exist.
     pub(super) fn probe_before_watching(&mut self, needed: &mut Vec<NodeName>) {
         let mut doubtful = Vec::new();
         needed.retain(|name| {
@@ -55,11 +55,11 @@ impl Queue {
         MAX_PROBED_NODES.min(all / 2)
     }
 
-    /// Returns another client's node and the nodes before it that might block our next contender
-    /// behind it, once our earlier contenders are gone. These are all nodes between that contender
-    /// and our contender before it. For a reader, these are all writers, because our other readers
-    /// do not wait for them. The list stops as soon as it is so long that a listing takes fewer
-    /// bytes.
+    /// Returns `name`, another client's node, and the nodes ahead of it that might block our next
+    /// contender behind it once our earlier contenders are gone. For a contender that wants to hold
+    /// the lock alone, these are all nodes between `name` and our nearest node ahead of it. For a
+    /// reader, these are all writers ahead of `name`, because our other readers do not wait for
+    /// them. The list ends as soon as it is so long that a listing takes fewer bytes.
     fn unknown_up_to(&self, name: &NodeName) -> Vec<NodeName> {
         let Some(view) = &self.view else { return Vec::new() };
         let before: Vec<_> = if self.line().behind(name).map(NodeName::kind) == Some(Kind::Read) {

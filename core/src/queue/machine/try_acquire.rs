@@ -8,8 +8,8 @@ use crate::queue::node_name::{Kind, NodeName};
 use crate::queue::remote_view::RemoteView;
 
 impl Queue {
-    /// Handles a listing that was sent with `ticket`: decides for each contender that looks first
-    /// whether the lock is free for it.
+    /// Handles a listing that was sent with `ticket`. For each contender that waited for this
+    /// listing before it creates a node, decides whether the lock is free.
     pub(super) fn decide_looking_contenders(&mut self, ticket: Ticket) {
         let looking = |join: &Entry| matches!(join.stage, EntryStage::Looking(asked) if asked < ticket);
         let lookers: Vec<_> = self
@@ -19,8 +19,8 @@ impl Queue {
             .map(|(id, join)| (id, join.kind, join.intent.clone()))
             .collect();
         for (id, kind, intent) in lookers {
-            // A contender of ours that joined earlier also blocks it, even if the listing does not
-            // show that contender.
+            // A contender of ours that joined earlier also blocks this one, even if the listing
+            // does not show the earlier contender.
             let is_taken = self.is_taken(kind) || self.entries.has_conflicting_contender(kind);
             match intent {
                 Intent::WaitIfFewer(limit) => self.decide_limited(id, limit, is_taken),

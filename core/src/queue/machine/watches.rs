@@ -56,7 +56,7 @@ impl Queue {
     }
 
     /// Forgets the watch on a node of ours that is gone. If the watch was not acknowledged, the
-    /// client might still be setting it, so the watch is also removed.
+    /// client crate might still be setting it, so this method also requests its removal.
     pub(super) fn watched_node_removed(&mut self, name: &NodeName) {
         if let Some(watch) = self.watches.remove(name).filter(|watch| !watch.armed) {
             self.actions.push_back(Action::Unwatch(watch.ticket));
@@ -77,7 +77,7 @@ impl Queue {
         }
     }
 
-    /// Marks a hold as having lasted so long that its node needs a watch (rule 12).
+    /// Marks a hold that has lasted so long that its node needs a watch (rule 12).
     pub(super) fn watch_hold(&mut self, name: &NodeName) {
         let Some(id) = self.holder(name) else { return };
         self.entries.change(id, |join| {
@@ -111,8 +111,8 @@ impl Queue {
                 _ => {}
             }
         }
-        // The nodes behind a deleted node might be gone too. Ask whether they exist before watching
-        // them (rule 6).
+        // If one node was deleted, its neighbors in the queue might be gone too. Ask whether they
+        // exist before watching them (rule 6).
         if self.view.as_ref().is_some_and(RemoteView::stale) {
             self.probe_before_watching(&mut needed);
         }
@@ -139,7 +139,8 @@ impl Queue {
     ///
     /// - the node itself
     /// - our first node behind it, whose nearest predecessor might be different now
-    /// - the other clients' nearest nodes before it, whose nearest successor might be different now
+    /// - the other clients' nearest nodes ahead of it, whose nearest successor might be different
+    ///   now
     fn affected_nodes<'a>(&'a self, name: &'a NodeName) -> impl Iterator<Item = &'a NodeName> {
         let view = self.view.as_ref();
         let others = view.into_iter().flat_map(|view| view.all_before(name).rev().take(2));
@@ -163,8 +164,9 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if this is a waiting node of ours directly behind another client's node (rule
-    /// 6). For a reader, only writers count as such nodes (rule 4).
+    /// Returns `true` if `ours`, a waiting node of this client, needs a watch on itself because
+    /// another client's node is directly ahead of it (rule 6). Ahead of a reader, only writers
+    /// count (rule 4).
     fn watches_itself(&self, view: &RemoteView, ours: &NodeName) -> bool {
         let nearest = match ours.kind() {
             Kind::Read => view.writers_before(ours).next_back(),
@@ -176,22 +178,23 @@ impl Queue {
     }
 
     /// Returns `true` if a contender of ours that wants to hold the lock alone waits behind this
-    /// node, with at most one node of another client in between (rule 6).
+    /// node, with at most one node of another client between the two (rule 6).
     fn blocks_near_writer(&self, view: &RemoteView, other: &NodeName) -> bool {
         self.first_waiter(other).is_some_and(|ours| {
             ours.kind() != Kind::Read && view.all_behind(other).nth(1).is_none_or(|next| ours < next)
         })
     }
 
-    /// Returns `true` if this node is a writer that directly blocks a reader of ours: the reader is
-    /// our first contender behind it, and there is no other writer in between (rule 4).
+    /// Returns `true` if this node is a writer that directly blocks a reader of ours. The reader is
+    /// our first contender behind it, and there is no other writer between the two (rule 4).
     fn blocks_next_reader(&self, view: &RemoteView, other: &NodeName) -> bool {
         let near = |ours: &NodeName| view.writers_behind(other).next().is_none_or(|next| ours < next);
         other.kind() != Kind::Read
             && self.first_waiter(other).is_some_and(|ours| ours.kind() == Kind::Read && near(ours))
     }
 
-    /// Returns our first node behind a node, if it waits in a confirmed place.
+    /// Returns our first node behind `other`, if its contender waits and a listing has shown the
+    /// node.
     fn first_waiter(&self, other: &NodeName) -> Option<&NodeName> {
         self.line().behind(other).filter(|ours| self.line().ready().contains(*ours))
     }

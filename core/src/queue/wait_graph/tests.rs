@@ -109,13 +109,15 @@ fn of_owners_that_all_wait_for_each_other_the_shortest_cycles_are_told() {
 #[test]
 fn an_owner_does_not_wait_for_itself() {
     assert!(cycles(&[queue("/a", &[1, 1])]).is_empty());
-    // Another owner that waits between its contenders is in a cycle with it.
+    // An owner with two contenders in one queue is in a cycle with an owner that waits between
+    // them.
     assert_eq!(cycles(&[queue("/a", &[1, 2, 1])]), [told(&[(1, "/a"), (2, "/a")])]);
 }
 
 #[test]
 fn a_writer_that_reads_too_waits_for_nobody() {
-    // The writer's reader holds the lock, although another writer waits in between.
+    // Owner 1 holds the lock as a writer and as a reader in the writer's place, although owner 2
+    // waits in between.
     assert!(cycles(&[queue("/a", &[1, 2, -1])]).is_empty());
     let elsewhere = [queue("/a", &[1, 2, -1]), queue("/b", &[2, 1])];
     assert_eq!(cycles(&elsewhere), [told(&[(1, "/b"), (2, "/a")])]);
@@ -159,7 +161,7 @@ fn a_long_chain_and_a_long_queue_take_no_recursion_and_few_edges() {
     assert_eq!(found.iter().map(|cycle| cycle.owners.len()).collect::<Vec<_>>(), [10_000]);
     queues.pop();
     assert!(WaitGraph::new(&queues).cycles().is_empty());
-    // All owners are behind one deadlock, which the last owner closes.
+    // All owners wait behind owner 1, which is in a deadlock with the last owner.
     let all: Vec<_> = (1..=MANY).collect();
     let queues = [queue("/a", &all), queue("/b", &[MANY, 1])];
     let graph = WaitGraph::new(&queues);
@@ -172,7 +174,7 @@ fn a_cycle_counts_only_if_a_later_pass_shows_the_same_nodes() {
     let first = [queue("/a", &[1, 2]), queue("/b", &[2, 1])];
     let cycles = || WaitGraph::new(&first).cycles();
     assert_eq!(confirmed(cycles(), &first).len(), 1);
-    // One of the owners has left in the meantime, or has joined again with a new node.
+    // Since the first pass, one of the owners has left, or has joined again with a new node.
     assert!(confirmed(cycles(), &[queue("/a", &[1]), queue("/b", &[2, 1])]).is_empty());
     let mut again = first.clone();
     again[0].contenders[1].fencing_token += 1;

@@ -43,8 +43,8 @@ pub(crate) fn behind<R>(gate: Rc<dyn Gate>, body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Runs `future` as part of a client. It stops when the client is stopped, and so do the tasks that
-/// it spawns.
+/// Runs `future` as part of a client. When the client is stopped, the future and the tasks that it
+/// spawns stop too.
 pub fn of_client<F: Future>(client: usize, future: F) -> impl Future<Output = F::Output> {
     CLIENT.scope(client, Gated { client: Some(client), future: Box::pin(future) })
 }

@@ -26,8 +26,8 @@ pub(crate) fn watch_room() -> Option<usize> {
     WATCH_ROOM.get()
 }
 
-/// Runs `body` with this gate. Spawns all tasks that clients start meanwhile on the caller's
-/// single-threaded runtime.
+/// Runs `body` with this gate. All tasks that clients start during that time are spawned on the
+/// caller's single-threaded runtime.
 pub fn adopt<R>(gate: Rc<dyn Gate>, body: impl FnOnce() -> R) -> R {
     gate::behind(gate, || runtime::adopt(body))
 }

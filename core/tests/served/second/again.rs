@@ -309,7 +309,7 @@ fn a_number_of_permits_that_is_set_again_counts_each_time() {
             let granted = timeout(PATIENT, waiting).await.expect("it was not notified");
             held.push(granted.expect("no panic").expect("a permit"));
         }
-        // A number below the number of held permits takes none away and admits no waiter.
+        // A number below the number of held permits revokes no permit and admits no waiter.
         for number in [1, 1, 2] {
             writer.set_shared_count("/n", number).await.expect("a number");
             assert!(semaphore.try_acquire().await.expect("an answer").is_none());

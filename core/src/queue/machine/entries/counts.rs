@@ -23,8 +23,8 @@ impl From<Kind> for Class {
 }
 
 /// Number of contenders in each class that satisfy a condition. Every change of a contender updates
-/// the counts. Counts are sufficient, because the queue only asks whether there is such a
-/// contender, and never which one.
+/// the counts. Counts are sufficient, because the queue only asks whether such a contender exists,
+/// and never which contender it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::queue::machine) struct ClassCounts([usize; 3]);
 

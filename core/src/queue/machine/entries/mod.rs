@@ -17,17 +17,17 @@ use crate::queue::small_map::{SmallMap, SmallSet};
 
 /// The contenders.
 ///
-/// Thousands of contenders can hold or wait at the same time, and nearly every event concerns at
-/// most one of them. So a flush must not examine all of them: there is an index for every question
-/// that it asks. The indexes are derived from the contenders, and [`change`](Self::change) keeps
-/// them up to date.
+/// Thousands of contenders can hold the lock or wait for it at the same time, and nearly every
+/// event concerns at most one of them. So a flush must not examine all of them. Instead, there is
+/// an index for each question that a flush asks. The indexes are derived from the contenders, and
+/// [`change`](Self::change) keeps them up to date.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entries {
     all: SmallMap<JoinId, Entry>,
     line: LocalOrder,
     idle: SmallSet<JoinId>,
     looking: SmallSet<JoinId>,
-    /// Contenders with a create or a Stat request under way, by its ticket.
+    /// Contenders with a create or a Stat request under way, by the ticket of that request.
     asked: SmallSet<(Ticket, JoinId)>,
     /// Contenders that only try and have a place.
     trying: SmallSet<JoinId>,
@@ -37,13 +37,15 @@ pub(super) struct Entries {
     departing: SmallSet<JoinId>,
     /// Contenders that hold the lock.
     holding: ClassCounts,
-    /// Contenders that are not leaving and no longer look whether the lock is free.
+    /// Counts of the contenders that are not leaving and no longer wait for a listing that shows
+    /// whether the lock is free.
     staying: ClassCounts,
-    /// Contenders that wait for a permit and are not leaving, by the number of permits.
+    /// Contenders that wait for a permit and are not leaving, sorted by the size of the semaphore.
     wanting: SmallSet<(u32, JoinId)>,
     /// Contenders that wait for a permit and were seen in the queue.
     awaiting: SmallSet<JoinId>,
-    /// Contenders that are not leaving and have a place in which they wait, or will have one soon.
+    /// Counts of the contenders that are not leaving and that wait in the queue, or will do so
+    /// soon.
     queueing: ClassCounts,
 }
 
@@ -172,8 +174,8 @@ impl Entries {
         self.holding.conflicts(kind)
     }
 
-    /// Returns `true` if a contender conflicts with this kind. Contenders that are leaving, or
-    /// still look whether the lock is free, do not count.
+    /// Returns `true` if a contender conflicts with this kind. Contenders do not count if they are
+    /// leaving, or if they still wait for a listing that shows whether the lock is free.
     pub(super) fn has_conflicting_contender(&self, kind: Kind) -> bool {
         self.staying.conflicts(kind)
     }

@@ -1,5 +1,5 @@
-//! The order of this client's nodes in the queue, whether their contenders wait, hold the lock, or
-//! are being verified.
+//! The order of all nodes of this client in the queue. Their contenders wait, hold the lock, or are
+//! being verified.
 
 use std::ops::{Bound, Deref};
 
@@ -21,7 +21,7 @@ pub(in crate::queue::machine) struct LocalOrder {
     ready: SmallSet<NodeName>,
     /// Nodes that wait in a confirmed place to hold the lock alone.
     ready_alone: SmallSet<NodeName>,
-    /// Nodes that wait in a place that no listing on this connection has shown.
+    /// Nodes of waiters that no listing on this connection has shown.
     unseen: SmallSet<NodeName>,
     /// Nodes that have been held for long enough to be watched.
     long_held: SmallSet<NodeName>,
@@ -85,8 +85,8 @@ impl LocalOrder {
         &self.ready
     }
 
-    /// Returns the first node that no listing on this connection has shown, if fewer than `few`
-    /// nodes in confirmed places before it wait to hold the lock alone.
+    /// Returns our first node that no listing on this connection has shown. Returns `None` if `few`
+    /// or more of our confirmed waiters ahead of that node wait to hold the lock alone.
     pub(in crate::queue::machine) fn unseen_behind_fewer_than(&self, few: usize) -> Option<&NodeName> {
         let first = self.unseen.first()?;
         self.ready_alone.range(..first).nth(few - 1).is_none().then_some(first)
@@ -97,7 +97,7 @@ impl LocalOrder {
         &self.long_held
     }
 
-    /// Returns `true` if a node of ours is before this place and conflicts with it.
+    /// Returns `true` if a node of ours is ahead of `name` and conflicts with it.
     pub(in crate::queue::machine) fn blocks(&self, name: &NodeName, kind: Kind) -> bool {
         let first = match kind {
             Kind::Read => self.writers.first(),
@@ -107,14 +107,14 @@ impl LocalOrder {
         first.is_some_and(|first| first < name)
     }
 
-    /// Returns our first node behind a node, which can be ours or another client's.
+    /// Returns our first node behind `name`. The node `name` can be ours or another client's.
     pub(in crate::queue::machine) fn behind(&self, name: &NodeName) -> Option<&NodeName> {
         let range = (Bound::Excluded(name), Bound::Unbounded);
         self.all.range::<NodeName, _>(range).next().map(|(name, _)| name)
     }
 
-    /// Returns the number of our nodes before a place. During a downgrade, the writer and its
-    /// reader have the same sequence number.
+    /// Returns the number of our nodes ahead of `name`. Two nodes can have the same sequence
+    /// number, because a downgrade gives the reader the number of its writer.
     pub(in crate::queue::machine) fn rank(&self, name: &NodeName) -> usize {
         let same = NodeName::first_of(name.sequence());
         self.ranks.below(name.sequence()) + self.all.range(same..name.clone()).count()

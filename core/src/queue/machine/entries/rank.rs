@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 /// Number of bits in a digit of a sequence number. There is a count for each prefix of whole
-/// digits. Few large digits make inserting and removing cheap, and queries more expensive. Numbers
-/// are inserted and removed far more often than queried.
+/// digits. With few large digits, inserting and removing are cheap, and queries are more expensive.
+/// Numbers are inserted and removed far more often than queried.
 const DIGIT: u32 = 7;
 
 /// Number of digits in a sequence number. It has at most ten decimal digits, which are 34 bits.
@@ -12,7 +12,7 @@ const DIGITS: u32 = 5;
 
 /// A multiset of sequence numbers that can count the numbers below a given one. The count must be
 /// fast, because thousands of waiters can time out together and each error reports how many
-/// contenders were before the waiter.
+/// contenders were ahead of the waiter.
 #[derive(Clone, Debug, Default)]
 pub(in crate::queue::machine) struct Ranks {
     /// One of the numbers, not included in the counts, so that a single number needs no memory on
