@@ -15,8 +15,8 @@ use crate::settings::Settings;
 /// and gives up after two fifths.
 const SILENT_FOR: (u32, u32) = (3, 10);
 
-/// One connection attempt, and the connection that results from it. It ends when it is dropped,
-/// which also happens when the connecting future is dropped.
+/// One connection attempt, and the connection that results from it. Dropping this value ends both.
+/// It is also dropped with the future that connects.
 #[derive(Debug)]
 pub(crate) struct ConnectAttempt {
     settings: Settings,
@@ -75,7 +75,7 @@ impl ConnectAttempt {
         self.heard = Instant::now();
     }
 
-    /// Records the timeout of the session that the server has granted.
+    /// Records the session timeout that the server has granted.
     pub(crate) fn set_session_timeout(&mut self, timeout: Duration) {
         let (numerator, denominator) = SILENT_FOR;
         self.silent_for = timeout * numerator / denominator;

@@ -149,10 +149,10 @@ struct ServerEntry {
     failed: Option<Instant>,
     /// Start and progress of the running attempt.
     running: Option<(Instant, ConnectOutcome)>,
-    /// `true` if a later attempt was abandoned too early for its outcome to replace `last`.
+    /// `true` if the last attempt was abandoned so early that its outcome did not replace `last`.
     doubted: bool,
-    /// `true` if the server was asked why it closes connections without a reply. `said` is its
-    /// reply.
+    /// `true` if the server was asked why it closes connections without a reply. `probe_outcome` is
+    /// the server's explanation, if it gave one.
     probed: bool,
     probe_outcome: Option<ConnectOutcome>,
 }
@@ -241,7 +241,7 @@ impl ConnectLog {
         })
     }
 
-    /// Records the server's reply to the request for its status, which shows why it closes
+    /// Records the server's reply to the status request, which shows why the server closes
     /// connections.
     pub(crate) fn record_probe(&self, server: &Server, answer: Option<ConnectOutcome>) {
         self.with_entry(server, |entry| (entry.probed, entry.probe_outcome) = (true, answer));
@@ -252,8 +252,8 @@ impl ConnectLog {
         server_entries.iter().filter_map(|entry| Some(entry.attempt(entry.outcome(now)?))).collect()
     }
 
-    /// Returns the server of the current connection: the server that has replied during a running
-    /// attempt.
+    /// Returns the server to which the client is connected: the attempt is still running, and the
+    /// server has replied.
     pub(crate) fn connected(&self) -> Option<Server> {
         let is_connected =
             |entry: &&ServerEntry| matches!(&entry.running, Some((_, ConnectOutcome::Answered)));

@@ -71,8 +71,8 @@ impl TcpStream {
         let validator = FrameValidator::new(settings.limits());
         let (socket, attempt) = connect(settings, host, port).await?;
         // If the server does not reply in time, the socket is closed before another server is
-        // tried. So one session never has two handshakes at the same time, of which the slower one
-        // would take over the session.
+        // tried. Otherwise two handshakes of one session could be under way at the same time, and
+        // the slower one would take over the session.
         let deadline_timer = attempt.deadline().map(|deadline| Box::pin(sleep_until(deadline)));
         let validated = Some(ValidatedConnection { validator, attempt, deadline_timer, recorder: None });
         Ok(Self { socket, write_buffer: WriteBuffer::default(), validated })

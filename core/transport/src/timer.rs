@@ -1,6 +1,6 @@
-//! Timers on tokio, which replace the timers of `async-io`. They start a hidden reactor thread for
-//! the whole process. A forked child does not have that thread, and heartbeats would depend on the
-//! scheduling of a second thread. The timers of this module run on the runtime that creates them,
+//! Timers on tokio, which replace the timers of `async-io`. The timers of `async-io` start a hidden
+//! reactor thread for the whole process. A forked child does not have that thread, and heartbeats
+//! would depend on its scheduling. The timers of this module run on the runtime that creates them,
 //! which is zklock's own.
 //!
 //! This module changes one timer of the client crate: the pause before it retries a server, in its

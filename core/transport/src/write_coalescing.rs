@@ -1,6 +1,6 @@
 //! Combines the pieces that the client crate writes into one write to the socket.
 //!
-//! The client crate writes each request as soon as it has it, and flushes when it has no other. So
+//! The client crate writes each request immediately, and flushes when it has no further request. So
 //! an uncontended acquire, which sends two requests, would cost two packets and two system calls,
 //! and the server would read twice. The same applies to the requests of many contenders. With this
 //! module, a flush first lets the thread's other tasks run, because they might write more.

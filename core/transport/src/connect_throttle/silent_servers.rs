@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::urgency::Urgency;
 
-/// Time limit without a reply for the first attempt at a server, if there are other servers to try.
+/// Time within which a server must reply to the first attempt, if there are other servers to try.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Maximum number of times that the time limit doubles. The client crate gives up before the limit
-/// is reached.
+/// Maximum number of times that the time limit doubles. The client crate abandons an attempt sooner
+/// than this longest limit would.
 const DOUBLINGS: u32 = 6;
 
 /// A server, as the client names it.
@@ -55,8 +55,8 @@ impl SilentServers {
         match end {
             AttemptEnd::Replied => drop(self.doublings.remove(server)),
             AttemptEnd::FellSilent => self.last_resort = Some(server.clone()),
-            // Do not double: if packets are dropped, a new attempt, which sends a new packet, helps
-            // more than a longer limit.
+            // Do not double the limit. If packets are dropped, a new attempt helps more than a
+            // longer limit, because it sends a new packet.
             AttemptEnd::NotConnected if matches!(urgency, Urgency::Session(_)) => {}
             AttemptEnd::NotConnected | AttemptEnd::NotAnswered => {
                 let doublings = self.doublings.entry(server.clone()).or_default();

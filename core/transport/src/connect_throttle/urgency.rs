@@ -56,8 +56,8 @@ impl Urgency {
         }
     }
 
-    /// Returns the maximum time for asking a server why it closes connections. It is limited
-    /// because the next attempt must not wait for the reply.
+    /// Returns the maximum time for asking a server why it closes connections. The time is limited
+    /// because the question delays the next attempt.
     pub(crate) fn question(self) -> Duration {
         match self {
             Self::Idle | Self::Wanted => QUESTION,

@@ -58,9 +58,9 @@ impl InFlight {
         Err(Malformed::new(format!("a reply to request {xid}{due}")))
     }
 
-    /// Removes the request with this `xid`. Returns the time at which it was sent if its reply is a
-    /// sign of life of the session. A reply to credentials is not, because servers do not count
-    /// credentials as such a sign.
+    /// Removes the request with this `xid`. If its reply is a sign of life of the session, returns
+    /// the time at which the request was sent. A reply to credentials is no such sign, because for
+    /// servers, credentials do not keep a session alive.
     pub(super) fn answered(&mut self, xid: i32) -> Option<u64> {
         if xid == PING {
             self.pings.pop_front()
