@@ -19,8 +19,8 @@ pub(crate) enum ClientMessage {
 pub struct Malformed;
 
 /// Splits one connection's bytes into messages. The decoder keeps only the bytes that were received
-/// and not consumed yet: a frame's length field reserves no memory, and a length over the limit is
-/// refused as soon as it is read.
+/// and not consumed yet. It reserves no memory for the length that a frame announces, and refuses a
+/// length over the limit as soon as it has read it.
 #[derive(Debug)]
 pub struct Decoder {
     received: Vec<u8>,

@@ -65,7 +65,7 @@ pub(crate) struct Notice {
 struct Watchers {
     /// The modes of each watcher, as bits.
     modes: BTreeMap<ConnectionId, u8>,
-    /// The recursive watchers. An event below the path concerns only them, so it does not have to
+    /// The recursive watchers. An event below the path concerns only these, so the server need not
     /// scan all watchers.
     recursive: BTreeSet<ConnectionId>,
 }

@@ -148,7 +148,8 @@ fn no_session_expires_while_the_server_is_paused() {
             Client::connect_with(short.session_timeout(Duration::from_millis(500)).unwrap()).await.unwrap();
         let lease = Mutex::new(&client, "/locks/x").unwrap().acquire().await.unwrap();
         server.pause().await;
-        // The holder loses its lease, because it cannot know that its session does not expire.
+        // The holder loses its lease, because its client cannot know that the session does not
+        // expire during the pause.
         lease.lost().await;
         sleep(Duration::from_secs(2)).await;
         assert!(server.tree().await.contains_key(&lease.node()));

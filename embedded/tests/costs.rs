@@ -1,6 +1,5 @@
-//! The cost of a request does not depend on the number of nodes, sessions and watches that the
-//! request
-//! does not concern.
+//! Tests that the cost of a request does not depend on the number of nodes, sessions and watches
+//! that the request does not concern.
 //!
 //! These tests count allocations instead of time, because a slow or busy machine does not change
 //! them. A scan that allocates no memory is counted in a unit test next to the code: see
@@ -147,7 +146,8 @@ fn a_request_for_one_object_costs_the_same_with_10_000() {
     let [mut with_few, mut with_many] = [FEW, MANY].map(Server::with);
     for (name, work) in deeds {
         let [few, many] = [&mut with_few, &mut with_many].map(|server| {
-            // A first run, so that occasional growth of collections does not count.
+            // Run the work once before the measurement, so that occasional growth of collections
+            // does not count.
             work(server);
             measure(|| work(server))
         });

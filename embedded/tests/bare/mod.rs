@@ -108,7 +108,7 @@ async fn send(stream: &mut TcpStream, message: &[u8]) {
 /// bytes if it is dropped.
 async fn frame(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut length = [0; 4];
-    // Wait until the length is complete: a drop between its bytes would lose them.
+    // Wait until the length is complete, because a drop between its bytes would lose them.
     loop {
         stream.readable().await.ok()?;
         match stream.peek(&mut length).await {

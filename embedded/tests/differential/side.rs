@@ -35,7 +35,7 @@ impl Side {
     /// Prepares a sequence. Returns the number of transactions since the last sequence began.
     pub(crate) fn begin(&mut self, directory: &str) -> i64 {
         self.clients = (0..SESSIONS).map(|_| Client::default()).collect();
-        // Create some nodes: most requests would fail in an empty directory.
+        // Create some nodes, because most requests would fail in an empty directory.
         for name in ["", "/a", "/a/x", "/b"] {
             let open = Record::default().text(&format!("{directory}{name}")).bytes(None).int(1);
             let made = self.control.ask(1, 1, &open.int(31).text("world").text("anyone").int(0));
