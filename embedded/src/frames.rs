@@ -48,7 +48,7 @@ impl Decoder {
     /// Returns the next message once it is complete.
     ///
     /// # Errors
-    /// [`Malformed`]: the connection cannot recover.
+    /// [`Malformed`] if the bytes do not follow the protocol. The connection must then be closed.
     pub fn next_message(&mut self) -> Result<Option<Inbound>, Malformed> {
         let Some((length, rest)) = self.received[self.taken..].split_first_chunk::<4>() else {
             return Ok(None);

@@ -41,8 +41,8 @@ impl Server {
             let id = ConnectionId(i);
             server.open(id);
             server.say(id, 1, &create(&format!("/clients/{i}"), 1));
-            // Each client watches its own node, `/all` and `/clients`. Nothing happens to the last
-            // two.
+            // Each client watches its own node, `/all` and `/clients`. The last two watches are not
+            // triggered.
             server.say(id, 3, &[&text(&format!("/clients/{i}"))[..], &[1]].concat());
             server.say(id, 8, &[&text("/all")[..], &[1]].concat());
             server.say(id, 3, &[&text("/clients")[..], &[1]].concat());

@@ -1,4 +1,5 @@
-//! Tests of reads and writes besides locks, with lost replies and concurrent changes.
+//! Tests of the client's reads and writes of nodes that are not locks, with lost replies and
+//! concurrent changes.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -85,8 +86,8 @@ fn a_number_is_set_although_its_node_is_deleted_and_recreated_meanwhile() {
         proxy.once(op::SET_DATA, RequestEffect::Refuse(code::NO_NODE));
         client.set_shared_count("/n", 8).await.expect("a number");
         assert_eq!(number(&operator).await, Some(vec![0, 0, 0, 8]));
-        // Now the opposite order: the node is deleted between the read and the write, which the
-        // proxy holds back meanwhile.
+        // Now the opposite order: the client finds the node, but the node is deleted before the
+        // write, which the proxy holds back until then.
         let known = proxy.requests().len();
         proxy.once(op::SET_DATA, RequestEffect::Wait);
         let setting = {

@@ -11,8 +11,8 @@ use crate::connect_throttle::{AttemptEnd, Server};
 use crate::settings::Settings;
 
 /// Fraction of the session timeout after which a connection without received data counts as broken.
-/// It is between two limits of the client crate, which sends a ping within a fifth of the timeout
-/// and gives up after two fifths.
+/// The client crate sends a ping within a fifth of the timeout, and gives up after two fifths, so
+/// the fraction is between these two.
 const SILENT_FOR: (u32, u32) = (3, 10);
 
 /// One connection attempt, and the connection that results from it. Dropping this value ends both.

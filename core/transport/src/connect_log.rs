@@ -42,7 +42,7 @@ pub enum ConnectOutcome {
     UnknownHost(String),
     /// The attempt timed out before there was a connection.
     Silent,
-    /// The host refused the connection: no process listens on the port.
+    /// The host refused the connection, because no process listens on the port.
     Refused(String),
     /// The connection failed for another reason.
     Unreachable(String),
@@ -130,8 +130,7 @@ impl fmt::Display for ControlEscaped<'_> {
 /// previous outcome (if there is one) is more informative.
 const MIN_REPORTED_TIME: Duration = Duration::from_secs(1);
 
-/// The last attempt at each server of a client. It has at most one entry for each of the client's
-/// servers.
+/// The last attempt at each server of a client, in at most one entry for each server.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectLog {
     server_entries: Mutex<Vec<ServerEntry>>,

@@ -50,7 +50,7 @@ struct AttemptHistory {
     urgency: Urgency,
     /// Start of the last attempt, at any server.
     last: Option<Instant>,
-    /// The servers that have rejected the client since their last successful attempt.
+    /// The servers that have rejected the client since its last successful attempt at them.
     pauses: BTreeMap<Server, PauseState>,
     silent_servers: SilentServers,
 }
@@ -168,8 +168,8 @@ impl ConnectThrottle {
         history.pauses.insert(server.clone(), PauseState { pause, until });
     }
 
-    /// Adds jitter in proportion to the pause, so that clients that were rejected together do not
-    /// return together.
+    /// Adds jitter in proportion to the pause, so that clients that were rejected at the same time
+    /// do not reconnect at the same time.
     fn jittered(&self, pause: Duration) -> Duration {
         pause.mul_f64(0.5 + (self.random)() / 2.0)
     }

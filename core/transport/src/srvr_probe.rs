@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::connect_log::ConnectOutcome;
 use crate::socket::Socket;
 
-/// Maximum number of bytes that are read of a reply. The server's own state appears early in it.
+/// Maximum number of bytes to read from a reply. The server's own state appears early in the reply.
 const MOST: usize = 16 * 1024;
 
 /// Returns the reason why a server serves no requests, or `None` if its reply gives none.

@@ -27,7 +27,7 @@ pub struct TcpStream {
     socket: Socket,
     /// Bytes that the next flush sends.
     write_buffer: WriteBuffer,
-    /// `None` for a stream without settings. It carries any bytes, without validation.
+    /// `None` for a stream without settings. Such a stream carries any bytes, without validation.
     validated: Option<ValidatedConnection>,
 }
 
@@ -275,7 +275,7 @@ mod tests {
     use crate::frame_validator::Limits;
     use crate::settings::Settings;
 
-    // Linux only: on other systems, a reset can discard bytes that were not read yet.
+    // Linux only, because on other systems a reset can discard bytes that were not read yet.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn what_a_server_said_before_it_hung_up_is_read_after_writing() {

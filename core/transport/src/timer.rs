@@ -25,8 +25,8 @@ use crate::settings::Settings;
 /// The file of the client crate that contains its pauses before a retry.
 const PAUSES: &str = "endpoint.rs";
 
-/// Duration that replaces such a pause. It is not zero, because attempts can fail immediately and
-/// other tasks of the thread must run in between.
+/// Duration that replaces a retry pause of the client crate. It is not zero, because attempts can
+/// fail immediately and other tasks of the thread must run in between.
 const YIELD: Duration = Duration::from_millis(1);
 
 static USED: AtomicBool = AtomicBool::new(false);
@@ -58,8 +58,8 @@ impl Timer {
     #[must_use]
     #[track_caller]
     pub fn after(duration: Duration) -> Self {
-        // Not inside a closure, because `Location::caller` would then return a location in this
-        // function.
+        // Do not call this inside a closure, because `Location::caller` would then return a
+        // location in this function.
         let caller = Location::caller();
         if let Some(settings) = Settings::current().filter(|_| is_pause(caller)) {
             settings.skip_pause();

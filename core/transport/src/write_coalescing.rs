@@ -68,7 +68,7 @@ impl WriteBuffer {
                 Ok(0) => return Poll::Ready(Err(Error::from(ErrorKind::WriteZero))),
                 Ok(count) => self.written += count,
                 Err(error) => {
-                    // Drop the bytes: the connection has failed, so they cannot be sent.
+                    // Drop the bytes, because the connection has failed and they cannot be sent.
                     self.clear();
                     return Poll::Ready(Err(error));
                 }

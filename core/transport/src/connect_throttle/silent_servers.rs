@@ -22,7 +22,7 @@ pub(crate) enum AttemptEnd {
     Replied,
     /// The attempt was abandoned before there was a connection.
     NotConnected,
-    /// The attempt was abandoned after the connection, before the server replied.
+    /// The attempt was abandoned after the connection was made, before the server replied.
     NotAnswered,
     /// The server had replied, and then sent nothing for too long.
     FellSilent,

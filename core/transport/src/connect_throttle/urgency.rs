@@ -14,7 +14,7 @@ const URGENT: Duration = Duration::from_millis(1500);
 const GAP: Duration = Duration::from_millis(250);
 const URGENT_GAP: Duration = Duration::from_millis(50);
 
-/// Maximum time to wait for a server's reply to the request for its status, which shows why it
+/// Maximum time to wait for a server's reply to the status request, which shows why the server
 /// closes connections.
 const QUESTION: Duration = Duration::from_millis(500);
 
