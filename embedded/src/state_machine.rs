@@ -111,8 +111,8 @@ impl Machine {
         }
     }
 
-    /// Returns the time of the next expiry or removal, on the clock of [`Time::elapsed`]: call
-    /// [`tick`](Machine::tick) then.
+    /// Returns the time of the next expiry or removal, on the clock of [`Time::elapsed`]. The
+    /// caller must call [`tick`](Machine::tick) at that time.
     #[must_use]
     pub fn next_tick(&self) -> u64 {
         self.sessions.next_deadline().map_or(self.next_reap, |deadline| deadline.min(self.next_reap))

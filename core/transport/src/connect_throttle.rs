@@ -168,8 +168,8 @@ impl ConnectThrottle {
         history.pauses.insert(server.clone(), PauseState { pause, until });
     }
 
-    /// Adds jitter in proportion to the pause, so that clients that were rejected at the same time
-    /// do not reconnect at the same time.
+    /// Adds jitter in proportion to the pause, so that clients that were rejected together do not
+    /// return together.
     fn jittered(&self, pause: Duration) -> Duration {
         pause.mul_f64(0.5 + (self.random)() / 2.0)
     }

@@ -20,7 +20,7 @@ pub(crate) struct WriteBuffer {
     bytes: Vec<u8>,
     /// Number of bytes in `bytes` that were already written.
     written: usize,
-    /// `true` if bytes were added since the last call of `poll_send`, so that more might follow.
+    /// `true` if bytes were added since the last call of `poll_send`. More bytes might then follow.
     grows: bool,
 }
 

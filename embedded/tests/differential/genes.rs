@@ -133,7 +133,8 @@ fn acl(byte: u8) -> Acl {
     if byte < 192 { Some(&[OPEN]) } else { pick(ACLS, byte) }
 }
 
-/// Makes an operation. The first byte of a gene chooses the function, according to the weights.
+/// A function that makes an operation. The first byte of a gene chooses the function, according to
+/// the weights.
 type Make = fn(&Gene, &mut dyn Iterator<Item = Gene>) -> Op;
 
 const OPS: &[(usize, Make)] = &[

@@ -42,7 +42,7 @@ impl InFlight {
         self.credentials.iter().any(|request| request.xid == xid)
     }
 
-    /// Returns the request that a reply with this `xid` can now belong to.
+    /// Returns the request to which a reply with this `xid` belongs, if that reply can arrive now.
     pub(super) fn due(&self, xid: i32) -> Result<Asked<'_>, Malformed> {
         if xid == PING && !self.pings.is_empty() {
             return Ok(Asked::Ping);

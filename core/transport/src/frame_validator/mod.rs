@@ -267,7 +267,7 @@ impl FrameValidator {
         };
         let most_names = TooLarge::most_names(self.max_frame);
         let done = kind.filter(|_| error == 0);
-        // Replies that can be large are checked before they have arrived completely.
+        // Frames of unlimited size are checked before they are complete.
         if let Some(kind) = done.filter(|kind| kind.may_be_large()) {
             let too_large = if size + HEAD - 4 > self.max_frame {
                 Some(TooLarge::size(size + HEAD - 4))
