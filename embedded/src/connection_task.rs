@@ -78,14 +78,14 @@ pub(crate) async fn serve(id: ConnectionId, stream: TcpStream, peer: SocketAddr,
 
 async fn cut_off(cutting: oneshot::Receiver<()>) {
     if cutting.await.is_err() {
-        // The sender was dropped without a cut: the connection closes in the normal way.
+        // The sender was dropped without a cut, so the connection closes in the normal way.
         std::future::pending::<()>().await;
     }
 }
 
 /// Runs the connection. While it writes, it does not read, so a client that does not read cannot
-/// pile up replies. A reply that is not due yet does not block reading: requests that follow each
-/// other closely are all delayed by the same time.
+/// pile up replies. A reply that is not due yet does not block reading, so requests that follow
+/// each other closely are all delayed by the same time.
 async fn converse(
     id: ConnectionId,
     mut socket: Socket,

@@ -99,7 +99,8 @@ impl Connections {
         }
     }
 
-    /// Returns one line for each connection. With `brief`, a line has only the first details.
+    /// Returns one line for each connection. With `brief`, each line has only the first few
+    /// details.
     pub(crate) fn lines(&self, brief: bool) -> String {
         let mut text = String::new();
         for connection in self.0.values() {

@@ -1,5 +1,6 @@
 //! Computes the identity of the `digest` scheme: `user:` and the SHA-1 of `user:password` in
-//! base64. SHA-1 is enough here: it protects only test data, and clients compute the same identity.
+//! base64. SHA-1 is enough here, because it protects only test data, and clients compute the same
+//! identity.
 
 /// Returns the identity that the credentials `user:password` prove.
 pub(crate) fn identity(credentials: &str) -> String {

@@ -1,5 +1,6 @@
-//! Indexes the nodes that the server removes without a request, and keeps totals. The index is kept
-//! next to the tree, so that no query scans all nodes.
+//! Indexes the nodes that the server removes without a request (ephemeral nodes, containers and TTL
+//! nodes), and keeps totals of all nodes. The index is stored next to the tree, so that no query
+//! scans all nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Included, Unbounded};

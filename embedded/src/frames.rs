@@ -19,8 +19,8 @@ pub(crate) enum ClientMessage {
 pub struct Malformed;
 
 /// Splits one connection's bytes into messages. The decoder keeps only the bytes that were received
-/// and not consumed yet: a frame's length field reserves no memory, and a length over the limit is
-/// refused as soon as it is read.
+/// and not consumed yet. It reserves no memory for the length that a frame announces, and refuses a
+/// length over the limit as soon as it has read it.
 #[derive(Debug)]
 pub struct Decoder {
     received: Vec<u8>,
@@ -48,7 +48,7 @@ impl Decoder {
     /// Returns the next message once it is complete.
     ///
     /// # Errors
-    /// [`Malformed`]: the connection cannot recover.
+    /// [`Malformed`] if the bytes do not follow the protocol. The connection must then be closed.
     pub fn next_message(&mut self) -> Result<Option<Inbound>, Malformed> {
         let Some((length, rest)) = self.received[self.taken..].split_first_chunk::<4>() else {
             return Ok(None);

@@ -48,8 +48,8 @@ impl Host {
             let awake = self.clock.standing.is_none();
             tokio::select! {
                 biased;
-                // The receiver of the result may be gone: the server may be dropped while its tasks
-                // finish.
+                // The receiver of the result may be gone, because the server can be dropped while
+                // its tasks finish.
                 Some(control) = controls.recv() => control(&mut self),
                 _ = ticks.tick(), if awake => self.machine.tick(self.clock.now()),
                 input = inputs.recv(), if awake => match input {

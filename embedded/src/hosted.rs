@@ -84,7 +84,8 @@ impl TestServer {
     /// # Errors
     /// The address cannot be resolved or is taken, or the operating system has no thread left.
     pub fn start_on(address: impl ToSocketAddrs, settings: Settings) -> io::Result<Self> {
-        // Resolve the address and bind here: on the runtime, resolving would start another thread.
+        // Resolve the address and bind here, because resolving on the runtime would start another
+        // thread.
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;

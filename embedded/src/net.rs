@@ -16,8 +16,8 @@ use crate::connections::ConnectionId;
 use crate::host::{Control, Host};
 use crate::settings::Settings;
 
-/// Maximum number of inputs that wait for the machine. When it is reached, connections are not
-/// read.
+/// Maximum number of inputs that wait for the machine. At this limit, the server stops reading from
+/// connections.
 const INPUTS: usize = 1024;
 
 /// A server that listens on a port, for development and tests only. It runs on the tokio runtime on

@@ -1,4 +1,4 @@
-//! Reads fields like the real server: invalid UTF-8 is replaced, and every byte but 0 is true.
+//! Reads fields like the real server: invalid UTF-8 is replaced, and every byte except 0 is `true`.
 
 use zklock_jute::{Error, Reader};
 
@@ -27,8 +27,8 @@ pub(crate) trait Fields: Sized {
         self.nullable()?.ok_or(BadRecord)
     }
 
-    /// Reads a list. Null counts as an empty one. Memory is reserved element by element, whatever
-    /// the list's length says.
+    /// Reads a list. A null list counts as empty. Memory is reserved element by element, whatever
+    /// the length field says.
     fn list<T>(
         &mut self,
         element: impl FnMut(&mut Self) -> Result<T, BadRecord>,

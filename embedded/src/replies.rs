@@ -13,7 +13,8 @@ use crate::watches::Event;
 pub enum Output {
     /// Send the message.
     Send(ConnectionId, Message),
-    /// Close the connection after sending the earlier messages. The machine has already removed it.
+    /// Close the connection after sending the earlier messages. The machine has already removed the
+    /// connection.
     Close(ConnectionId),
 }
 

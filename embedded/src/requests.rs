@@ -78,7 +78,8 @@ pub(crate) enum Read {
 /// The watches that a client had on its last connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SetWatches {
-    /// The last zxid that the client saw. A change after it sends an event immediately.
+    /// The last zxid that the client saw. If a watched node has changed since then, the server
+    /// sends the event immediately.
     pub(crate) seen: i64,
     pub(crate) data: Vec<String>,
     pub(crate) exist: Vec<String>,
@@ -178,8 +179,8 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Parses a request. Fails if no reply is possible: without a header, and for an invalid
-    /// authentication request, as in the real server.
+    /// Parses a request. Like the real server, fails if no reply is possible: if the header is
+    /// missing, or if an authentication request is invalid.
     pub(crate) fn read(frame: &[u8]) -> Result<Self, BadRecord> {
         let mut reader = Reader::new(frame);
         let xid = reader.int()?;
@@ -250,8 +251,8 @@ fn operation(number: i32, reader: &mut Reader) -> Result<Op, BadRecord> {
     })
 }
 
-/// Parses a transaction. If it creates a node with a null ACL (different from an empty one), it is
-/// refused before it takes a zxid.
+/// Parses a transaction. If it creates a node with a null ACL (which differs from an empty ACL), it
+/// is refused before it takes a zxid.
 fn multi(reader: &mut Reader) -> Result<Op, BadRecord> {
     let mut null_list = false;
     let writes = several(reader, |number, reader| match number {
@@ -296,7 +297,7 @@ fn write(number: i32, reader: &mut Reader) -> Result<Write, BadRecord> {
 
 /// Adjusts a create request within a transaction. There an invalid create mode makes the whole
 /// record invalid, but in a single request it is only refused. A `createTTL` whose mode is not a
-/// TTL mode becomes the kind of create that its mode says.
+/// TTL mode becomes the kind of create that its mode specifies.
 fn within_multi(write: Write) -> Result<Write, BadRecord> {
     let Write::Create(create) = write else { return Ok(write) };
     match (create.by, create.flags) {

@@ -22,8 +22,8 @@ struct Session {
 #[derive(Debug)]
 pub(crate) struct Sessions {
     living: BTreeMap<i64, Session>,
-    /// The same sessions in order of their deadlines, so that finding the expired ones does not
-    /// touch others.
+    /// The same sessions in order of their deadlines, so that a search for expired sessions does
+    /// not touch the others.
     by_deadline: BTreeSet<(Deadline, i64)>,
     next: i64,
     tick: u64,

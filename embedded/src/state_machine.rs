@@ -24,8 +24,8 @@ const NO_ZXID: i64 = -1;
 /// The length of a null buffer. A server without SASL sends it in reply to a login.
 const NO_TOKEN: i32 = -1;
 
-/// A server of one node. It reads no clock, draws no random numbers and keeps everything ordered,
-/// so the same inputs give the same outputs.
+/// A server of one node. It reads no clock, draws no random numbers and keeps all data in a fixed
+/// order, so the same inputs give the same outputs.
 ///
 /// The machine sends each event before the reply to any request that could show the change, and
 /// replies in the order of the requests.
@@ -111,8 +111,8 @@ impl Machine {
         }
     }
 
-    /// Returns the time of the next expiry or removal, on the clock of [`Time::elapsed`]: call
-    /// [`tick`](Machine::tick) then.
+    /// Returns the time of the next expiry or removal, on the clock of [`Time::elapsed`]. The
+    /// caller must call [`tick`](Machine::tick) at that time.
     #[must_use]
     pub fn next_tick(&self) -> u64 {
         self.sessions.next_deadline().map_or(self.next_reap, |deadline| deadline.min(self.next_reap))
@@ -249,7 +249,7 @@ impl Machine {
             Op::RemoveWatches { path, kind } => found(self.watches.remove(&path, kind, id)),
         };
         let zxid = self.zxid;
-        // Like the real server, does not report the name of a change that was refused.
+        // Like the real server, do not report the name of a change that was refused.
         let name = name.map(|(name, changes)| if changes && outcome.is_err() { "NA" } else { name });
         if let (Some(name), Some(connection)) = (name, self.connections.get_mut(id)) {
             connection.answered(name, xid, zxid, now);

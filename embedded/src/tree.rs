@@ -119,8 +119,8 @@ impl Tree {
         self.owned.ephemerals()
     }
 
-    /// Returns the containers that became empty, and the TTL nodes without a change for their time
-    /// to live.
+    /// Returns the containers that became empty, and the TTL nodes that have no children and have
+    /// not changed within their time to live.
     pub(crate) fn to_reap(&self, now: i64) -> Vec<String> {
         let due = |path: &&String| {
             self.nodes.get(*path).is_some_and(|node| {

@@ -65,7 +65,7 @@ pub(crate) struct Notice {
 struct Watchers {
     /// The modes of each watcher, as bits.
     modes: BTreeMap<ConnectionId, u8>,
-    /// The recursive watchers. An event below the path concerns only them, so it does not have to
+    /// The recursive watchers. An event below the path concerns only these, so the server need not
     /// scan all watchers.
     recursive: BTreeSet<ConnectionId>,
 }
@@ -98,7 +98,7 @@ impl Table {
         has.is_some_and(|has| has & modes != 0)
     }
 
-    /// Removes modes of a watcher. Returns whether the watcher had one of them.
+    /// Removes these modes of a watcher at a path. Returns whether the watcher had one of them.
     fn remove(&mut self, path: &str, watcher: ConnectionId, modes: u8) -> bool {
         let Some(watchers) = self.by_path.get_mut(path) else { return false };
         let Some(has) = watchers.modes.get_mut(&watcher) else { return false };

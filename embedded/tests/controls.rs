@@ -51,8 +51,8 @@ fn a_refused_client_gets_the_error_before_an_orderly_close() {
         let credentials =
             [&xid.to_be_bytes()[..], &op.to_be_bytes(), &kind.to_be_bytes(), &frame(b"x"), &frame(b"y")];
         said.extend(frame(&credentials.concat()));
-        // More bytes than the server reads in one call, so that it closes the connection with
-        // unread bytes left.
+        // Send more bytes than the server reads in one call, so that it closes the connection while
+        // some bytes are unread.
         for _ in 0..20_000 {
             said.extend(frame(&[(-2_i32).to_be_bytes(), 11_i32.to_be_bytes()].concat()));
         }
@@ -126,7 +126,7 @@ fn a_paused_server_sends_nothing() {
             timeout(SILENCE, word(stream)).await.unwrap_err();
         }
         assert!(!acquiring.is_finished());
-        // The server has read nothing either, but a test can still read the tree.
+        // The paused server has changed nothing, and a test can still read the tree.
         assert_eq!(server.tree().await, before);
         server.resume().await;
         server.resume().await;
@@ -148,7 +148,8 @@ fn no_session_expires_while_the_server_is_paused() {
             Client::connect_with(short.session_timeout(Duration::from_millis(500)).unwrap()).await.unwrap();
         let lease = Mutex::new(&client, "/locks/x").unwrap().acquire().await.unwrap();
         server.pause().await;
-        // The holder loses its lease, because it cannot know that its session does not expire.
+        // The holder loses its lease, because its client cannot know that the session does not
+        // expire during the pause.
         lease.lost().await;
         sleep(Duration::from_secs(2)).await;
         // After the pause, the client closes the session that it gave up. A bare session shows in

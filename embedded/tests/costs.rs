@@ -1,6 +1,5 @@
-//! The cost of a request does not depend on the number of nodes, sessions and watches that the
-//! request
-//! does not concern.
+//! Tests that the cost of a request does not depend on the number of nodes, sessions and watches
+//! that the request does not concern.
 //!
 //! These tests count allocations instead of time, because a slow or busy machine does not change
 //! them. A scan that allocates no memory is counted in a unit test next to the code: see
@@ -30,7 +29,7 @@ struct Server {
 
 impl Server {
     /// Creates a server with `clients` clients. Each owns an ephemeral node in `/clients`, and has
-    /// watches on that node and on a shared node.
+    /// watches on that node and on shared nodes.
     fn with(clients: u64) -> Self {
         let mut server =
             Server { machine: Machine::new(Settings::default(), NOW), decoders: BTreeMap::new() };
@@ -42,8 +41,8 @@ impl Server {
             let id = ConnectionId(i);
             server.open(id);
             server.say(id, 1, &create(&format!("/clients/{i}"), 1));
-            // Each client watches its own node, `/all` and `/clients`. Nothing happens to the last
-            // two.
+            // Each client watches its own node, `/all` and `/clients`. The last two watches are not
+            // triggered.
             server.say(id, 3, &[&text(&format!("/clients/{i}"))[..], &[1]].concat());
             server.say(id, 8, &[&text("/all")[..], &[1]].concat());
             server.say(id, 3, &[&text("/clients")[..], &[1]].concat());
@@ -147,7 +146,8 @@ fn a_request_for_one_object_costs_the_same_with_10_000() {
     let [mut with_few, mut with_many] = [FEW, MANY].map(Server::with);
     for (name, work) in deeds {
         let [few, many] = [&mut with_few, &mut with_many].map(|server| {
-            // A first run, so that occasional growth of collections does not count.
+            // Run the work once before the measurement, so that occasional growth of collections
+            // does not count.
             work(server);
             measure(|| work(server))
         });

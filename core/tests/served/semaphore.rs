@@ -19,7 +19,8 @@ fn a_try_behind_a_contender_that_keeps_its_turn_ends_after_two_seconds() {
             Semaphore::with_options(client, "/s", permits(), LockOptions::default()).expect("a path")
         };
         let (greedy, modest) = (semaphore(&one), semaphore(&other));
-        // This attempt holds the turn and waits until three permits are free.
+        // This attempt has the turn (the semaphore's internal lock) and waits until three permits
+        // are free.
         let waiting = tokio::spawn(async move { greedy.acquire_many(3, Timeout::Forever).await });
         while modest.contenders().await.expect("an answer").is_empty() {
             tokio::task::yield_now().await;
@@ -54,7 +55,7 @@ fn a_try_that_finds_its_permit_taken_meanwhile_ends_immediately() {
         let (server, proxy) = behind_proxy().await;
         let (slow, fast) = (client(&proxy.hosts).await, client(&server.hosts()).await);
         let (slow, fast) = (Semaphore::new(&slow, "/s", 1).unwrap(), Semaphore::new(&fast, "/s", 1).unwrap());
-        // Wait for the release: a try that still found the node of a dropped lease would end
+        // Wait for each release, because a try that finds the node of a dropped lease completes
         // without creating a node.
         for semaphore in [&fast, &slow] {
             semaphore.acquire().await.expect("the permit").release().await.expect("the end of the hold");
@@ -184,8 +185,8 @@ fn an_attempt_that_waited_only_for_its_turn_counts_as_contended() {
             }
         };
         let permits = first.acquire_many(2, Timeout::Forever).await.expect("both permits");
-        // This attempt holds the turn and waits with a node for each permit. The other attempt
-        // waits for the turn.
+        // The attempt of `greedy` has the turn (the semaphore's internal lock), and waits with one
+        // node for each permit. The attempt of `modest` waits for the turn.
         let greedy = tokio::spawn(async move { second.acquire_many(2, Timeout::Forever).await });
         until(5).await;
         let modest = tokio::spawn(async move { third.acquire().await });
@@ -231,7 +232,8 @@ fn a_semaphore_with_a_shared_count_that_never_reached_a_server_says_so() {
             assert_eq!(refused.kind(), ErrorKind::ConnectionFailed, "{timeout:?}: {refused}");
             assert!(!refused.servers().is_empty(), "{refused}");
         }
-        // An acquire with a shorter timeout than the connect timeout times out earlier.
+        // If the timeout of an acquire is shorter than the connect timeout, the acquire fails with
+        // `LockTimeout`.
         let late = counted(&client).acquire_within(limit / 3).await.expect_err("nobody answers");
         assert_eq!(late.kind(), ErrorKind::LockTimeout, "{late}");
     });

@@ -18,7 +18,7 @@ fn a_client_reports_each_change_and_its_lease_is_suspended_meanwhile() {
         assert_eq!(states.next().await, Some(ClientState::Suspended));
         assert_eq!((client.state(), lease.state()), (ClientState::Suspended, LeaseState::Suspended));
         lease.check().expect("its term runs");
-        // The client reports `Connected` before the session is proven.
+        // The client reports `Connected` before a reply proves that the session still exists.
         proxy.rule(|request| if request.op == op::MULTI { RequestEffect::Wait } else { RequestEffect::Pass });
         proxy.come_back();
         assert_eq!(states.next().await, Some(ClientState::Connected));
@@ -82,8 +82,8 @@ fn a_waiter_behind_its_own_client_rejoins_when_its_node_is_deleted() {
         let node = seen.contenders().await.expect("an answer").remove(1).node;
         let known = proxy.requests().len();
         operator.break_lock(&node).await.expect("a node");
-        // The client has no watch on the node. The heartbeat must find the deletion before a check
-        // does, which would send a read or a listing first.
+        // The client has no watch on the waiter's node, so the heartbeat must find the deletion.
+        // Any other check would first send a read or a listing.
         until_contenders(&seen, 2).await;
         assert_ne!(seen.contenders().await.expect("an answer")[1].node, node);
         let found = |request: &&Request| [op::LIST, op::MULTI_READ, op::CREATE].contains(&request.op);

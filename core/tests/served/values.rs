@@ -1,4 +1,5 @@
-//! Tests of reads and writes besides locks, with lost replies and concurrent changes.
+//! Tests of the client's reads and writes of nodes that are not locks, with lost replies and
+//! concurrent changes.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -67,7 +68,7 @@ fn a_canceled_call_does_not_change_the_client() {
             assert!(timeout(soon, writing.as_mut()).await.is_err());
         }
         proxy.open();
-        // The cancelled call may still have set the number. Later requests are executed after it.
+        // The server can still execute the cancelled call, but executes later requests after it.
         client.set_shared_count("/n", 9).await.expect("a number");
         assert_eq!(number(&client).await, Some(vec![0, 0, 0, 9]));
         lease.check().expect("it is held");
@@ -81,12 +82,12 @@ fn a_number_is_set_although_its_node_is_deleted_and_recreated_meanwhile() {
         let (server, proxy) = behind_proxy().await;
         let (client, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
         operator.set_shared_count("/n", 7).await.expect("a number");
-        // The node is missing at the write, and exists again at the create.
+        // The write finds no node, but the create that follows finds that the node exists.
         proxy.once(op::SET_DATA, RequestEffect::Refuse(code::NO_NODE));
         client.set_shared_count("/n", 8).await.expect("a number");
         assert_eq!(number(&operator).await, Some(vec![0, 0, 0, 8]));
-        // Now the opposite order: the node is deleted between the read and the write, which the
-        // proxy holds back meanwhile.
+        // Now the opposite order: the client finds the node, but the node is deleted before the
+        // write, which the proxy holds back until then.
         let known = proxy.requests().len();
         proxy.once(op::SET_DATA, RequestEffect::Wait);
         let setting = {

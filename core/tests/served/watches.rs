@@ -7,17 +7,18 @@ use zklock::{Client, Lease, Semaphore};
 
 use super::{client, hold, mutex, run, server, until_contenders};
 
-/// A queue without watches lists every two seconds. The listing after a long silence, in case an
-/// event was missed, comes only after twenty seconds.
+/// Time within which all waiters must be granted their locks. A waiter without a watch lists its
+/// queue every two seconds. A waiter with a watch lists it only after twenty seconds without an
+/// event.
 const LATEST: Duration = Duration::from_secs(10);
 
-/// Returns a path so long that the watches of a few waiters fill a session's room for watches.
+/// Returns a path so long that the watches of a few waiters reach the limit on the total length of
+/// the paths that a session watches.
 fn path(number: usize) -> String {
     format!("/{number}{}", "x".repeat(4_000))
 }
 
-/// Returns the leases of one client, and waiters of another client that use all the room for
-/// watches.
+/// Returns the leases of one client, and waiters of another client whose watches reach that limit.
 async fn crowded(holder: &Client, waiter: &Client) -> (Vec<Lease>, Vec<JoinHandle<zklock::Result<Lease>>>) {
     let (mut leases, mut waiting) = (Vec::new(), Vec::new());
     for number in 0..24 {
@@ -54,7 +55,7 @@ fn a_waiter_for_a_permit_is_granted_it_without_a_watch() {
         let server = server().await;
         let (holder, waiter) = (client(&server.hosts()).await, client(&server.hosts()).await);
         let (_leases, crowd) = crowded(&holder, &waiter).await;
-        // The path is so long that there is no room for its watch either.
+        // The limit is reached, so this path cannot be watched either.
         let semaphore = |client| Semaphore::new(client, path(99), 1).expect("a path");
         let (first, second) = (semaphore(&holder), semaphore(&waiter));
         let permit = first.acquire().await.expect("the permit");

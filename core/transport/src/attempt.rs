@@ -11,12 +11,12 @@ use crate::connect_throttle::{AttemptEnd, Server};
 use crate::settings::Settings;
 
 /// Fraction of the session timeout after which a connection without received data counts as broken.
-/// It is between two limits of the client crate, which sends a ping within a fifth of the timeout
-/// and gives up after two fifths.
+/// The client crate sends a ping within a fifth of the timeout, and gives up after two fifths, so
+/// the fraction is between these two.
 const SILENT_FOR: (u32, u32) = (3, 10);
 
-/// One connection attempt, and the connection that results from it. It ends when it is dropped,
-/// which also happens when the connecting future is dropped.
+/// One connection attempt, and the connection that results from it. Dropping this value ends both.
+/// It is also dropped with the future that connects.
 #[derive(Debug)]
 pub(crate) struct ConnectAttempt {
     settings: Settings,
@@ -75,7 +75,7 @@ impl ConnectAttempt {
         self.heard = Instant::now();
     }
 
-    /// Records the timeout of the session that the server has granted.
+    /// Records the session timeout that the server has granted.
     pub(crate) fn set_session_timeout(&mut self, timeout: Duration) {
         let (numerator, denominator) = SILENT_FOR;
         self.silent_for = timeout * numerator / denominator;

@@ -177,9 +177,9 @@ pub(crate) async fn dial(
     Ok(stream)
 }
 
-/// Connects to an address of a host, in the resolver's order. If an address does not reply, the
-/// next one is tried in parallel after a moment, because the silent address would otherwise use up
-/// the time that the client crate allows for the host at each attempt.
+/// Tries the addresses of a host in the resolver's order, and returns the first connection. If an
+/// address does not reply within [`HEAD_START`], the next one is tried in parallel, because the
+/// silent address would otherwise use up the time that the client crate allows for the host.
 async fn connect_to_any(mut addresses: impl Iterator<Item = SocketAddr>) -> Result<TcpStream> {
     let mut attempts = JoinSet::new();
     let mut failure = Error::new(ErrorKind::NotFound, UnknownHost("the name has no address".to_owned()));

@@ -43,7 +43,7 @@ pub enum ConnectOutcome {
     UnknownHost(String),
     /// The attempt timed out before there was a connection.
     Silent,
-    /// The host refused the connection: no process listens on the port.
+    /// The host refused the connection, because no process listens on the port.
     Refused(String),
     /// The connection failed for another reason.
     Unreachable(String),
@@ -114,8 +114,7 @@ impl fmt::Display for ConnectOutcome {
 /// previous outcome (if there is one) is more informative.
 const MIN_REPORTED_TIME: Duration = Duration::from_secs(1);
 
-/// The last attempt at each server of a client. It has at most one entry for each of the client's
-/// servers.
+/// The last attempt at each server of a client, in at most one entry for each server.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectLog {
     server_entries: Mutex<Vec<ServerEntry>>,
@@ -133,10 +132,10 @@ struct ServerEntry {
     failed: Option<Instant>,
     /// Start and progress of the running attempt.
     running: Option<(Instant, ConnectOutcome)>,
-    /// `true` if a later attempt was abandoned too early for its outcome to replace `last`.
+    /// `true` if the last attempt was abandoned so early that its outcome did not replace `last`.
     doubted: bool,
-    /// `true` if the server was asked why it closes connections without a reply. `said` is its
-    /// reply.
+    /// `true` if the server was asked why it closes connections without a reply. `probe_outcome` is
+    /// the server's explanation, if it gave one.
     probed: bool,
     probe_outcome: Option<ConnectOutcome>,
 }
@@ -225,7 +224,7 @@ impl ConnectLog {
         })
     }
 
-    /// Records the server's reply to the request for its status, which shows why it closes
+    /// Records the server's reply to the status request, which shows why the server closes
     /// connections.
     pub(crate) fn record_probe(&self, server: &Server, answer: Option<ConnectOutcome>) {
         self.with_entry(server, |entry| (entry.probed, entry.probe_outcome) = (true, answer));
@@ -236,8 +235,8 @@ impl ConnectLog {
         server_entries.iter().filter_map(|entry| Some(entry.attempt(entry.outcome(now)?))).collect()
     }
 
-    /// Returns the server of the current connection: the server that has replied during a running
-    /// attempt.
+    /// Returns the server to which the client is connected: the attempt is still running, and the
+    /// server has replied.
     pub(crate) fn connected(&self) -> Option<Server> {
         let is_connected =
             |entry: &&ServerEntry| matches!(&entry.running, Some((_, ConnectOutcome::Answered)));

@@ -1,4 +1,4 @@
-//! The pauses before a server is connected to again.
+//! The pauses before the client connects to the same server again.
 //!
 //! A server can reject a client in many ways. It can refuse the connection, close it after the
 //! handshake or after each request, send an invalid reply, or send a reply that makes the client
@@ -8,8 +8,8 @@
 //!
 //! The client crate has its own pauses between rounds, which double without a limit. `timer.rs`
 //! shortens these pauses, so within a session only the pauses of this module apply. While the
-//! client searches for a new session, `core` also pauses between the rounds. They run at
-//! the same time as the pauses of this module.
+//! client searches for a new session, `core` also pauses between the rounds. Its pauses run at the
+//! same time as the pauses of this module.
 
 mod silent_servers;
 mod urgency;
@@ -25,12 +25,14 @@ use silent_servers::SilentServers;
 pub(crate) use silent_servers::{AttemptEnd, Server};
 pub use urgency::Urgency;
 
-/// First pause. Pauses double up to the longest. The first is short, because one lost connection is
-/// harmless.
+/// Length of the first pause. Each further pause is twice as long, up to the longest. The first one
+/// is short, because one lost connection is harmless.
 const FIRST: Duration = Duration::from_millis(10);
-/// Duration after which an attempt counts as a success, whatever ended it.
+/// Duration after which an attempt to which the server has replied counts as a success, however it
+/// ended.
 const LASTING: Duration = Duration::from_secs(2);
-/// Time without a failure after which the next pause is the shortest again.
+/// If no attempt fails for this long after the end of a pause, the next pause is the shortest
+/// again.
 const FORGOTTEN: Duration = Duration::from_secs(10);
 
 /// The pauses of one client, server by server.
@@ -48,7 +50,7 @@ struct AttemptHistory {
     urgency: Urgency,
     /// Start of the last attempt, at any server.
     last: Option<Instant>,
-    /// The servers that have rejected the client since their last successful attempt.
+    /// The servers that have rejected the client since its last successful attempt at them.
     pauses: BTreeMap<Server, PauseState>,
     silent_servers: SilentServers,
 }
@@ -130,7 +132,7 @@ impl ConnectThrottle {
             };
             match allowed_at {
                 None => return now,
-                // The wait can end for any reason, so the remaining time is computed again.
+                // The pause has ended or was shortened, so the remaining time is computed again.
                 Some(allowed_at) => drop(timeout_at(allowed_at, hurry).await),
             }
         }
@@ -160,8 +162,8 @@ impl ConnectThrottle {
             }
             _ => FIRST,
         };
-        // Measure from start to start, so that the duration of the attempt is not added to the
-        // pause.
+        // Measure the pause from the start of the attempt, so that the duration of the attempt is
+        // not added to it.
         let until = began + self.jittered(pause);
         history.pauses.insert(server.clone(), PauseState { pause, until });
     }

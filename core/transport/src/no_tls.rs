@@ -43,7 +43,7 @@ impl Encryption {
     }
 }
 
-/// Returns the error unchanged: plain connections need no explanation.
+/// Returns the error unchanged, because plain connections need no explanation.
 pub(crate) fn explain(error: Error) -> Error {
     error
 }

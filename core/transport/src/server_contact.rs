@@ -1,5 +1,6 @@
 //! Records which requests the server of a connection has certainly received, and when they were
-//! sent. A session's term is computed from these times (`docs/safety.md`).
+//! sent. From these times, the client computes the session's term: the time for which the session
+//! is certainly alive (`docs/safety.md`).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -33,8 +34,9 @@ struct ConnectionContact {
     /// Minimum time between two remembered requests. If requests were sent closer together, only
     /// the first is remembered.
     spacing: u64,
-    /// Ring of requests with replies. `newest` is the index of the request that was sent last. Both
-    /// times of a mark are at least as late as those of the mark before it.
+    /// Ring buffer of requests with replies. `newest` is the index of the request that was sent
+    /// last. Both times of a request, `sent` and `answered`, are at least as late as those of the
+    /// request before it.
     marks: [Mark; MAX_MARKS],
     newest: usize,
 }

@@ -103,8 +103,8 @@ impl Settings {
         self.0.throttle.set_urgency(urgency);
     }
 
-    /// Returns the number of the client crate's pauses between attempts that were skipped in favor
-    /// of this crate's pauses.
+    /// Returns the number of pauses of the client crate that were skipped because this crate has
+    /// its own pauses between attempts.
     #[must_use]
     pub fn skipped_pauses(&self) -> u64 {
         self.0.skipped.load(Ordering::Relaxed)

@@ -27,7 +27,7 @@ thread_local! {
     static NETWORK: RefCell<Option<Rc<dyn Network>>> = const { RefCell::new(None) };
 }
 
-/// Runs `body`. All connections of this thread are meanwhile made in `network`.
+/// Runs `body`. All connections that this thread makes during that time are made in `network`.
 pub fn enter<R>(network: Rc<dyn Network>, body: impl FnOnce() -> R) -> R {
     NETWORK.set(Some(network));
     let result = body();

@@ -25,7 +25,8 @@ impl AsyncRead for Socket {
             #[cfg(feature = "_simulation")]
             Self::Simulated(stream) => Pin::new(stream).poll_read(cx, buf),
             // Only a read can show that the server rejects the client's certificate, because the
-            // server reports it after its own handshake.
+            // server reports the rejection only after it has finished its own part of the
+            // handshake.
             Self::Secured(stream) => Pin::new(stream).poll_read(cx, buf).map_err(explain),
         }
     }

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::connect_log::ConnectOutcome;
 use crate::socket::Socket;
 
-/// Maximum number of bytes that are read of a reply. The server's own state appears early in it.
+/// Maximum number of bytes to read from a reply. The server's own state appears early in the reply.
 const MOST: usize = 16 * 1024;
 
 /// Returns the reason why a server serves no requests, or `None` if its reply gives none.
@@ -22,8 +22,8 @@ pub(crate) async fn ask(socket: Socket) -> Result<Option<ConnectOutcome>> {
     Ok(parse_srvr(&answer(socket, "srvr").await?))
 }
 
-/// Returns a server's reply to a four-letter word. The reply can be truncated, which still leaves a
-/// useful part.
+/// Returns a server's reply to a four-letter word. A long reply is truncated, but its beginning is
+/// the useful part.
 pub(crate) async fn answer(mut socket: Socket, word: &str) -> Result<String> {
     // Four bytes fit into any send buffer.
     poll_fn(|cx| Pin::new(&mut socket).poll_write(cx, word.as_bytes())).await?;

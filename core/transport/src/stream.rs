@@ -27,7 +27,7 @@ pub struct TcpStream {
     socket: Socket,
     /// Bytes that the next flush sends.
     write_buffer: WriteBuffer,
-    /// `None` for a stream without settings. It carries any bytes, without validation.
+    /// `None` for a stream without settings. Such a stream carries any bytes, without validation.
     validated: Option<ValidatedConnection>,
 }
 
@@ -71,8 +71,8 @@ impl TcpStream {
         let validator = FrameValidator::new(settings.limits());
         let (socket, attempt) = connect(settings, host, port).await?;
         // If the server does not reply in time, the socket is closed before another server is
-        // tried. So one session never has two handshakes at the same time, of which the slower one
-        // would take over the session.
+        // tried. Otherwise two handshakes of one session could be under way at the same time, and
+        // the slower one would take over the session.
         let deadline_timer = attempt.deadline().map(|deadline| Box::pin(sleep_until(deadline)));
         let validated = Some(ValidatedConnection { validator, attempt, deadline_timer, recorder: None });
         Ok(Self { socket, write_buffer: WriteBuffer::default(), validated })
@@ -275,7 +275,7 @@ mod tests {
     use crate::frame_validator::Limits;
     use crate::settings::Settings;
 
-    // Linux only: on other systems, a reset can discard bytes that were not read yet.
+    // Linux only, because on other systems a reset can discard bytes that were not read yet.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn what_a_server_said_before_it_hung_up_is_read_after_writing() {

@@ -1,6 +1,6 @@
-//! Timers on tokio, which replace the timers of `async-io`. They start a hidden reactor thread for
-//! the whole process. A forked child does not have that thread, and heartbeats would depend on the
-//! scheduling of a second thread. The timers of this module run on the runtime that creates them,
+//! Timers on tokio, which replace the timers of `async-io`. The timers of `async-io` start a hidden
+//! reactor thread for the whole process. A forked child does not have that thread, and heartbeats
+//! would depend on its scheduling. The timers of this module run on the runtime that creates them,
 //! which is zklock's own.
 //!
 //! This module changes one timer of the client crate: the pause before it retries a server, in its
@@ -25,8 +25,8 @@ use crate::settings::Settings;
 /// The file of the client crate that contains its pauses before a retry.
 const PAUSES: &str = "endpoint.rs";
 
-/// Duration that replaces such a pause. It is not zero, because attempts can fail immediately and
-/// other tasks of the thread must run in between.
+/// Duration that replaces a retry pause of the client crate. It is not zero, because attempts can
+/// fail immediately and other tasks of the thread must run in between.
 const YIELD: Duration = Duration::from_millis(1);
 
 static USED: AtomicBool = AtomicBool::new(false);

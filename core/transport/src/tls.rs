@@ -99,8 +99,8 @@ impl Encryption {
 
     /// Returns the name that the server's certificate must contain.
     pub(crate) fn name(host: &str) -> Result<Name> {
-        // Remove the trailing dot of a fully qualified name: it is meant for the resolver, and
-        // certificates do not contain it.
+        // Remove the trailing dot of a fully qualified name, because it is meant for the resolver,
+        // and certificates do not contain it.
         let name = ServerName::try_from(host.strip_suffix('.').unwrap_or(host));
         let name = name.map_err(|_| {
             let problem = format!("{host:?} is not a name that a certificate can contain");
@@ -173,8 +173,8 @@ fn verifier(
     provider: &Arc<CryptoProvider>,
 ) -> std::result::Result<Arc<WebPkiServerVerifier>, PemError> {
     let mut roots = RootCertStore::empty();
-    // Ignore certificates that rustls cannot parse: a system's certificate collection can contain
-    // some, and the others are still usable.
+    // Ignore certificates that rustls cannot parse, because a system's certificate collection can
+    // contain some, and the others are still usable.
     roots.add_parsable_certificates(certificates("ca", ca)?);
     if roots.is_empty() {
         return Err(PemError::new("ca", "none of its certificates can be used"));

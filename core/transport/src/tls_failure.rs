@@ -19,7 +19,7 @@ pub enum Distrust {
     Other,
 }
 
-/// The inner error of an [`Error`] of a connection that could not be encrypted.
+/// The error inside an [`Error`] if a connection could not be encrypted.
 #[derive(Debug)]
 pub(crate) struct Problem {
     why: Distrust,

@@ -1,6 +1,6 @@
 //! Combines the pieces that the client crate writes into one write to the socket.
 //!
-//! The client crate writes each request as soon as it has it, and flushes when it has no other. So
+//! The client crate writes each request immediately, and flushes when it has no further request. So
 //! an uncontended acquire, which sends two requests, would cost two packets and two system calls,
 //! and the server would read twice. The same applies to the requests of many contenders. With this
 //! module, a flush first lets the thread's other tasks run, because they might write more.
@@ -20,7 +20,7 @@ pub(crate) struct WriteBuffer {
     bytes: Vec<u8>,
     /// Number of bytes in `bytes` that were already written.
     written: usize,
-    /// `true` if bytes were added since the last call of `poll_send`, so that more might follow.
+    /// `true` if bytes were added since the last call of `poll_send`. More bytes might then follow.
     grows: bool,
 }
 
@@ -68,7 +68,7 @@ impl WriteBuffer {
                 Ok(0) => return Poll::Ready(Err(Error::from(ErrorKind::WriteZero))),
                 Ok(count) => self.written += count,
                 Err(error) => {
-                    // Drop the bytes: the connection has failed, so they cannot be sent.
+                    // Drop the bytes, because the connection has failed and they cannot be sent.
                     self.clear();
                     return Poll::Ready(Err(error));
                 }

@@ -9,7 +9,7 @@ thread_local! {
 
 #[derive(Clone, Copy)]
 struct Counts {
-    /// Allocated bytes. Negative on a thread that frees memory which another thread allocated.
+    /// Allocated bytes. Negative on a thread that frees memory of other threads.
     held: isize,
     peak: isize,
     count: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Allocations;
 /// The memory that an operation allocated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
-    /// Peak of the allocated bytes, beyond the bytes that were allocated before.
+    /// Peak of the allocated bytes, without the bytes that were already allocated at the start.
     pub(crate) peak: usize,
     /// Number of allocations.
     pub(crate) count: usize,

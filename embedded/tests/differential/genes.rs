@@ -133,7 +133,8 @@ fn acl(byte: u8) -> Acl {
     if byte < 192 { Some(&[OPEN]) } else { pick(ACLS, byte) }
 }
 
-/// Makes an operation. The first byte of a gene chooses the function, according to the weights.
+/// A function that makes an operation. The first byte of a gene chooses the function, according to
+/// the weights.
 type Make = fn(&Gene, &mut dyn Iterator<Item = Gene>) -> Op;
 
 const OPS: &[(usize, Make)] = &[
@@ -147,8 +148,8 @@ const OPS: &[(usize, Make)] = &[
     }),
     (4, |gene, _| create(19, *gene)),
     (6, |gene, _| match create(21, *gene) {
-        // This request crashes the real server: the transaction passes all checks and then cannot
-        // be applied.
+        // This request crashes the real server, because the transaction passes all checks and then
+        // cannot be applied.
         Op::Create { by, path, data, acl, flags, ttl } if !matches!(flags, 5 | 6) && ttl < 0 => {
             Op::Create { by, path, data, acl, flags, ttl: 100_000 }
         }

@@ -1,5 +1,5 @@
-//! Encodes and decodes the protocol without the server's own code, so that an error in that code
-//! cannot hide itself.
+//! Encodes and decodes the protocol without the server's own code, so that the test detects an
+//! error in that code.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;

@@ -35,7 +35,7 @@ impl Side {
     /// Prepares a sequence. Returns the number of transactions since the last sequence began.
     pub(crate) fn begin(&mut self, directory: &str) -> i64 {
         self.clients = (0..SESSIONS).map(|_| Client::default()).collect();
-        // Create some nodes: most requests would fail in an empty directory.
+        // Create some nodes, because most requests would fail in an empty directory.
         for name in ["", "/a", "/a/x", "/b"] {
             let open = Record::default().text(&format!("{directory}{name}")).bytes(None).int(1);
             let made = self.control.ask(1, 1, &open.int(31).text("world").text("anyone").int(0));
@@ -107,7 +107,7 @@ impl Side {
         heard
     }
 
-    /// Returns a message that the server sends before it closes a connection.
+    /// Returns the message, if any, that the server sends before it closes a session's connection.
     pub(crate) fn end(&mut self, session: usize) -> Option<Vec<u8>> {
         self.clients[session].line.take().and_then(|mut line| line.frame())
     }
@@ -151,8 +151,8 @@ impl Side {
 }
 
 impl Client {
-    /// Opens a connection and asks to resume the client's session, or for a new one. Returns the
-    /// reply, if there is one.
+    /// Opens a connection, and asks the server to resume the client's session or to create a new
+    /// one. Returns the reply, if there is one.
     pub(crate) fn open(
         &mut self,
         address: &str,

@@ -1,5 +1,5 @@
-//! Runs every operation in every state of a client twice. The tests check the results of both runs,
-//! and that each run completes within the client's timeouts.
+//! Tests that run every operation twice in every state of a client. The tests check the results of
+//! both runs, and that each run completes within the client's timeouts.
 
 mod again;
 mod operations;
@@ -23,12 +23,12 @@ const BRIEF: Duration = Duration::from_millis(400);
 /// Timeout of calls that get a reply, generous enough for a busy machine.
 const PATIENT: Duration = Duration::from_secs(20);
 
-/// Time by which an operation may exceed its own timeout: the rest of a term, which is at most half
-/// the session timeout, or the wait for the reply to a close, which is at most two seconds. The
-/// larger of the two is doubled for a busy machine.
+/// Time by which an operation may exceed its own timeout. The operation might wait for the end of
+/// the session's term, which is at most half the session timeout away, or for the reply to a close,
+/// which takes at most two seconds. A busy machine needs more.
 const BEYOND: Duration = Duration::from_secs(8);
 
-/// Time for which a draining client waits for its hold. It is longer than any test.
+/// Time for which a draining client waits until its lease is released. It is longer than any test.
 const LONG: Duration = Duration::from_secs(600);
 
 /// The states of a client, in the order of the table's columns.
@@ -50,7 +50,7 @@ enum Situation {
     NewSession,
     /// The connection is cut, and the client cannot connect again.
     Cut,
-    /// The client knows that its session ended, and gets no other one.
+    /// The client knows that its session has ended, but cannot begin another one.
     NoSession,
     /// The server does not reply any more.
     Silent,
@@ -89,8 +89,8 @@ impl Situation {
         matches!(self, New | Refused | Connected | Reconnected | Broken | NewSession | Draining)
     }
 
-    /// Returns the client's connect timeout. In the state `Refused`, it must first end without a
-    /// reply.
+    /// Returns the client's connect timeout. In the situation `Refused`, the timeout is short,
+    /// because it must first expire while no server replies.
     fn connect_timeout(self) -> Duration {
         match self {
             Refused => 5 * BRIEF,
@@ -106,7 +106,8 @@ impl Situation {
     }
 }
 
-/// A client in a situation, with a lease of `/held` that it acquired while it could.
+/// A client in a given situation. `lease` is its lease of the lock `/held`, if it was ever
+/// connected.
 struct World {
     situation: Situation,
     server: Server,
@@ -167,8 +168,8 @@ impl World {
                 self.until(ClientState::Suspended).await;
             }
             NoSession => {
-                // The client learns of the end of the session from the first reply, and then waits
-                // for the next reply.
+                // From the first delayed reply, the client learns that its session has ended. The
+                // server is paused before it sends the next reply, which would grant a new session.
                 self.server.latency(BRIEF / 2).await;
                 assert!(self.server.expire(session).await);
                 self.until(ClientState::Connecting).await;
@@ -205,8 +206,8 @@ async fn until(done: impl Fn() -> bool) {
     timeout(PATIENT, waiting).await.expect("it does not come");
 }
 
-/// Returns the results of an operation in a situation, from the first and the second run, or a
-/// single word if both are equal.
+/// Runs an operation twice in a situation. Returns both results, separated by a comma, or a single
+/// result if they are equal.
 async fn twice(operation: &'static str, situation: Situation) -> String {
     let world = World::reach(situation).await;
     let mut outcomes = Vec::new();
@@ -244,7 +245,7 @@ fn compare(operations: &[&'static str]) {
     }
 }
 
-/// Defines a test for each part of the table, so that they run in parallel.
+/// Defines a test for each range of rows of the table, so that the ranges run in parallel.
 macro_rules! rows {
     ($($test:ident: $from:literal..$to:literal;)*) => {
         $(#[test]

@@ -1,4 +1,4 @@
-//! The operations of a client, its locks and its leases: the rows of the table.
+//! The operations of a client, its locks and its leases. Each is a row of `table.txt`.
 
 use zklock::{
     AnyLock, Election, LockOptions, MultiLock, Mutex, Permits, ReadWriteLock, Result, Semaphore, Timeout,
@@ -62,8 +62,8 @@ fn ok<T>(result: Result<T>) -> String {
     word(result, |_| "ok".to_owned())
 }
 
-/// Awaits an acquire and releases the lease. Without a timeout, the acquire waits for a server that
-/// was reachable before.
+/// Awaits an acquire, releases the lease, and evaluates to the result as a word. The word is
+/// `waits` if the acquire has not completed within [`UNLIMITED`].
 macro_rules! and_back {
     ($acquired:expr) => {
         match tokio::time::timeout(UNLIMITED, $acquired).await {
@@ -178,7 +178,8 @@ async fn of_a_lease(operation: &str, world: &World) -> String {
     }
 }
 
-/// Returns the node of the client's current or former hold, or a node that never existed.
+/// Returns the node of the lease that the client holds or held, or the path of a node that never
+/// existed.
 fn node(world: &World) -> String {
     world.lease.as_ref().map_or_else(|| "/held/_c_x-lock-0000000000".to_owned(), |lease| lease.node())
 }

@@ -1,5 +1,5 @@
-//! A client's reports about itself in every situation. They do not change when they are read
-//! repeatedly.
+//! Tests of a client's reports about itself in every situation. Reading them repeatedly does not
+//! change them.
 
 use zklock::{Client, LeaseState, dump};
 
@@ -9,7 +9,8 @@ use super::Situation::{
 };
 use super::{SITUATIONS, Situation, World, run};
 
-/// Returns the report in words, without durations, because these change with every read.
+/// Returns a client's reports as one text, without durations, because these change with every read.
+/// `earlier` is the id of an earlier session.
 fn report(client: &Client, earlier: i64) -> String {
     let health = client.health();
     let session = match client.session_id() {

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::urgency::Urgency;
 
-/// Time limit without a reply for the first attempt at a server, if there are other servers to try.
+/// Time within which a server must reply to the first attempt, if there are other servers to try.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Maximum number of times that the time limit doubles. The client crate gives up before the limit
-/// is reached.
+/// Maximum number of times that the time limit doubles. The client crate abandons an attempt sooner
+/// than this longest limit would.
 const DOUBLINGS: u32 = 6;
 
 /// A server, as the client names it.
@@ -22,7 +22,7 @@ pub(crate) enum AttemptEnd {
     Replied,
     /// The attempt was abandoned before there was a connection.
     NotConnected,
-    /// The attempt was abandoned after the connection, before the server replied.
+    /// The attempt was abandoned after the connection was made, before the server replied.
     NotAnswered,
     /// The server had replied, and then sent nothing for too long.
     FellSilent,

@@ -193,7 +193,8 @@ async fn a_silent_server_is_given_up_after_a_second_only_if_there_is_another_and
     assert_eq!(throttle.limit(&server(2)), Some(second));
     throttle.ended(&one, Instant::now(), AttemptEnd::Replied);
     assert_eq!(throttle.limit(&one), Some(second));
-    // More time does not help if packets are dropped, and other servers might be available again.
+    // Without a connection, packets are probably dropped. More time would not help then, and other
+    // servers might be available again, so the limit does not double.
     throttle.set_urgency(Urgency::Session(second * 10));
     throttle.ended(&one, Instant::now(), AttemptEnd::NotConnected);
     assert_eq!(throttle.limit(&one), Some(second));

@@ -14,7 +14,7 @@ const URGENT: Duration = Duration::from_millis(1500);
 const GAP: Duration = Duration::from_millis(250);
 const URGENT_GAP: Duration = Duration::from_millis(50);
 
-/// Maximum time to wait for a server's reply to the request for its status, which shows why it
+/// Maximum time to wait for a server's reply to the status request, which shows why the server
 /// closes connections.
 const QUESTION: Duration = Duration::from_millis(500);
 
@@ -56,8 +56,8 @@ impl Urgency {
         }
     }
 
-    /// Returns the maximum time for asking a server why it closes connections. It is limited
-    /// because the next attempt must not wait for the reply.
+    /// Returns the maximum time for asking a server why it closes connections. The time is limited
+    /// because the question delays the next attempt.
     pub(crate) fn question(self) -> Duration {
         match self {
             Self::Idle | Self::Wanted => QUESTION,

@@ -42,7 +42,7 @@ impl InFlight {
         self.credentials.iter().any(|request| request.xid == xid)
     }
 
-    /// Returns the request that a reply with this `xid` can now belong to.
+    /// Returns the request to which a reply with this `xid` belongs, if that reply can arrive now.
     pub(super) fn due(&self, xid: i32) -> Result<Asked<'_>, Malformed> {
         if xid == PING && !self.pings.is_empty() {
             return Ok(Asked::Ping);
@@ -58,9 +58,9 @@ impl InFlight {
         Err(Malformed::new(format!("a reply to request {xid}{due}")))
     }
 
-    /// Removes the request with this `xid`. Returns the time at which it was sent if its reply is a
-    /// sign of life of the session. A reply to credentials is not, because servers do not count
-    /// credentials as such a sign.
+    /// Removes the request with this `xid`. If its reply is a sign of life of the session, returns
+    /// the time at which the request was sent. A reply to credentials is no such sign, because for
+    /// servers, credentials do not keep a session alive.
     pub(super) fn answered(&mut self, xid: i32) -> Option<u64> {
         if xid == PING {
             self.pings.pop_front()

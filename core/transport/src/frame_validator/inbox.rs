@@ -67,8 +67,8 @@ impl FrameBuffer {
         self.open = false;
     }
 
-    /// Replaces the next frame, which has `size` bytes and is not open, with this reply. The frame
-    /// can be incomplete.
+    /// Replaces the next frame with this reply. The frame has `size` bytes and must not have been
+    /// opened ([`open`](Self::open)), but can be incomplete.
     pub(super) fn replace(&mut self, size: usize, reply: [u8; HEAD]) {
         let rest = self.bytes.split_off(self.checked);
         self.bytes.extend_from_slice(&reply);
@@ -77,7 +77,8 @@ impl FrameBuffer {
         self.push(&rest[there..]);
     }
 
-    /// Removes the next frame, which has `size` bytes, is complete, and is not open.
+    /// Removes the next frame. The frame has `size` bytes, is complete, and must not have been
+    /// opened ([`open`](Self::open)).
     pub(super) fn remove(&mut self, size: usize) -> Vec<u8> {
         self.bytes.drain(self.checked..self.checked + size).collect()
     }

@@ -74,7 +74,8 @@ pub(crate) struct FrameValidator {
     inbox: FrameBuffer,
     /// Replies that arrived before the greeting.
     early: Vec<u8>,
-    /// Newest evidence of the server's contact with this client, until it is reported.
+    /// Newest evidence that the server has received something from this client. `None` once it was
+    /// reported.
     heard: Option<ContactEvidence>,
     failure: Option<Malformed>,
 }
@@ -193,8 +194,8 @@ impl FrameValidator {
         }
         match self.expects {
             Expects::Nothing => {
-                // Report the same error whether the mistake arrives before or after the client's
-                // first bytes, because both orders occur.
+                // A malformed message can arrive before or after the client's first bytes. Report
+                // the same error in both cases.
                 if let Some(prefix) = bytes.first_chunk() {
                     greeting::size(*prefix)?;
                 }
@@ -235,7 +236,7 @@ impl FrameValidator {
     /// This happens because a server replies to credentials as soon as it reads them, but grants
     /// the session only when its ensemble has agreed. The client crate expects the greeting first.
     /// Delaying the frame is safe, because it is validated like every other reply when it is passed
-    /// on. All delayed frames together are shorter than one short frame.
+    /// on. All delayed frames together are shorter than `LEAST_FRAME`.
     fn is_early(&self, frame: &[u8]) -> bool {
         let xid = frame.first_chunk().map(|xid| i32::from_be_bytes(*xid));
         // The first four bytes of a greeting are 0, the protocol version. No request has this
@@ -295,8 +296,8 @@ impl FrameValidator {
             (Some(ReplyShape::Sasl), Some(_)) => match Reader::new(body).buffer()? {
                 Some(challenge) if challenge.len() + 4 == size => challenge::check(challenge)?,
                 Some(_) => return Err(Malformed::new("bytes behind a SASL challenge")),
-                // Report a failure: a server that does not know SASL, or that accepts any client,
-                // replies as if the login had succeeded.
+                // Report a failure, because a server that does not know SASL, or that accepts any
+                // client, replies as if the login had succeeded.
                 None => return Ok(self.fail(xid, size, AUTH_FAILED)),
             },
             (_, Some(kind)) => reply::check(kind, body, most_names)?,
@@ -335,8 +336,8 @@ impl FrameValidator {
 
     fn answered(&mut self, xid: i32) {
         let sent = self.in_flight.answered(xid);
-        // The reply to a handshake is the better evidence, so it is reported first. The next reply
-        // then serves as evidence instead of this one.
+        // The reply to a handshake is the better evidence, so it is kept until it is reported. The
+        // next reply then serves as evidence instead of this one.
         if let Some(sent) = sent.filter(|_| !matches!(self.heard, Some(ContactEvidence::Greeting { .. }))) {
             self.heard = Some(ContactEvidence::Request { sent });
         }

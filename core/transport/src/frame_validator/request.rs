@@ -1,4 +1,4 @@
-//! Parses the client's requests, as far as their replies depend on them.
+//! Parses the client's requests, as far as the form of their replies depends on them.
 
 use super::LEAST_FRAME;
 use super::malformed::Malformed;
@@ -118,7 +118,7 @@ fn kind(op: i32, reader: &mut Reader<'_>, watches: &mut WatchAllowance) -> Resul
     match op {
         1 => Ok(ReplyShape::Create { stat: false }),
         15 | 19 | 21 => Ok(ReplyShape::Create { stat: true }),
-        // Delete, ping, check and removal of watches, end of the session.
+        // Delete, ping, check watches, remove watches, close the session.
         2 | 11 | 17 | 18 | -11 => Ok(ReplyShape::Done),
         3 => read(ReplyShape::Stat),
         4 => read(ReplyShape::Data),

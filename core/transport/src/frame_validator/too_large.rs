@@ -50,8 +50,9 @@ impl TooLarge {
         -i32::from_ne_bytes(code.to_ne_bytes())
     }
 
-    /// Decodes the error code of such a failure, or returns `None` for any other code. Servers
-    /// cannot send these codes, because the validator accepts only ZooKeeper's own codes.
+    /// Decodes the error code of a request whose reply was too large, or returns `None` for any
+    /// other code. Servers cannot send these codes, because the validator accepts only ZooKeeper's
+    /// own codes.
     #[must_use]
     pub fn from_code(code: i32) -> Option<Self> {
         let code = u32::from_ne_bytes(code.checked_neg()?.to_ne_bytes());

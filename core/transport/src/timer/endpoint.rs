@@ -1,4 +1,4 @@
-// Creates a timer in a file with the same name as the client crate's file with the pauses.
+// Creates a timer as the client crate does for its retry pauses, in a file with the same name.
 fn pause(duration: Duration) -> Timer {
     Timer::after(duration)
 }

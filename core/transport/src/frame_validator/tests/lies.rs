@@ -19,8 +19,8 @@ fn whatever_is_changed_in_a_reply_it_is_valid_or_ends_the_connection() {
     for exchange in exchanges() {
         let requests = [request(1, exchange.op, &exchange.request)];
         let truth = reply(1, 0, &exchange.reply);
-        // Returns `true` if this reply passes, and `None` if it could still become valid with more
-        // bytes.
+        // Returns `Some(true)` if this reply passes, `Some(false)` if it is refused, and `None` if
+        // it could still become valid with more bytes.
         let judge = |lie: Vec<u8>| {
             let (read, end) = answered(&requests, &lie);
             let announced = i32::from_be_bytes(lie[..4].try_into().unwrap());
@@ -144,8 +144,9 @@ fn what_is_no_zookeeper_server_is_called_what_it_may_be() {
     ] {
         let why = greeted(says);
         assert!(why.contains(hint), "{why}");
-        // Some servers send data before the client's request, some after it. Both errors must be
-        // equal, because the client logs repeated failures once as long as their error is the same.
+        // Some servers send data before the client's request, some after it. The error must be the
+        // same in both cases, because the client logs repeated failures only once while their error
+        // stays the same.
         assert_eq!(unasked(says), why);
     }
 }
@@ -168,7 +169,7 @@ fn an_event_of_a_persistent_watch_has_a_limit_too() {
     let event = event(1, &format!("/locks/{}", "a".repeat(1000)));
     let (read, end) = answered(std::slice::from_ref(&watch), &[&watched[..], &event].concat());
     assert_eq!((read, end), ([&watched[..], &event].concat(), Ok(())));
-    // Refused because of its head: no byte of its announced body is stored.
+    // These events are refused because of their head, so no byte of the announced body is stored.
     for length in [100_000, i32::MAX] {
         let head = [&length.to_be_bytes()[..], &event[4..20]].concat();
         assert_refused(std::slice::from_ref(&watch), &head, "which matches no watch");

@@ -1,4 +1,5 @@
-//! Tests for the evidence that replies give of the server's contact with the client.
+//! Tests for the evidence of the server's contact with the client, which the validator takes from
+//! replies.
 
 use super::messages::{bytes, connect, greeting, reply, request};
 use super::{TIMEOUT, drain};
