@@ -69,7 +69,7 @@ fn the_clock_stops_from_each_first_pause_to_the_resume() {
             }
             server.resume().await;
         }
-        // Give the server time to expire the session before the test looks.
+        // If the server wrongly expires the session, it does so within this time.
         sleep(Duration::from_millis(250)).await;
         assert!(server.tree().await.contains_key("/x"), "it expired");
     });
@@ -89,7 +89,8 @@ fn the_clock_continues_after_a_pause_where_it_stopped() {
         sleep(time_out).await;
         server.resume().await;
         assert_eq!(server.tree().await.len(), 2);
-        // If both timeouts had started again, both sessions would expire on the same tick.
+        // If the pause had restarted both session timeouts, both sessions would expire on the same
+        // tick.
         while server.tree().await.contains_key("/older") {
             sleep(Duration::from_millis(5)).await;
         }

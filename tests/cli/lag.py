@@ -38,5 +38,7 @@ class Lag:
 
     @property
     def late(self) -> int:
-        """Return an allowance in nanoseconds for two processes in a row that were each delayed this long."""
+        """Return an allowance in nanoseconds. It covers two processes in a row that each had the longest
+        measured delay.
+        """
         return USUAL + 2 * self._worst

@@ -194,7 +194,7 @@ def test_s781_top_with_two_holds(server: Standalone, proxy: Proxy, observer: Obs
         make(one, "b", "__WRIT__", about(7, 15))
         make(one, "b", "__READ__", about(7, 16))
         for number in range(3):
-            # Both permits are held. Of three waiters, the first has its turn and waits for a permit.
+            # Two holders have both permits. A third contender is first in `locks` and waits for a permit.
             if number < 2:
                 make(one, "s/leases", "lease-", about(9, 17 + number, permits=2))
             make(one, "s/locks", "lock-", about(9, 18 + number, permits=2))
@@ -268,7 +268,7 @@ def test_s782_rates_and_ages_over_time(server: Standalone, observer: Observer, p
     turns = {"busy": 40, "calm": 10}
     for name in turns:
         observer.create(f"{path}/{name}")
-        # One node holds all the time. The other two make the sequence numbers start above zero.
+        # These three nodes are deleted immediately, so that the sequence numbers start above zero.
         for _ in range(3):
             observer.delete(observer.client.create(f"{path}/{name}/x-lock-", b"", sequence=True))
     began = wall()
@@ -292,7 +292,7 @@ def test_s782_rates_and_ages_over_time(server: Standalone, observer: Observer, p
             line = last_line(command)
         for name, number in turns.items():
             before, after = row_of(first, f"{path}/{name}"), row_of(ended, f"{path}/{name}")
-            # The first look was after the command's start and before the first line.
+            # `top` first listed the lock after the command's start and before it printed the first line.
             latest = first["time"] - before["seen_ms_ago"] + 10
             last = ended["time"] - after["seen_ms_ago"]
             assert last - began < 10_000, "the counted grants are all within top's averaging time"
@@ -366,7 +366,8 @@ def test_s783_what_the_doctor_measures(proxy: Proxy, observer: Observer, path: s
     assert before < number_in(r"with fencing token (\d+)", outcome) < after
     assert f"connected to {proxy.hosts} in" in outcome
     assert re.search(r"clock and the servers' are at most \d+ ms apart", outcome)
-    # Both clocks are this machine's, so only the round trip makes them seem to differ.
+    # The client and the server use the same machine's clock, so only the round trip makes the clocks seem to
+    # differ.
     assert number_in(r"clock and the servers' are at most (\d+) ms apart", outcome) <= locks + 2
 
 

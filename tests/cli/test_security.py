@@ -44,7 +44,8 @@ def test_s578_encrypted(secured: Secured, plain_observer: Observer, path: str) -
 
 
 def test_s578_a_client_that_the_server_does_not_trust(secured: Secured, path: str) -> None:
-    # Long enough for a first handshake on a busy machine: before that, the certificate is unknown.
+    # Five seconds are enough for a first handshake on a busy machine. Before the handshake, `zklock` does not
+    # know the server's certificate.
     patience = ("--connect-timeout", "5")
     untrusted = run(secured.hosts, "run", "--tls-ca", secured.tls["ca"], *patience, path, "--", "echo", "ran")
     assert (untrusted.status, untrusted.out) == (69, "")

@@ -81,7 +81,7 @@ def keep() -> int:
 
 @app.task  # type: ignore[untyped-decorator]
 def die() -> int:
-    """In the first run, kill this process while it holds the lock. Another child then repeats the task."""
+    """Kill this process while it holds the lock. Celery then repeats the task in another child."""
     if not (FILES / "died").exists():
         (FILES / "died").touch()
         client = zklock.Client(os.environ["ZKLOCK_HOSTS"], session_timeout=2)
