@@ -79,7 +79,7 @@ def test_s570_the_view(server: Standalone, observer: Observer, path: str) -> Non
             return bool(rate.search(row(lines, busy)))
 
         user.see(goes_on, "a rate")
-        # Wait until the whole screen is redrawn. If the test typed earlier, `top` could read two keys at once.
+        # Wait until the whole screen is redrawn. Without this wait, `top` could read two keys at once.
         before = len(user.shown)
         user.resize(60, 10)
         user.see(lambda _: b"PATH" in user.shown[before:], "the screen is redrawn")

@@ -33,7 +33,10 @@ PROMISED = {
     "*first minute*: both installed, and the README's first programs run": f"{LIMIT:g} s",
 }
 TRIES = 30
-"""Number of starts. The fastest one counts, so that other load on the machine has little effect."""
+"""Number of starts that are measured.
+
+The fastest one counts, so other load on the machine has little effect.
+"""
 
 IMPORT = "import time; began = time.perf_counter(); import zklock; print(time.perf_counter() - began)"
 REQUIRE = (

@@ -3,16 +3,17 @@ package main
 import "sort"
 
 // This file ranks holds. A queue serves contenders in order. The server numbers their nodes in that order, and the
-// tokens are the ids of the transactions that created the nodes. Both therefore give every hold a rank: the number of
-// conflicting holds that must be granted before it. The model grants a hold once exactly that many were granted.
+// tokens are the ids of the transactions that created the nodes. Therefore both the numbers and the tokens give every
+// hold a rank: the number of conflicting holds that must be granted before it. The model accepts the grant of a hold
+// when exactly that many conflicting holds were granted.
 const (
 	byNumber = iota
 	byToken
 	keys
 )
 
-// rank is the number of writers and of readers that must be granted before a hold. A hold whose field is nil has no
-// rank.
+// rank is the number of writers and of readers that must be granted before a hold. A hold without a sequence number (or
+// token) has no rank by number (or by token), so its field known is false.
 type rank struct {
 	known            bool
 	writers, readers int
@@ -24,7 +25,8 @@ func lookup(key int, one *hold, restarts bool) *int64 {
 		return one.Token
 	}
 	if restarts {
-		// Numbers restart when the server removes an idle directory. Tokens do not, so only they define the order there.
+		// The sequence numbers of this lock can have restarted, because the server removed its idle directory. Only the
+		// tokens define the order then.
 		return nil
 	}
 	return one.sequence()
@@ -52,7 +54,7 @@ func setRanks(holds []*hold, restarts bool) {
 			if value == nil || one.writer != nil {
 				continue
 			}
-			// Each of two equal values counts as earlier than the other, so neither is granted.
+			// Of two holds with equal values, each counts as earlier than the other, so the model accepts neither.
 			one.ranks[key] = rank{known: true, writers: upTo(writers, *value)}
 			if !one.reads {
 				one.ranks[key].writers--
@@ -70,7 +72,7 @@ func setRanks(holds []*hold, restarts bool) {
 	}
 }
 
-// pairDowngrades finds the readers whose node has the place of their owner's writer.
+// pairDowngrades finds the downgrades: readers whose node has the sequence number of their owner's writer.
 func pairDowngrades(holds []*hold) {
 	type owner struct{ worker, owner string }
 	writers := map[owner]*hold{}
@@ -88,7 +90,7 @@ func pairDowngrades(holds []*hold) {
 		if writer.Ended == nil || one.Granted < *writer.Ended {
 			one.writer, one.beside = writer, true
 		} else if same(one.Session, writer.Session) && same(one.Token, writer.Token) {
-			// The writer's hold ended before the reader's grant, but the reader's node existed all that time.
+			// The writer's hold ended before the reader's grant, but the reader's node already existed at its end.
 			one.writer = writer
 		}
 	}
