@@ -23,7 +23,7 @@ class SlotRunner:
         self.path = path
         self._lines: list[list[str]] = []
         self.said: list[str] = []
-        """The first two words of each line that the process printed: `runs` or `ends`, and the slot number."""
+        """The first two words of each line that the process printed: `runs` or `ends`, and the slot."""
         command = [str(RUST_SLOTS), hosts, path, str(slots), *(["long"] if long else [])]
         self.process = spawn(command, stdout=subprocess.PIPE)
         self._reader = threading.Thread(target=self._read, daemon=True)

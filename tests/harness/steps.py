@@ -20,7 +20,7 @@ LATE = 0.2
 """Maximum delay in seconds by which a timeout can be late."""
 
 GRANT = 40.0
-"""Timeout in seconds until a lost lock is granted again, enough for an election and then a session timeout."""
+"""Timeout in seconds until a lost lock is granted again: after an election, and then a session timeout."""
 
 
 def seconds(line: Line, since: int) -> float:

@@ -19,8 +19,8 @@ from harness.paths import REPOSITORY
 FIRST = "127.0.0.1:2181"
 """The address in the README. Another server might use it."""
 LIMIT = 60.0
-"""Limit in seconds. For debug builds it limits processor time, because wall-clock time depends on other programs.
-"""
+"""Limit in seconds. For debug builds it applies to processor time, because other programs can prolong
+wall-clock time."""
 PROGRAMS = {
     "python3": os.path.realpath(sys.executable),
     **{name: shutil.which(name) or name for name in ("node", "npm", "sh")},

@@ -172,7 +172,7 @@ def reset(context: FaultContext) -> None:
 
 @fault("slow link")
 def slow(context: FaultContext) -> None:
-    """Each way takes a tenth of the session timeout, so a round trip takes longer than a heartbeat interval."""
+    """A round trip takes a fifth of the session timeout, which is longer than a heartbeat interval."""
     delay = 0.1 * context.session_timeout
     with context.holder() as (victim, _):
         victim.connections.slow_down(delay)

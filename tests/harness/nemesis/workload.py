@@ -31,9 +31,9 @@ PATIENCE = (0.2, 3.0)
 TRIED = 0.15
 IMPATIENT = 0.2
 CANCELLED = 0.1
-"""The first three constants are ranges of seconds: for a hold, for the pause after it, and for a timeout or the
-time until a cancel. The others are the shares of acquires that do not wait, that have a timeout, and that are
-cancelled."""
+"""The first three constants are ranges of seconds: for a hold, for the pause after it, and for a timeout or
+the time until a cancel. The others are the shares of acquires that do not wait, that have a timeout, and that
+are cancelled."""
 
 AGAIN = 0.25
 DOWNGRADED = 0.35
