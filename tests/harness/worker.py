@@ -211,7 +211,7 @@ class Worker(Process):
         return sorted(ledger.holds(self.lines()), key=lambda hold: hold.granted)
 
     def presume_lost(self, lease: str = "l", at: int | None = None) -> None:
-        """End a lease's certain hold, now or at the time `at`, because the test is about to break the lock."""
+        """End a lease's certain hold, now or at the time `at`: the test is about to take the lock away."""
         self.note({"event": "presumed lost", "lease": lease, "t": at or now()})
 
     def presume_ended(self, session: int) -> None:

@@ -25,8 +25,7 @@ func lookup(key int, one *hold, restarts bool) *int64 {
 		return one.Token
 	}
 	if restarts {
-		// The sequence numbers of this lock can have restarted, because the server removed its idle directory. Only the
-		// tokens define the order then.
+		// Numbers restart when the server removes an idle directory. Tokens do not, so only they define the order there.
 		return nil
 	}
 	return one.sequence()
@@ -90,7 +89,7 @@ func pairDowngrades(holds []*hold) {
 		if writer.Ended == nil || one.Granted < *writer.Ended {
 			one.writer, one.beside = writer, true
 		} else if same(one.Session, writer.Session) && same(one.Token, writer.Token) {
-			// The writer's hold ended before the reader's grant, but the reader's node already existed at its end.
+			// The writer's hold ended before the reader's grant, but the reader's node existed all that time.
 			one.writer = writer
 		}
 	}

@@ -26,7 +26,7 @@ def end_race(racer: Worker, racing: Pending) -> str:
 
 
 class RaceDelay:
-    """The delay between a release and a cancellation, adjusted so that grant and cancellation are equally fast."""
+    """The delay between a release and a cancellation, adjusted so that grant and cancellation are close."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

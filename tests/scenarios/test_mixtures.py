@@ -63,9 +63,7 @@ def outcomes(
     path: str,
     workers: dict[str, Worker],
 ) -> dict[str, tuple[bool, bool]]:
-    """Return, for each pair of locks, whether the first excludes the second, and whether the second excludes the
-    first.
-    """
+    """Return, for each pair of locks, whether the first excludes the second and the second the first."""
     found = {}
     for number, sides in enumerate(pairs):
         mixture = Mixture(server, observer, f"{path}/{number}", sides, [workers[side.who] for side in sides])

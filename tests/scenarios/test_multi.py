@@ -18,7 +18,7 @@ TIMEOUT = 0.5
 def member_of_two(
     start: Start, surface: str, hosts: str, path: str, order: str = "ab", kind: str = "mutex"
 ) -> Worker:
-    """Return a worker with locks `a` and `b` below the path, and a multi lock `both` of them in this order."""
+    """Return a worker with locks `a` and `b`, and a multi lock `both` that names them in this order."""
     worker = start(surface)
     worker.connect(hosts)
     for name in "ab":

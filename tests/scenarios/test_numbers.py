@@ -427,7 +427,7 @@ def test_s778_candidates(
 def test_s779_blockers_in_the_error(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    """A timeout error has the numbers of all blocking contenders, such as two readers or two permit holders."""
+    """A timeout error has the numbers of all blocking contenders: two readers, or two permit holders."""
     workers = [start(surface) for _ in range(2)]
     late = start(surface)
     for number, worker in enumerate([*workers, late]):

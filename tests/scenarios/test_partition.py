@@ -55,7 +55,9 @@ ticks = pytest.mark.parametrize("margin", [2, 4], indirect=True, scope="module")
 
 @pytest.fixture(scope="module")
 def margin(request: pytest.FixtureRequest) -> Iterator[tuple[Ensemble, Links]]:
-    """Provide an ensemble of three voters and an observer, with a tick of half or a quarter of the session timeout.
+    """Provide an ensemble of three voters and an observer.
+
+    The session timeout is only two or four ticks.
     """
     tick = int(SESSION_TIMEOUT * 1000 / request.param)
     # Here, too, a server without its leader keeps replying for 6 s.

@@ -82,7 +82,7 @@ def test_s74_kazoos_readers_and_writers(
 def downgrade_while_others_wait(
     downgrader: Worker, others: Worker, rounds: int, observer: Observer, path: str
 ) -> None:
-    """Let one worker downgrade its lock round after round, each time while a writer of another worker waits."""
+    """Let one worker downgrade its lock repeatedly, each time while a writer of another worker waits."""
     contending = [
         others.contend(path, kind="write", owners=2, rounds=3 * rounds, hold_ms=(1, 3)),
         others.contend(path, kind="read", owners=1, rounds=rounds, hold_ms=(0, 1)),

@@ -18,7 +18,10 @@ SESSION = 2.0
 def leaving(
     surface: str, half: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> tuple[Worker, Worker, Worker]:
-    """Return a holder, a worker that will wait and then leave the queue, and a reader that will queue behind it."""
+    """Return a holder, a leaver, and a reader.
+
+    The leaver will queue behind the holder and then leave. The reader will queue behind the leaver.
+    """
     holder, leaver, last = (readwriter(start, surface, server.hosts, path) for _ in range(3))
     holder.hold(lock="w" if half == "r" else "r")
     return holder, leaver, last
@@ -33,7 +36,9 @@ def left(
     observer: Observer,
     path: str,
 ) -> None:
-    """Assert that the leaver left no node and no watch, and that the reader behind it is granted the lock in time.
+    """Assert that the leaver left no node and no watch.
+
+    Also assert that the reader behind it is granted the lock in time.
     """
     observer.wait_queue(path, 2, timeout=2)
     nothing_watched(server, leaver, path)
