@@ -83,7 +83,7 @@ def numbers_of(config: pytest.Config) -> set[int] | None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Report each part that is not built a single time, instead of failing hundreds of tests."""
+    """Report once which parts are not built, so that hundreds of tests do not fail for this reason."""
     if session.config.option.collectonly:
         return
     used = {item.callspec.params.get("surface") for item in session.items if hasattr(item, "callspec")}

@@ -121,7 +121,7 @@ class Observer:
     def kill_session(self, session_id: int, password: bytes) -> None:
         """Close a session on the server.
 
-        An expiry event injected into the client would not close it there.
+        An expiry event injected into the client would leave the session open on the server.
         """
         host, port = self.hosts.split(",")[0].rsplit(":", 1)
         deadline = time.monotonic() + WAIT

@@ -172,7 +172,7 @@ class Proxy(ProxyState):
         return self._call(lambda: self.drops.set(op))
 
     def black_hole_behind(self, op: str, *, skip: int = 0) -> Trap:
-        """Start a black hole after the reply to the next `op` request. First pass `skip` such requests."""
+        """Start a black hole after the reply to an `op` request: the first one after `skip` others."""
         return self._call(lambda: self.silences.set(op, skip))
 
     def withhold_request(self, op: str, content: bytes) -> Trap:

@@ -31,7 +31,7 @@ KINDS = (
 def occupy(worker: Worker, observer: Observer, top: str, kind: str, *, client: str = "c") -> dict[str, int]:
     """Let one owner hold a lock of this kind and another owner wait for it, both on the same client.
 
-    The lock's path does not exist before. Return the number of children of each directory.
+    The lock's path must not exist yet. Return the number of children of each directory.
     """
     path = f"{top}/above/{kind}"
     name = path

@@ -22,7 +22,8 @@ class NotHeld(Exception):
 class KazooWorker(ThreadedWorker):
     """A worker that uses kazoo's locks.
 
-    Each lease is a lock object here, because a kazoo lock can be held only once."""
+    Each lease is a lock object here, because a kazoo lock can be held only once.
+    """
 
     surface = "kazoo"
 

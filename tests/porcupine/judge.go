@@ -7,8 +7,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// maxWaiters is a number of simultaneous waiters for a lock. If a history has more, each acquire is
-// treated as the single moment of its grant.
+// maxWaiters limits the number of simultaneous waiters for a lock. If a history exceeds this limit,
+// each acquire is treated as the single moment of its grant.
 const maxWaiters = 12
 
 // verdict is the result for one history.

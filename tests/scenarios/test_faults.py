@@ -26,7 +26,7 @@ LONG_TIMEOUT = 4.0
 # Length of a campaign: ten minutes.
 LENGTH = 600.0
 FIRST = int(os.environ.get("ZKLOCK_SEED", "1"))
-# Additional station, which connects over TLS, of the campaign with each seed.
+# Additional station of each of these campaigns, by the campaign's seed. It connects over TLS.
 ENCRYPTED = {FIRST: f"rust{TLS}", FIRST + 1: f"python{TLS}", FIRST + 2: f"node{TLS}"}
 
 

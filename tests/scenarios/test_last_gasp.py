@@ -108,7 +108,7 @@ def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> b
         sleep_until(end - EARLY)
         proxy.heal()
         # The follower carries out the client's requests, and the client learns that its node is first. Then
-        # the proxy withholds all data, because the client would soon learn that its session has ended.
+        # the proxy withholds all data, so that the client does not learn that its session has ended.
         sleep_until(end - EARLY / 5)
         proxy.black_hole()
         granted = waiting.done

@@ -24,8 +24,7 @@ def test_s395_held_too_long(
     holder, other = (user(start, surface, server.hosts, path) for _ in range(2))
     holder.lock(path, lock="limited", kind=kind, max_hold=LIMIT)
     # The hold's time limit starts with the grant, which is later than `before`. Therefore the hold is certain
-    # until
-    # `before` + `LIMIT`.
+    # until `before` + `LIMIT`.
     before = now()
     first = holder.hold(lock="limited")
     holder.presume_lost(at=before + int(LIMIT * 1e9))

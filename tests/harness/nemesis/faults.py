@@ -60,7 +60,7 @@ def stopped(context: FaultContext) -> None:
 
 @fault("wall clock stepped by an hour")
 def wall_clock_stepped(context: FaultContext) -> None:
-    """The wall clock moves forward or back by an hour, to the other side, and back to the true time.
+    """The wall clock is set an hour ahead and an hour back, in random order, and then to the true time.
 
     Each node contains the client's wall-clock time, so the fault can prove its effect.
     """

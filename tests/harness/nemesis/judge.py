@@ -98,7 +98,7 @@ def lost_at_first_check(first_checks: Iterable[FirstCheck], excuses: Excuses) ->
 
 
 def lost_early(losses: Iterable[Loss], excuses: Excuses) -> list[str]:
-    """Report leases that were lost without an excuse before the term that they had when granted was over."""
+    """Report leases that were lost without an excuse within the term that they had when granted."""
     return [
         f"lost before its term was over: {loss}"
         for loss in losses

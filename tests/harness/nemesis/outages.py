@@ -125,7 +125,7 @@ def follower_stopped(context: FaultContext) -> None:
 def leader_stopped(context: FaultContext) -> None:
     """The leader stops for less than the margin by which a session outlives the term of a lease.
 
-    Longer stops are excluded, by the library's only assumption about a leader (docs/safety.md).
+    The library's only assumption about a leader is that it never stops for longer (docs/safety.md).
     """
     leader = context.ensemble.leader()
     with context.holder(at=leader):
