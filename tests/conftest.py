@@ -1,4 +1,4 @@
-"""Pytest fixtures and hooks for all tests, including the expansion of a scenario into one test a surface."""
+"""Pytest fixtures and hooks for all tests, such as the expansion of a scenario into one test per surface."""
 
 from __future__ import annotations
 

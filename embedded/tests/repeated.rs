@@ -1,4 +1,5 @@
-//! Repeated and nested use of the controls: their effect on replies, events and many clients.
+//! Repeated and nested use of the server's controls, such as `pause` and `latency`: their effect on
+//! replies, events and many clients.
 
 #![expect(clippy::unwrap_used, reason = "a test ends with a panic, also in its helpers")]
 
@@ -47,7 +48,8 @@ fn one_resume_ends_any_number_of_pauses() {
             timeout(SILENCE, stream.hear()).await.unwrap_err();
             server.resume().await;
             assert_eq!(stream.hear().await, Some(bare::PING));
-            // Without a pause, a resume has no effect, and does not cancel the next pause.
+            // While the server is not paused, `resume` has no effect. In particular, it does not
+            // cancel the next pause.
             server.resume().await;
             stream.ping().await;
             assert_eq!(stream.hear().await, Some(bare::PING));

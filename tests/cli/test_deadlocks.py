@@ -59,7 +59,7 @@ def plant(observer: Observer, path: str, members: list[Member]) -> None:
 
 
 def test_s850_planted_cycles(server: Standalone, observer: Observer, path: str, start: Start) -> None:
-    """The doctor finds cycles of two and three owners: threads, tasks, scopes, processes and languages."""
+    """The doctor finds cycles of two and three owners, which can be in different processes and languages."""
     names = [name for name in SURFACES for _ in range(2)]
     workers = [start(name) for name in names]
     for number, worker in enumerate(workers):

@@ -68,7 +68,7 @@ def test_s742_a_lock_directory_that_is_named_by_an_id(
     server: Standalone, observer: Observer, path: str
 ) -> None:
     orders = f"{path}/orders"
-    # The directory has had so many children that the lock's number could be a server's sequence number.
+    # The directory has had so many children that the number in the lock's name could be a sequence number.
     for _ in range(50):
         observer.client.delete(observer.client.create(f"{orders}/x-", b"", sequence=True, makepath=True))
     named = f"{orders}/10000000042"

@@ -221,7 +221,7 @@ def test_s781_top_with_two_holds(server: Standalone, proxy: Proxy, observer: Obs
             )
             created = observer.client.exists(node).created * 1000
             assert row["held_for_at_most"] is True
-            # The age is the difference between two clocks, which are the same clock here.
+            # The age is the difference between the times of two clocks. Here, both are this machine's clock.
             assert before - created - 2 <= row["held_for_ms"] <= after - created + 2, name
             assert 0 <= row["seen_ms_ago"] <= after - before
         assert [found[f"{path}/{name}"]["holder"]["pid"] for name in "abse"] == [11, 12, 13, None]
@@ -301,7 +301,8 @@ def test_s782_rates_and_ages_over_time(server: Standalone, observer: Observer, p
         row = row_of(ended, f"{path}/busy")
         outcome = now()
         assert row["held_for_at_most"] is False
-        # `top` sees a hold at most one interval after its beginning, unless the machine stood still.
+        # `top` notices a hold at most one interval after the hold's beginning, unless the machine stood
+        # still.
         late = 0.3 + LATE + STALL_MONITOR.stalled_seconds(created.first, outcome)
         span = created.ago(asked, outcome)
         assert span.least - late <= row["held_for_ms"] / 1000 <= span.most

@@ -70,7 +70,7 @@ def test_s551_a_black_hole(
         output = log.events("SIGTERM")
         # A job that does not run between the two signals cannot log the first one.
         assert len(output) == 2 or lag.late >= int(SESSION / 8 * 1e9) - MARGIN
-        # SIGTERM is sent an eighth of the session timeout before the end of the term at the latest.
+        # SIGTERM is sent at least an eighth of the session timeout before the end of the term.
         assert all(event.time <= cut + TERM - int(SESSION / 8 * 1e9) + lag.late for event in output)
         # The killed children can be reaped later than the command.
         pids = {event.pid for event in log.events("start")}
@@ -146,7 +146,7 @@ def test_s555_a_suspended_command_is_stopped(proxy: Proxy, observer: Observer, p
 def test_s555_a_late_heartbeat_stops_the_command(proxy: Proxy, path: str, log: Log) -> None:
     """The command is stopped when no replies arrive on a connection that seems to work.
 
-    At least a third of the session timeout is left of the term between two heartbeats. The library suspends
+    Between two heartbeats, at least a third of the session timeout is left of the term. The library suspends
     the lease only when a sixth is left.
     """
     flags = ["-v", "--log", "json", "--on-suspend", "stop"]

@@ -200,7 +200,7 @@ def test_s786_the_times_of_two_jobs(
 
 
 def test_s787_who_has_a_lock_that_is_taken(server: Standalone, observer: Observer, path: str) -> None:
-    """The message names the first of several holders, its age, and the number of further holders."""
+    """The message names the first of several holders, the age of its hold, and how many others hold."""
     began = wall()
     ages = {21: 5 * 60, 22: 3 * 3600 + 7, 23: 60}
 

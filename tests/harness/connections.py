@@ -45,7 +45,7 @@ class ProxyState:
         self.counts = Counts()
         self.connections: set[Connection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
-        # select() takes microseconds where epoll rounds up to a millisecond, a fifth of the usual delay.
+        # Use select(), because epoll rounds timeouts up to a millisecond, a fifth of the usual delay.
         self.loop = asyncio.SelectorEventLoop(selectors.SelectSelector())
         # True if the proxy closes new connections immediately.
         self.closes_new_connections = False

@@ -1,4 +1,4 @@
-"""The crates as they are published, unpacked for programs outside the workspace, and the oldest Rust."""
+"""The published form of our crates, unpacked for programs outside the workspace, and the oldest Rust."""
 
 from __future__ import annotations
 

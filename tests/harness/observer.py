@@ -63,7 +63,7 @@ class Observer:
         self.client.delete(path)
 
     def children(self, path: str) -> list[str]:
-        """Return all children, also those without a sequence number. A missing path has none."""
+        """Return all children, including those without a sequence number. A missing path has none."""
         try:
             return sorted(self.client.get_children(path))
         except NoNodeError:

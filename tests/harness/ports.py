@@ -29,7 +29,7 @@ _RESERVATIONS = os.open(
 
 
 def _candidates() -> Iterator[int]:
-    # Random order, so that two runs on one machine do not try the same ports in the same order.
+    # Use a random order, so that two runs on one machine do not try the same ports in the same order.
     ours = range(_FIRST + _SHARE, _LAST, _SHARES)
     return iter(random.SystemRandom().sample(ours, len(ours)))
 

@@ -1,4 +1,4 @@
-"""Describes client requests in words: one line a request, without details that differ between runs."""
+"""Describes client requests in words: one line per request, without details that differ between runs."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ class Server:
         self.wait_serving()
 
     def wait_serving(self, timeout: float = STARTUP) -> None:
-        """Wait until the server accepts clients. It is polled, because there is no event for this."""
+        """Wait until the server accepts clients. This polls the server, because no event reports it."""
         deadline = time.monotonic() + timeout
         while True:
             if self._process is None or self._process.poll() is not None:

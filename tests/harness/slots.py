@@ -1,4 +1,4 @@
-"""Runs the program that executes slots as a process, and derives holds from its output."""
+"""Runs a program whose job must run once per slot (period of time), and derives holds from its output."""
 
 from __future__ import annotations
 

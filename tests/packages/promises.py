@@ -1,6 +1,7 @@
-"""The sizes and times in docs/packages.md: `make dist` measures them on its own packages, with this file.
+"""Measures the sizes and times that docs/packages.md promises. `make dist` runs it on its own packages.
 
-Debug builds are larger and slower, so the suites do not collect it. `make dist RENEW=1` writes the page.
+Debug builds are larger and slower, so the test suites do not run this file. `make dist RENEW=1` writes the
+page.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ func (of *part) timed(asked func(*hold) int64) []porcupine.Operation {
 	return found
 }
 
-// waiting returns the maximum number of waiters for the lock at the same time.
+// waiting returns the maximum number of simultaneous waiters for the lock.
 func (of *part) waiting() int {
 	type change struct {
 		at int64

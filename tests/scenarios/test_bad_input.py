@@ -1,4 +1,4 @@
-"""Bad input is refused with an error that names the argument, and no request is sent."""
+"""Bad input is refused with an error that names the argument. The client sends no request."""
 
 from __future__ import annotations
 

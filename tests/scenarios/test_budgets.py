@@ -37,7 +37,7 @@ def undisturbed(line: Line) -> float:
 
 
 def test_s40_round_trips(surface: str, proxy: Proxy, observer: Observer, path: str, start: Start) -> None:
-    # The parent is persistent: if the server removed it between two cycles, more requests would be needed.
+    # The parent is persistent. If the server removed it between two cycles, more requests would be needed.
     observer.create(path)
     worker = user(start, surface, proxy.hosts, path, session_timeout=30)
     proxy.delay = EACH_WAY
@@ -91,8 +91,8 @@ def test_s41_handoff(
         counts = proxy.snapshot()
         connection = proxy.session_connections[session]
         event = min(event.at for event in counts.events if event.connection == connection)
-        # The delete and the event that it causes are one round trip. Each request that the waiter then sends
-        # and waits for before the grant adds one. Other requests that are in flight do not count.
+        # The delete and the event that it causes are one round trip. Each request whose reply the waiter then
+        # needs before the grant adds one round trip. Other requests that are in flight do not count.
         awaited = [
             flight
             for flight in counts.flights

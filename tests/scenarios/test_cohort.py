@@ -137,7 +137,7 @@ def test_s866_another_client_gets_its_turn_among_clients_that_hand_on(
     assert len(all_holds) == len(ours) * owners * rounds + 10
     for before, after in pairwise(all_holds):
         assert before.until <= after.granted, f"{before} and {after} hold at the same time"
-    # The lock is granted to the nodes in the order of their creation. Each node serves at most `cohort` holds.
+    # The lock is granted to the nodes in the order of their creation. Each node serves up to `cohort` holds.
     tokens = [hold.token or 0 for hold in all_holds]
     assert tokens == sorted(tokens)
     counts = Counter(hold.token for hold in holds)

@@ -1,4 +1,4 @@
-"""Tests of a lock of several locks: it acquires all of them or none, always in one order."""
+"""Tests of multi locks, which acquire all of their member locks or none, always in the same order."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def test_s102_one_order(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     for name in "ab":
-        # The parents are persistent: if the server removed a free lock's parent, its numbers would restart.
+        # The parents are persistent. If the server removed a free lock's parent, its sequence numbers would
+        # restart.
         observer.create(f"{path}/{name}")
     workers = [member_of_two(start, surface, server.hosts, path, order) for order in ("ab", "ba")]
     for worker in workers:
@@ -144,7 +145,8 @@ def test_s106_an_owner_that_holds_one(
     assert proxy.snapshot().requests["create2"] == 0
     worker.check("later").expect("value")
     worker.release("later")
-    # The member that is already held is re-entered. It stays held when both are released.
+    # The owner already holds one member, so acquiring both re-enters that member. Releasing both does not
+    # release it.
     worker.hold("earlier", lock="a")
     first, second = worker.hold("both", lock="both")["leases"]
     assert [len(observer.queue(f"{path}/{name}")) for name in "ab"] == [1, 1]

@@ -1,4 +1,4 @@
-"""Errors state why an attempt failed: the lock is taken, no server replies, or neither is certain."""
+"""Errors state why an attempt failed: the lock is taken, no server replies, or it is not known which."""
 
 from __future__ import annotations
 

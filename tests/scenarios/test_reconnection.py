@@ -1,4 +1,4 @@
-"""After an outage shorter than the term, the lease is kept. The log states the problem meanwhile."""
+"""A lease survives an outage that is shorter than its term. Meanwhile, the log states the problem."""
 
 from __future__ import annotations
 

@@ -70,8 +70,8 @@ def test_s142_every_lease_is_notified(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     holder = user(start, surface, server.hosts, path)
-    # With Curator, the request to the second lease would be lost, because Curator watches only the node of the
-    # first acquire.
+    # With Curator, the request to the second lease would be lost, because Curator watches only the first
+    # acquire's node.
     for lease in ("first", "second"):
         node = holder.hold(lease)["node"]
         holder.call("listen", lease=lease)

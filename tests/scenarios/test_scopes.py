@@ -22,7 +22,7 @@ ENDS = 10
 
 
 def ends_in_time(leaving: Pending) -> Line:
-    """Assert that the scope ends without an error at the end of its remaining term, and return its line."""
+    """Assert that the scope ends without an error at the end of the lease's term. Return the reply."""
     line = leaving.expect("left")
     assert 0.3 < line["remaining"] <= T / 2
     took = assert_within(line, line["t0"], line["remaining"])

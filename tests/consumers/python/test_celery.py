@@ -70,7 +70,7 @@ class Station:
 
     def send(self, task: str, *arguments: Any, status: str = "SUCCESS") -> Callable[[], Any]:
         """Send a task. Return a function that waits for its result."""
-        # celery_app writes messages atomically, also for other modules.
+        # Import celery_app too, because it makes the broker write messages atomically.
         code = f"import sys; sys.path.append({str(HERE)!r}); import celery_app, {self.module} as tasks; "
         code += f"print(tasks.{task}.delay(*{arguments!r}).id)"
         done = subprocess.run(

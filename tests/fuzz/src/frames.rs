@@ -278,7 +278,8 @@ impl Conversation {
             *ordered = xid;
         }
         let (_, body) = frame.split_at(20);
-        // The validator replaces a reply that is too large, and a reply without a token to a login.
+        // The validator replaces a reply that is too large, and a reply to a login that has no
+        // token.
         let replaced = TooLarge::from_code(error).is_some() && body.is_empty();
         let refused = asked.op == SASL && error != 0 && (body.is_empty() || body == [0xff; 4]);
         let fits = replaced || refused || grammar::accepts(frame, xid, asked.grammar);

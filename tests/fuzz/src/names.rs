@@ -55,7 +55,7 @@ fn check_name(name: &str) -> Option<NodeName> {
     Some(node)
 }
 
-/// Checks that the order is antisymmetric and follows the sequence numbers.
+/// Checks that the order of nodes is antisymmetric and follows their sequence numbers.
 fn check_order(nodes: &[NodeName]) {
     for pair in nodes.windows(2) {
         let order = pair[0].cmp(&pair[1]);

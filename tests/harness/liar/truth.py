@@ -103,7 +103,10 @@ class Truth:
         self.zxid = 1
 
     def begin(self, asked: int) -> int:
-        """Return a new session for 0, the same session if it exists, or 0 if it has expired."""
+        """Return the session that a client gets when it asks for the session `asked`.
+
+        It is a new session if `asked` is 0, the same session if it still exists, or 0 if it has expired.
+        """
         if asked == 0:
             self._begun += 1
             asked = 0x1000 + self._begun

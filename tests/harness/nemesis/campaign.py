@@ -139,8 +139,8 @@ class Campaign:
             ensemble = stack.enter_context(Ensemble(settings=settings, links=links))
             observer = stack.enter_context(Observer(ensemble.hosts))
             self.registers = stack.enter_context(Registers())
-            # Persistent nodes, because go-zookeeper and kazoo create their parents only once, and so that
-            # sequence numbers never restart unless a fault deletes the directory.
+            # Create persistent nodes, because go-zookeeper and kazoo create their parents only once. In
+            # addition, sequence numbers then restart only if a fault deletes the directory.
             for path in {*self._paths, f"{self._root}/{PROBE}"} - {self._spare}:
                 observer.create(path)
             self.stations = [

@@ -1,7 +1,7 @@
 """Checks the records of a campaign. Every violation that is not excused here is reported.
 
 There are two excuses. First, the process was stopped or killed. Second, another client closed its session or
-deleted its node. The second excuse ends when the owner's client knows: it does not excuse later grants.
+deleted its node. The second excuse does not cover grants after the owner's client knows of the intervention.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             loop {
                 println!("working, for {:?} at least", lease.remaining());
                 tokio::time::sleep(Duration::from_millis(100)).await;
-                // Check before an action that needs the lock and has no `.await` before it.
+                // Check the lease immediately before an action that needs the lock, without an
+                // `.await` in between.
                 if lease.check().is_err() {
                     return Ok::<_, zklock::Error>(());
                 }

@@ -374,8 +374,8 @@ public final class CuratorWorker {
     private void connect(JsonObject command) throws Exception {
         double session = command.has("session_timeout") ? command.get("session_timeout").getAsDouble() : 10;
         double connect = command.has("connect_timeout") ? command.get("connect_timeout").getAsDouble() : 10;
-        // By default, retry forever with short pauses: most tests are about the queue, not about Curator's backoff.
-        // Tests of the backoff set the number of retries, with the pause of Curator's own examples.
+        // By default, retry forever with short pauses, because most tests are not about Curator's backoff. Tests of
+        // the backoff set the number of retries. They use the pause of Curator's own examples.
         RetryPolicy retries = command.has("retries")
                 ? new ExponentialBackoffRetry(1000, command.get("retries").getAsInt())
                 : new RetryForever(50);
