@@ -13,7 +13,7 @@ const (
 )
 
 // rank is the number of writers and of readers that must be granted before a hold. A hold without a sequence number (or
-// token) has no rank by number (or by token), so its field known is false.
+// token) has no rank by number (or by token). The field known of its rank is then false.
 type rank struct {
 	known            bool
 	writers, readers int
