@@ -16,7 +16,7 @@ from harness.paths import TESTS
 from harness.surfaces import SURFACES
 
 COMMAND = "the command"
-"""Stands for the surface in tests of the `zklock` command (in `cli/`) and of the packages."""
+"""Name used as the surface of tests of the `zklock` command (in `cli/`) and of the packages."""
 
 # scenarios/test_x.py::test_s07_name[rust] or [rust-further-parameters]
 _ID = re.compile(r"::(?P<name>test_\w+)(?:\[(?P<parameters>.*)\])?$")
@@ -44,7 +44,7 @@ def surface_of(line: str, first: str) -> str | None:
 
 
 def gaps(tests: list[tuple[str, str | None]], rows: dict[int, contract.Scenario]) -> list[str]:
-    """Return the missing tests, and the tests that do not match the contract."""
+    """Return a line for each missing test, and for each test that does not match the contract."""
     found = []
     covered: set[tuple[int, str]] = set()
     for name, surface in tests:

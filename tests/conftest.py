@@ -1,4 +1,4 @@
-"""Pytest fixtures and hooks for all tests, including the expansion of a scenario into one test a surface."""
+"""Pytest fixtures and hooks for all tests, such as the expansion of a scenario into one test per surface."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def numbers_of(config: pytest.Config) -> set[int] | None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Report parts that are not built once, so that hundreds of tests do not fail for this reason."""
+    """Report once which parts are not built, so that hundreds of tests do not fail for this reason."""
     if session.config.option.collectonly:
         return
     used = {item.callspec.params.get("surface") for item in session.items if hasattr(item, "callspec")}

@@ -1,5 +1,5 @@
-//! Arbitrary client input never causes a panic, allocates only memory in proportion to its length,
-//! and closes only the client's own connection.
+//! Arbitrary client input never makes the server panic. The server allocates memory only in
+//! proportion to the input's length, and closes no connection except that client's.
 
 mod allocations;
 
@@ -13,10 +13,11 @@ use zklock_embedded::{ConnectionId, Decoder, Machine, Output, Settings, Time};
 #[global_allocator]
 static ALLOCATIONS: Allocations = Allocations;
 
-/// Maximum memory at the peak for each received byte. The shortest operation of a transaction has
-/// 14 bytes. The server stores it in parsed form, as a reply, and in lists whose capacity doubles.
+/// Maximum number of bytes allocated per received byte, at the peak. The shortest operation of a
+/// transaction has 14 bytes. The server stores the operation in parsed form, its reply, and both in
+/// lists whose capacity doubles.
 const MEMORY_PER_BYTE: usize = 64;
-/// Memory for a minimal request in bytes.
+/// Number of bytes that even the shortest request can allocate.
 const ALLOWANCE: usize = 16 * 1024;
 
 const BAD: ConnectionId = ConnectionId(1);
@@ -49,7 +50,7 @@ fn record() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Passes bytes in pieces to the machine until they violate the protocol. Returns whether the
+/// Passes bytes in pieces to the [`Machine`] until they violate the protocol. Returns whether the
 /// connection can still be used.
 fn feed(machine: &mut Machine, id: ConnectionId, decoder: &mut Decoder, bytes: &[u8], size: usize) -> bool {
     for piece in bytes.chunks(size) {
@@ -68,8 +69,8 @@ fn feed(machine: &mut Machine, id: ConnectionId, decoder: &mut Decoder, bytes: &
     true
 }
 
-/// Generates lists whose counts may be far from the number of elements. Many elements have the
-/// shortest possible encoding.
+/// Generates encoded lists. The count at the beginning of a list can differ greatly from the number
+/// of elements that follow. Many elements have the shortest possible encoding.
 fn list() -> impl Strategy<Value = Vec<u8>> {
     let count = prop_oneof![-3_i32..20, 1000_i32..100_000, any::<i32>()];
     let head = prop_oneof![Just(0), Just(8), Just(9), Just(13), 0_usize..30];
@@ -87,7 +88,8 @@ fn list() -> impl Strategy<Value = Vec<u8>> {
 fn operations() -> impl Strategy<Value = Vec<u8>> {
     (prop_oneof![Just(1_i32), Just(2), Just(4), Just(5), Just(8), Just(13)], 1_usize..500).prop_map(
         |(number, count)| {
-            // The path "/" and enough zeros for each operation, then the end header.
+            // Each operation consists of its header, the path "/" and enough zeros. The end header
+            // follows the last operation.
             let one = [&number.to_be_bytes()[..], &[0; 5], &frame(b"/"), &[0; 16]].concat();
             let one = match number {
                 4 | 8 => &one[..15],
@@ -100,7 +102,8 @@ fn operations() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// Measures the memory for a connection's bytes and for the machine that handles them.
+/// Measures how much memory the decoder and the [`Machine`] allocate when a connection sends
+/// `bytes`.
 fn asked(bytes: &[u8], size: usize) -> Asked {
     let mut machine = Machine::new(Settings::default(), NOW);
     machine.connect(BAD, PEER);
@@ -119,7 +122,8 @@ fn asked(bytes: &[u8], size: usize) -> Asked {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// The memory for counts and lengths on the wire is bounded by the bytes received.
+    /// The number of bytes received bounds the server's memory, whatever counts and lengths a
+    /// request claims.
     #[test]
     fn memory_follows_from_what_was_received(
         requests in vec(

@@ -94,7 +94,7 @@ fn a_stopped_servers_port_can_be_used_again() {
     let address = first.hosts();
     let taken = TestServer::start_on(&address, Settings::default()).unwrap_err();
     assert_eq!(taken.kind(), ErrorKind::AddrInUse);
-    // A client is connected, so its end of the connection exists when the server restarts.
+    // Connect a client, so that the server restarts while the client's socket is still open.
     let client = Client::connect(&address).unwrap();
     let session = client.session_id();
     drop(first);

@@ -1,4 +1,5 @@
-//! Repeated and nested use of the controls: their effect on replies, events and many clients.
+//! Repeated and nested use of the server's controls, such as `pause` and `latency`: their effect on
+//! replies, events and many clients.
 
 #![expect(clippy::unwrap_used, reason = "a test ends with a panic, also in its helpers")]
 
@@ -47,7 +48,8 @@ fn one_resume_ends_any_number_of_pauses() {
             timeout(SILENCE, stream.hear()).await.unwrap_err();
             server.resume().await;
             assert_eq!(stream.hear().await, Some(bare::PING));
-            // Without a pause, a resume has no effect, and does not cancel the next pause.
+            // While the server is not paused, `resume` has no effect. In particular, it does not
+            // cancel the next pause.
             server.resume().await;
             stream.ping().await;
             assert_eq!(stream.hear().await, Some(bare::PING));
@@ -69,7 +71,7 @@ fn the_clock_stops_from_each_first_pause_to_the_resume() {
             }
             server.resume().await;
         }
-        // Give the server time to expire the session before the test looks.
+        // If the server wrongly expires the session, it does so within this time.
         sleep(Duration::from_millis(250)).await;
         assert!(server.tree().await.contains_key("/x"), "it expired");
     });
@@ -89,7 +91,8 @@ fn the_clock_continues_after_a_pause_where_it_stopped() {
         sleep(time_out).await;
         server.resume().await;
         assert_eq!(server.tree().await.len(), 2);
-        // If both timeouts had started again, both sessions would expire on the same tick.
+        // If the pause had restarted both session timeouts, both sessions would expire on the same
+        // tick.
         while server.tree().await.contains_key("/older") {
             sleep(Duration::from_millis(5)).await;
         }

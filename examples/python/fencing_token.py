@@ -50,7 +50,7 @@ def stopped_writer(database: Path, statement: str, holding: SimpleQueue[int]) ->
 
 
 def main() -> int:
-    """Fail unless the second writer's report remains, because that writer holds the lock."""
+    """Run both writers. Fail unless the report of the second writer, the current lock holder, remains."""
     statement = UNGUARDED if "--unguarded" in sys.argv else GUARDED
     processes = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as directory, zklock.Client() as client:

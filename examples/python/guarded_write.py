@@ -26,7 +26,7 @@ def write(lease: zklock.Lease, report: str, text: str) -> None:
 
 
 def write_unguarded(client: zklock.Client, report: str, text: str) -> None:
-    """Write like a ZooKeeper client without locks, here under an unrelated lock."""
+    """Write without the protection of `LOCK`. The transaction checks an unrelated lock instead."""
     with zklock.Mutex(client, f"{LOCK}-not") as lease:
         write(lease, report, text)
 
@@ -49,7 +49,7 @@ def stopped_writer(report: str, guarded: bool, holding: SimpleQueue[int]) -> Non
 
 
 def main() -> int:
-    """Fail unless the second writer's report remains, because that writer holds the lock."""
+    """Run both writers. Fail unless the report of the second writer, the current lock holder, remains."""
     guarded = "--unguarded" not in sys.argv
     report = f"/examples/report-{os.getpid()}"
     processes = multiprocessing.get_context("spawn")

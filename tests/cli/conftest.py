@@ -12,7 +12,8 @@ from harness.built import NotBuilt, require
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.collectonly:
         return
-    # `nohup` and background jobs of scripts ignore some signals, and the commands would inherit that.
+    # Under `nohup`, or as a background job of a script, pytest starts with some signals ignored. The tested
+    # commands would inherit that.
     for one in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(one, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -38,5 +38,8 @@ class Lag:
 
     @property
     def late(self) -> int:
-        """Return an allowance in nanoseconds for two processes in a row that were each delayed this long."""
+        """Return an allowance in nanoseconds.
+
+        It covers two processes that run one after the other, each with the longest measured delay.
+        """
         return USUAL + 2 * self._worst

@@ -59,13 +59,13 @@ def plant(observer: Observer, path: str, members: list[Member]) -> None:
 
 
 def test_s850_planted_cycles(server: Standalone, observer: Observer, path: str, start: Start) -> None:
-    """The doctor finds cycles of two and three owners: threads, tasks, scopes, processes and languages."""
+    """The doctor finds cycles of two and three owners, which can be in different processes and languages."""
     names = [name for name in SURFACES for _ in range(2)]
     workers = [start(name) for name in names]
     for number, worker in enumerate(workers):
         worker.connect(server.hosts, label=f"worker-{number}")
     for number in range(20):
-        # The members are neighbors, workers of the same language, or twice the same worker.
+        # The cycle's members are neighboring workers, workers of the same language, or one worker twice.
         step, size = number % 4, 2 + number % 2
         chosen = [workers[(number + step * place) % len(workers)] for place in range(size)]
         owners = [f"{number}-{place}" for place in range(size)]

@@ -25,7 +25,8 @@ LIMIT = 20.0
 
 
 def test_s575_the_demo_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    # `sleep` is the only program on the `PATH`, so the demo needs no Java. It ignores the user's servers.
+    # Java is not on the `PATH`, so the demo needs none. The server in `ZKLOCK_HOSTS` does not exist, so the
+    # demo does not use the user's servers.
     monkeypatch.setenv("PATH", str(Path(str(shutil.which("sleep"))).parent))
     began = time.monotonic()
     with Command(f"127.0.0.1:{free_port()}", "demo", env={"ZKLOCK_AUTH_FILE": "/nonexistent"}) as demo:

@@ -210,7 +210,8 @@ def test_s688_over_tls(secured: Secured, path: str) -> None:
     short = run(secured.hosts, "doctor", "--session-timeout", "600ms", *flags)
     assert short.status == 1
     assert "ask for 800ms at least" in finding(short, "is less than four of them")
-    # Without TLS, and with a certificate authority that did not sign the server's certificate.
+    # First the doctor connects without TLS, then with a certificate authority that did not sign the server's
+    # certificate.
     plain = run(secured.hosts, "doctor", "--connect-timeout", "1")
     assert plain.status == 69
     assert "give --tls-ca, if it speaks TLS on this port" in finding(plain, "when it is asked `srvr`")

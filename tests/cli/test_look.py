@@ -68,7 +68,7 @@ def test_s742_a_lock_directory_that_is_named_by_an_id(
     server: Standalone, observer: Observer, path: str
 ) -> None:
     orders = f"{path}/orders"
-    # The directory has had so many children that the lock's number could be a server's sequence number.
+    # The directory has had so many children that the number in the lock's name could be a sequence number.
     for _ in range(50):
         observer.client.delete(observer.client.create(f"{orders}/x-", b"", sequence=True, makepath=True))
     named = f"{orders}/10000000042"
@@ -84,7 +84,8 @@ def test_s742_a_lock_directory_that_is_named_by_an_id(
             (row,) = run(hosts, "top", "--once", below).out.splitlines()
             assert row.split()[:3] == [lines[0], "held", "mutex"]
             assert " 0 waiting " in row
-        # Another client locks `orders` itself. The persistent node does not prevent this if it is behind.
+        # Another client locks `orders` itself. The persistent node in `orders` is behind this client's node
+        # in the queue, so it does not block the lock.
         with Command(server.hosts, "run", "--label", "all", orders, "--", "sleep", "60"):
             observer.wait(orders, lambda queue: len(queue) == 2, "the directory and the contender")
             lines = run(server.hosts, "ls", "--recursive", path).out.splitlines()

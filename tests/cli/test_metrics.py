@@ -64,7 +64,7 @@ def test_s746_a_run_and_the_next(server: Standalone, observer: Observer, path: s
     well = metrics_of(file, path)
     assert well["exit_status"] == 0
     assert well["success_timestamp_seconds"] == well["end_timestamp_seconds"] > ended["end_timestamp_seconds"]
-    # A run that fails or still waits keeps the time of the last success.
+    # While a run waits, and after a run that failed, the file keeps the time of the last success.
     nowhere = f"127.0.0.1:{free_port()}"
     assert run(nowhere, "run", "--connect-timeout", "0.3", *words, "true").status == 69
     failed = metrics_of(file, path)
@@ -224,7 +224,10 @@ def selectors(expression: Any) -> list[Any]:
 
 
 def test_s747_the_alert_rules_use_existing_metrics(server: Standalone, path: str, tmp_path: Path) -> None:
-    """bindings-python/tests/test_prometheus.py compares the rules for clients with their metrics."""
+    """Each alert rule for `zklock run` uses only metrics that `zklock run --metrics` writes.
+
+    bindings-python/tests/test_prometheus.py checks the rules for clients.
+    """
     file = tmp_path / "job.prom"
     assert run(server.hosts, "run", "--metrics", str(file), path, "--", "true").status == 0
     written = {f"zklock_run_{name}" for name in metrics_of(file, path)}

@@ -194,7 +194,7 @@ def test_s781_top_with_two_holds(server: Standalone, proxy: Proxy, observer: Obs
         make(one, "b", "__WRIT__", about(7, 15))
         make(one, "b", "__READ__", about(7, 16))
         for number in range(3):
-            # Both permits are held. Of three waiters, the first has its turn and waits for a permit.
+            # Two holders have both permits. A third contender is first in `locks` and waits for a permit.
             if number < 2:
                 make(one, "s/leases", "lease-", about(9, 17 + number, permits=2))
             make(one, "s/locks", "lock-", about(9, 18 + number, permits=2))
@@ -221,7 +221,7 @@ def test_s781_top_with_two_holds(server: Standalone, proxy: Proxy, observer: Obs
             )
             created = observer.client.exists(node).created * 1000
             assert row["held_for_at_most"] is True
-            # The age is the difference between two clocks, which are the same clock here.
+            # The age is the difference between the times of two clocks. Here, both are this machine's clock.
             assert before - created - 2 <= row["held_for_ms"] <= after - created + 2, name
             assert 0 <= row["seen_ms_ago"] <= after - before
         assert [found[f"{path}/{name}"]["holder"]["pid"] for name in "abse"] == [11, 12, 13, None]
@@ -268,7 +268,7 @@ def test_s782_rates_and_ages_over_time(server: Standalone, observer: Observer, p
     turns = {"busy": 40, "calm": 10}
     for name in turns:
         observer.create(f"{path}/{name}")
-        # One node holds all the time. The other two make the sequence numbers start above zero.
+        # These three nodes are deleted immediately, so that the sequence numbers start above zero.
         for _ in range(3):
             observer.delete(observer.client.create(f"{path}/{name}/x-lock-", b"", sequence=True))
     began = wall()
@@ -292,7 +292,7 @@ def test_s782_rates_and_ages_over_time(server: Standalone, observer: Observer, p
             line = last_line(command)
         for name, number in turns.items():
             before, after = row_of(first, f"{path}/{name}"), row_of(ended, f"{path}/{name}")
-            # The first look was after the command's start and before the first line.
+            # `top` first listed the lock after the command's start and before it printed the first line.
             latest = first["time"] - before["seen_ms_ago"] + 10
             last = ended["time"] - after["seen_ms_ago"]
             assert last - began < 10_000, "the counted grants are all within top's averaging time"
@@ -301,7 +301,8 @@ def test_s782_rates_and_ages_over_time(server: Standalone, observer: Observer, p
         row = row_of(ended, f"{path}/busy")
         outcome = now()
         assert row["held_for_at_most"] is False
-        # `top` sees a hold at most one interval after its beginning, unless the machine stood still.
+        # `top` notices a hold at most one interval after the hold's beginning, unless the machine stood
+        # still.
         late = 0.3 + LATE + STALL_MONITOR.stalled_seconds(created.first, outcome)
         span = created.ago(asked, outcome)
         assert span.least - late <= row["held_for_ms"] / 1000 <= span.most
@@ -366,7 +367,8 @@ def test_s783_what_the_doctor_measures(proxy: Proxy, observer: Observer, path: s
     assert before < number_in(r"with fencing token (\d+)", outcome) < after
     assert f"connected to {proxy.hosts} in" in outcome
     assert re.search(r"clock and the servers' are at most \d+ ms apart", outcome)
-    # Both clocks are this machine's, so only the round trip makes them seem to differ.
+    # The client and the server use the same machine's clock, so only the round trip makes the clocks seem to
+    # differ.
     assert number_in(r"clock and the servers' are at most (\d+) ms apart", outcome) <= locks + 2
 
 

@@ -28,7 +28,10 @@ def examples() -> list[tuple[str, str]]:
 
 
 def matches(shown: str, printed: str) -> bool:
-    """Return whether the printed text matches the page, where `…` stands for any text."""
+    """Return whether the text that a command printed matches the output that a page shows.
+
+    A `…` in `shown` matches any text.
+    """
     pattern = ".*".join(re.escape(part) for part in shown.split("…"))
     return re.fullmatch(pattern, printed, re.DOTALL) is not None
 
@@ -46,7 +49,8 @@ def test_s549_an_example(server: Standalone, tmp_path: Path, typed: str, shown: 
         "ZKLOCK_HOSTS": server.hosts,
         "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
     }
-    # Long enough to connect on a busy machine: before that, the command cannot know that the lock is taken.
+    # 2.5 seconds are enough to connect on a busy machine. Before the command has connected, it cannot know
+    # that the lock is taken.
     typed = typed.replace(" -w 0.2 ", " -w 2.5 ")
     shell = shutil.which("bash") or "sh"
     # The examples assume that the lock was used before.

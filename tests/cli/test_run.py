@@ -66,7 +66,8 @@ def test_s542_a_taken_lock(server: Standalone, observer: Observer, path: str) ->
         event = json.loads(outcome.err)
         assert (event["event"], set(event)) == ("failed", {"time", "event", "message"})
         assert "is taken by sleep" in event["message"]
-        # Long enough to connect on a busy machine: before that, `zklock` cannot know that the lock is taken.
+        # 2.5 seconds are enough to connect on a busy machine. Before `zklock` has connected, it cannot know
+        # that the lock is taken.
         in_time = run(server.hosts, "run", "-w", "2.5", path, "--", "echo", "ran")
         assert (in_time.status, in_time.out) == (75, "")
         assert "sleep" in in_time.err, "the message names the holder"

@@ -18,7 +18,7 @@ from harness.server import Standalone
 from harness.steps import eventually
 
 SESSION = "20"
-"""Session timeout in seconds. Its term is long enough to find a server again twice."""
+"""Session timeout in seconds. Half of it (the term of the lock) is long enough to reconnect twice."""
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ def test_s740_orphans_are_reaped(server: Standalone, observer: Observer, path: s
 
 
 def test_s740_many_orphans_and_the_commands_status(server: Standalone, path: str, tmp_path: Path) -> None:
-    """The orphans exit at the same time as the command, and `zklock` still returns the command's status."""
+    """`zklock` returns the command's status, even if orphaned processes exit at the same time."""
     for _ in range(5):
         job = "for i in 1 2 3 4 5 6 7 8; do sh -c '(exit 3) & (exit 4) &'; done; exit 9"
         with Reaper(server.hosts, "run", path, "--", "sh", "-c", job, directory=tmp_path) as command:
@@ -171,7 +171,7 @@ def test_s741_two_kinds_of_locks_on_one_path(
 def test_s741_locks_below_a_semaphore_cause_no_warning(
     server: Standalone, observer: Observer, path: str
 ) -> None:
-    """A semaphore's directory contains a lock directory with an ID as its name."""
+    """The tested semaphore's directory contains a lock directory whose name is a number, such as an ID."""
     for _ in range(3):
         observer.client.create(f"{path}/x", b"", sequence=True, makepath=True)
     observer.create(f"{path}/10000000001")

@@ -13,13 +13,16 @@ from harness.server import Standalone
 from harness.steps import eventually
 
 DELAY = 0.35
-"""Delay in seconds each way. After the grant, `zklock` waits for a reply before it starts the command."""
+"""Delay in seconds each way. It prolongs the wait for a reply between the grant and the command's start."""
 
 
 def test_s811_lost_between_the_grant_and_the_start(
     server: Standalone, observer: Observer, path: str, tmp_path: Path
 ) -> None:
-    """The term ends during a pause of `zklock`. If the command were started, it would ignore the loss."""
+    """`zklock` does not start the command if it lost the lock while it was stopped after the grant.
+
+    With `--on-lost ignore`, a started command would run on.
+    """
     file = tmp_path / "job.prom"
     flags = ("--session-timeout", "8", "--on-lost", "ignore", "--metrics", str(file))
     with (

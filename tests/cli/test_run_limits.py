@@ -73,7 +73,8 @@ def test_s832_a_command_that_does_not_stop_in_its_grace(proxy: Proxy, path: str,
     assert ended.status == 79
     assert len(log.events("SIGTERM")) == 1
     left = LEFT.search(ended.err)
-    # SIGKILL is due 0.2 s before the end of the term. A machine that stalls longer sends it too late.
+    # SIGKILL is due 0.2 s before the end of the term (half a session timeout after the last confirmed
+    # heartbeat). If the machine stalls longer, `zklock` sends it too late.
     assert "was ended by SIGKILL" in ended.err
     assert left is not None or lag.late >= 0.2e9, ended.err
     assert left is None or float(left[1]) <= 0.2

@@ -20,7 +20,7 @@ from harness.steps import eventually
 
 SESSION = 4.0
 TERM = int(SESSION / 2 * 1e9)
-"""Term in nanoseconds. The last reply before a black hole proves the lock for this time at most."""
+"""Term of the lock in nanoseconds: the time for which the last reply before a black hole proves the lock."""
 
 MARGIN = int(0.2e9)
 
@@ -64,12 +64,13 @@ def test_s551_a_black_hole(
         silent = rf"\({proxy.hosts}(: no answer| answered at first, and not any more)\)"
         assert re.search(rf"no server confirmed the session for \d\.\d s {silent}", ended.err)
         last = max(event.time for event in log.events("tick"))
-        # SIGKILL is due 0.2 s before the end of the term. A machine that stalls longer delays it.
+        # SIGKILL is due 0.2 s before the end of the term. If the machine stalls longer, `zklock` sends it too
+        # late.
         assert last <= cut + TERM + max(0, lag.late - MARGIN), "no tick after the end of the term"
         output = log.events("SIGTERM")
         # A job that does not run between the two signals cannot log the first one.
         assert len(output) == 2 or lag.late >= int(SESSION / 8 * 1e9) - MARGIN
-        # SIGTERM is sent an eighth of the session timeout before the end of the term at the latest.
+        # SIGTERM is sent at least an eighth of the session timeout before the end of the term.
         assert all(event.time <= cut + TERM - int(SESSION / 8 * 1e9) + lag.late for event in output)
         # The killed children can be reaped later than the command.
         pids = {event.pid for event in log.events("start")}
@@ -127,7 +128,8 @@ def test_s555_a_suspended_command_is_stopped(proxy: Proxy, observer: Observer, p
     # Long enough to find a server again.
     with held(proxy, path, log, ["--on-suspend", "stop"], "60", session=20) as command:
         (started,) = log.wait("start")
-        # `refuse` cuts and refuses in one step: between two steps the client would reconnect.
+        # `refuse` cuts the connection and refuses new ones in one step. If these were two steps, the client
+        # would reconnect between them.
         proxy.refuse()
         eventually(lambda: state(started.pid) == "T", "the command is stopped", 8)
         during = len(log.events("tick"))
@@ -144,7 +146,7 @@ def test_s555_a_suspended_command_is_stopped(proxy: Proxy, observer: Observer, p
 def test_s555_a_late_heartbeat_stops_the_command(proxy: Proxy, path: str, log: Log) -> None:
     """The command is stopped when no replies arrive on a connection that seems to work.
 
-    At least a third of the session timeout is left of the term between two heartbeats. The library suspends
+    Between two heartbeats, at least a third of the session timeout is left of the term. The library suspends
     the lease only when a sixth is left.
     """
     flags = ["-v", "--log", "json", "--on-suspend", "stop"]
@@ -255,7 +257,7 @@ def test_s558_kill_after(proxy: Proxy, path: str, log: Log) -> None:
 
 
 def test_s563_a_paused_zklock(server: Standalone, observer: Observer, path: str, log: Log) -> None:
-    """While stopped, `zklock` cannot end its command. It ends the command when it continues."""
+    """A `zklock` that is stopped (SIGSTOP) cannot end its command. It ends the command when it continues."""
     with held_by(server, path, log) as command, Lag() as lag:
         command.signal(signal.SIGSTOP)
         observer.wait_queue(path, 0, timeout=SESSION * 3)
@@ -270,7 +272,7 @@ def test_s563_a_paused_zklock(server: Standalone, observer: Observer, path: str,
 def test_s691_a_pause_in_which_the_lock_can_still_be_proven(
     server: Standalone, observer: Observer, path: str, log: Log
 ) -> None:
-    """The command runs on after a pause, because a new proof arrives although little of the term was left."""
+    """The command runs on after a pause, because a reply proves the lock again before the term ends."""
     flags = ["run", "--session-timeout", "20", "--kill-after", "5", "-v", "--log", "json"]
     with Command(server.hosts, *flags, path, "--", *log.job("tick", "60")) as command:
         log.wait("tick")

@@ -56,7 +56,10 @@ def running(hosts: str, *words: str) -> Iterator[Command]:
 
 
 def last_proof(proxy: Proxy, before: int) -> float:
-    """Return the proxy's time of the last write before `before` that the server has acknowledged."""
+    """Return the time at which the proxy forwarded the last write that proves the lock.
+
+    This is the last write before `before` that the server has acknowledged.
+    """
     flights = [
         flight for flight in proxy.snapshot().flights if WRITES & set(flight.requests) and flight.closed
     ]
@@ -72,11 +75,14 @@ LEFT = {
 @pytest.mark.parametrize("then", LEFT)
 @pytest.mark.parametrize("session", [8, 24])
 def test_s785_what_is_left_of_the_term(proxy: Proxy, path: str, session: int, then: str) -> None:
-    """The term is counted from the last proof when the connection is lost, and when that ends the command."""
+    """The reported rest of the term is counted from the last write that proved the lock.
+
+    `zklock` reports it when the connection is lost, and when it therefore terminates the command.
+    """
     name, pattern = LEFT[then]
     words = ("--session-timeout", str(session), "--on-suspend", then, path)
     with running(proxy.hosts, *words) as command:
-        # Halfway to the next heartbeat: then the proof's age is greater than a report's possible delay.
+        # Wait half the time to the next heartbeat, so that the last proof is older than a report can be late.
         time.sleep(session / 12)
         # Offset between the two clocks in milliseconds.
         offset = time.time_ns() // 1_000_000 - now() // 1_000_000
@@ -194,7 +200,7 @@ def test_s786_the_times_of_two_jobs(
 
 
 def test_s787_who_has_a_lock_that_is_taken(server: Standalone, observer: Observer, path: str) -> None:
-    """The message names the first of several holders, its age, and the number of further holders."""
+    """The message names the first of several holders, the age of its hold, and how many others hold."""
     began = wall()
     ages = {21: 5 * 60, 22: 3 * 3600 + 7, 23: 60}
 
@@ -226,7 +232,10 @@ def test_s787_who_has_a_lock_that_is_taken(server: Standalone, observer: Observe
 def test_s816_only_one_contender_of_a_long_queue_is_read(
     proxy: Proxy, observer: Observer, path: str, flags: list[str]
 ) -> None:
-    """Many jobs can find a lock taken at the same time, so each sends no more requests in a long queue."""
+    """A job that finds the lock taken sends no more requests in a long queue than in a short one.
+
+    Many jobs can find a lock taken at the same time.
+    """
     sent = []
     for name, number in (("short", 1), ("long", 30)):
         for pid in range(number):
@@ -262,7 +271,8 @@ def test_s788_the_times_of_the_demo() -> None:
     following = min(at for at in times if at > kill)
     freed = float(re.findall(r"the next one had the lock after ([\d.]+) s", out)[0])
     assert freed == pytest.approx(following - kill, abs=0.11)
-    # Each command waits from the start or from its last release. A hold takes 0.4 seconds.
+    # Each command begins to wait at the start of the demo, or when it has released the lock. It holds the
+    # lock for 0.4 seconds.
     before = dict.fromkeys("1234", -0.4)
     for at, number, waited in grants:
         assert waited <= at - before[number] - 0.4 + 0.11, (at, number, waited)

@@ -51,7 +51,7 @@ def test_s559_ctrl_z(server: Standalone, observer: Observer, path: str, log: Log
 
 
 PROVEN = ("--session-timeout", "20", "--kill-after", "5")
-"""With these options, only a new proof after a pause of five seconds saves the command from SIGTERM."""
+"""With these options, `zklock` sends SIGTERM after a pause of five seconds unless a reply proves the lock."""
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,10 @@ PROVEN = ("--session-timeout", "20", "--kill-after", "5")
 def test_s691_ctrl_z_for_a_while(
     server: Standalone, observer: Observer, path: str, log: Log, seconds: float, options: tuple[str, ...]
 ) -> None:
-    """`fg` continues a command if its lock can still be proven, and kills it if its term is over."""
+    """After `fg`, `zklock` continues its command if a server confirms the lock within the lock's term.
+
+    If the term (half a session timeout) is over, `zklock` kills the command.
+    """
     with shell(server.hosts) as user, Lag() as lag:
         user.type(line(path, log.job("tick"), *options))
         (started,) = log.wait("start")
@@ -129,7 +132,8 @@ def test_s579_the_command_has_the_terminal_from_the_start(
         user.type(line(path, log.job("terminal", "0.1")))
         user.wait("status 100")
         assert len(log.events("foreground")) == 1, "the command was not in the foreground from the start"
-        # In a pipeline the command stays in the background: the other processes would be stopped.
+        # In a pipeline the command stays in the background, because the pipeline's other processes would be
+        # stopped if they lost the terminal.
         user.type(
             shlex.join([str(COMMAND), "run", path, "--", *log.job("terminal", "0.1")]).encode() + b" | cat\n"
         )

@@ -101,7 +101,7 @@ def test_s810_a_request_to_give_up(
 def test_s810_a_request_to_give_up_and_then_silence(
     proxy: Proxy, server: Standalone, observer: Observer, path: str, log: Log, flags: list[str]
 ) -> None:
-    """The command ignores SIGTERM, and the term ends after a report that no process reads."""
+    """If a command ignores SIGTERM, `zklock` kills it in time, even while no process reads the reports."""
     timeout = ("--session-timeout", f"{SESSION}")
     words = ("run", *timeout, "--on-revoke", "term", *flags, path, "--", *log.job("tick", "-SIGTERM"))
     with full_pipe() as pipe, Command(proxy.hosts, *words, err=pipe) as command:

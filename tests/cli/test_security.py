@@ -44,7 +44,8 @@ def test_s578_encrypted(secured: Secured, plain_observer: Observer, path: str) -
 
 
 def test_s578_a_client_that_the_server_does_not_trust(secured: Secured, path: str) -> None:
-    # Long enough for a first handshake on a busy machine: before that, the certificate is unknown.
+    # Five seconds are enough for a first handshake on a busy machine. Before the handshake, `zklock` does not
+    # know the server's certificate.
     patience = ("--connect-timeout", "5")
     untrusted = run(secured.hosts, "run", "--tls-ca", secured.tls["ca"], *patience, path, "--", "echo", "ran")
     assert (untrusted.status, untrusted.out) == (69, "")
@@ -61,7 +62,7 @@ def test_s578_a_client_that_the_server_does_not_trust(secured: Secured, path: st
 def test_s578_certificates_renewed_during_a_hold(
     secured: Secured, plain_observer: Observer, path: str, tmp_path: Path
 ) -> None:
-    """After the certificates are renewed, the lock is released on a connection with the new ones."""
+    """After the certificates are renewed, the lock is released on a connection that uses the new ones."""
     lock = ("--session-timeout", "40", path)
     with Command(secured.hosts, "run", *flags(secured.tls), *lock, "--", "sh", "-c", "read end") as command:
         plain_observer.wait_queue(path, 1)

@@ -70,7 +70,8 @@ def test_s570_the_view(server: Standalone, observer: Observer, path: str) -> Non
             user.type(b"/held\r")
             user.see(lambda lines: row(lines, held) != "" and row(lines, f"{path}/read") == "", "filtered")
             user.type(b"/\x1b")
-        # The lock is acquired more often than `top` looks. A rate needs two looks: repeat until it appears.
+        # The lock is acquired more often than `top` lists it. `top` computes a rate from two listings, so
+        # repeat until the rate appears.
         rate = re.compile(r"free +0 +0\.\d|free +0 +[1-9]")
 
         def goes_on(lines: list[str]) -> bool:
@@ -78,7 +79,7 @@ def test_s570_the_view(server: Standalone, observer: Observer, path: str) -> Non
             return bool(rate.search(row(lines, busy)))
 
         user.see(goes_on, "a rate")
-        # Wait until the whole screen is redrawn. `top` might read an earlier key only together with the next.
+        # Wait until the whole screen is redrawn. Without this wait, `top` could read two keys at once.
         before = len(user.shown)
         user.resize(60, 10)
         user.see(lambda _: b"PATH" in user.shown[before:], "the screen is redrawn")
@@ -247,7 +248,7 @@ def test_s745_one_pass_and_no_more(proxy: Proxy, server: Standalone, observer: O
         sent = proxy.snapshot()
     shown = json.loads(outcome.out)
     assert sum(lock["state"] == "held" for lock in shown["locks"]) == locks + 1
-    # The path, its three children, the locks, the directories named by IDs, and the two of the semaphore.
+    # The path, its three children, the locks, the directories named by IDs, and the semaphore's two.
     directories = 1 + 3 + locks + ids + low + 2
     assert shown["directories"] == directories
 

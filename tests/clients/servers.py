@@ -14,7 +14,10 @@ _REAL = ("-Dzookeeper.extendedTypesEnabled=true",)
 
 
 def is_real(config: pytest.Config) -> bool:
-    """Return whether the user chose the real server. Here, the default is always the embedded server."""
+    """Return whether the user chose the real server.
+
+    The default for these tests is always the embedded server.
+    """
     return bool(config.getoption("--server") == ZOOKEEPER)
 
 

@@ -19,7 +19,7 @@ from harness.server import SOON, Settings
 # Two checks wait until the server has deleted unused containers.
 SETTINGS = Settings(container_check=SOON)
 
-# Number of checks. Without it, a check that disappears would go unnoticed.
+# Number of checks in the Java program. With this number, the test notices a check that no longer runs.
 CHECKS = 28
 
 

@@ -39,13 +39,13 @@ os.environ |= {"ZOOKEEPER_VERSION": "3.9.5", "ZOOKEEPER_CLUSTER_SIZE": "1"}
 
 def modules() -> dict[str, ModuleType]:
     """Return kazoo's test modules."""
-    # Without CI: with it, kazoo assumes the machines of its own continuous integration.
+    # Remove the variable `CI`, because with it kazoo assumes that it runs in its own continuous integration.
     environment = {name: value for name, value in os.environ.items() if name != "CI"}
     with patch.dict(os.environ, environment, clear=True):
         return {file: importlib.import_module(f"kazoo.tests.test_{file}") for file in FILES}
 
 
-# Never undone: every later import in this process must get the same modules.
+# This replacement is permanent, because every later import in this process must get the same modules.
 sys.modules |= stand_ins()
 harness: Any = importlib.import_module("kazoo.testing.harness")
 

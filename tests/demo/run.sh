@@ -2,7 +2,7 @@
 # Runs `zklock demo` with a program in each language. The arguments are options of `zklock demo`.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-# `zklock demo` passes the variables to the programs, whose paths can contain spaces.
+# `zklock demo` starts the programs in a shell, which expands these variables. The paths can contain spaces.
 export JOBS=$root/tests/demo/programs BUILT=$root/tests/target
 export PYTHONPATH=$root/bindings-python/python PYTHON=${ZKLOCK_PYTHON:-python3} NODE=${ZKLOCK_NODE:-node}
 SCRATCH=$(mktemp -d)
@@ -13,7 +13,7 @@ mkdir "$SCRATCH/node_modules"
 ln -s "$root/bindings-node" "$SCRATCH/node_modules/zklock"
 cp "$JOBS/job.mjs" "$SCRATCH"
 
-# The variables belong to the shell that starts each program.
+# The shell that starts each program expands the variables.
 # shellcheck disable=SC2016
 programs=(
     --with 'Python="$PYTHON" "$JOBS/job.py" /demo/lock 5'

@@ -112,7 +112,7 @@ class Pending:
 
 
 def first_answered(pending: Iterable[Pending], timeout: float = ANSWER) -> list[Pending]:
-    """Wait for the first reply. Return all commands that have a reply by then."""
+    """Wait until one of the commands has a reply. Return all commands that have a reply by then."""
     asked = list(pending)
     wait_for([one._future for one in asked], timeout, FIRST_COMPLETED)
     if answered := [one for one in asked if one.done]:

@@ -89,7 +89,8 @@ class Sources:
 
     def _asserts(self, function: Function, module: _Module) -> bool:
         if function not in self._known:
-            # Stops the recursion: a function that calls itself asserts only if it does so elsewhere.
+            # This entry stops the recursion of a function that calls itself. Such a function counts only if
+            # another of its statements asserts.
             self._known[function] = False
             self._known[function] = any(self._is_assertion(node, module) for node in _own(function))
         return self._known[function]

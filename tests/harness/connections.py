@@ -31,13 +31,13 @@ class ProxyState:
         host, port = upstream.rsplit(":", 1)
         self.upstream = (host, int(port))
         self.delay = delay
-        # True if the traffic is encrypted. The proxy then forwards raw chunks, and counts no requests.
+        # True if the traffic is encrypted. The proxy then forwards raw chunks and cannot count requests.
         self.opaque = opaque
-        # Number of frames held back in each direction, and the longest delay in seconds.
+        # Number of frames held back in each direction, and the longest delay of a frame in seconds.
         self.withheld: Counter[Direction] = Counter()
         self.slowest = 0.0
-        # Session passwords by session id. With one, a test connects as a second client and closes the
-        # session.
+        # Session passwords by session id. With a password, a test can connect as a second client of that
+        # session and close it.
         self.passwords: dict[int, bytes] = {}
         # Number of the last connection of each session.
         self.session_connections: dict[int, int] = {}
@@ -45,7 +45,7 @@ class ProxyState:
         self.counts = Counts()
         self.connections: set[Connection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
-        # select() takes microseconds where epoll rounds up to a millisecond, a fifth of the usual delay.
+        # Use select(), because epoll rounds timeouts up to a millisecond, a fifth of the usual delay.
         self.loop = asyncio.SelectorEventLoop(selectors.SelectSelector())
         # True if the proxy closes new connections immediately.
         self.closes_new_connections = False
@@ -118,7 +118,7 @@ class Pipe:
 
 
 class Connection:
-    """A client's connection to the proxy, and the proxy's connection to the server for it."""
+    """A client's connection to the proxy, and the connection to the server that the proxy opens for it."""
 
     def __init__(self, proxy: ProxyState, number: int) -> None:
         self._proxy = proxy
@@ -243,9 +243,10 @@ class Connection:
         self.client = self.server = None
 
     def ended(self) -> None:
-        """Handle the close of one end. After an orderly close, frames in transit are delivered first.
+        """Handle the close of the client's or the server's connection.
 
-        A black hole hides the close from the other end.
+        After an orderly close, frames in transit are delivered first. A black hole hides the close from the
+        other end.
         """
         if self not in self._proxy.connections:
             return
@@ -261,9 +262,8 @@ class Connection:
     def _finish(self) -> None:
         """Deliver the due frames, then close the end that is still open.
 
-        A timer of the same instant might not have fired yet. The close is orderly, like the close of the
-        other end. After a reset, the client's next write would fail before the client reads the server's last
-        frames.
+        Frames can be due whose timer has not fired yet. This close is orderly too, because after a reset the
+        client's next write would fail before the client reads the server's last frames.
         """
         if self._proxy.holding or self not in self._proxy.connections:
             self.ended()
@@ -281,7 +281,7 @@ class Connection:
     def healed(self) -> None:
         """End the black hole: deliver the held frames, then the news that the other end has closed.
 
-        The receiver reads all frames before it sees the end of the stream and closes its connection.
+        The other end then reads all frames before it sees the end of the stream and closes its connection.
         """
         self.pump()
         for transport in (self.client, self.server):
@@ -299,8 +299,8 @@ def _no_delay(transport: asyncio.BaseTransport) -> None:
 def _unread(transport: asyncio.BaseTransport, why: Exception | None) -> bytes:
     """Return the bytes that a lost connection received and asyncio did not read.
 
-    asyncio drops a socket at the first error. A write to a peer that has closed is one, and the socket
-    can still contain data that the peer sent before.
+    asyncio drops a socket at the first error, for example when it writes to a peer that has closed. The
+    socket can still contain data that the peer sent before.
     """
     chunks = []
     if why is not None:

@@ -1,4 +1,4 @@
-"""The crates as they are published, unpacked for programs outside the workspace, and the oldest Rust."""
+"""The published form of our crates, unpacked for programs outside the workspace, and the oldest Rust."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from harness.paths import REPOSITORY
 
 HERE = REPOSITORY / ".make" / "crates"
 DEBIAN = REPOSITORY / ".make" / "msrv" / "debian"
-"""Content of Debian's packages. They are unpacked instead of installed, which needs no root."""
+"""Directory of the unpacked Debian packages. Unpacking a package needs no root, unlike installing it."""
 
 LIMIT = 600.0
-"""Timeout of a build, in seconds. It takes a minute of processor time at first, and a second afterwards."""
+"""Timeout of a build, in seconds. The first build takes a minute of processor time, later builds a second."""
 
 
 def unpack(archive: Path) -> tuple[str, Path]:
     """Unpack an archive. Return the name of the crate and the directory of its sources.
 
-    Unchanged files are left alone. All files of an archive have the same time, so cargo could not recognize
-    the changed ones.
+    Unchanged files are not written again. All files of an archive have the same modification time, so cargo
+    could not tell which files have changed.
     """
     with tarfile.open(archive) as packed:
         files = {HERE / member.name: packed.extractfile(member) for member in packed.getmembers()}
@@ -46,7 +46,10 @@ def published() -> dict[str, Path]:
 
 
 def in_place_of_the_registry(names: list[str]) -> list[str]:
-    """Return options that make cargo use these crates. The registry might have none or older ones."""
+    """Return options that make cargo use our crates of these names.
+
+    The registry might have only older versions of them, or none.
+    """
     crates = published()
     return [word for name in names for word in ("--config", f'patch.crates-io.{name}.path="{crates[name]}"')]
 

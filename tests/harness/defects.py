@@ -16,8 +16,8 @@ from harness.server import Standalone
 from harness.steps import Start, eventually, line_up, user
 from harness.worker import Pending, Worker
 
-# A client gives up its session after 7/5 of the timeout at the latest. A server that restarts after a longer
-# outage does not know this, and keeps the session and its nodes for another timeout.
+# Duration of an outage, in session timeouts. After this time at the latest, a client gives up its session. A
+# server that then restarts does not know this, and keeps the session and its nodes for another timeout.
 OUTAGE = 1.4
 
 SHORTLY = 1.0
@@ -43,9 +43,9 @@ class Replaced:
 def replace_session(
     start: Start, name: str, server: Standalone, proxy: Proxy, path: str, session_timeout: float
 ) -> Replaced:
-    """CURATOR-604, CURATOR-498: nodes of the old session still exist when the client has a new session.
+    """Replace a client's session while the nodes of the old session still exist (CURATOR-604, CURATOR-498).
 
-    The lock at `awaited` was held before, and its holder is gone now.
+    The holder of the lock at `awaited` is gone afterwards.
     """
     awaited, created = f"{path}/awaited", f"{path}/created"
     worker = user(start, name, proxy.hosts, awaited, session_timeout=session_timeout)
@@ -59,7 +59,7 @@ def replace_session(
         holder = observer.client.create(f"{awaited}/x-lock-", sequence=True)
         waiting, behind = line_up(observer, awaited, [worker, last])
     drop = proxy.drop_reply("create2")
-    # Otherwise the client could reconnect before the outage and find its node.
+    # Without this, the client could reconnect before the outage and find its node.
     proxy.refuse_new()
     creating = worker.acquire("created", lock="created", owner="creator")
     drop.wait()
@@ -87,7 +87,10 @@ def assert_created_anew(replaced: Replaced, server: Standalone, proxy: Proxy) ->
 def lose_and_hand_over(
     start: Start, name: str, how: str, hosts: str, proxy: Proxy, observer: Observer, path: str
 ) -> tuple[Worker, Worker]:
-    """Curator's isAcquiredInThisProcess, kazoo 282: let one worker lose its lock and another acquire it."""
+    """Let one worker lose its lock and another acquire it.
+
+    In this situation, Curator's `isAcquiredInThisProcess` and kazoo (issue 282) misreport the holder.
+    """
     observer.create(path)
     holder = user(start, name, proxy.hosts, path)
     other = user(start, "rust", hosts, path)
@@ -108,7 +111,7 @@ def lose_and_hand_over(
 
 
 def owned(worker: Worker) -> bool | None:
-    """Return whether the worker says that the owner holds the lock, or None if it has no such command."""
+    """Return whether the lock object says that its owner holds the lock, or None if it cannot tell."""
     value: bool | None = worker.send("owned", lock="m", owner="a").line().get("value")
     return value
 
@@ -116,7 +119,10 @@ def owned(worker: Worker) -> bool | None:
 def queue_for_two_permits_each(
     start: Start, name: str, server: Standalone, observer: Observer, path: str
 ) -> tuple[list[Worker], list[Pending]]:
-    """Let two contenders each ask for two of two permits. Both queue for their turn first."""
+    """Let two contenders each ask for both permits of a semaphore.
+
+    Both first queue for the turn, the internal lock whose holder can wait for permits.
+    """
     for directory in (leases_of(path), turns_of(path)):
         observer.create(directory)
     workers = [counting(start, name, server.hosts, path, 2) for _ in range(2)]
@@ -135,7 +141,7 @@ def cancelled_idle(start: Start, name: str, hosts: str, path: str) -> Worker:
     asked = worker.acquire()
     asked.expect("acquired")
     worker.release()
-    # kazoo cancels through the lock object, Node through the signal that was passed to the acquire.
+    # A kazoo worker calls the lock object's `cancel`. A Node worker aborts the signal passed to the acquire.
     worker.call("cancel", target=asked.id)
     return worker
 

@@ -12,7 +12,7 @@ from harness.server import Settings, Standalone
 from parts import server_part
 
 NewServer = Callable[..., Standalone]
-"""Type of `new_server` with the server kind of this run already chosen. It returns an unstarted server."""
+"""Type of the function `new_server` with the server kind of this run already chosen."""
 
 ZOOKEEPER = "zookeeper"
 SERVERS = (ZOOKEEPER, "embedded")
@@ -48,6 +48,6 @@ def default_kind() -> str:
 
 
 def new_server(settings: Settings | None = None, *, kind: str | None = None) -> Standalone:
-    """Return an unstarted server. Raises `NotBuilt` if only Apache ZooKeeper will do and it is not built."""
+    """Return an unstarted server. Raises `NotBuilt` if Apache ZooKeeper is needed and is not built."""
     real = (kind or default_kind()) == ZOOKEEPER or (settings or Settings()).needs_the_real_one()
     return (Standalone if real else EmbeddedServer)(settings)

@@ -20,10 +20,10 @@ from harness.steps import POLL
 GOLDEN = TESTS / "scenarios" / "golden"
 
 RENEW = "ZKLOCK_RENEW_GOLDEN"
-"""Environment variable. If it is set, requests are stored and not compared."""
+"""Environment variable. If it is set, a conversation's requests are stored instead of compared."""
 
 SETTLED = 1.0
-"""Time in seconds after which a step is complete, when a conversation is stored."""
+"""Time in seconds to wait for the last requests of a step before the step is stored."""
 
 
 def is_heartbeat(said: list[str]) -> bool:
@@ -42,8 +42,10 @@ def _steps(text: str) -> dict[str, list[str]]:
 
 
 class Conversation:
-    """Requests of the clients behind a proxy, by step. The clients are named A, B, C in order of
-    connection."""
+    """Requests of the clients behind a proxy, by step of the test.
+
+    The clients are named A, B, C in the order in which they connect.
+    """
 
     def __init__(self, proxy: Proxy, path: str, stored: dict[str, list[str]] | None) -> None:
         self.steps: dict[str, list[str]] = {}
@@ -67,12 +69,12 @@ class Conversation:
         return lines
 
     def _step(self) -> list[str]:
-        """Return the requests since the last step, sorted by client: concurrent clients have no order."""
+        """Return the requests since the last step. They are sorted by client, as their order varies."""
         return sorted(self._lines()[self._earlier :], key=lambda line: line[0])
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:
-        """Run the block as one step: the requests it causes are stored, or compared with the stored ones."""
+        """Run the block as one step. Its requests are stored, or compared with the stored requests."""
         yield
         if self._stored is None:
             time.sleep(SETTLED)
@@ -87,7 +89,7 @@ class Conversation:
         self._earlier += len(self.steps[title])
 
     def end(self) -> None:
-        """Assert that no request is outside a step, and that all stored steps were run."""
+        """Assert that no request was sent after the last step, and that all stored steps were run."""
         assert self._step() == []
         assert self._stored is None or list(self._stored) == list(self.steps)
 

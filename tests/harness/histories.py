@@ -22,7 +22,7 @@ class History:
     restarts: frozenset[str] = frozenset()
     """Paths on which sequence numbers might have restarted."""
     breaches: tuple[str, ...] | None = None
-    """Violations of the rules that the recorder found itself; None if it does not check."""
+    """Rule violations that the program which recorded the history found; None if it does not check."""
 
     def broken_rules(self) -> dict[str, list[str]]:
         """Return the findings of our checker."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 SEQUENCED = re.compile(r"\d{10}$")
 NEVER = 1 << 62
-# Number of permits of a contender that takes the number from the other contenders.
+# Stands for the number of permits of a contender that adopts the other contenders' number.
 UNKNOWN = 1 << 31
 
 
@@ -31,9 +31,9 @@ class Hold:
     worker: str
     owner: str
     granted: int
-    # Just before the last release, or when the holder was killed; None while the hold lasts.
+    # Time just before the last release, or when the holder was killed. None while the hold lasts.
     ended: int | None
-    # True for a reader's hold: other readers can hold at the same time.
+    # True for a reader's hold. Other readers can hold the lock at the same time.
     shared: bool = False
     node: str | None = None
     token: int | None = None
@@ -41,7 +41,7 @@ class Hold:
     # For a semaphore: the number of permits.
     permits: int | None = None
     session: int | None = None
-    # Time at which the hold must have ended: its loss was reported, or the servers closed its session.
+    # Time by which the hold must have ended, because its loss was reported or the servers closed its session.
     over: int | None = None
 
     @property
@@ -73,15 +73,15 @@ def by_path(holds: Iterable[Hold]) -> dict[str, list[Hold]]:
 
 
 def _locks(holds: Iterable[Hold]) -> list[Hold]:
-    """Return all holds except permits: permits have no order, and their tokens are not comparable."""
+    """Return all holds except those of semaphore permits, which have no order and no comparable tokens."""
     return [hold for hold in holds if hold.permits is None]
 
 
 def downgrades(ordered: Iterable[Hold]) -> dict[Hold, Hold]:
-    """Map the reader's hold of each downgrade to the writer's hold that it began in.
+    """Return the writer's hold of each downgrade, by the reader's hold that began within it.
 
-    The reader's node carries the writer's sequence number. It did not queue, so its czxid says nothing about
-    the queue's order. Curator's token is the czxid; our token stays the writer's.
+    The reader's node has the writer's sequence number. This node did not queue, so its czxid does not tell
+    its position in the queue. Curator uses this czxid as the token, whereas zklock keeps the writer's token.
     """
     writers: dict[tuple[str, str], Hold] = {}
     found = {}
@@ -97,9 +97,10 @@ def downgrades(ordered: Iterable[Hold]) -> dict[Hold, Hold]:
 
 
 def _continues(hold: Hold, writer: Hold) -> bool:
-    """Return whether a reader's hold continues a downgrade whose writer's hold was lost before the grant.
+    """Return whether a reader's hold continues a writer's hold that was lost during a downgrade.
 
-    The reader's node had the writer's place before the loss, so no other client can have held the lock.
+    The reader's node existed before the loss, with the writer's sequence number. Therefore no other client
+    can have held the lock in between.
     """
     same_owner = (hold.worker, hold.owner, hold.session) == (writer.worker, writer.owner, writer.session)
     same_place = (hold.sequence, hold.token) == (writer.sequence, writer.token)
@@ -128,7 +129,7 @@ def oversubscribed(holds: Iterable[Hold]) -> list[str]:
         numbers = {hold.permits for hold in ordered if hold.permits not in {None, UNKNOWN}}
         if len(numbers) > 1:
             found.append(f"numbers of permits on {path}: {numbers}")
-        # A contender that does not know the number of permits uses the number of the other contenders.
+        # A contender that does not state the number of permits uses the other contenders' number.
         number = next((hold.permits for hold in ordered if hold.permits in numbers), UNKNOWN)
         current: list[Hold] = []
         for hold in ordered:
@@ -152,7 +153,7 @@ class _YoungestGranted:
             self.hold = hold
 
     def overtook(self, hold: Hold, *, restarts: bool) -> Hold | None:
-        """Return the earlier granted hold that this hold should have preceded, or None."""
+        """Return the hold that was granted earlier although it was behind this hold in the queue, or None."""
         if self.hold is None or _before(self.hold, hold):
             return None
         if restarts and _younger(hold, self.hold) and hold.node != self.hold.node:
@@ -178,8 +179,8 @@ Restarts = bool | Collection[str]
 def misordered(holds: Iterable[Hold], *, restarts: Restarts = False) -> list[str]:
     """Report every grant that overtook an earlier contender.
 
-    A writer is never granted before an earlier contender, and a reader is never granted before an earlier
-    writer. Readers that hold together have no order.
+    A writer is never granted the lock before a contender ahead of it, and a reader never before a writer
+    ahead of it. Readers that hold the lock together have no order.
 
     Sequence numbers restart when the server deletes an idle parent. If a test cannot rule that out
     (``restarts``), a smaller number is allowed if the token shows that the node is younger.
@@ -249,7 +250,7 @@ def overheld(holds: Iterable[Hold]) -> list[str]:
 
 
 def unanswered(holds: Iterable[Hold]) -> list[str]:
-    """Report holds that were never released: in a finished history, each one is an error."""
+    """Report holds that were never released. In a finished history, each of them is an error."""
     return [f"never released on {hold.path}: {hold}" for hold in holds if hold.ended is None]
 
 

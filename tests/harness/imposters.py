@@ -29,7 +29,7 @@ def certified(authority: trustme.CA, name: str = HOST, *, expired: bool = False)
 def imposter(context: ssl.SSLContext | None, words: bytes = b"") -> Iterator[str]:
     """Run a server that completes the TLS handshake and then sends nothing. Yield its address.
 
-    Without a context, the server sends only `words`, without TLS.
+    If `context` is None, the server does not use TLS. It sends `words` and then nothing.
     """
     with contextlib.ExitStack() as open_sockets, socket.create_server((HOST, 0)) as listener:
 

@@ -17,13 +17,13 @@ from harness.paths import COMMAND, REPOSITORY, TARGET
 from harness.processes import reap, spawn
 
 ELSEWHERE = os.environ.get("ZKLOCK_PACKAGES")
-"""Directory of the packages under test, if not the debug builds: `make dist` sets it to test its own."""
+"""Directory of the packages under test; None for the debug builds. `make dist` sets it to its packages."""
 
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 """Python versions that the wheel supports."""
 
 LIMIT = 100.0
-"""Timeout of a command in seconds. It is below a test's timeout, so that the command's output is reported."""
+"""Timeout of a command in seconds, shorter than a test's timeout so that the command's output is reported."""
 
 
 def packages() -> Path:

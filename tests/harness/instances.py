@@ -63,7 +63,10 @@ def instances(
     cwd: Path | None = None,
     ahead: float = 0,
 ) -> Iterator[Instances]:
-    """Run a program several times. Each instance's clock is a little further ahead than the one before."""
+    """Run several instances of a program.
+
+    Each instance's clock is `APART` seconds ahead of the previous one's.
+    """
     made = Instances(file)
     with ExitStack() as stack:
         output = stack.enter_context(file.open("ab"))
@@ -78,7 +81,7 @@ def instances(
 
 
 def three_o_clock(night: int) -> float:
-    """Return how many seconds ahead a clock must be to show 3:00 UTC, `night` days from today."""
+    """Return the number of seconds from now until 3:00 UTC, `night` days from today."""
     return 3 * 3600 - time.time() % DAY + night * DAY
 
 
@@ -102,12 +105,14 @@ class Records:
         self.written = getattr(stat, "version", 0) + 1
 
     def assert_once_each(self, lines: Sequence[str]) -> None:
-        """Assert that each slot ran exactly once: its run printed the record's token, and no slot is
-        missing."""
+        """Assert that each slot ran exactly once.
+
+        The run of each slot printed the token in the slot's record, and no slot is missing.
+        """
         printed = [line.split()[-1] for line in lines]
         eventually(lambda: self.written >= len(printed), f"{self.written} records of {len(printed)} runs")
         assert len(printed) == len(set(printed)) == self.written, (printed, self.tokens)
-        # A watch can miss a change only if another change follows immediately.
+        # Compare subsets, because a watch misses a change if another change follows immediately.
         assert set(self.tokens) <= set(printed), (printed, self.tokens)
         assert self.slots == sorted(set(self.slots)), self.slots
         missing = self.slots[-1] - self.slots[0] + 1 - self.written
@@ -115,7 +120,10 @@ class Records:
 
 
 def assert_more_than_once(lines: Callable[[], Sequence[str]], runs: int) -> None:
-    """Assert that without the record, `runs` runs take fewer one-second slots than there are runs."""
+    """Assert that instances without a record run some one-second slots more than once.
+
+    The assertion waits for `runs` runs, which must happen in fewer than `runs` slots.
+    """
     eventually(lambda: len(lines()) >= 1, "a first run", START)
     began, first = now(), len(lines())
     eventually(lambda: len(lines()) >= first + runs, f"{runs} runs", START)

@@ -8,11 +8,12 @@ from harness.observer import Observer
 from harness.permits import leases_of, turns_of
 from harness.worker import Pending, Worker
 
-# The waiters. Their locks and owners have the same names. A semaphore has two kinds of waiter: "turn" waits
-# for its turn, and "permit" has the turn and waits for a permit.
+# The waiters. Each waiter's lock and owner have the waiter's name. A semaphore has two kinds of waiter:
+# "turn" waits for the internal lock that admits one contender at a time, and "permit" has that lock and waits
+# for a permit.
 WAITS = ("mutex", "read", "write", "turn", "permit", "multi")
 FIRST, SECOND = "multi-first", "multi-second"
-# The locks that a holder holds so that all of WAITS wait, and the owner that occupies the turn.
+# The locks that `occupy` holds so that all of WAITS wait, and the owner that it lets hold the turn.
 HELD = ("mutex", "read", "write", "turn", "permit", SECOND)
 IN_TURN = "in turn"
 
@@ -47,7 +48,7 @@ def acquire_all(worker: Worker, timeout: float | None = None) -> list[Pending]:
 
 
 def occupy(worker: Worker, path: str, observer: Observer) -> None:
-    """Hold each lock, so that every contender waits. Leases and owners have the names of the locks."""
+    """Hold each lock, so that every contender waits. Each lease and each owner has the name of its lock."""
     make_locks(worker, path)
     worker.lock(f"{path}/read", lock="read", kind="write")
     worker.lock(f"{path}/write", lock="write", kind="read")

@@ -12,7 +12,7 @@ from harness.history import NEVER, UNKNOWN, Hold
 
 @dataclass(frozen=True)
 class Part:
-    """One lock as it appears in the history."""
+    """One lock as it appears in the history. A multi lock consists of several parts."""
 
     path: str
     kind: str
@@ -56,9 +56,9 @@ class Ledger:
     ) -> None:
         """Read the lines of one worker.
 
-        `command` and `sent` return a command and its send time by id. `parts_of` returns the locks that an
-        acquire of a lock object holds. `uncertain_from` returns when a hold, granted at an instant in a
-        session, stops being certain.
+        `command` and `sent` return a command and its send time by id. `parts_of` returns the locks that a
+        lock object acquires. `uncertain_from` takes the time of a grant and its session, and returns the time
+        from which the hold is no longer certain.
         """
         self._worker = worker
         self._command = command
@@ -70,7 +70,10 @@ class Ledger:
         self._holds: list[Hold] = []
 
     def holds(self, lines: Iterable[Line]) -> list[Hold]:
-        """Return the certain holds. Reentrant levels are merged into one hold."""
+        """Return the certain holds.
+
+        An owner's nested acquires of one lock (levels) are merged into one hold.
+        """
         for line in lines:
             self._take(line)
         for level in self._levels:
@@ -83,7 +86,7 @@ class Ledger:
         if event in {"lost", "presumed lost"}:
             level = self._leases.get(line["lease"])
             self._end(level, line["t"])
-            # Lease names are reused, so the lost lease can be an earlier one.
+            # Lease names are reused, so the report can be about an earlier lease of this name.
             if event == "lost" and level is not None and line["t"] >= level.line["t"]:
                 level.lost = line["t"]
         elif event == "held":
@@ -134,7 +137,8 @@ class Ledger:
         )
 
     def _merged(self) -> list[Hold]:
-        # Levels of one owner on one node are one hold. Levels of different owners are not, even on one node.
+        # Levels of one owner on one node belong to one hold. Each owner has its own hold, even on a common
+        # node.
         groups: dict[tuple[Part, str, str | None], list[_Level]] = {}
         for index, level in enumerate(self._levels):
             node = level.line.get("node") or f"unknown-{index}"
@@ -152,7 +156,7 @@ class Ledger:
                     asked=self._sent(levels[0].line["id"]),
                     granted=min(level.line["t"] for level in levels),
                     ended=None if None in ends else max(end for end in ends if end is not None),
-                    # One of several levels can be released before its loss is reported.
+                    # If a level was released before its loss was reported, the hold has no such limit.
                     over=max(losses) if len(losses) == len(levels) else None,
                     **_node(levels[0].line),
                 )

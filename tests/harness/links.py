@@ -63,8 +63,10 @@ class Links:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
 
     def forward(self, port: int, speaker: int, listener: int, *, elects: bool = False) -> int:
-        """Open a port through which `speaker` reaches this port of `listener`; `elects` marks an election
-        port."""
+        """Open a port through which the server `speaker` reaches this port of the server `listener`.
+
+        `elects` is True for an election port.
+        """
         entrance = self._entrances[port, speaker] = free_port()
         self._run(self._listen(entrance, port, speaker, listener, elects=elects))
         return entrance
@@ -74,7 +76,7 @@ class Links:
         self._run(self._set([frozenset((server, other)) for other in others], is_open=False))
 
     def withheld(self, server: int, other: int) -> int:
-        """Return the number of chunks between these two servers that cuts have held back so far."""
+        """Return the number of chunks between these two servers that cut links have held back so far."""
         return self._withheld[frozenset((server, other))]
 
     def heal(self) -> None:

@@ -13,11 +13,11 @@ from harness.worker import Worker
 
 @dataclass(frozen=True)
 class Side:
-    """One lock of a mixture: which worker creates it, of which kind, with which node naming."""
+    """One lock of a mixture: the worker that creates it, its kind, and the naming of its nodes."""
 
     who: str
     kind: str = "mutex"
-    # With `kazoo`, our lock uses kazoo's node names. kazoo itself sees no other names.
+    # With `kazoo`, our lock uses kazoo's node names. A kazoo lock ignores nodes with other names.
     naming: str = "curator"
 
     def __str__(self) -> str:
@@ -33,19 +33,22 @@ class Mixture:
         self._server = server
         self._path = path
         self._workers = workers
-        # A persistent node, because kazoo creates its parent only once.
+        # Create the directory as a persistent node, because kazoo creates it only once.
         observer.create(path)
         for worker, side in zip(self._workers, sides, strict=True):
             worker.lock(path, lock=path, kind=side.kind, naming=side.naming)
 
     def excludes(self, holder: int) -> bool:
-        """Return whether one side, while it holds, keeps the other side out until it releases."""
+        """Let side `holder` acquire its lock.
+
+        Return whether the other side waits until that lock is released.
+        """
         first, second = self._workers[holder], self._workers[1 - holder]
         held, asked = f"{self._path}/held-{holder}", f"{self._path}/asked-{holder}"
         first.hold(held, lock=self._path)
         waiting = second.acquire(asked, lock=self._path)
         session = second.sessions["c"]
-        # A contender that is kept out watches its predecessor until that node is deleted.
+        # If the second contender has to wait, it watches the first contender's node.
         eventually(
             lambda: waiting.done or bool(watched_by(self._server, session, self._path)), f"{second} in or out"
         )

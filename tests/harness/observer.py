@@ -52,7 +52,7 @@ class Observer:
         return self.client.exists(path) is not None
 
     def create(self, path: str) -> None:
-        """Create a persistent node with its parents. Unlike a container, the server never deletes it."""
+        """Create a persistent node with its parents. The server never deletes it, unlike a container node."""
         try:
             self.client.create(path, makepath=True)
         except NodeExistsError:
@@ -63,7 +63,7 @@ class Observer:
         self.client.delete(path)
 
     def children(self, path: str) -> list[str]:
-        """Return all children, also those without a sequence number. A missing path has none."""
+        """Return all children, including those without a sequence number. A missing path has none."""
         try:
             return sorted(self.client.get_children(path))
         except NoNodeError:
@@ -86,7 +86,7 @@ class Observer:
         return self.wait(path, lambda queue: len(queue) == length, f"{length} contenders", timeout)
 
     def assert_free(self, path: str) -> None:
-        """Assert that the lock has no contender. A pending delete gets time to arrive."""
+        """Assert that the lock has no contender, after giving pending deletes time to arrive."""
         assert self.wait_queue(path, 0) == []
 
     def wait(
@@ -119,7 +119,10 @@ class Observer:
                 raise AssertionError(f"{path} is still there after {timeout} s")
 
     def kill_session(self, session_id: int, password: bytes) -> None:
-        """Close a session on the server. An expiry event injected in the client would leave it open there."""
+        """Close a session on the server.
+
+        An expiry event injected into the client would leave the session open on the server.
+        """
         host, port = self.hosts.split(",")[0].rsplit(":", 1)
         deadline = time.monotonic() + WAIT
         tried = False

@@ -29,7 +29,10 @@ def counting(
 
 
 def leases_of(path: str) -> str:
-    """Return the directory of permit nodes: of holders, and of the one contender that waits for permits."""
+    """Return the directory of the permit nodes.
+
+    It has a node for each permit of the holders, and of the one contender that waits for permits.
+    """
     return f"{path}/leases"
 
 

@@ -147,7 +147,7 @@ class Process:
         self._process.send_signal(signal.SIGINT)
 
     def pause(self) -> None:
-        """Send SIGSTOP. The process stops without notice, so its holds are no longer certain."""
+        """Send SIGSTOP. The process cannot react before it stops, so its holds are no longer certain."""
         self.pauses.append((now(), None))
         self._process.send_signal(signal.SIGSTOP)
 

@@ -1,8 +1,8 @@
-"""Free TCP ports that stay free.
+"""Chooses TCP ports that are free and that stay free while a server restarts.
 
-The ports are below the kernel's ephemeral range. Otherwise, while a server is down for a restart, the kernel
-could give its port to an outgoing connection. A client that connects to a closed port in the ephemeral range
-could even connect to itself.
+The ports are below the kernel's ephemeral range. From that range, the kernel could give the port of a server
+that is down to an outgoing connection. A client that connects to a closed port in the ephemeral range could
+even connect to itself.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _FIRST, _LAST = 20_000, 31_999
 _SHARE = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 _SHARES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 _given: set[int] = set()
-# Concurrent test runs, also of other checkouts, record used ports as locks on this file, one byte a port.
-# A JVM takes seconds to bind its port, and until then the port would look free.
+# Each test run on this machine locks one byte of this file for each port that it uses. Without this lock, a
+# port would look free to another run for the seconds that a JVM takes to bind it.
 _RESERVATIONS = os.open(
     Path(tempfile.gettempdir()) / f"zklock-test-ports-{os.getuid()}", os.O_RDWR | os.O_CREAT
 )
 
 
 def _candidates() -> Iterator[int]:
-    # Random order, so that two runs on one machine do not try the same ports in the same order.
+    # Use a random order, so that two runs on one machine do not try the same ports in the same order.
     ours = range(_FIRST + _SHARE, _LAST, _SHARES)
     return iter(random.SystemRandom().sample(ours, len(ours)))
 

@@ -35,7 +35,8 @@ _alive: set[subprocess.Popen[bytes]] = set()
 
 
 def _die_with_parent() -> None:
-    # Runs between fork and exec, so it must only make this one call, which was looked up beforehand.
+    # This function runs between fork and exec, so it must make only this one call, which was looked up
+    # earlier.
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
@@ -51,7 +52,8 @@ def spawn(
 ) -> subprocess.Popen[bytes]:
     """Start a marked child in its own session, so that Ctrl-C at the terminal reaches only pytest.
 
-    Call it from the main thread: the kernel ties the child to the *thread* that started it.
+    Call this function from the main thread, because the kernel kills the child when the *thread* that started
+    it exits.
     """
     process = subprocess.Popen(
         list(command),

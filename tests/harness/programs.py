@@ -41,7 +41,7 @@ def programs(page: Path) -> list[Program]:
     last = 0
     text = page.read_text()
     for block in _BLOCK.finditer(text):
-        # The output must follow the program directly, without text in between.
+        # A program's expected output must follow it directly, without text in between.
         if text[last : block.start()].strip():
             take(None)
         last = block.end()

@@ -47,7 +47,7 @@ class Proxy(ProxyState):
         return "{}:{}".format(*self.upstream)
 
     def carries(self, session: int) -> bool:
-        """Return whether a session's last connection through this proxy still exists."""
+        """Return whether the newest connection of a session through this proxy is still open."""
         number = self.session_connections.get(session)
         return self._call(lambda: any(connection.number == number for connection in self.connections))
 
@@ -150,7 +150,7 @@ class Proxy(ProxyState):
         return self._call(self._cut)
 
     def black_hole(self, *directions: Direction) -> None:
-        """Forward nothing, in one direction or both. New connections are accepted and equally silent."""
+        """Stop forwarding data, in one direction or both. This also affects new connections."""
 
         def hold() -> None:
             self.holding = frozenset(directions) or BOTH
@@ -172,15 +172,21 @@ class Proxy(ProxyState):
         return self._call(lambda: self.drops.set(op))
 
     def black_hole_behind(self, op: str, *, skip: int = 0) -> Trap:
-        """Start a black hole after the reply to the next `op` request, or to a later one with `skip`."""
+        """Start a black hole after the reply to an `op` request: the first one after `skip` others."""
         return self._call(lambda: self.silences.set(op, skip))
 
     def withhold_request(self, op: str, content: bytes) -> Trap:
-        """Start a black hole with the next such request. It reaches the server only after the hole ends."""
+        """Start a black hole with the next `op` request that contains `content`.
+
+        The request reaches the server only after the black hole has ended.
+        """
         return self._call(lambda: self.withheld_requests.set(op, content=content))
 
     def withhold_reply(self, op: str, content: bytes) -> Trap:
-        """Start a black hole with the reply to the next such request. The server has executed the request."""
+        """Start a black hole with the reply to the next `op` request that contains `content`.
+
+        The server has executed this request.
+        """
         return self._call(lambda: self.withheld_replies.set(op, content=content))
 
     def cancel_dropped_replies(self) -> None:
@@ -190,7 +196,7 @@ class Proxy(ProxyState):
     def refuse_transactions(self, code: int) -> None:
         """Replace the results of transactions by failures with this code; 0 stops this.
 
-        A leader that has closed a session replies like this, but only for a moment: it is about to hang up.
+        A leader that has closed a session replies like this for a moment before it closes the connection.
         """
 
         def refuse() -> None:

@@ -36,7 +36,10 @@ class Moment:
     last: int
 
     def ago(self, asked: int, answered: int) -> Span:
-        """Return the event's possible age when a program read its clock between these stamps."""
+        """Return the range of the event's age at the time when a program read its clock.
+
+        The program did so between the stamps `asked` and `answered`.
+        """
         return Span(max(0, asked - self.last) / 1e9, (answered - self.first) / 1e9)
 
     def until(self, later: Moment) -> Span:
@@ -51,7 +54,7 @@ def granted(pending: Pending, **more: Any) -> tuple[Line, Moment]:
 
 
 def queued(observer: Observer, path: str, pending: Pending, length: int) -> Moment:
-    """Wait until the queue has `length` contenders. Return when the last one started its acquire."""
+    """Wait until the queue has `length` contenders. Return the moment at which `pending` joined the queue."""
     observer.wait_queue(path, length)
     return Moment(pending.sent, now())
 
@@ -96,7 +99,7 @@ class Metrics:
 
     @staticmethod
     def _plain(name: str) -> str:
-        """Return the part of a metric's name that OpenTelemetry and Prometheus share, without its affixes."""
+        """Return the part of a metric's name that is the same in OpenTelemetry and in Prometheus."""
         name = name.replace(".", "_").removeprefix("zklock_")
         return name.removesuffix("_total")
 
@@ -118,7 +121,11 @@ class Metrics:
 
 
 def assert_counts(buckets: Iterable[tuple[float, float]], spans: Sequence[Span]) -> None:
-    """Assert that each bucket's count lies between the certain and the possible number of shorter spans."""
+    """Assert that the count of each histogram bucket is right.
+
+    It must lie between the number of spans that are certainly within the bucket's bound and the number that
+    possibly are.
+    """
     for bound, count in buckets:
         certain = sum(span.most + SLACK <= bound for span in spans)
         possible = sum(span.least - SLACK <= bound for span in spans)

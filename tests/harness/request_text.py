@@ -1,4 +1,4 @@
-"""Describes client requests in words: one line a request, without details that differ between runs."""
+"""Describes client requests in words: one line per request, without details that differ between runs."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class RequestText:
         return f"connect version {version}, {new}, time-out {timeout} ms"
 
     def request(self, frame: bytes) -> list[str]:
-        """Describe any other frame. A transaction has one line for each of its operations."""
+        """Describe any frame except the first one. A transaction has one line for each of its operations."""
         return self._lines(wire.request(frame).op, _Reader(frame, 12))
 
     def _lines(self, op: str, fields: _Reader) -> list[str]:

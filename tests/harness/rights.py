@@ -29,9 +29,9 @@ KINDS = (
 
 
 def occupy(worker: Worker, observer: Observer, top: str, kind: str, *, client: str = "c") -> dict[str, int]:
-    """Let a client hold, and wait for, a lock of this kind below a path that does not exist yet.
+    """Let one owner hold a lock of this kind and another owner wait for it, both on the same client.
 
-    Returns the number of children of each directory.
+    The lock's path must not exist yet. Return the number of children of each directory.
     """
     path = f"{top}/above/{kind}"
     name = path
@@ -76,7 +76,8 @@ def occupy(worker: Worker, observer: Observer, top: str, kind: str, *, client: s
             found = {f"{top}/above/counts": 1}
         worker.lock(path, lock=name, kind="semaphore", client=client, **given)
         worker.hold(f"{name} held", lock=name, owner=f"{name} a", count=2)
-        # Owner b has the turn and therefore also a permit node. Owner c waits for the turn.
+        # Owner b is first in the semaphore's queue (`locks`) and therefore also has a permit node (`leases`).
+        # Owner c waits behind b in the queue.
         worker.acquire(f"{name} waits", lock=name, owner=f"{name} b", count=1)
         observer.wait_queue(f"{path}/leases", 3)
         worker.acquire(f"{name} late", lock=name, owner=f"{name} c", count=1)
@@ -106,7 +107,7 @@ def occupy(worker: Worker, observer: Observer, top: str, kind: str, *, client: s
 
 
 def parents(top: str, kind: str) -> set[str]:
-    """Return the directories above the lock and its shared count. Other locks can share these."""
+    """Return the directories above the lock and its shared count, which other locks can use too."""
     above = {top, f"{top}/above"}
     if kind == "shared":
         above.add(f"{top}/above/counts")

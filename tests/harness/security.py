@@ -41,12 +41,13 @@ class Secured:
     hosts: str
     # Files that a client needs, as the workers' `connect` command takes them.
     tls: dict[str, str]
-    # The same for an authority that the server does not trust and that did not sign the server's certificate.
+    # The same files of an authority that the server does not trust and that did not sign the server's
+    # certificate.
     stranger: dict[str, str]
     directory: Path
 
     def renew(self) -> None:
-        """Replace all certificates in the same files, also the authority's. The server restarts."""
+        """Restart the server with new certificates, including the authority's, in the same files."""
         authority = trustme.CA()
         _server(authority, self.directory)
         _client(authority, self.directory / "client")

@@ -24,7 +24,7 @@ STARTUP = 60.0
 POLL = 0.02
 
 SOON = 500
-"""Value for `Settings.container_check` that lets a test wait until the server deletes an empty parent."""
+"""Value for `Settings.container_check` with which the server deletes an empty container during a test."""
 
 JVM = [
     "-Xmx128m",
@@ -34,8 +34,8 @@ JVM = [
     "-Dzookeeper.jmx.log4j.disable=true",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Djava.awt.headless=true",
-    # The tests kill processes, not machines, so the page cache is durable enough. fsync would take most of
-    # the time.
+    # The tests kill processes but do not crash the machine, so the page cache is durable enough. fsync would
+    # take most of the time.
     "-Dzookeeper.forceSync=no",
     "-Dzookeeper.preAllocSize=1024",
     # A failed vote is repeated within a second. By default, servers double the wait each time, and three
@@ -51,9 +51,9 @@ class Settings:
     tick: int = 200
     min_session_timeout: int = 400
     max_session_timeout: int = 60_000
-    # Interval at which the leader deletes empty containers. The default never fires during a test: a
-    # directory can be empty for a moment between two holds. If the server deleted it then, sequence numbers
-    # would restart, and the checker would report overtaking.
+    # Interval at which the leader deletes empty containers. The default is longer than any test, because a
+    # lock directory can be empty for a moment between two holds. If the server deleted it then, sequence
+    # numbers would restart, and the checker would report overtaking.
     container_check: int = 3_600_000
     # Number of ticks for which a server that has lost its leader keeps replying to its clients.
     sync_limit: int = 10
@@ -63,7 +63,7 @@ class Settings:
     max_frame: int | None = None
     # True if the test needs nodes and sessions that survive a restart, as Apache ZooKeeper's do.
     durable: bool = False
-    # True for an additional TLS port. The `config` lines set it up.
+    # True if the server has an additional TLS port, which the `config` lines set up.
     secure: bool = False
     # Additional lines of the configuration, and additional JVM arguments.
     config: tuple[str, ...] = ()
@@ -179,7 +179,7 @@ class Server:
         self.wait_serving()
 
     def wait_serving(self, timeout: float = STARTUP) -> None:
-        """Wait until the server accepts clients. It is polled, because there is no event for this."""
+        """Wait until the server accepts clients. This polls the server, because no event reports it."""
         deadline = time.monotonic() + timeout
         while True:
             if self._process is None or self._process.poll() is not None:

@@ -26,7 +26,8 @@ def _left_out_if_not_built() -> Generator[None]:
     try:
         return (yield)
     except NotBuilt as missing:
-        # A run on the embedded server deliberately excludes some parts. Another run covers them.
+        # A run on the embedded server deliberately excludes some parts (`Excluded`), which another run
+        # covers. Any other missing part is an error if everything must run.
         if everything() and not isinstance(missing, Excluded):
             raise
         pytest.skip(str(missing))

@@ -1,4 +1,4 @@
-"""Runs the program that executes slots as a process, and derives holds from its output."""
+"""Runs a program whose job must run once per slot (period of time), and derives holds from its output."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ class SlotRunner:
     """A process that runs slots under a lock until `slots` of them are recorded."""
 
     def __init__(self, hosts: str, path: str, slots: int, *, long: bool = False) -> None:
-        """With `long`, the bodies of some slots take longer than the term of their lease."""
+        """Start the process.
+
+        With `long`, the bodies of some slots take longer than the term of their lease.
+        """
         self.path = path
         self._lines: list[list[str]] = []
         self.said: list[str] = []
-        """The first two words of each line: `runs` or `ends`, and the slot number."""
+        """The first two words of each line that the process printed: `runs` or `ends`, and the slot."""
         command = [str(RUST_SLOTS), hosts, path, str(slots), *(["long"] if long else [])]
         self.process = spawn(command, stdout=subprocess.PIPE)
         self._reader = threading.Thread(target=self._read, daemon=True)

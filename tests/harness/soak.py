@@ -13,7 +13,8 @@ from harness.porcupine import compared
 from harness.worker import Pending, Worker, first_answered
 
 ROUNDS = 10
-"""Holds of each owner per request to a worker. The number is small, so all end soon after the time is up."""
+"""Number of holds of each owner per request to a worker. It is small, so all requests finish soon after the
+time is up."""
 
 HOLD_MS = (0.0, 2.0)
 REPORT = 5.0

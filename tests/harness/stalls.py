@@ -16,7 +16,8 @@ TICK = 0.01
 NOTICED = 0.002
 """Wake-up delays shorter than this many seconds are ignored."""
 WAKE_UPS = 4
-"""Number of threads that a command wakes: the worker's and the library's, and both again for the reply."""
+"""Number of thread wake-ups that a command causes: one each in the worker and in the library, and the same
+again for the reply."""
 
 
 class StallMonitor:
@@ -42,9 +43,9 @@ class StallMonitor:
         return sum(max(0, part) for part in common) / 1e9
 
     def allowance(self, since: int, until: int) -> float:
-        """Return the seconds by which an answer between two stamps can be late on this machine.
+        """Return the number of seconds by which a reply between two stamps can be late on this machine.
 
-        Each thread on its way waits for a processor about as long as this one did.
+        Each thread that takes part in the reply waits for a processor about as long as this thread did.
         """
         return WAKE_UPS * self.stalled_seconds(since, until)
 

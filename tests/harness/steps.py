@@ -20,7 +20,7 @@ LATE = 0.2
 """Maximum delay in seconds by which a timeout can be late."""
 
 GRANT = 40.0
-"""Timeout in seconds for the grant of a lost lock: an election, and then a session timeout."""
+"""Timeout in seconds until a lost lock is granted again: after an election, and then a session timeout."""
 
 
 def seconds(line: Line, since: int) -> float:
@@ -48,7 +48,7 @@ def in_time(most: float, late: float = LATE) -> Iterator[None]:
 
 
 def assert_took(what: Line | WorkerError, since: int, time_out: float) -> None:
-    """Assert that a timeout ended on time: never early, and at most `LATE` seconds late."""
+    """Assert that an operation timed out on time: not early, and at most `LATE` seconds late."""
     took = assert_within(what, since, time_out)
     assert took >= time_out, f"took {took:.3f} s, and not {time_out} s at least"
 
@@ -85,7 +85,10 @@ def user(
 def queue_up(
     observer: Observer, path: str, contenders: Sequence[tuple[Worker, str]], *, owner: str = "a"
 ) -> list[Pending]:
-    """Let workers acquire their halves of a lock. Each starts when the previous one is in the queue."""
+    """Let workers acquire halves (read or write) of a lock.
+
+    Each starts when the previous one is in the queue.
+    """
     asked = []
     already = len(observer.queue(path))
     for place, (worker, half) in enumerate(contenders, start=already + 1):
@@ -117,7 +120,10 @@ def await_loss(worker: Worker, lease: str = "l", timeout: float = 5.0) -> None:
 
 
 def contest(observer: Observer, path: str, holder: Worker, other: Worker, locks: int) -> dict[str, Pending]:
-    """Let one worker hold `locks` locks while the other waits. Lock, lease and owner share a name."""
+    """Let one worker hold `locks` locks while the other waits for all of them.
+
+    The lock object, lease and owner of each lock have the same name.
+    """
     waiting = {}
     for lease in (f"l{number}" for number in range(locks)):
         for worker in (holder, other):
@@ -144,14 +150,14 @@ def watch_losses(holder: Worker, leases: Iterable[str], timeout: float = 20) -> 
 
     eventually(all_lost, "the holder knows that all leases are lost", timeout)
     for lease, states in seen.items():
-        # The holder can notice the loss of a server before the first check.
+        # A lease can already be suspended at the first check, so ignore whether it was `held` before.
         assert [state for state in states if state != "held"] == ["suspended", "lost"], f"{lease}: {states}"
         await_loss(holder, lease)
     return lost
 
 
 def assert_granted_later(lost: dict[str, int], other: Worker, waiting: dict[str, Pending]) -> None:
-    """Assert that the waiters are granted the locks after their loss, and release the locks."""
+    """Assert that each waiter is granted its lock only after the holder has lost it. Release the locks."""
     for lease, pending in waiting.items():
         granted = int(pending.expect("acquired", GRANT)["t"])
         assert lost[lease] < granted, (

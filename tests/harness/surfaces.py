@@ -17,7 +17,7 @@ class Surface:
     command: tuple[str, ...]
     # Name in tools/parts.py of the part that must be built before the worker can start.
     part: str
-    # True if SIGINT to the owner `main` cancels a pending acquire; otherwise a command does.
+    # True if SIGINT cancels a pending acquire of the owner `main`. On other surfaces, a command cancels it.
     cancels_by_signal: bool = False
     # Module that this interpreter must be able to import.
     module: str | None = None

@@ -88,7 +88,10 @@ class Traps:
         self._set.clear()
 
     def trigger(self, op: str, request: bytes = b"") -> bool:
-        """Return whether this request, or the reply to it, triggers a trap. Call it once for each message."""
+        """Return whether this request, or the reply to it, triggers a trap.
+
+        Call this once for each message.
+        """
         for trap in self._set:
             meant = trap.op == op and trap.content in request
             if meant and trap.skip == 0:

@@ -91,9 +91,9 @@ _NOT_CARRIED_OUT = -2
 
 
 def refused(frame: bytes, code: int) -> bytes:
-    """Return the reply to a transaction of checks, changed so that the first check fails with this code."""
+    """Change the reply to a transaction of checks so that the first check fails with this code."""
     result = struct.Struct(">iBi")
-    # The result of each check is only a header. One more header ends the list.
+    # The result of each check consists of a header only. One more header ends the list.
     checks = (len(frame) - 20) // result.size - 1
     codes = [code] + [_NOT_CARRIED_OUT] * (checks - 1)
     results = b"".join(result.pack(-1, 0, each) + struct.pack(">i", each) for each in codes)
@@ -138,10 +138,11 @@ def _frame(connection: socket.socket) -> bytes:
 def close_session(host: str, port: int, session_id: int, password: bytes) -> bool:
     """Try to close another client's session from our own connection, with the owner's password.
 
-    Both requests are one write. The session moves to our connection, and the server hangs up on the owner. It
-    closes the session before the owner can reconnect and take it back. The owner can still win that race, and
-    the server does not always reply before it hangs up. In these cases the result is unknown, and this
-    function returns False. Raises `SessionGone` if there is no such session.
+    This function sends the handshake and the close request in one write. The handshake moves the session to
+    our connection, and the server closes the owner's connection. The server usually closes the session before
+    the owner can reconnect and take it back. If the owner is faster, or if the server closes our connection
+    without a reply, the result is unknown, and this function returns False. It raises `SessionGone` if there
+    is no such session.
     """
     greeting = struct.pack(">iqiqi", 0, 0, 10_000, session_id, len(password)) + password + b"\0"
     farewell = struct.pack(">ii", 1, -11)

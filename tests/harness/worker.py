@@ -17,13 +17,13 @@ __all__ = ["Line", "Pending", "Unanswered", "Worker", "WorkerError", "first_answ
 class Worker(Process):
     """One worker process.
 
-    Names (client `c`, lock `m`) have defaults, because most tests need only one of each.
+    The names of objects (client `c`, lock `m`) have defaults, because most tests need only one of each kind.
     """
 
     def __init__(self, surface: str | Surface, *, env: dict[str, str] | None = None) -> None:
         # Session ids by client, as reported at connect.
         self.sessions: dict[str, int] = {}
-        # Sessions that the test ends, and the time at which it starts to.
+        # Sessions that the test closes, with the time just before it does so.
         self._doomed: dict[int, int] = {}
         self._paths: dict[str, str] = {}
         self._kinds: dict[str, str] = {}
@@ -75,7 +75,7 @@ class Worker(Process):
         hosts: str | None = None,
         **options: Any,
     ) -> None:
-        """Create a lock object on a client. With ``hosts``, its first use creates a shared client.
+        """Create a lock object on a client. With ``hosts``, the lock's first use creates a shared client.
 
         The other options depend on the lock's kind: ``permits``, ``shared_count``, ``label``, ``max_hold``,
         ``max_waiters``, ``cohort``, ``linger``. With ``hosts``, the client's options are allowed too.
@@ -203,30 +203,33 @@ class Worker(Process):
     # The history.
 
     def holds(self) -> list[Hold]:
-        """Return this worker's certain holds. Reentrant levels are merged into one hold."""
+        """Return this worker's certain holds.
+
+        An owner's nested acquires of a lock are merged into one hold.
+        """
         ledger = Ledger(self.name, self.command, self.sent, self.parts_of, self.uncertain_from)
         return sorted(ledger.holds(self.lines()), key=lambda hold: hold.granted)
 
     def presume_lost(self, lease: str = "l", at: int | None = None) -> None:
-        """End a lease's certain hold, now or at a given time: the test is about to take the lock away."""
+        """End a lease's certain hold, now or at the time `at`: the test is about to take the lock away."""
         self.note({"event": "presumed lost", "lease": lease, "t": at or now()})
 
     def presume_ended(self, session: int) -> None:
-        """End the current certain holds of a session: the test is about to close the session.
+        """End the current certain holds of a session, because the test is about to close the session.
 
-        Holds that are granted to it later are not affected.
+        Holds that are granted to the session later are not affected.
         """
         self._doomed[session] = now()
 
     def uncertain_from(self, granted: int, session: int) -> int:
-        """Return when an unreleased hold stops being certain: `NEVER` if nothing has ended it."""
+        """Return the time from which an unreleased hold is no longer certain, or `NEVER` if it still is."""
         pauses = [began for began, ended in self.pauses if ended is None or ended > granted]
         doomed = self._doomed.get(session, NEVER)
         ends = [*pauses, doomed if doomed > granted else NEVER, NEVER if self.killed is None else self.killed]
         return max(granted, min(ends))
 
     def parts_of(self, lock: str) -> list[Part]:
-        """Return the locks that an acquire of this lock object holds."""
+        """Return the locks that this lock object acquires. A multi lock acquires several."""
         if lock not in self._members:
             return [Part(self._paths[lock], self._kinds[lock], self._permits[lock])]
         return [part for member in self._members[lock] for part in self.parts_of(member)]

@@ -1,6 +1,7 @@
-"""The sizes and times in docs/packages.md: `make dist` measures them on its own packages, with this file.
+"""Measures the sizes and times that docs/packages.md promises. `make dist` runs it on its own packages.
 
-Debug builds are larger and slower, so the suites do not collect it. `make dist RENEW=1` writes the page.
+Debug builds are larger and slower, so the test suites do not run this file. `make dist RENEW=1` writes the
+page.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ PROMISED = {
     "*first minute*: both installed, and the README's first programs run": f"{LIMIT:g} s",
 }
 TRIES = 30
-"""Number of starts. The fastest one counts, so that other load on the machine has little effect."""
+"""Number of starts that are measured.
+
+The fastest one counts, so other load on the machine has little effect.
+"""
 
 IMPORT = "import time; began = time.perf_counter(); import zklock; print(time.perf_counter() - began)"
 REQUIRE = (

@@ -76,7 +76,7 @@ def test_s594_signals(command: Path, number: signal.Signals, tmp_path: Path) -> 
 
 
 def test_s594_an_ignored_signal_stays_ignored(command: Path) -> None:
-    """An ignored signal stays ignored, as under `nohup`. Node would reset it."""
+    """A signal that is ignored, as under `nohup`, stays ignored in the command. Node would reset this."""
     with dev(command) as hosts:
         job = "read status < /proc/self/status; grep ^SigIgn /proc/$$/status"
         script = f"trap '' HUP; exec {command} run -z {hosts} /packages/ignored -- sh -c '{job}'"
@@ -85,7 +85,7 @@ def test_s594_an_ignored_signal_stays_ignored(command: Path) -> None:
 
 
 def test_s594_the_command_starts_faster_than_an_interpreter(command: Path) -> None:
-    """The command starts faster than the interpreter of its package manager: it starts no Python and no Node.
+    """The command starts faster than its package manager's interpreter, so it starts neither Python nor Node.
 
     The test measures processor time, which is the same on a busy machine. `make dist` measures wall-clock
     time.

@@ -19,7 +19,8 @@ from harness.paths import REPOSITORY
 FIRST = "127.0.0.1:2181"
 """The address in the README. Another server might use it."""
 LIMIT = 60.0
-"""Limit in seconds. For debug builds it limits processor time: wall-clock time depends on other programs."""
+"""Limit in seconds. For debug builds it applies to processor time, because other programs can prolong
+wall-clock time."""
 PROGRAMS = {
     "python3": os.path.realpath(sys.executable),
     **{name: shutil.which(name) or name for name in ("node", "npm", "sh")},
@@ -42,7 +43,7 @@ def first_minute(directory: Path) -> float:
     here.mkdir()
     path.mkdir()
     for name, program in PROGRAMS.items():
-        # No symbolic link: Python looks for its library next to the name by which it is started.
+        # Write a script and not a symbolic link, because Python looks for its library next to the link.
         (path / name).write_text(f'#!{PROGRAMS["sh"]}\nexec "{program}" "$@"\n')
         (path / name).chmod(0o755)
     for name in UTILITIES:

@@ -85,7 +85,7 @@ def test_s592_a_stack_trace_has_the_lines_of_the_sources() -> None:
             assert map_file is not None
             described = json.load(map_file)
             (source,) = described["sourcesContent"]
-            # The map is as deep below `dist` as the source is below `src`.
+            # The source's path is relative to the map's directory. `dist` and `src` are siblings.
             there = NODE_PACKAGE / Path(name).parent.relative_to("package") / described["sources"][0]
             assert source == there.resolve().read_text()
 

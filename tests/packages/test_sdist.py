@@ -14,7 +14,7 @@ from harness.paths import REPOSITORY, TARGET
 
 SETTINGS = {
     "MATURIN_PEP517_ARGS": "--profile dev",
-    # The build of the tests has already compiled the dependencies with the same features.
+    # Reuse the dependencies that the build of the tests has already compiled with the same features.
     "CARGO_BUILD_BUILD_DIR": os.environ.get("CARGO_TARGET_DIR", str(REPOSITORY / "target")),
     "CARGO_TARGET_DIR": str(TARGET / "sdist"),
     # The test environment provides the build packages, so pip fetches nothing.

@@ -20,7 +20,10 @@ class NotHeld(Exception):
 
 
 class KazooWorker(ThreadedWorker):
-    """A worker on kazoo's locks. A lease is a lock object here: a kazoo lock can be held only once."""
+    """A worker that uses kazoo's locks.
+
+    Each lease is a lock object here, because a kazoo lock can be held only once.
+    """
 
     surface = "kazoo"
 
@@ -48,8 +51,8 @@ class KazooWorker(ThreadedWorker):
         client = self._clients[command["client"]]
         recipe, seen = {
             "mutex": (client.Lock, ["-lock-"]),
-            # Nodes that a reader waits for. It ignores Curator's readers, because their pattern is missing
-            # here.
+            # Name patterns of the nodes that a reader waits for. It does not wait for Curator's readers,
+            # because their pattern is missing here.
             "read": (client.ReadLock, ["-lock-", "__WRIT__"]),
             "write": (client.WriteLock, ["-lock-", "__WRIT__", "__READ__"]),
         }[command.get("kind", "mutex")]

@@ -35,15 +35,15 @@ const unknown = -1
 type hold struct {
 	line
 
-	// reads and permit mark the kind. All other kinds hold alone.
+	// reads is true for a reader, and permit for a holder of permits. All other holds are exclusive.
 	reads, permit bool
 
-	// writer is the hold of the same owner that this reader was downgraded from. beside is true if
-	// that hold still lasted when the reader's hold began.
+	// writer is set for the reader's hold of a downgrade: it is the same owner's hold of the write lock.
+	// beside is true if the writer's hold still lasted when the reader's hold began.
 	writer *hold
 	beside bool
 
-	// ranks are by sequence number and by token: see rank.go.
+	// ranks are the hold's positions by sequence number and by token: see rank.go.
 	ranks [keys]rank
 
 	// capacity is the number of permits, if it is known.

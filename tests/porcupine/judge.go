@@ -7,8 +7,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// maxWaiters is the maximum number of waiters for a lock at the same time. With more, acquires are
-// narrowed to the moments of their grants.
+// maxWaiters limits the number of simultaneous waiters for a lock. If a history exceeds this limit,
+// each acquire is treated as the single moment of its grant.
 const maxWaiters = 12
 
 // verdict is the result for one history.
@@ -90,7 +90,8 @@ func partsOf(of *history) []*part {
 	return found
 }
 
-// setCapacity sets the number of permits of every permit. All contenders that know it must agree.
+// setCapacity sets the semaphore's number of permits in every hold. All contenders that know this
+// number must agree.
 func setCapacity(holds []*hold) {
 	var capacity *int
 	for _, one := range holds {
@@ -103,9 +104,9 @@ func setCapacity(holds []*hold) {
 	}
 }
 
-// operations returns those of a part, each with the interval in which it took effect. An acquire
-// took effect between the request and the grant. README.md explains why a release is a single
-// moment before the request.
+// operations returns a part's operations, each with the interval in which it took effect. An acquire
+// took effect between the request and the grant. README.md explains why a release can be treated as a
+// single moment, just before the release was called.
 func (of *part) operations() []porcupine.Operation {
 	if of.waiting() > maxWaiters {
 		return of.points()
@@ -118,8 +119,8 @@ func (of *part) operations() []porcupine.Operation {
 	})
 }
 
-// points returns the same operations, but with an acquire at the moment of its grant. This refuses
-// the same histories.
+// points returns the same operations, but each acquire happens at the moment of its grant. With
+// them, Porcupine rejects the same histories.
 func (of *part) points() []porcupine.Operation {
 	return of.timed(func(one *hold) int64 { return one.Granted })
 }
@@ -148,7 +149,7 @@ func (of *part) timed(asked func(*hold) int64) []porcupine.Operation {
 	return found
 }
 
-// waiting returns the maximum number of waiters for the lock at the same time.
+// waiting returns the maximum number of simultaneous waiters for the lock.
 func (of *part) waiting() int {
 	type change struct {
 		at int64
@@ -169,7 +170,7 @@ func (of *part) waiting() int {
 	return most
 }
 
-// reasons returns the rules that a refused part breaks, each checked separately.
+// reasons returns the rules that a rejected part breaks. Each rule is checked separately.
 func (of *part) reasons() []reason {
 	var found []reason
 	for broken := overlap; broken <= heldPastItsEnd; broken <<= 1 {

@@ -39,8 +39,8 @@ type action string
 const (
 	acquires action = "acquire"
 	releases action = "release"
-	// loses: from here on the hold is over, whatever its owner does, because its session ended or its
-	// owner learned of the loss.
+	// loses: the session of a hold ended, or its owner learned of the loss. The hold is over from this
+	// moment, whatever its owner does.
 	loses action = "lose"
 	// claims: an owner is granted the lock through a node.
 	claims action = "claim"

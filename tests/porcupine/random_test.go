@@ -8,7 +8,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// drawn creates a random history of one lock, which can be valid or not.
+// drawn creates a random history of one lock. The history can be valid or invalid.
 func drawn(lot *rand.Rand, kinds []string) *history {
 	of := &history{name: "drawn", restarts: map[string]bool{}}
 	capacity, now := 2, int64(0)
@@ -47,8 +47,8 @@ func drawn(lot *rand.Rand, kinds []string) *history {
 	return of
 }
 
-// README.md says that an acquire can be treated as the moment of its grant. This test compares both
-// forms.
+// README.md says that an acquire can be treated as the moment of its grant. This test checks that the
+// verdict is the same as with the interval from the request to the grant.
 func TestPointsRefuseTheSameAsIntervals(t *testing.T) {
 	lot := rand.New(rand.NewSource(7))
 	counted := map[bool]int{}
@@ -70,7 +70,8 @@ func TestPointsRefuseTheSameAsIntervals(t *testing.T) {
 	t.Log(counted)
 }
 
-// If only one rule is broken, it is named, so no refusal is without a reason.
+// If a history is rejected because of a single rule, the verdict names that rule, so no rejection is
+// without a reason.
 func TestEveryRefusalHasAReason(t *testing.T) {
 	lot := rand.New(rand.NewSource(8))
 	named := map[string]int{}

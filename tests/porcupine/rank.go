@@ -3,16 +3,17 @@ package main
 import "sort"
 
 // This file ranks holds. A queue serves contenders in order. The server numbers their nodes in that order, and the
-// tokens are the ids of the transactions that created the nodes. Both therefore give every hold a rank: the number of
-// conflicting holds that must be granted before it. The model grants a hold once exactly that many were granted.
+// tokens are the ids of the transactions that created the nodes. Therefore both the numbers and the tokens give every
+// hold a rank: the number of conflicting holds that must be granted before it. The model accepts the grant of a hold
+// when exactly that many conflicting holds were granted.
 const (
 	byNumber = iota
 	byToken
 	keys
 )
 
-// rank is the number of writers and of readers that must be granted before a hold. A hold whose field is nil has no
-// rank.
+// rank is the number of writers and of readers that must be granted before a hold. A hold without a sequence number (or
+// token) has no rank by number (or by token). The field known of its rank is then false.
 type rank struct {
 	known            bool
 	writers, readers int
@@ -52,7 +53,7 @@ func setRanks(holds []*hold, restarts bool) {
 			if value == nil || one.writer != nil {
 				continue
 			}
-			// Each of two equal values counts as earlier than the other, so neither is granted.
+			// Of two holds with equal values, each counts as earlier than the other, so the model accepts neither.
 			one.ranks[key] = rank{known: true, writers: upTo(writers, *value)}
 			if !one.reads {
 				one.ranks[key].writers--
@@ -70,7 +71,7 @@ func setRanks(holds []*hold, restarts bool) {
 	}
 }
 
-// pairDowngrades finds the readers whose node has the place of their owner's writer.
+// pairDowngrades finds the downgrades: readers whose node has the sequence number of their owner's writer.
 func pairDowngrades(holds []*hold) {
 	type owner struct{ worker, owner string }
 	writers := map[owner]*hold{}

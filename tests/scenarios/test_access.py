@@ -98,7 +98,8 @@ def test_s122_an_unknown_scheme(surface: str, server: Standalone, proxy: Proxy, 
     error = worker.send("connect", client="c", hosts=proxy.hosts, auth=[("nobody", "knows:secret")]).error()
     assert error.code == "AUTH_FAILED"
     assert "secret" not in str(error)
-    # The server refused the request once, and the client did not retry it.
+    # The server refused the request once, and the client did not retry it, so the next connection would be
+    # the second one.
     assert proxy.next_number() == 2
 
 
@@ -108,7 +109,7 @@ def test_s123_credentials_outlive_connection_and_session(
     worker = user(start, surface, proxy.hosts, path, US, "creator")
     first = worker.hold()
     proxy.cut()
-    # The worker releases the lock over the next connection and acquires it again.
+    # After the cut, the worker releases the lock over its next connection, and acquires it again.
     worker.release()
     worker.hold()
     worker.release()
@@ -188,7 +189,7 @@ def test_s323_other_users_can_have_locks_next_to_ours(
         assert access(admin, parent) == [*ours(), make_acl("world", "anyone", create=True, read=True)]
     stranger = user(start, surface, server.hosts, f"{path}/team/b", OTHERS, "creator")
     stranger.hold()
-    # However, the stranger can neither delete our lock directory nor change the rights of its parent.
+    # However, a stranger can neither delete our lock directory nor change the rights of its parent.
     mine.lock(f"{path}/team/empty", lock="empty")
     mine.hold("e", lock="empty")
     mine.release("e")

@@ -1,4 +1,4 @@
-"""Bad input is refused with an error that names the argument, and no request is sent."""
+"""Bad input is refused with an error that names the argument. The client sends no request."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def test_s305_a_directory_that_is_too_large_to_list(
     least = 64 * 1024
     worker = start(surface)
     refused(worker.send("connect", client="c", hosts=server.hosts, max_frame=least - 1).error(), "rame")
-    # The client reserves one name per 256 bytes of a reply, although 300 names of 20 bytes would fit.
+    # The client accepts at most one name per 256 bytes of the maximum frame size, which is 256 names here,
+    # although 300 names of 20 bytes would fit into the frame.
     observer.create(f"{path}/large")
     for number in range(300):
         observer.create(f"{path}/large/no-contender-{number}")
@@ -80,7 +81,7 @@ def test_s305_a_directory_that_is_too_large_to_list(
         worker.send("locked", lock="large").error(),
     ):
         refused(error, "path")
-        # The number of names is 300 or, with the node of the acquire, 301.
+        # The error states 300 names, or 301 together with the node of the acquire.
         for said in (f"{path}/large", "list of 30", "256 names"):
             assert said in str(error), error
     assert worker.check("kept").result()["value"] == "held"

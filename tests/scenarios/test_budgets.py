@@ -37,7 +37,7 @@ def undisturbed(line: Line) -> float:
 
 
 def test_s40_round_trips(surface: str, proxy: Proxy, observer: Observer, path: str, start: Start) -> None:
-    # The parent is persistent: if the server removed it between two cycles, more requests would be needed.
+    # The parent is persistent. If the server removed it between two cycles, more requests would be needed.
     observer.create(path)
     worker = user(start, surface, proxy.hosts, path, session_timeout=30)
     proxy.delay = EACH_WAY
@@ -47,7 +47,8 @@ def test_s40_round_trips(surface: str, proxy: Proxy, observer: Observer, path: s
     flights = len(proxy.snapshot().flights) / (CYCLES * BATCHES)
     # Counting needs no clock, so this limit is exact.
     assert flights <= 2.3
-    # The time shows that the worker waits for nothing else. The fastest batch counts on a shared machine.
+    # The elapsed time shows that the worker waits for nothing except these round trips. The fastest batch
+    # counts, because other programs share the machine.
     elapsed = min(map(undisturbed, lines)) / CYCLES / ROUND_TRIP
     assert elapsed <= 2.3
 
@@ -57,8 +58,8 @@ def test_s41_handoff(
 ) -> None:
     """Three workers take turns, so that two always wait. A hand-off to the next waiter takes one round trip.
 
-    Each grantee except the first was third in the queue, then second. If it watched only the node before its
-    own, it would need another listing to learn that the earlier holder is gone.
+    Each new holder except the first was third in the queue, then second. If it had watched only the node
+    ahead of its own, it would need another listing to learn that the holder before that one is gone.
     """
     observer.create(path)
     trio = [user(start, surface, proxy.hosts, path, session_timeout=30) for _ in range(3)]
@@ -90,8 +91,8 @@ def test_s41_handoff(
         counts = proxy.snapshot()
         connection = proxy.session_connections[session]
         event = min(event.at for event in counts.events if event.connection == connection)
-        # The delete and the event that it causes are one round trip. Each request that the waiter then sends
-        # and waits for before the grant adds one. Other requests that are in flight do not count.
+        # The delete and the event that it causes are one round trip. Each request whose reply the waiter then
+        # needs before the grant adds one round trip. Other requests that are in flight do not count.
         awaited = [
             flight
             for flight in counts.flights
@@ -154,7 +155,8 @@ def test_s85_a_permits_cost(
     proxy.reset()
     worker.call("cycles", lock="m", owner="a", count=CYCLES)
     requests = proxy.snapshot().requests
-    # An acquire sends five requests and its release one. The heartbeat belongs to the session.
+    # An acquire sends five requests and its release one. Heartbeats do not count, because the session sends
+    # them.
     asked = requests.total() - requests["multi"] - requests["ping"]
     assert asked <= (5 + 1) * CYCLES, requests
     nothing_watched(server, worker, path)
@@ -169,7 +171,8 @@ def thread_names(worker: Worker) -> list[str]:
 
 def test_s43_threads(surface: str, server: Standalone, path: str, start: Start) -> None:
     worker = start(surface)
-    # Start the worker's own threads before the count: for owner `main`, and for commands without an owner.
+    # Let the worker start its own threads before the count: one for the owner `main`, and one for commands
+    # without an owner.
     worker.send("close", client="none").error()
     before = Counter(thread_names(worker))
     worker.connect(server.hosts)
@@ -180,7 +183,8 @@ def test_s43_threads(surface: str, server: Standalone, path: str, start: Start) 
     added = Counter(thread_names(worker)) - before
     allowed = {"zklock", "zklock-deliver"}
     if surface == "python":
-        # The worker registers a Python callback. Its thread belongs to Python and has Python's name.
+        # The worker registers a Python callback, which runs in a Python thread. That thread has Python's
+        # name.
         allowed.add("python")
     assert set(added) <= allowed, added
     assert max(added.values()) == 1, added

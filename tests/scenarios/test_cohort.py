@@ -42,7 +42,7 @@ def waiting(worker: Worker, count: int) -> dict[str, Pending]:
 
 
 def place(line: Line) -> tuple[int, int]:
-    """Return the pair of token and hand-off count, which grows from holder to holder."""
+    """Return the pair of token and hand-off count. The pair grows from each holder to the next."""
     return int(line["token"]), line["handoffs"]
 
 
@@ -62,7 +62,8 @@ def test_s860_a_lock_is_handed_on_within_a_client(
     observer.wait_queue(path, 2)
     foreign = theirs.acquire()
     observer.wait_queue(path, 3)
-    # After the last attempt no attempt waits, so the waiters' node is deleted.
+    # When the last attempt is granted the lock, no attempt of the client waits, so the client deletes the
+    # node that its waiters shared.
     *_, last_attempt = asked.values()
     last = "first"
     for owner, attempt in asked.items():
@@ -71,7 +72,8 @@ def test_s860_a_lock_is_handed_on_within_a_client(
         held.append(attempt.expect("acquired"))
         requests = proxy.snapshot().requests
         if held[-1]["handoffs"] == 0:
-            # The second node is held now, and the remaining waiters share a third one.
+            # The client now holds the lock with its second node, and its remaining waiters share a third
+            # node.
             observer.wait_queue(path, 3)
         elif attempt is not last_attempt:
             assert not set(requests) - PROOFS, requests
@@ -81,7 +83,7 @@ def test_s860_a_lock_is_handed_on_within_a_client(
     assert len({line["node"] for line in held}) == 2
     places = [place(line) for line in held]
     assert places == sorted(set(places))
-    # Both nodes before Curator's have been handed on as often as `cohort` permits.
+    # Both nodes of our client ahead of Curator's node have been handed on as often as `cohort` permits.
     ours.release(last, owner=last)
     after = foreign.expect("acquired")
     assert int(after["token"]) > places[-1][0]
@@ -103,7 +105,7 @@ def test_s861_a_handed_on_lock_can_be_lost(
     ours.release("first", owner="first")
     second = asked["waiter-1"].expect("acquired")
     assert second["handoffs"] == 1
-    # An operator breaks the lock. This ends the current hold of the node, and the waiters stay in the queue.
+    # An operator breaks the lock by deleting the holder's node. The client's waiters stay in the queue.
     other.call("break", client="c", node=second["node"])
     ours.wait_line("lost", lease="waiter-1")
     third = asked["waiter-2"].expect("acquired")
@@ -135,7 +137,7 @@ def test_s866_another_client_gets_its_turn_among_clients_that_hand_on(
     assert len(all_holds) == len(ours) * owners * rounds + 10
     for before, after in pairwise(all_holds):
         assert before.until <= after.granted, f"{before} and {after} hold at the same time"
-    # Nodes are served in the order of their creation, each for as many holds as `cohort` permits.
+    # The lock is granted to the nodes in the order of their creation. Each node serves up to `cohort` holds.
     tokens = [hold.token or 0 for hold in all_holds]
     assert tokens == sorted(tokens)
     counts = Counter(hold.token for hold in holds)

@@ -17,23 +17,28 @@ from harness.worker import Worker, first_answered
 CLIENTS = 40
 SESSION_TIMEOUT = 1.0
 
-# By its end, all clients have given up their sessions, and their pauses have reached the maximum.
+# Duration of the outage in seconds. By its end, all clients have given up their sessions, and the pauses
+# between their connection attempts have reached the maximum.
 OUTAGE = 4.0
-# Per client. The pauses between attempts double, from 50 ms to a second.
+# Maximum number of connection attempts of each client. The pauses between attempts double, from 50 ms to a
+# second.
 ATTEMPTS = 20
 
-# Attempts within this time count as simultaneous. With equal pauses, all of them would be.
+# Attempts within this time in seconds count as simultaneous. If the clients' pauses were equal, all attempts
+# would be simultaneous.
 AT_ONCE = 0.1
 MOST = 0.75
 
-# Requests per waiter. To queue: a create and a listing. To leave: a delete, and for the new first waiter a
-# listing and two watches. Waiters that join or leave together share the listings.
+# Maximum numbers of requests per waiter. To queue, a waiter sends a create and a listing. When a waiter
+# leaves, it sends a delete, and the new first waiter sends a listing and two watches. Waiters that join or
+# leave together share the listings.
 TO_QUEUE = 2
 TO_RELEASE = 1
 TO_LEAVE = 4
-# Requests independent of the number of waiters: heartbeats, and the requests of the first waiter.
+# Maximum number of requests that do not depend on the number of waiters: heartbeats, and those of the first
+# waiter.
 FEW = 50
-# Bytes per waiter, including the stack of a thread in Python.
+# Maximum number of bytes per waiter, including the stack of a thread in Python.
 MEMORY = 64 * 1024
 PATIENCE = 300.0
 

@@ -23,7 +23,7 @@ def test_s852_a_deadlock_of_two_in_the_error(
             worker.lock(f"{path}/{name}", lock=name)
     one.enter("held", lock="a", owner="x")
     theirs = other.enter("held", lock="b", owner="y")
-    # Owner `x` waits, but no owner waits for it, so this is no deadlock.
+    # Owner `x` waits for owner `y`, but no owner waits for `x`, so this is no deadlock.
     alone = one.fail_to_enter(AMPLE / 5, "wanted", lock="b", owner="x", within="held")
     assert alone.reason == "taken"
     assert alone.deadlock is None

@@ -81,7 +81,7 @@ def test_s361_one_leads_at_a_time(
     contests = [
         worker.contend(path, kind="election", owners=3, rounds=4, hold_ms=(0, 10)) for worker in workers
     ]
-    # Java starts slowly: the first leader releases only after all candidates have joined.
+    # Java starts slowly, so the first leader releases the lock only after all candidates have joined.
     observer.wait_queue(path, 10)
     workers[0].release()
     for contest in contests:
@@ -179,7 +179,7 @@ def test_s366_an_observer_is_notified_of_each_leader(
     ours.release()
     assert_observed(watcher, "ours", "theirs")
     waiting.expect("acquired")
-    # The watcher misses no change, although it is without connection and its session ends.
+    # The watcher reports the current leader, although it loses its connection and later its session.
     proxy.black_hole()
     theirs.release()
     ours.hold()

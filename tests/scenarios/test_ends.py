@@ -73,7 +73,8 @@ def test_s391_signals(
         process.send_signal(number)
         assert process.wait(timeout=20) == -number
         observer.assert_free(path)
-    # As documented, a signal ends a program without signal handling, and its node stays for a while.
+    # As documented, a signal ends a program that does not handle it, and the program's node stays for a
+    # while.
     with program("signal", server.hosts, path) as process:
         process.send_signal(number)
         assert process.wait(timeout=20) == -number
@@ -129,7 +130,7 @@ def test_s611_a_signal_to_the_first_process_of_a_container(
 def test_s392_a_silent_server_does_not_delay_an_exit(surface: str, proxy: Proxy, path: str) -> None:
     with program("return", proxy.hosts, path) as process:
         proxy.black_hole()
-        # Closing takes up to two seconds. The rest is for the end of the process.
+        # Closing the session takes up to two seconds. The rest of the limit is for the exit of the process.
         with in_time(2.8):
             began = time.monotonic()
             process.communicate("\n", timeout=20)

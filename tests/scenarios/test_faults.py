@@ -26,7 +26,7 @@ LONG_TIMEOUT = 4.0
 # Length of a campaign: ten minutes.
 LENGTH = 600.0
 FIRST = int(os.environ.get("ZKLOCK_SEED", "1"))
-# Each of these campaigns has an additional station that connects over TLS.
+# Additional station of each of these campaigns, by the campaign's seed. It connects over TLS.
 ENCRYPTED = {FIRST: f"rust{TLS}", FIRST + 1: f"python{TLS}", FIRST + 2: f"node{TLS}"}
 
 
@@ -97,5 +97,6 @@ def test_s260_long(path: str, seed: int) -> None:
         holds = campaign.judge()
         print(campaign.table(), dict(campaign.progress.outcomes), sep="\n")
         print(f"seed {seed}: {len(holds)} certain holds", flush=True)
-    # Updates without a fencing token were lost, so the campaign did cause conflicts.
+    # Some writes that no fencing token protected have overwritten another update. This shows that the faults
+    # did cause conflicts.
     assert sum(campaign.registers.lost_updates().values()) > 0

@@ -1,4 +1,4 @@
-"""A lease that a program drops while holding it is kept, or released with a warning in the log."""
+"""If a program drops a lease without a release, the lock is kept, or released with a warning in the log."""
 
 from __future__ import annotations
 

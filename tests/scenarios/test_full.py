@@ -26,7 +26,7 @@ KINDS: dict[str, tuple[dict[str, Any], str]] = {
     "write": ({"kind": "write"}, ""),
     "semaphore": ({"kind": "semaphore", "permits": 1}, "/locks"),
 }
-"""The options of each kind, and the directory of its waiters below its path."""
+"""The options of each kind of lock, and the directory of its waiters below the lock's path."""
 
 READS = {"getChildren", "getChildren2", "exists", "getData", "getAllChildrenNumber"}
 
@@ -50,7 +50,8 @@ def test_s834_a_queue_that_is_full(
         worker.lock(path, max_waiters=MOST, **options)
     holder, *waiters, late = workers
     holder.hold()
-    # A semaphore's waiters queue for their turn. A contender leaves that queue soon after it gets a permit.
+    # A semaphore's waiters queue in `locks`. A contender leaves that queue soon after it gets a permit. The
+    # holder of any other lock stays in the lock's only queue.
     observer.wait_queue(f"{path}{below}", int(not below))
     waiting = []
     for place, waiter in enumerate(waiters, start=1):
@@ -91,7 +92,7 @@ def test_s835_many_acquires_with_few_places(
         worker.connect(server.hosts)
         worker.lock(path, max_waiters=RACES)
     holder.hold()
-    # Waiters of one client count each other before any of them has a node.
+    # The waiters of one client count towards the limit even before any of them has a node.
     owners = [f"o{number}" for number in range(AT_ONCE)]
     asked = {owner: crowd.send("enter", lock="m", scope=owner, owner=owner) for owner in owners}
     queue = observer.wait_queue(path, 1 + RACES)

@@ -13,11 +13,13 @@ from harness.worker import first_answered
 CLIENTS = 40
 SESSION_TIMEOUT = 30.0
 
-# Number of waiters next to the holder. Each can soon be granted the lock, so it lists the directory once.
+# Number of waiters directly behind the holder. They can soon be granted the lock, so each lists the directory
+# once.
 NEAR = 2
-# Each waiter watches its own node and the two before it. The first waiter has only one node before it.
+# Number of watches. Each waiter watches its own node and the two nodes ahead of it. The first waiter has only
+# one node ahead of it.
 WATCHES = 3 * CLIENTS - 1
-# Maximum bytes of replies per client: less than half the size of one listing.
+# Maximum number of bytes of replies per client, which is less than half the size of one listing.
 BYTES = 1024
 
 

@@ -92,7 +92,7 @@ def test_s166_go_and_a_crash(
 def test_s167_go_and_our_readers(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    """Go's lock treats every node as exclusive: it waits for our readers, and they wait for it."""
+    """Go's lock treats every node as exclusive. It waits for our readers, and our readers wait for it."""
     observer.create(path)
     reader, late = (readwriter(start, surface, server.hosts, path) for _ in range(2))
     go = user(start, "go", server.hosts, path)

@@ -14,7 +14,7 @@ from harness.steps import Start, assert_took, assert_within
 TIME_OUTS = (0.3, 0.9)
 COUNT = 2
 
-# For each lock: its kind, its options, and the number of permits that are held.
+# The kind of each lock, its options, and the number of permits that the test holds.
 LOCKS: dict[str, tuple[str, dict[str, Any], int | None]] = {
     "election": ("election", {}, None),
     "kazoo": ("mutex", {"naming": "kazoo"}, None),

@@ -19,10 +19,11 @@ SESSION_TIMEOUT = 4 * TICK
 # Seconds between the session's last sign of life and its end.
 EARLY = 0.15
 
-# Under load, a try can miss the right moment. Each try has the same chance, and a missed one proves nothing.
+# Maximum number of tries. Under load, a try can miss the right moment, and then it proves nothing.
 TRIES = 10
 
-# Seconds between two events for the client. It closes a connection that is silent for 2/5 of the timeout.
+# Seconds between two events that the client receives. The client closes a connection that is silent for 2/5
+# of the session timeout.
 EVENT_INTERVAL = 0.24 * SESSION_TIMEOUT
 LOCKS = 5
 
@@ -35,7 +36,10 @@ def ensemble() -> Iterator[Ensemble]:
 
 
 def sleep_until(moment: float) -> None:
-    """Sleep until this time of CLOCK_MONOTONIC. By the same clock, sessions end at multiples of the tick."""
+    """Sleep until this time of CLOCK_MONOTONIC.
+
+    The servers end sessions at multiples of the tick on this clock.
+    """
     time.sleep(max(0.0, moment - time.monotonic()))
 
 
@@ -47,8 +51,8 @@ def next_tick() -> float:
 def shift_pings(leader: Server) -> None:
     """Make the leader ping its followers a quarter and three quarters into each tick.
 
-    The pings collect the sessions that the followers have heard from. The leader sends them every half tick,
-    and a pause shifts their phase.
+    The followers' replies report the sessions that were active. The leader sends these pings every half tick.
+    A pause of the leader shifts their phase.
     """
     leader.pause()
     sleep_until(next_tick() + 1.25 * TICK)
@@ -64,7 +68,10 @@ def test_s400_heard_of_again_a_moment_before_the_session_ends(
 
 
 def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> bool:
-    """Let a session end just after a sign of life, and return whether it did. No two clients must hold."""
+    """Let a session end just after its client was heard from. Return whether it ended at the right moment.
+
+    Assert that no two clients hold the lock.
+    """
     leader = ensemble.leader()
     follower = ensemble.others(leader)[0]
     worker, other = start(surface), start(surface)
@@ -95,12 +102,13 @@ def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> b
             sleep_until(silent + turn * EVENT_INTERVAL)
             other.release(f"first {released}", owner=f"first {released}")
         if not proxy.carries(session):
-            # The client has closed the connection: the news was too late, or the session has already ended.
+            # The client has closed the connection, because an event was too late or the session has already
+            # ended.
             return False
         sleep_until(end - EARLY)
         proxy.heal()
-        # The follower carries out the client's requests, and the client learns that it is first. Then the
-        # proxy drops everything: otherwise the client would soon learn that its session has ended.
+        # The follower carries out the client's requests, and the client learns that its node is first. Then
+        # the proxy withholds all data, so that the client does not learn that its session has ended.
         sleep_until(end - EARLY / 5)
         proxy.black_hole()
         granted = waiting.done

@@ -26,7 +26,7 @@ def end_race(racer: Worker, racing: Pending) -> str:
 
 
 class RaceDelay:
-    """The delay between a release and a cancellation at which the cancellation races the grant."""
+    """The delay between a release and a cancellation, adjusted so that grant and cancellation are close."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -35,7 +35,10 @@ class RaceDelay:
         self._last = ""
 
     def correct(self, ended: str) -> None:
-        """Increase the delay if the cancellation was first, else reduce it. Halve the step after a change."""
+        """Increase the delay if the cancellation was first, else reduce it.
+
+        The step is halved if the outcome differs from the previous one, else it grows.
+        """
         assert ended in {"acquired", "cancelled"}
         if self._last:
             self._step = max(self._step / 2, 0.0001) if ended != self._last else self._step * 1.5
@@ -163,7 +166,7 @@ def test_s54_cancellation_and_grant_arrive_together(
         holder.hold()
         racing = racer.acquire(f"r{turn}", owner=owner)
         observer.wait_queue(path, 2)
-        # After the pause, the process finds both the grant and the cancellation.
+        # When the process resumes, both the grant and the cancellation have arrived.
         racer.pause()
         holder.release()
         if racer.surface.cancels_by_signal:

@@ -14,7 +14,8 @@ from harness.liar.judge import assert_unharmed
 from harness.server import Standalone
 from harness.steps import Start
 
-# A set takes about six seconds. The rest is for finding the lie that harmed the process.
+# All lies of a module take about six seconds. The rest of the time is for finding the lie that harmed the
+# process.
 pytestmark = pytest.mark.timeout(300)
 
 

@@ -23,7 +23,8 @@ def test_s395_held_too_long(
 ) -> None:
     holder, other = (user(start, surface, server.hosts, path) for _ in range(2))
     holder.lock(path, lock="limited", kind=kind, max_hold=LIMIT)
-    # The limit starts with the grant, which is later than this: the hold is certain until `before` + `LIMIT`.
+    # The hold's time limit starts with the grant, which is later than `before`. Therefore the hold is certain
+    # until `before` + `LIMIT`.
     before = now()
     first = holder.hold(lock="limited")
     holder.presume_lost(at=before + int(LIMIT * 1e9))
@@ -56,7 +57,8 @@ def test_s396_a_limit_of_permits(
     waiting = limited.acquire("w")
     observer.wait_queue(leases_of(path), 2)
     turn = observer.queue(turns_of(path))
-    # A long wait costs the waiter neither its turn nor a part of its limit.
+    # A long wait does not count towards the hold's time limit, and the waiter keeps its position in the
+    # queue.
     time.sleep(LIMIT + 0.5)
     assert observer.queue(turns_of(path)) == turn
     before = now()

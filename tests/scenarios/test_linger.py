@@ -28,7 +28,7 @@ def retakes(worker: Worker) -> int:
 
 
 def keep(worker: Worker, proxy: Proxy) -> dict[str, Any]:
-    """Acquire the worker's lock repeatedly until that sends no request, and return the last line."""
+    """Acquire and release the lock until this sends no request. Return the reply to the last acquire."""
     last: dict[str, Any] = {}
 
     def quiet() -> bool:
@@ -74,7 +74,7 @@ def test_s863_a_contender_of_a_peer_gets_a_lock_that_is_kept(
         kept = keep(ours, proxy)
         observer.wait_queue(path, 1)
         theirs.hold("theirs")
-        # The client of zklock waits for the peer like any other contender.
+        # Our client no longer has the kept node, so it waits for the peer like any other contender.
         ours.acquire("early", timeout=0.2).expect("timeout")
         theirs.release("theirs")
         again = keep(ours, proxy)

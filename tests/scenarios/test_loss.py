@@ -114,7 +114,7 @@ def test_s82_session_lost_with_holder_and_waiter(
     session = worker.sessions["c"]
     worker.presume_lost()
     observer.kill_session(session, proxy.passwords[session])
-    # The holder's node went with the same session, so the waiter gets the lock without a release.
+    # The session's end removed the holder's node too, so the waiter gets the lock without a release.
     line = waiting.expect("acquired")
     await_loss(worker)
     (node,) = observer.queue(path)

@@ -16,24 +16,26 @@ if TYPE_CHECKING:
     from harness.server import Standalone
     from harness.steps import Start
 
-# More locks than one session can have watches.
+# Number of locks, which is greater than the number of watches that a session can have.
 HELD = 1_300
-# Seconds without any command: long enough for several polls, if the client polled.
+# Seconds without any command, long enough to detect a client that polls.
 QUIET = 6.0
 # The client checks every node within this many seconds.
 TURN = 60.0
 
 FEW, MANY = 10, 2_000
-# Maximum ratio of the times with many and with few locks. With 2,000 readers, a listing has 2,000 names.
-# Workers are built without optimization, so they read the names several times more slowly. When every reader
-# examined all other readers, the ratio was in the hundreds. core/tests/queue_costs.rs counts instructions.
+# Maximum ratio of the time with `MANY` readers to the time with `FEW`. With 2,000 readers, a listing has
+# 2,000 names. Workers are built without optimization, so they read the names several times more slowly than
+# users' programs. When every reader examined all other readers, the ratio was in the hundreds.
+# core/tests/queue_costs.rs counts instructions.
 MOST = 24
-# Minimum for the time measured with few locks: on a fast server, the listing dominates both measurements.
+# Lower bound in seconds for the time with `FEW` readers. Without it, on a fast server, the listing's size would
+# determine the ratio.
 FEW_TAKE = 0.004
 PAIRS = 15
 
 
-# A loss that only the heartbeat detects is detected within one `TURN`.
+# Only a heartbeat detects the loss of an unwatched node. The heartbeats check all nodes within one `TURN`.
 @pytest.mark.timeout(3 * TURN)
 def test_s240_held_beyond_the_room_for_watches(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start

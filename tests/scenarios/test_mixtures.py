@@ -37,7 +37,7 @@ HOLD_TOGETHER = [
     *((KAZOO_READ, theirs) for theirs in (PLAIN_READ, PATTERNS_READ)),
 ]
 
-# Pairs in which the peer does not see zklock's nodes, although zklock sees the peer's.
+# Pairs in which the peer ignores zklock's nodes, although zklock respects the peer's nodes.
 PEER_IS_GRANTED = [
     *((MUTEX, theirs) for theirs in (CURATOR_READ, CURATOR_WRITE, KAZOO, PLAIN_READ, PLAIN_WRITE)),
     *((WRITE, theirs) for theirs in (CURATOR, PATTERNS, KAZOO, PLAIN_READ, PLAIN_WRITE)),
@@ -63,7 +63,7 @@ def outcomes(
     path: str,
     workers: dict[str, Worker],
 ) -> dict[str, tuple[bool, bool]]:
-    """Return for each pair whether the first side keeps the second out, and the reverse."""
+    """Return, for each pair of locks, whether the first excludes the second and the second the first."""
     found = {}
     for number, sides in enumerate(pairs):
         mixture = Mixture(server, observer, f"{path}/{number}", sides, [workers[side.who] for side in sides])

@@ -1,4 +1,4 @@
-"""Tests of a lock of several locks: it acquires all of them or none, always in one order."""
+"""Tests of multi locks, which acquire all of their member locks or none, always in the same order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIMEOUT = 0.5
 def member_of_two(
     start: Start, surface: str, hosts: str, path: str, order: str = "ab", kind: str = "mutex"
 ) -> Worker:
-    """Return a worker with locks `a` and `b` below the path, and `both`, which names them in this order."""
+    """Return a worker with locks `a` and `b`, and a multi lock `both` that names them in this order."""
     worker = start(surface)
     worker.connect(hosts)
     for name in "ab":
@@ -37,7 +37,8 @@ def test_s102_one_order(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     for name in "ab":
-        # The parents are persistent: if the server removed a free lock's parent, its numbers would restart.
+        # The parents are persistent. If the server removed a free lock's parent, its sequence numbers would
+        # restart.
         observer.create(f"{path}/{name}")
     workers = [member_of_two(start, surface, server.hosts, path, order) for order in ("ab", "ba")]
     for worker in workers:
@@ -113,7 +114,7 @@ def test_s105_members(surface: str, server: Standalone, observer: Observer, path
     worker.lock(path, lock="reader", kind="read")
     worker.connect(server.hosts, client="d")
     worker.lock(path, lock="elsewhere", client="d")
-    # The same path through a client with a chroot, so that it has another name.
+    # Use the same path through a client with a chroot, where the path has another name.
     parent, name = path.rsplit("/", 1)
     worker.connect(server.hosts + parent, client="chroot")
     worker.lock(f"/{name}", lock="below", client="chroot")
@@ -144,7 +145,8 @@ def test_s106_an_owner_that_holds_one(
     assert proxy.snapshot().requests["create2"] == 0
     worker.check("later").expect("value")
     worker.release("later")
-    # The member that is already held is re-entered. It stays held when both are released.
+    # The owner already holds one member, so acquiring both re-enters that member. Releasing both does not
+    # release it.
     worker.hold("earlier", lock="a")
     first, second = worker.hold("both", lock="both")["leases"]
     assert [len(observer.queue(f"{path}/{name}")) for name in "ab"] == [1, 1]
@@ -194,14 +196,15 @@ def test_s108_a_member_is_lost_while_waiting(
     waiting = worker.acquire("w", lock="both")
     (lost,) = observer.wait_queue(f"{path}/a", 1)
     (_, wish) = observer.wait_queue(f"{path}/b", 2)
-    # The node is watched, because it is held for a while and another contender waits behind it.
+    # Wait until the worker watches its first member's node. It does so after it has held the node for a
+    # while, and if another contender waits behind it.
     (queued,) = [other.acquire("o", lock="a")]
     observer.wait_queue(f"{path}/a", 2)
     observer.client.get(f"{path}/a/{lost}")
     eventually(lambda: any(lost in line for line in server.four_letter("wchp").splitlines()), "it is watched")
     observer.delete(f"{path}/a/{lost}")
     queued.expect("acquired")
-    # The acquire started over: it left the later queue and is at the end of the first one.
+    # The worker's acquire started over. It left the queue of `b` and joined the end of the queue of `a`.
     observer.wait(f"{path}/b", lambda nodes: wish not in nodes, "wish taken back")
     observer.wait_queue(f"{path}/a", 2)
     assert not waiting.done

@@ -235,7 +235,8 @@ def test_s776_sessions_and_losses(
         await_loss(worker, f"{client}{number}")
     assert {client: stats(worker, client)["reconnections"] for client in cuts} == cuts
     session = worker.sessions["c"]
-    # The client can learn that its nodes are deleted before its session ends, so it must be disconnected.
+    # Disconnect the client first. Otherwise it could learn that its nodes are deleted before it learns that
+    # its session has ended.
     proxies[0].refuse()
     observer.kill_session(session, proxies[0].passwords[session])
     proxies[0].accept()
@@ -299,7 +300,7 @@ def test_s777_exporters_with_two_clients(
     began["w"] = queued(observer, f"{path}/r", worker.acquire("w", lock="w", owner="w"), 2)
     time.sleep(5 * PAUSE)
     began["mw"] = queued(observer, f"{path}/m", worker.acquire("mw", lock="mw", owner="mw"), 2)
-    # Wait until all information about the waits has arrived. Nothing else is in progress.
+    # Wait until the client knows the position of each wait. After that, it has no request in progress.
     eventually(
         lambda: all(wait["behind"] for wait in health(worker, "d").value["waits"]),
         "the waits' positions are known",
@@ -364,7 +365,7 @@ def now_by_mode(report: Metrics, name: str, path: str) -> dict[tuple[str, str, s
 def test_s778_a_long_listing(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    """`contenders()` lists hundreds of contenders, each with its own place, session, token and data."""
+    """`contenders()` lists hundreds of contenders, each with its own position, session, token and data."""
     mine = start(surface)
     mine.connect(server.hosts, label="ours")
     mine.lock(path)
@@ -426,7 +427,7 @@ def test_s778_candidates(
 def test_s779_blockers_in_the_error(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    """A timeout error has the numbers of the blocking contenders: two readers, or two holders of permits."""
+    """A timeout error has the numbers of all blocking contenders: two readers, or two permit holders."""
     workers = [start(surface) for _ in range(2)]
     late = start(surface)
     for number, worker in enumerate([*workers, late]):

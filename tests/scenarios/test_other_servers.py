@@ -61,7 +61,7 @@ def test_s682_a_server_without_the_mechanism(
 
 
 def test_s682_a_server_in_fips_mode(surface: str, start: Start) -> None:
-    # From 3.9.6 on, the server replies AUTHFAILED to the first token and closes the connection.
+    # ZooKeeper 3.9.6 and later replies AUTHFAILED to the first token and closes the connection.
     (lie,) = (lie for lie in logins.lies() if lie.name == "AUTHFAILED at a login")
     with Liars() as liars:
         assert_refused(surface, start, liars.start(lie).hosts)
@@ -80,7 +80,8 @@ def test_s683_clickhouse_keeper(
         # The next connection has another session, so the lease is lost before the end of its term.
         keeper.cut()
         await_loss(worker)
-        # The client cannot close the old session. Its node stays until it expires, then the lock is granted.
+        # The client cannot close the old session, so the old node stays until that session expires. Only then
+        # is the lock granted.
         again = worker.hold("again", owner="again")
         assert again["session"] != first["session"]
         assert int(again["token"]) > int(first["token"])

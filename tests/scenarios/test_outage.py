@@ -187,7 +187,7 @@ def test_s84_a_new_path_during_an_outage(
     worker.release()
     worker.lock(path)
     proxy.refuse()
-    # Within this time, the client notices that its connection is closed.
+    # The client notices within this timeout that its connection is closed.
     worker.acquire(timeout=0.3).expect("timeout")
     waiting = worker.acquire("new")
     proxy.accept()

@@ -25,7 +25,8 @@ def test_s15_missing_parents(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     deep = path + "/a/b/c/lock"
-    # Two workers acquire at the same time, so that one can find a level that the other has just created.
+    # Two workers acquire the lock at the same time, so that one can find a parent that the other has just
+    # created.
     workers = [user(start, surface, server.hosts, deep) for _ in range(2)]
     asked = [worker.acquire() for worker in workers]
     observer.wait_queue(deep, 2)

@@ -55,7 +55,10 @@ ticks = pytest.mark.parametrize("margin", [2, 4], indirect=True, scope="module")
 
 @pytest.fixture(scope="module")
 def margin(request: pytest.FixtureRequest) -> Iterator[tuple[Ensemble, Links]]:
-    """Provide three voters and an observer, whose session timeout is only two or four ticks."""
+    """Provide an ensemble of three voters and an observer.
+
+    The session timeout is only two or four ticks.
+    """
     tick = int(SESSION_TIMEOUT * 1000 / request.param)
     # Here, too, a server without its leader keeps replying for 6 s.
     settings = Settings(tick=tick, sync_limit=6000 // tick, init_limit=10)
@@ -64,7 +67,10 @@ def margin(request: pytest.FixtureRequest) -> Iterator[tuple[Ensemble, Links]]:
 
 
 def cut_off(surface: str, margin: tuple[Ensemble, Links], path: str, start: Start, learner: Server) -> None:
-    """Cut a client's server off. The client must lose its leases before another client gets the locks."""
+    """Cut a holder's server off.
+
+    The holder must lose its leases before another client is granted the locks.
+    """
     ensemble, links = margin
     others = ensemble.others(learner)
     holder, other = pair(start, surface, learner.hosts, hosts(others))

@@ -94,7 +94,8 @@ def test_s98_a_shared_count(
     holder, waiter = (counting(start, surface, server.hosts, path, shared_count=count) for _ in range(2))
     holder.hold()
     waiting = waiter.acquire("w", count=2)
-    # The waiter wants more permits than exist, so it waits in its turn and creates no nodes for them.
+    # The waiter requests more permits than exist, so it waits at the head of the queue and creates no permit
+    # nodes.
     observer.wait_queue(turns_of(path), 1)
     assert waiter.try_acquire("t", owner="b")["event"] == "busy"
     assert len(observer.queue(leases_of(path))) == 1
@@ -102,7 +103,8 @@ def test_s98_a_shared_count(
     observer.wait_queue(leases_of(path), 3)
     write_count(observer, count, struct.pack(">i", 3))
     waiting.expect("acquired")
-    # After the number is lowered, holders keep their permits. No permit is granted until few enough are held.
+    # The number of permits is lowered. Holders keep theirs, and no permit is granted until few enough are
+    # held.
     write_count(observer, count, struct.pack(">i", 1))
     late = holder.acquire("late", owner="b")
     observer.wait_queue(leases_of(path), 4)
@@ -127,13 +129,14 @@ def test_s283_more_than_there_are(
     holder.hold()
     proxy.reset()
     line = worker.acquire("w", count=500, timeout=0.5).expect("timeout")
-    # The waiter keeps its turn, because the number of permits could still be raised.
+    # The waiter keeps its place at the head of the queue, because the number of permits could still be
+    # raised.
     assert proxy.snapshot().requests["create2"] == 1, line
     assert worker.try_acquire("t", owner="b", count=500)["event"] == "busy"
     assert proxy.snapshot().requests["create2"] == 1
     observer.wait_queue(turns_of(path), 0, timeout=2)
     nothing_watched(server, worker, count)
-    # The waiter creates nodes for its permits while enough exist, and deletes them when too few do.
+    # The waiter has nodes for its three permits only while at least three permits exist.
     waiting = worker.acquire("w", count=3)
     observer.wait_queue(turns_of(path), 1)
     for number, nodes in ((2, 1), (3, 4), (1, 1), (3, 4), (2, 1)):

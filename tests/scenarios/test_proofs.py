@@ -1,4 +1,4 @@
-"""Heartbeats prove locks on servers where nodes cannot be read, and where sessions start as local."""
+"""Heartbeats keep leases valid if the nodes cannot be read, and if sessions start as local sessions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from harness.server import Ensemble, Settings
 from harness.steps import Start, assert_granted_later, await_loss, contest, eventually, watch_losses
 
 SESSION_TIMEOUT = 4.0
-# Two session timeouts of heartbeats. After each heartbeat, the client reads the nodes that it did not reach.
+# Number of heartbeats in two session timeouts. A heartbeat checks nodes until one check fails. Afterwards the
+# client reads the nodes that the heartbeat did not check.
 BEATS = 12
 # All rights except the right to read.
 ALL_BUT_READ = "world:anyone:cdwa"
@@ -40,7 +41,7 @@ def test_s680_nodes_that_may_not_be_read(
     eventually(lambda: beats(proxy) >= BEATS, "heartbeats", timeout=40)
     for lease in LOCKS:
         assert worker.check(lease).expect("value")["value"] == "held"
-    # No heartbeat reaches the last node, but the client still notices that each node is deleted.
+    # No heartbeat checks the last node, but the client still notices the deletion of each node.
     for lease in reversed(LOCKS):
         observer.delete(nodes[lease])
         await_loss(worker, lease, timeout=20)

@@ -17,7 +17,7 @@ from harness.steps import Start, assert_within, eventually, user, watch_losses
 SESSION_TIMEOUT = 2.0
 CONNECT_TIMEOUT = 1.0
 DIAGNOSIS = 3.0
-"""Connect timeout in seconds. It leaves time to ask a server why it closes connections."""
+"""Connect timeout in seconds, long enough for the client to ask a server why it closes connections."""
 
 
 @pytest.fixture(scope="module")
@@ -91,11 +91,12 @@ def test_s236_a_read_only_server(
     waiting = worker.acquire("w", lock="awaited", owner="b")
     observer.wait_queue(f"{path}/awaited", 2)
     read_only_proxy.reset()
-    # Only the read-only server can be reached now. It does not have the locks.
+    # The client can now reach only the read-only server, which does not know these locks.
     proxy.refuse()
     watch_losses(worker, ["l"])
     tried = worker.send("try", lock="free", lease="t", owner="c")
-    # Acquire another lock: if the acquire came first, a try for the same lock would rightly find it busy.
+    # Acquire a lock other than the tried one. If this acquire were faster, a try for the same lock would
+    # rightly report that it is busy.
     asked = worker.acquire("a", lock="other", owner="d", timeout=CONNECT_TIMEOUT)
     assert tried.error().code == "CONNECTION_FAILED"
     asked.expect("timeout")

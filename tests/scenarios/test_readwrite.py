@@ -64,7 +64,7 @@ def test_s58_a_late_reader_waits(
     reader, writer, late = (readwriter(start, surface, server.hosts, path) for _ in range(3))
     reader.hold(lock="r")
     writing, reading = queue_up(observer, path, [(writer, "w"), (late, "r")])
-    # A second reader of the holder's client does not overtake the writer either.
+    # A second reader on the holder's client does not overtake the writer either.
     reader.acquire("x", lock="r", owner="b", timeout=TIMEOUT).expect("timeout")
     assert none_done([writing, reading])
     reader.release()
@@ -87,7 +87,8 @@ def test_s59_contenders_that_a_writers_release_wakes(
     *reading, writing, last = queue_up(
         observer, path, [(readers[0], "r"), (readers[1], "r"), (second, "w"), (sleeper, "r")]
     )
-    # The reader watches the writer's node and then its own. Both requests must arrive before the count below.
+    # The last reader watches the writer's node and then its own. Both watches must be set before the test
+    # counts requests.
     watched = {f"{path}/{node}" for node in observer.queue(path)[3:]}
     eventually(
         lambda: watched <= watched_by(server, sleeper.sessions["c"], path),

@@ -23,7 +23,10 @@ ROUNDS = [
 def in_turn(
     contenders: Sequence[tuple[str, str]], server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    """Queue the contenders, and assert that each run of readers and each writer is granted in turn."""
+    """Queue the contenders.
+
+    Assert that adjacent readers are granted the lock together, and each writer alone.
+    """
     # The parent is persistent, because kazoo creates it only once.
     observer.create(path)
     workers = [readwriter(start, name, server.hosts, path) for name, _ in contenders]
@@ -43,7 +46,8 @@ def in_turn(
         assert not any(later.done for later in waiting[place:]), (
             f"a contender behind {key} was granted the lock"
         )
-        # Release the last of the run first. The next contender fails here if it watches only that one's node.
+        # Release the last of the adjacent readers first. A next contender that watched only this reader's
+        # node would then be granted the lock too early.
         for at in reversed(together):
             assert not any(later.done for later in waiting[place:])
             workers[at].release()
@@ -78,7 +82,7 @@ def test_s74_kazoos_readers_and_writers(
 def downgrade_while_others_wait(
     downgrader: Worker, others: Worker, rounds: int, observer: Observer, path: str
 ) -> None:
-    """Let one worker downgrade round after round, each time with the other's writer queued behind it."""
+    """Let one worker downgrade its lock repeatedly, each time while a writer of another worker waits."""
     contending = [
         others.contend(path, kind="write", owners=2, rounds=3 * rounds, hold_ms=(1, 3)),
         others.contend(path, kind="read", owners=1, rounds=rounds, hold_ms=(0, 1)),
@@ -138,7 +142,8 @@ def test_s77_a_downgrade_keeps_peers_out(
     owner.release("write")
     reading.expect("acquired")
     reader.release()
-    # The peer's writer noticed that the write lock was released. It must now wait for the downgraded reader.
+    # The peer's waiting writer noticed the release of the write lock. It must now wait for the downgraded
+    # reader.
     assert writer.try_acquire("x", lock="w", owner="b")["event"] == "busy"
     assert not writing.done
     owner.release("read")

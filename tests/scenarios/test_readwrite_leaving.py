@@ -18,7 +18,10 @@ SESSION = 2.0
 def leaving(
     surface: str, half: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> tuple[Worker, Worker, Worker]:
-    """Return a holder that blocks the leaver, the leaver, and a reader that will queue behind it."""
+    """Return a holder, a leaver, and a reader.
+
+    The leaver will queue behind the holder and then leave. The reader will queue behind the leaver.
+    """
     holder, leaver, last = (readwriter(start, surface, server.hosts, path) for _ in range(3))
     holder.hold(lock="w" if half == "r" else "r")
     return holder, leaver, last
@@ -33,7 +36,10 @@ def left(
     observer: Observer,
     path: str,
 ) -> None:
-    """Assert that the leaver left nothing behind, and that the reader behind it is granted in time."""
+    """Assert that the leaver left no node and no watch.
+
+    Also assert that the reader behind it is granted the lock in time.
+    """
     observer.wait_queue(path, 2, timeout=2)
     nothing_watched(server, leaver, path)
     if half == "r":
@@ -90,10 +96,10 @@ def test_s67_session_lost_while_reading(
     unlucky.presume_lost()
     observer.kill_session(session, proxy.passwords[session])
     await_loss(unlucky)
-    # Only one reader is lost. The other still holds and blocks the writer.
+    # Only one reader has lost its lock. The other reader still holds the read lock and blocks the writer.
     reader.check().expect("value")
     assert not writing.done
-    # A lost read lock is not held, so acquiring the write lock is no upgrade: the owner queues.
+    # A lost read lock is not held, so acquiring the write lock is no upgrade, and the owner queues.
     again = unlucky.acquire("again", lock="w")
     observer.wait_queue(path, 3)
     reader.release()

@@ -1,4 +1,4 @@
-"""Tests of one owner's levels of a read/write lock: re-entry, the refused upgrade, and the downgrade."""
+"""Tests of one owner's nested acquires of a read/write lock: re-entry, refused upgrade, and downgrade."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_s62_downgrade(
         owner.release("write")
         reading.expect("acquired")
     else:
-        # Other readers hold together with the owner now, and no writer does.
+        # The owner is now only a reader, so other readers hold the lock together with it, and no writer does.
         reading.expect("acquired")
         owner.check("read").expect("value")
         assert len(observer.queue(path)) == 4
@@ -152,7 +152,7 @@ def test_s68_session_lost_while_downgrading(
     reading.expect("acquired")
     for lease in ("write", "read"):
         await_loss(unlucky, lease)
-    # The write lock is lost, so taking the read lock is no downgrade: the owner queues.
+    # The write lock is lost, so acquiring the read lock is no downgrade, and the owner queues.
     again = unlucky.acquire("again", lock="r")
     observer.wait_queue(path, 3)
     reader.release()
@@ -168,7 +168,8 @@ def test_s68_session_lost_while_downgrading(
 def test_s70_lost_reply_to_a_downgrade(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
-    # The term is long, so that no heartbeat, which is also a transaction, is sent meanwhile.
+    # The session timeout is long, so that the client sends no heartbeat, which is also a transaction,
+    # meanwhile.
     owner = readwriter(start, surface, proxy.hosts, path, session_timeout=60)
     reader, writer = (readwriter(start, surface, server.hosts, path) for _ in range(2))
     written = owner.hold("write", lock="w")
@@ -198,14 +199,15 @@ def test_s285_a_downgrade_and_an_operator(
     owner = readwriter(start, surface, proxy.hosts, path)
     writer = readwriter(start, surface, server.hosts, path)
     written = owner.hold("write", lock="w")
-    # The owner does not watch its node yet, so it does not learn that an operator deletes it.
+    # The black hole prevents the owner from watching its node, so it does not notice that an operator deletes
+    # it.
     proxy.black_hole("up")
     reading = owner.acquire("read", lock="r")
     observer.delete(written["node"])
     owner.presume_lost("write")
     writer.hold(lock="w")
     proxy.heal()
-    # The writer's node is gone, so no reader can take its place. The owner queues behind the new holder.
+    # The writer's node is gone, so the owner's reader cannot replace it. It queues behind the new holder.
     await_loss(owner, "write")
     observer.wait_queue(path, 2)
     assert not reading.done
@@ -227,7 +229,7 @@ def test_s286_a_downgrade_without_the_right_to_read(
         owner.lock(path, lock=lock, kind=kind)
     writer = readwriter(start, surface, server.hosts, path)
     written = owner.hold("write", lock="w")
-    # The downgrade still works, because the server does not check a node that must not be read.
+    # The downgrade still works, although the server cannot check the node, which the client must not read.
     read = owner.hold("read", lock="r")
     assert read["token"] == written["token"]
     assert read["node"][-10:] == written["node"][-10:]

@@ -1,4 +1,4 @@
-"""Errors state why an attempt failed: the lock is taken, no server replies, or neither is certain."""
+"""Errors state why an attempt failed: the lock is taken, no server replies, or it is not known which."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @contextmanager
 def silent(proxy: Proxy) -> Iterator[None]:
-    """Run the block while the server is silent and its connections seem to work."""
+    """Run the block while the server sends nothing, although its connections seem to work."""
     proxy.black_hole()
     try:
         yield

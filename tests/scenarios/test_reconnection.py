@@ -1,4 +1,4 @@
-"""After an outage shorter than the term, the lease is kept. The log states the problem meanwhile."""
+"""A lease survives an outage that is shorter than its term. Meanwhile, the log states the problem."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from harness.worker import Worker
 
 TIMEOUT = 20.0
 
-# Seconds left of a term of ten seconds: at least `BEFORE` when the outage begins, and less than `LEFT` when
-# the first server is back. The client crate's own pauses would have grown to five seconds by then.
+# Remaining seconds of the lease's term, which is ten seconds long: at least `BEFORE` when the outage begins,
+# and less than `LEFT` when the first server is back. With the ZooKeeper client crate's default backoff, the
+# pauses between connection attempts would have grown to five seconds by then.
 BEFORE = 9.0
 LEFT = 4.5
 
@@ -81,7 +82,8 @@ def test_s621_what_the_log_says_during_an_outage(
         logs = [line for line in holder.lines() if line["event"] == "log"]
         return [(word, str(line["fields"])) for line in logs for word in words if word in line["text"]]
 
-    # The server of the current connection refuses last, so that the client loses its connection only once.
+    # Let the server of the current connection refuse connections last, so that the client loses its
+    # connection only once.
     session = holder.sessions["c"]
     for door in sorted(server_proxies, key=lambda door: door.carries(session)):
         door.refuse()
@@ -92,7 +94,7 @@ def test_s621_what_the_log_says_during_an_outage(
     server_proxies[0].accept()
     eventually(lambda: log_events()[-1][0] == words[-1], "the log says that the client is connected")
     assert list(dict.fromkeys(word for word, _ in log_events())) == words
-    # The message is repeated only for a new cause, such as a refused connection after one that was cut.
+    # The log repeats the message only for a new cause, such as a refused connection after a cut connection.
     causes = [fields for word, fields in log_events() if word == words[1]]
     assert len(set(causes)) == len(causes)
     assert "refused" in causes[-1]

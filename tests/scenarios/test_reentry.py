@@ -42,7 +42,7 @@ def test_s04_other_owners_are_excluded(
     worker.hold("inner", owner="a")
     same_client = worker.acquire("b", owner="b")
     observer.wait_queue(path, 2)
-    # The same owner through another client is another contender, because its node belongs to another session.
+    # On another client, the same owner is another contender, because its node belongs to another session.
     worker.acquire("x", lock="n", owner="a", timeout=0.1).expect("timeout")
     observer.wait_queue(path, 2)
     other_client = worker.acquire("c", lock="n", owner="c")

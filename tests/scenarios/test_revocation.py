@@ -51,7 +51,8 @@ def test_s141_a_request_before_a_listener_exists(
     holder, waiter = (user(start, surface, server.hosts, path) for _ in range(2))
     holder.hold()
     (waiting,) = line_up(observer, path, [waiter])
-    # The holder does not watch the first node yet, and the second node belongs to a waiter.
+    # Write requests to give up the lock before any listener exists: to the holder's node, which the holder
+    # does not watch yet, and to the waiter's node.
     first, second = observer.queue(path)
     observer.client.set(f"{path}/{first}", REVOKE)
     observer.client.set(f"{path}/{second}", REVOKE)
@@ -69,14 +70,15 @@ def test_s142_every_lease_is_notified(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     holder = user(start, surface, server.hosts, path)
-    # Curator's second acquire receives no request, because the watch was on the first acquire's node.
+    # With Curator, the request to the second lease would be lost, because Curator watches only the first
+    # acquire's node.
     for lease in ("first", "second"):
         node = holder.hold(lease)["node"]
         holder.call("listen", lease=lease)
         holder.call("revoke", client="c", node=node)
         holder.wait_line("revoked", lease=lease)
         holder.release(lease)
-    # All levels of a hold are notified, even a level that starts to listen after the request.
+    # All nested leases of a hold are notified, even a lease that starts to listen after the request.
     node = holder.hold("outer")["node"]
     holder.hold("inner")
     holder.call("listen", lease="inner")
@@ -106,7 +108,7 @@ def test_s143_a_request_during_an_outage_is_delivered(
 def test_s144_one_reader_among_several(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    # The readers belong to one client, which could confuse them, and to a second client.
+    # Four readers belong to one client, which could confuse them. The fifth belongs to a second client.
     several, single = (readwriter(start, surface, server.hosts, path) for _ in range(2))
     nodes = {owner: several.hold(owner, lock="r", owner=owner)["node"] for owner in ("a", "b", "c", "d")}
     single.hold(lock="r")
@@ -151,7 +153,8 @@ def test_s292_broken_unnoticed(
     proxy.black_hole()
     operator(start, surface, server.hosts).call("break", client="c", node=node)
     waiting.expect("acquired")
-    # The term cannot prevent this, because the holder cannot know that its lock was broken.
+    # Two clients now consider the lock held. The lease's term cannot prevent this, because the disconnected
+    # holder cannot know that its lock was broken.
     assert holder.check().expect("value")["value"] == "held"
     proxy.heal()
     await_loss(holder, timeout=20)

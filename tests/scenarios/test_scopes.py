@@ -18,11 +18,11 @@ BREAKS = 25
 """Number of times the lock is broken, 0 to 200 ms after its grant."""
 
 ENDS = 10
-"""Number of times the session is ended, 0 to 100 ms before the scope is left."""
+"""Number of times the test ends the session, 0 to 100 ms before it leaves the scope."""
 
 
 def ends_in_time(leaving: Pending) -> Line:
-    """Assert that the scope ends without an error at the end of its remaining term, and return its line."""
+    """Assert that the scope ends without an error at the end of the lease's term. Return the reply."""
     line = leaving.expect("left")
     assert 0.3 < line["remaining"] <= T / 2
     took = assert_within(line, line["t0"], line["remaining"])
@@ -115,7 +115,7 @@ def test_s273_a_release_refuses_a_bad_timeout(
 
 
 def breaks(observer: Observer, path: str, worker: Worker, after: float) -> Pending:
-    """Enter a scope, break its lock this long after the grant, and leave the scope."""
+    """Enter a scope, break its lock `after` seconds after the grant, and leave the scope."""
     entered = worker.enter()
     time.sleep(max(0.0, after - (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - int(entered["t"])) / 1e9))
     observer.delete(entered["node"])
@@ -195,7 +195,8 @@ def test_s277_a_loss_is_not_reported_for_a_released_level(
     worker.release("inner")
     observer.delete(node)
     eventually(lambda: "outer" in worker.lost, "the loss of the outer level is reported")
-    # Losses of several levels are reported together, so a second report would arrive within this time.
+    # Losses of nested leases are reported together, so a wrong report about `inner` would arrive within this
+    # time.
     time.sleep(0.1)
     assert worker.lost == {"outer"}
     assert worker.call("state", lease="inner")["value"] == "released"

@@ -163,7 +163,8 @@ def test_s135_logged_in(
     # Only the user can access the user's nodes.
     with pytest.raises(NoAuthError):
         plain_observer.queue(path)
-    # Test this while the lock is held: later the parent is removed, and any client can create it again.
+    # Test this while the lock is held, because the parent is removed later, and any client can then create
+    # it.
     stranger = start(surface)
     stranger.connect(secured.server.hosts)
     stranger.lock(path)
@@ -191,7 +192,7 @@ def test_s293_rules_for_a_login(
         assert len(plain_observer.queue(f"{path}/lock")) == 1
         worker.release()
     else:
-        # A login counts for its own scheme only: another scheme refuses it, even with the same password.
+        # A SASL login gives no rights to an identity of another scheme, even with the same password.
         assert worker.acquire().error().code == "AUTH_FAILED"
 
 
@@ -226,14 +227,15 @@ def test_s253_certificates_are_replaced(surface: str, path: str, start: Start) -
         )
         assert worker.sessions["c"] == session
         worker.release()
-        # The session is the same. A client that lost it would also hold the lock again, but in a new session.
+        # The client has kept its session. With a new session it could also hold the lock again, so compare
+        # the ids.
         assert int(worker.hold("again")["session"]) == session
         worker.release("again")
 
 
 def test_s300_the_next_server_is_tried(surface: str, secured: Secured, path: str, start: Start) -> None:
     worker = start(surface)
-    # The first four cannot have a certificate. The client usually starts with one of them.
+    # The first four names are not valid in a certificate. The client usually tries one of them first.
     nameless = ",".join(f"no..name:{port}" for port in range(1, 5))
     for number in range(3):
         worker.connect(f"{nameless},{secured.hosts}", client=f"nameless-{number}", tls=secured.tls)
@@ -271,7 +273,7 @@ def test_s302_why_no_server_was_trusted(surface: str, tmp_path: Path, start: Sta
         reasons["127.0.0.1:9"] = "refused the connection"
         reasons["no..name:1"] = "not a name that a certificate can contain"
         tls = {"ca": str(tmp_path / "ca.pem")}
-        # Each server gets a part of the session timeout, which allows a handshake on a busy machine.
+        # Each server gets a part of the session timeout. It is long enough for a handshake on a busy machine.
         asked = {"hosts": ",".join(reasons), "session_timeout": 3 * PATIENCE, "connect_timeout": 4 * PATIENCE}
         error = start(surface).send("connect", client="c", tls=tls, **asked).error()
     assert error.code == "CONNECTION_FAILED"

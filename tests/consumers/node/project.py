@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 EXAMPLES = ("app", "esbuild", "webpack", "rollup", "ncc", "jest", "vitest", "runtimes", "sinon")
 
 LINE = 15.0
-"""Timeout in seconds for a line of a program. It is shorter than the session timeout."""
+"""Timeout in seconds for a program to print its next line. It is shorter than the session timeout."""
 
 
 class Project:
@@ -85,7 +85,7 @@ class Program:
         self._lines.put(None)
 
     def line(self) -> str | None:
-        """Return the next line that the program prints, or None at the end of its output."""
+        """Return the next line that the program prints, or None if its output has ended."""
         return self._lines.get(timeout=LINE)
 
     def silent(self) -> bool:

@@ -24,7 +24,7 @@ PAGE = REPOSITORY / "docs" / "howto" / "node-servers.md"
 
 SESSION_TIMEOUT = 4
 BLOCKED = 3
-"""Time in seconds for which a job blocks the event loop. It is longer than a term, half a session timeout."""
+"""Time in seconds for which a job blocks the event loop: longer than half the session timeout."""
 
 JOBS = 2
 ADD = """

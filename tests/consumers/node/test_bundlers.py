@@ -42,7 +42,10 @@ BUNDLES = [
 def check(
     bundle: Path, server: Standalone, observer: Observer, path: str, runtime: Sequence[str] = (NODE,)
 ) -> None:
-    """Two processes exclude each other. One releases at the end of its scope, and later by exiting."""
+    """Assert that two processes exclude each other.
+
+    The first process releases the lock explicitly, then acquires it again and frees it by exiting.
+    """
     with Program(bundle, server.hosts, path, runtime) as first:
         assert first.line() == "free"
         assert (first.line() or "").startswith("holding, with token ")
@@ -78,7 +81,7 @@ def test_a_bundled_program_locks(
     assert not lines(said, "error", "warning"), said
     built = project.directory / bundle.bundler / bundle.script
     if bundle.script == "embedded":
-        # Copied to another directory, to show that the bundle is complete.
+        # Run the bundle in another directory, to show that it is complete.
         built = Path(shutil.copytree(built, tmp_path / "elsewhere"))
         assert list(built.rglob("*.node")), "the addon is not part of it"
     else:

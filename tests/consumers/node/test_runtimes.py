@@ -49,7 +49,7 @@ def test_each_operation_works(
     program = project.directory / "runtimes" / "smoke.mjs"
     starts = command(runtime)
     if runtime == "deno":
-        # Only this program needs these: it connects to a closed port, and reads the host name.
+        # Only this program needs these permissions: it connects to a closed port and reads the host name.
         starts.extend(("--allow-net", "--allow-sys"))
     said = run(*starts, program, path, cwd=program.parent, env={"ZKLOCK_HOSTS": server.hosts}).splitlines()
     checks = re.findall(r"async '(.+)'\(\) \{", program.read_text())

@@ -28,11 +28,14 @@ from harness.server import Standalone
 PAGE = REPOSITORY / "docs" / "howto" / "node-servers.md"
 
 SLOW = 15.0
-"""Maximum delay in seconds of the source's reply, even if the test keeps the source closed."""
+"""Maximum time in seconds that the `Source` delays a reply while the test keeps it closed."""
 
 
 class Source(ThreadingHTTPServer):
-    """An HTTP server that the programs query while they hold the lock. It replies while it is open."""
+    """An HTTP server that the programs query while they hold the lock.
+
+    It replies only while `open` is set, or after `SLOW` seconds.
+    """
 
     daemon_threads = True
 
@@ -205,7 +208,7 @@ def job(project: Project, name: str) -> Path:
 def test_a_tick_runs_once(
     project: Project, server: Standalone, observer: Observer, source: Source, tmp_path: Path, name: str
 ) -> None:
-    """Each tick runs once on three instances whose clocks differ by more than the job takes."""
+    """Of three instances whose clocks differ by more than the job takes, exactly one runs each tick."""
     source.takes = 0.05
     chroot = f"/once-{name.partition('.')[0]}"
     records = Records(observer, chroot + JOBS[name])

@@ -18,7 +18,7 @@ PATH = os.environ["LOCK_PATH"]
 
 
 def put(channel: filesystem.Channel, queue: str, payload: Any, **_: object) -> None:
-    """Put a message into the queue atomically: kombu's own files can be read while they are still empty."""
+    """Put a message into the queue atomically. Kombu's own files can be read while they are still empty."""
     file = Path(channel.data_folder_out, f"{time.monotonic_ns() // 1_000_000}_{uuid.uuid4()}.{queue}.msg")
     part = file.with_name(f"{file.name}.part")
     part.write_text(json.dumps(payload))
@@ -43,7 +43,7 @@ app.conf.update(
     worker_max_tasks_per_child=int(os.environ.get("MAX_TASKS", "0")) or None,
 )
 
-# Created from a hosts string, as in every prefork program: no client exists when the children are forked.
+# These locks are created from a hosts string, so no client exists when the children are forked.
 lock = zklock.Mutex(os.environ["ZKLOCK_HOSTS"], PATH)
 kept = zklock.Mutex(os.environ["ZKLOCK_HOSTS"], f"{PATH}-kept")
 inside = FILES / "inside"
@@ -81,7 +81,7 @@ def keep() -> int:
 
 @app.task  # type: ignore[untyped-decorator]
 def die() -> int:
-    """In the first run, kill this process while it holds the lock. Another child then repeats the task."""
+    """Kill this process while it holds the lock. Celery then repeats the task in another child."""
     if not (FILES / "died").exists():
         (FILES / "died").touch()
         client = zklock.Client(os.environ["ZKLOCK_HOSTS"], session_timeout=2)

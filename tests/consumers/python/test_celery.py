@@ -70,7 +70,7 @@ class Station:
 
     def send(self, task: str, *arguments: Any, status: str = "SUCCESS") -> Callable[[], Any]:
         """Send a task. Return a function that waits for its result."""
-        # celery_app writes messages atomically, also for other modules.
+        # Import celery_app too, because it makes the broker write messages atomically.
         code = f"import sys; sys.path.append({str(HERE)!r}); import celery_app, {self.module} as tasks; "
         code += f"print(tasks.{task}.delay(*{arguments!r}).id)"
         done = subprocess.run(
@@ -127,7 +127,10 @@ def station(server: Standalone, path: str, tmp_path: Path) -> Iterator[Station]:
 def test_tasks_exclude_each_other_and_a_warm_shutdown_frees_everything(
     station: Station, observer: Observer, path: str, pool: str
 ) -> None:
-    """SIGTERM lets the running task finish. Then all locks are free, also one that a task never released."""
+    """After SIGTERM, the worker finishes its running task and frees all locks.
+
+    It even frees a lock that a task never released.
+    """
     worker = station.start(pool, 3)
     results = [station.send("work", 0.2) for _ in range(5)]
     reported = [result() for result in results]
@@ -143,7 +146,7 @@ def test_tasks_exclude_each_other_and_a_warm_shutdown_frees_everything(
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(30) == 0
     assert last()[1] in processes | {worker.pid}
-    # If only the end of the session freed the locks, they would be free after ten seconds.
+    # If the worker did not free the locks, they would stay taken until the session timeout of ten seconds.
     observer.wait_queue(path, 0, timeout=5)
     observer.wait_queue(f"{path}-kept", 0, timeout=5)
     assert "Traceback" not in station.logs()
@@ -159,7 +162,7 @@ def test_a_child_is_replaced(station: Station, observer: Observer, path: str) ->
 
 
 def test_a_child_is_killed(station: Station, observer: Observer, path: str) -> None:
-    """After a child is killed, the session timeout frees its lock, and another child repeats the task."""
+    """If a child is killed, its lock is free after the session timeout. Another child repeats the task."""
     station.start("prefork", 2)
     done = station.send("die")
     other = station.send("work", 0.1)
@@ -211,7 +214,10 @@ def test_the_documentations_example_works(station: Station) -> None:
 
 @contextmanager
 def beats(station: Station, *before: str) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Run beats on three hosts, started one after another. Their ticks differ by more than a task takes."""
+    """Run a Celery beat process for each of three hosts, started one after another.
+
+    Their ticks differ by more than a task takes.
+    """
     with ExitStack() as stack:
         started = []
         for number in range(3):

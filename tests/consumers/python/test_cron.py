@@ -1,4 +1,7 @@
-"""Runs the crontab of docs/howto/cron.md as printed: one of three hosts whose clocks differ runs a night."""
+"""Runs the crontab of docs/howto/cron.md as printed.
+
+Of three hosts whose clocks differ, exactly one runs each night's job.
+"""
 
 from __future__ import annotations
 

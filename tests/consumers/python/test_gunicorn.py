@@ -105,7 +105,7 @@ def test_a_worker_answers_while_its_requests_wait(
 
 
 def test_all_locks_are_free_after_a_stop(gunicorn: Gunicorn, observer: Observer, path: str) -> None:
-    """When gunicorn stops, all locks are free immediately, also one that a request never released."""
+    """When gunicorn stops, all locks are free immediately, even a lock that a request never released."""
     gunicorn.ask("keep")
     observer.wait_queue(f"{path}-kept", 1)
     gunicorn.ask("enter")

@@ -1,4 +1,4 @@
-"""The lines of `[patch.crates-io]`: each subset of them builds, or the build error names the missing line."""
+"""Tests the lines of `[patch.crates-io]`: each subset builds, or the build error names the missing line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def manifest(patched: list[str], zklock: str) -> str:
 
 
 def program(at: Path, patched: list[str], zklock: str = f'zklock = {{ path = "{CORE}" }}') -> Path:
-    """Create a program whose lock file is older than its patch lines, and update it as the page says."""
+    """Create a program whose lock file is older than its patch lines.
+
+    Update the lock file as the page says.
+    """
     shutil.copytree(HERE / "stock", at)
     (at / "Cargo.toml").write_text(manifest(patched, zklock))
     if patched:
@@ -57,7 +60,7 @@ def documented_check() -> list[str]:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("patched", "missing"), [(["async-io"], "async-net"), (["async-net"], "async-io")])
 def test_one_line_without_the_other_stops_the_build(tmp_path: Path, patched: list[str], missing: str) -> None:
-    # If everything else is already compiled, the registry's `async-net` can fail before our check does.
+    # With `--keep-going`, our check runs even if the registry's `async-net` fails to compile first.
     done = build(program(tmp_path / "program", patched), "--keep-going")
     assert done.returncode != 0
     (ours,) = [line for line in done.stderr.splitlines() if line.startswith("error: zklock")]
@@ -67,7 +70,10 @@ def test_one_line_without_the_other_stops_the_build(tmp_path: Path, patched: lis
 
 @pytest.mark.timeout(900)
 def test_a_second_copy_of_the_transport_stops_the_build(tmp_path: Path) -> None:
-    """zklock and its transport are from a registry, the shims and their transport from a repository."""
+    """The build fails if the shims are from a repository, but zklock is from a registry.
+
+    The program would then contain two copies of the transport.
+    """
     repository = repository_of_core(tmp_path / "repository")
     at = program(tmp_path / "program", [], f'zklock = {{ path = "{crates.published()["zklock"]}" }}')
     lines = [f'{name} = {{ git = "file://{repository}" }}' for name in LINES]
@@ -98,7 +104,10 @@ def repository_of_core(at: Path) -> Path:
     "patched", [[], ["async-io"], ["async-net"], LINES], ids=lambda names: "+".join(names)
 )
 def test_the_check_of_the_page_is_right(tmp_path: Path, patched: list[str]) -> None:
-    """The check prints a line for each of the two crates. It names this repository if the patch applies."""
+    """The check on the page prints a line for each of the two crates.
+
+    The line names this repository if the crate is patched.
+    """
     done = cargo(program(tmp_path / "program", patched), *documented_check())
     assert done.returncode == 0, done.stderr
     shown = {line.split()[0]: str(SHIMS) in line for line in done.stdout.splitlines() if line.strip()}

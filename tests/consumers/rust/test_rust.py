@@ -20,7 +20,10 @@ HERE = Path(__file__).parent
 
 @pytest.mark.timeout(900)
 def test_a_program_without_the_patch_is_warned_once(tmp_path: Path) -> None:
-    """The program works, logs one warning, and TLS is refused, whatever providers its own rustls has."""
+    """A program without the patch works, logs one warning, and cannot use TLS.
+
+    The cryptography providers of the program's own rustls make no difference.
+    """
     target = REPOSITORY / ".make" / "stock"
     build = ["cargo", "build", "--locked", "--quiet", "--target-dir", str(target)]
     subprocess.run(build, cwd=HERE / "stock", check=True, timeout=800)
@@ -38,9 +41,13 @@ def test_a_program_without_the_patch_is_warned_once(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(900)
 def test_without_the_patch_the_stock_transport_is_used() -> None:
-    """The second half of S595. It is separate because it compiles the crate again, on the oldest Rust."""
+    """Second half of S595.
+
+    It is a separate test because it compiles the crate again, with the oldest Rust.
+    """
     minimal = HERE / "minimal"
-    # In this directory cargo finds the same settings, so it reuses what was compiled for the first half.
+    # In this directory cargo finds the same settings, so it reuses the dependencies compiled for the first
+    # half.
     copied = REPOSITORY / ".make" / "unpatched" / "minimal"
     shutil.rmtree(copied, ignore_errors=True)
     shutil.copytree(minimal / "src", copied / "src")

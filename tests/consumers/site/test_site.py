@@ -76,12 +76,12 @@ def addresses(site: Path) -> list[str]:
 
 
 def test_no_code_is_wider_than_its_column(site: Path, addresses: list[str]) -> None:
-    """Code is never wider than its column: readers overlook text to which they must scroll sideways."""
+    """Code is never wider than its column, because readers overlook text that needs sideways scrolling."""
     assert look(site, TOO_WIDE, {"pages": addresses, "width": 1400, "blocks": "pre, pre > code"}) == []
 
 
 def test_no_page_is_wider_than_a_phone(site: Path, addresses: list[str]) -> None:
-    """No page is wider than a phone. Code and tables scroll by themselves; a page must not."""
+    """No page is wider than a phone. Code and tables can scroll sideways, but a page must not."""
     assert look(site, TOO_WIDE, {"pages": addresses, "width": 390}) == []
 
 

@@ -1,4 +1,5 @@
-//! Counts the memory that the code under test holds, and fails if it exceeds the promised limit.
+//! Counts the memory that the code under test has allocated, and panics if it exceeds the promised
+//! limit.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -48,7 +49,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Both blocks exist for a moment, unless the block grows in place.
+        // The old and the new block exist together for a moment, unless the block grows in place.
         note(signed(size));
         note(-signed(layout.size()));
         // SAFETY: the caller upholds the allocator's contract.

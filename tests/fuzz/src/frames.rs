@@ -27,18 +27,20 @@ const TIMEOUT: i32 = 10_000;
 /// A small limit, so that replies reach it.
 const MAX_FRAME: usize = 100_000;
 
-/// The validator accepts replies up to this size, and this much data that arrives before the
-/// greeting.
+/// Number of bytes that the validator always accepts: in a reply, and in data that arrives before
+/// the server's greeting.
 const LEAST_FRAME: usize = 64 << 10;
 
 /// Maximum number of bytes that the server sends together, as in a socket's buffer.
 const PIECE: usize = 64 << 10;
 
-/// Memory factor of a growing buffer. It has up to twice the size of its content. While it grows,
-/// the old and the new memory exist together, and the data after a replaced reply is copied.
+/// Maximum ratio of a buffer's memory to its content. A growing buffer has up to twice the size of
+/// its content. While it grows, the old and the new memory exist together. The same is true while
+/// the data after a replaced reply is copied.
 const DOUBLING: usize = 4;
 
-/// Bytes for each request in flight: the request's operations, and its entry in a growing queue.
+/// Number of bytes allocated for each request in flight: for the request's operations, and for its
+/// entry in a growing queue.
 const REQUEST: usize = 512;
 
 const EVENT: i32 = -1;
@@ -74,7 +76,7 @@ struct Conversation {
     meter: Meter,
     validator: FrameValidator,
     exchanges: Vec<Exchange>,
-    /// True if the client reads after each step, and not only at the end.
+    /// True if the client reads after each step. Otherwise it reads only at the end.
     reads: bool,
     next_xid: i32,
     in_flight: VecDeque<Asked>,
@@ -147,7 +149,7 @@ impl Conversation {
             9 => self.answer(&reply(PING, 0, &bytes().raw(input.bytes()))),
             10 => self.login(input.bytes()),
             _ => {
-                // A reply that announces any size, but the server sends only its beginning.
+                // The reply announces an arbitrary size, but the server sends only its beginning.
                 let size = i32::try_from(input.short() * input.short()).unwrap_or(i32::MAX);
                 self.reply(|honest| [&size.to_be_bytes()[..], &honest[4..honest.len().min(24)]].concat());
             }
@@ -203,8 +205,8 @@ impl Conversation {
         if self.reads {
             self.read();
         }
-        // The current frame, and the piece that arrived with the frame's end. If nothing is read,
-        // all checked data.
+        // If the client reads, the validator keeps the current frame and the piece that arrived
+        // with the frame's end. If the client does not read, the validator keeps all checked data.
         let kept = if self.reads { MAX_FRAME + LEAST_FRAME + self.largest } else { self.sent };
         let limit = DOUBLING * (kept.min(self.sent) + self.asked) + REQUEST * (self.requests + 8);
         self.meter.assert_at_most(limit, "the frame validator");
@@ -238,7 +240,7 @@ impl Conversation {
         }
     }
 
-    /// Compares all whole frames that were passed on with the requests.
+    /// Checks each complete frame that was passed on against its request.
     fn judge(&self) {
         let mut rest = &self.handed_on[..];
         let mut greeted = false;
@@ -253,7 +255,7 @@ impl Conversation {
         }
     }
 
-    /// Checks an incomplete frame: all its bytes except the last may be passed on.
+    /// Checks an incomplete frame. The validator can pass on all its bytes except the last.
     fn judge_rest(&self, rest: &[u8], size: usize) {
         assert!(rest.len() < 4 + size && size <= self.sent.max(MAX_FRAME), "{size} bytes were announced");
     }
@@ -276,7 +278,8 @@ impl Conversation {
             *ordered = xid;
         }
         let (_, body) = frame.split_at(20);
-        // The validator replaces a reply that is too large, and a reply without a token to a login.
+        // The validator replaces a reply that is too large, and a reply to a login that has no
+        // token.
         let replaced = TooLarge::from_code(error).is_some() && body.is_empty();
         let refused = asked.op == SASL && error != 0 && (body.is_empty() || body == [0xff; 4]);
         let fits = replaced || refused || grammar::accepts(frame, xid, asked.grammar);

@@ -15,7 +15,7 @@ impl<'a> Input<'a> {
         Some(*first)
     }
 
-    /// Returns a number below `limit`, which must not be zero. At the end it returns 0.
+    /// Returns a number below `limit`, which must not be zero. Returns 0 at the end of the input.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         usize::from(self.byte().unwrap_or(0)) % limit
     }
@@ -25,7 +25,8 @@ impl<'a> Input<'a> {
         self.below(256) << 8 | self.below(256)
     }
 
-    /// Returns a slice whose length is the next byte, or shorter at the end.
+    /// Returns a slice whose length is the value of the next byte. It is shorter at the end of the
+    /// input.
     pub(crate) fn bytes(&mut self) -> &'a [u8] {
         let size = self.below(256).min(self.0.len());
         let (bytes, rest) = self.0.split_at(size);

@@ -4,24 +4,25 @@ use crate::allocations::Meter;
 use crate::input::Input;
 use crate::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, is_kazoos};
 
-/// Bytes allocated for each name of a listing in addition to its text: entries in the queue's
-/// tables and in the actions.
+/// Number of bytes allocated for each name of a listing in addition to its text: for the entries in
+/// the queue's tables and in the actions.
 const NAME: usize = 1024;
 
 /// Number of copies of a name's text: in the listing, in the queue, in probes and in the actions.
 const COPIES: usize = 8;
 
-/// Bytes that a queue allocates in any case, including its own nodes.
+/// Number of bytes that even a queue with an empty listing allocates, including those for its own
+/// nodes.
 const LEAST: usize = 64 * 1024;
 
 /// Seed of the names of this session's nodes.
 const SEED: u64 = 0x0123_4567_89ab_cdef;
 
-/// Number of the queue's requests that are answered before contenders leave.
+/// Number of the queue's requests that receive a reply before contenders leave the queue.
 const ANSWERS: usize = 64;
 
-/// Interprets the bytes as choices, and as names separated by a zero byte or a slash, which no name
-/// contains.
+/// Fuzzes the parser and a queue. The first four bytes are choices. The rest is a list of names,
+/// separated by zero bytes or slashes, because no name contains these characters.
 pub fn check(input: &[u8]) {
     let mut input = Input::new(input);
     let ways: [usize; 4] = std::array::from_fn(|_| input.below(256));
@@ -54,7 +55,7 @@ fn check_name(name: &str) -> Option<NodeName> {
     Some(node)
 }
 
-/// Checks that the order is antisymmetric and follows the sequence numbers.
+/// Checks that the order of nodes is antisymmetric and follows their sequence numbers.
 fn check_order(nodes: &[NodeName]) {
     for pair in nodes.windows(2) {
         let order = pair[0].cmp(&pair[1]);
@@ -82,7 +83,7 @@ struct Contenders {
 
 impl Contenders {
     fn new(names: Vec<String>, ways: [usize; 4]) -> Self {
-        // Start the counter in the middle of the other nodes' numbers.
+        // Let the sequence numbers of our nodes begin among those of the other nodes.
         let counter = ways[0] as u64 * 7;
         Self { queue: Queue::new(), names, ours: Vec::new(), ways, counter, answered: 0, held: Vec::new() }
     }
@@ -130,7 +131,7 @@ impl Contenders {
                 self.tell(event);
             }
         }
-        // Without further replies, the queue has only the actions that it has already requested.
+        // Discard the remaining actions. They are finite, because the queue gets no more replies.
         while self.queue.next_action().is_some() {}
     }
 

@@ -6,14 +6,15 @@ use crate::allocations::Meter;
 use crate::queue::NodeName;
 use crate::queue::contender::{Contender, ContenderInfo, NodeSnapshot, stated_permits};
 
-/// Maximum number of bytes that a JSON value takes for each byte of its text: a list of empty lists
-/// reserves room for four elements in each.
+/// Maximum number of bytes that a parsed JSON value takes for each byte of its text. The worst case
+/// is a list of empty lists, because each of these reserves room for four elements.
 const EXPANSION: usize = 128;
 
 /// Bytes allocated even for the shortest data.
 const LEAST: usize = 4096;
 
-/// Reads the data of a node as listings, deadlock reports and requests to give up do.
+/// Reads the data of a node like the code for listings, deadlock reports and requests to give up a
+/// lock.
 pub fn check(input: &[u8]) {
     let mut meter = Meter::new();
     let name = NodeName::parse("_c_0123-lock-0000000007").expect("a node's name");
@@ -29,7 +30,7 @@ pub fn check(input: &[u8]) {
     // Skip data with fractions: zklock writes none, and their last digit can change when they are
     // parsed.
     if let Some(revoked) = revoked.filter(|_| !value.as_ref().is_some_and(has_fraction)) {
-        // Only the member for the request differs, and marking the data again changes nothing.
+        // The marked data differs only in the member `revoked`. Marking it again changes nothing.
         let again = ContenderInfo::revoked_data(&revoked);
         assert_eq!(again.as_ref(), Some(&revoked));
         let written: Value = serde_json::from_slice(&revoked).expect("what was written is read");

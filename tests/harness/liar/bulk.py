@@ -30,7 +30,7 @@ def _names(count: int) -> bytes:
 
 
 def _many(count: int) -> Tell:
-    # Created in advance, because this takes a second during which other liars must reply.
+    # Create the names in advance. This takes a second, in which the other liars of this thread cannot reply.
     names = _names(count)
 
     async def tell(exchange: Exchange) -> None:

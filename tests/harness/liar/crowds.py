@@ -9,7 +9,7 @@ from harness.liar.server import ANYTHING, Exchange, Lie, Tell
 from harness.liar.truth import DIRECTORY, Node
 
 MANY = 20
-"""Number of other contenders: with a megabyte of data each, their reply exceeds the maximum frame size."""
+"""Number of invented contenders. With a megabyte of data each, a reply exceeds the maximum frame size."""
 
 HOSTILE = {
     "a megabyte of JSON": b'{"host":"' + b"x" * 1_000_000 + b'","pid":1}',
@@ -48,7 +48,10 @@ def _data() -> Iterator[Lie]:
 
 
 def _crowd(data: bytes, *, told: int | None = None) -> Tell:
-    """Reply truthfully, with extra contenders that have this data, or a Stat with the wrong size `told`."""
+    """Add contenders with this data to the tree, and reply truthfully.
+
+    If `told` is given, the Stat of an added contender claims this size of its data.
+    """
 
     async def tell(exchange: Exchange) -> None:
         for number in range(MANY):

@@ -12,7 +12,7 @@ from harness.liar.truth import DIRECTORY
 HUGE = 0x7FFF_FFFF
 
 STEPS = ("hello", "auth", "create", "list", "watch", "beat", "delete", "close")
-"""Steps at which the server can lie to a client. `accept` comes before all of them."""
+"""Steps at which the server can lie to a client, after it has accepted the connection."""
 
 
 def at(name: str, step: str, tell: Tell, **options: object) -> Lie:

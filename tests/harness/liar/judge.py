@@ -22,13 +22,17 @@ from harness.liar.truth import DIRECTORY
 from harness.worker import Worker
 
 SESSION_TIMEOUT = 3.0
-"""Session timeout of the clients in seconds. They send a heartbeat every 0.5 s, and a term is 1.5 s."""
+"""Session timeout of the clients in seconds. They send a heartbeat every 0.5 s. The term of a lease is 1.5 s:
+without an acknowledged heartbeat or write, the client gives up the lease after this time."""
 
 PATIENCE = 3.0
 """Timeout in seconds of a client's connect, and of its acquire."""
 
 HOLD = 2.0
-"""Time in seconds for which a client holds its lock. A heartbeat can fail and a term can end within it."""
+"""Time in seconds for which a client holds its lock.
+
+A heartbeat can fail and a lease can expire within it.
+"""
 
 CLOSE_LIMIT = 2.0
 """Maximum time in seconds that a close waits for the server's reply."""
@@ -48,12 +52,13 @@ FIRST_SECOND = 25
 """Maximum number of new connections in the first second, when the backoff is still short."""
 
 WINDOW = 2.0
-"""Window in seconds for checking `RATE`: the backoff is random within a factor of three."""
+"""Number of seconds over which `RATE` is averaged, because the backoff is random within a factor of three."""
 
 HONEST_TIMEOUT = 12.0
-"""Session timeout of the honest lease. The client proves the session every sixth of it, so a third always
-remains. If only a sixth remains, the lease is no longer `held`. Therefore the thread that proves it can stall
-for two seconds, which happens when eight threads share a processor, but not for longer."""
+"""Session timeout in seconds of the client that holds the honest lock. A heartbeat every sixth of this
+timeout extends the lease, so at least a third of the timeout remains. If only a sixth remains, the lease is
+no longer `held`. Therefore the heartbeat can be two seconds late. This happens when eight threads share a
+processor."""
 
 LEAST_REMAINING = HONEST_TIMEOUT / 6
 
@@ -165,13 +170,13 @@ class LiarConversation:
         self._ask("release", SESSION_TIMEOUT / 2, lease=self._name)
 
     def _is_told_late(self, ends: float) -> bool:
-        """Return whether a lie about the hold can still come: a busy machine delays it."""
+        """Return whether the lie to a holder was not told yet, and a busy machine can still be the reason."""
         to_come = self._liar.lie.step == "beat" and not self._liar.told
         return to_come and time.monotonic() < ends + MARGIN
 
 
 def check_hold(account: ClientResult, acquired: Line) -> bool:
-    """Check that the lock was granted, according to the true replies. Return whether it was."""
+    """Check that the true replies of the server granted the lock. Return whether they did."""
     right = acquired["node"] in account.liar.truth.granted
     if not right:
         account.wrong.append(f"held wrongly: {acquired['node']} was not granted")
@@ -181,7 +186,7 @@ def check_hold(account: ClientResult, acquired: Line) -> bool:
 
 
 def check_term(account: ClientResult, at: float, state: str) -> None:
-    """Check that the lease was lost in time: half a session timeout after the last proof."""
+    """Check that the lease was lost at most half a session timeout after the last acknowledged write."""
     proofs = list(account.liar.truth.proofs)
     ends = max((proof.asked + proof.timeout / 2 for proof in proofs), default=0.0)
     if at > ends:
@@ -229,7 +234,10 @@ class Verdict:
 
 
 def run_lies(worker: Worker, honest: str, path: str, lies: Sequence[Lie]) -> Verdict:
-    """Run one client for each lie in a worker at the same time, while the worker holds an honest lock."""
+    """Run one client for each lie, all at the same time in one worker.
+
+    Meanwhile the worker holds a lock on an honest server.
+    """
     worker.connect(honest, client="honest", session_timeout=HONEST_TIMEOUT)
     worker.lock(path, lock="honest", client="honest")
     worker.hold("honest", lock="honest", owner="honest")
@@ -275,7 +283,7 @@ def _watch(worker: Worker, verdict: Verdict, done: Callable[[], bool]) -> None:
 
 
 def _leave(worker: Worker, verdict: Verdict) -> None:
-    """Check that the honest lease can still be released, and that the worker exits by itself."""
+    """Check that the worker can still release the lock on the honest server, and exits by itself."""
     try:
         worker.release("honest", owner="honest")
         worker.exit()

@@ -1,4 +1,4 @@
-"""Lies about connections: they end at every step and after every byte, fall silent, or send byte by byte."""
+"""Lies about connections: closes at every step and after every byte, silence, and byte-by-byte replies."""
 
 from __future__ import annotations
 

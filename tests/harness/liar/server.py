@@ -21,7 +21,7 @@ PASSWORD = bytes(range(16))
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 ACCEPT, HELLO, ANYTHING = "accept", "hello", "anything"
-"""Steps besides the requests: a new connection, its session handshake, and any request after that."""
+"""Further values of `Lie.step`: a new connection, its session handshake, and any request after that."""
 
 
 class Exchange:
@@ -101,7 +101,7 @@ class Lie:
     # Step of the lie: `accept`, `hello`, or the operation of a request.
     step: str
     tell: Tell = field(repr=False)
-    # Number of true replies at this step before the lie.
+    # Number of true replies that the server sends at this step before it lies.
     after: int = 0
     # True if another contender is first in the queue.
     queued: bool = False
@@ -113,10 +113,10 @@ class Lie:
     drip: float | None = None
     # True if the client lists the contenders once it holds the lock.
     curious: bool = False
-    # True if the reply is too large. The client then reports a bad argument, because the caller can change
-    # it.
+    # True if the reply is too large. The client then reports a bad argument, because the caller can raise the
+    # limit.
     large: bool = False
-    # True if the answer is no lie: the client must be granted the lock.
+    # True if the answer is not false but only unusual, so that the client must acquire the lock.
     harmless: bool = False
 
 
@@ -125,7 +125,7 @@ class Connection:
 
     def __init__(self, liar: Liar, writer: asyncio.StreamWriter) -> None:
         self.liar = liar
-        # True session of this connection, and the session id that the client received.
+        # The id of this connection's real session, and the session id that the client received.
         self.session = 0
         self.known_as = 0
         self.timeout = 0.0
@@ -267,7 +267,7 @@ class Liars:
     async def _stop(self) -> None:
         for server in self._servers:
             server.close()
-        # Tasks of connections that were just accepted start a moment later.
+        # Repeat, because the tasks of connections that were just accepted start a moment later.
         for _ in range(3):
             tasks = asyncio.all_tasks() - {asyncio.current_task()}
             for task in tasks:

@@ -22,7 +22,10 @@ def raw(data: bytes) -> Tell:
 
 
 def body(data: bytes, *, proves: bool = False) -> Tell:
-    """Reply with this body without executing the request. With `proves`, a client can take it as a proof."""
+    """Reply with this body without executing the request.
+
+    With `proves`, a client can rightly take the reply as a proof that its session is alive.
+    """
 
     async def tell(exchange: Exchange) -> None:
         if proves:
@@ -44,7 +47,7 @@ def error(code: int, *, done: bool = False) -> Tell:
 
 
 def altered(alter: Callable[[bytes], bytes], *, harmless: bool = False) -> Tell:
-    """Send the true reply with an altered body. With `harmless`, its content is still clear and true."""
+    """Send the true reply with an altered body. With `harmless`, the reply still has the true content."""
 
     async def tell(exchange: Exchange) -> None:
         code, truth = exchange.execute()

@@ -33,10 +33,10 @@ OPS = {
     105: "rewatch",
     -11: "close",
 }
-"""Operations that the engine requests.
+"""Names of the operations that the client requests, by opcode.
 
-The engine reads a node's data only together with a watch. A transaction that consists only of checks is a
-heartbeat (`beat`); any other transaction counts as `parents`.
+The client reads a node's data only together with a watch, so `getData` is named `watch`. A transaction that
+consists only of checks is a heartbeat (`beat`). Any other transaction counts as `parents`.
 """
 
 
@@ -71,7 +71,10 @@ class Node:
 
 @dataclass
 class Proof:
-    """An acknowledged committed write. A session's term starts when the server received it."""
+    """A committed write that the server acknowledged. It extends the session's leases.
+
+    Their term (half the session timeout) starts when the server received the write.
+    """
 
     asked: float
     timeout: float
@@ -100,7 +103,10 @@ class Truth:
         self.zxid = 1
 
     def begin(self, asked: int) -> int:
-        """Return a new session for 0, the same session if it exists, or 0 if it has expired."""
+        """Return the session that a client gets when it asks for the session `asked`.
+
+        It is a new session if `asked` is 0, the same session if it still exists, or 0 if it has expired.
+        """
         if asked == 0:
             self._begun += 1
             asked = 0x1000 + self._begun
@@ -227,7 +233,7 @@ class Truth:
         body, earlier = b"", True
         for _path, error in results:
             if failed:
-                # The server reports operations after the failed one as a runtime inconsistency.
+                # The server reports each operation after the failed one as a runtime inconsistency.
                 code = error if earlier else -2
                 earlier = earlier and not error
                 body += jute.int32(-1) + b"\0" + jute.int32(code, code)

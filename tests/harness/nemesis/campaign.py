@@ -124,7 +124,8 @@ class Campaign:
         with ExitStack() as stack:
             links = stack.enter_context(Links())
             tick = round(self._session_timeout * 1000 / TICKS)
-            # A server that is cut off keeps replying for one and a half session timeouts.
+            # With this `sync_limit`, a server that is cut off keeps replying for one and a half session
+            # timeouts.
             lines, tls = stack.enter_context(certificates())
             settings = Settings(
                 tick=tick,
@@ -138,8 +139,8 @@ class Campaign:
             ensemble = stack.enter_context(Ensemble(settings=settings, links=links))
             observer = stack.enter_context(Observer(ensemble.hosts))
             self.registers = stack.enter_context(Registers())
-            # Persistent nodes, because go-zookeeper and kazoo create their parents only once, and so that
-            # sequence numbers never restart unless a fault deletes the directory.
+            # Create persistent nodes, because go-zookeeper and kazoo create their parents only once. In
+            # addition, sequence numbers then restart only if a fault deletes the directory.
             for path in {*self._paths, f"{self._root}/{PROBE}"} - {self._spare}:
                 observer.create(path)
             self.stations = [
@@ -219,7 +220,7 @@ class Campaign:
         deadline = time.monotonic() + HANG
         while stuck := {one for one in wanted if self.progress.grants[one] == before[one]}:
             self._assert_no_failure()
-            # A peer that has reported an error is replaced, even if the report is late.
+            # Replace each peer (worker of another library) that has reported an error, even a late one.
             settle(self._stage)
             assert time.monotonic() < deadline, (
                 f"after {name} nothing is granted at {sorted(stuck)}\n{self.state()}"
@@ -280,7 +281,9 @@ class Campaign:
         return holds
 
     def _run_both_checkers(self, holds: Sequence[Hold]) -> list[str]:
-        """Return histories that Porcupine rejects, and disagreements between the two checkers."""
+        """Return a line for each rule that Porcupine finds broken, and for each rule on which the checkers
+        disagree.
+        """
         history = History(f"faults {self.seed}", tuple(holds), frozenset({self._spare}))
         keep = os.environ.get(HISTORIES)
         comparison = compared(history, None if keep is None else Path(keep))

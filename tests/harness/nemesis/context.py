@@ -146,7 +146,10 @@ FAULTS: dict[str, Fault] = {}
 """All faults, by their names in the table of results."""
 
 OF_SERVERS: set[str] = set()
-"""Faults that affect every station, including peers, which do not notice their losses."""
+"""Names of the faults that affect every station.
+
+They affect even peers (workers of other libraries), which do not notice that they have lost a lock.
+"""
 
 
 def fault(name: str, *, servers: bool = False) -> Callable[[Fault], Fault]:

@@ -1,8 +1,9 @@
 """Faults at a holder: in its process, its connection, its session, or its node.
 
-Each fault causes damage, waits, repairs the damage, and proves that it took effect; otherwise its round
-fails. A fault needs a holder: the holders at its victim stay detained until the fault is over or they lose
-the lock. If a fault ends the certainty of a hold, it notes this in the worker's record first.
+Each fault causes damage, waits, repairs the damage, and proves that it took effect. Without this proof, its
+round fails. A fault needs a holder, so the holders at the attacked station keep their locks until the fault
+is over or they lose the lock. If a hold is no longer certain because of a fault, the fault first notes this
+in the worker's record.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from harness.nemesis.station import Station
 HOUR = 3600
 
 HARMLESS = 0.25
-"""Session timeouts of silence that cost no lease: while proofs arrive, a term is at least a third of one."""
+"""Maximum silence, in session timeouts, after which no lease is lost.
+
+While heartbeats are acknowledged, every lease is valid for at least another third of the session timeout.
+"""
 
 # Faults of the holder's process.
 
@@ -56,7 +60,10 @@ def stopped(context: FaultContext) -> None:
 
 @fault("wall clock stepped by an hour")
 def wall_clock_stepped(context: FaultContext) -> None:
-    """The clock moves forward, back, and to the true time. The engine writes its wall clock to its nodes."""
+    """The wall clock is set an hour ahead and an hour back, in random order, and then to the true time.
+
+    Each node contains the client's wall-clock time, so the fault can prove its effect.
+    """
     with context.holder() as (victim, grant):
         try:
             for step in context.random.sample([HOUR, -HOUR], 2):
@@ -72,7 +79,10 @@ def wall_clock_stepped(context: FaultContext) -> None:
 
 
 def probe(context: FaultContext, station: Station) -> tuple[float, str]:
-    """Let a worker take a lock that only faults use. Return its remaining term and its node's data."""
+    """Let a worker acquire a lock that only faults use.
+
+    Return the remaining time of its lease in seconds, and the data of its node.
+    """
     path = context.locks[0].path.rpartition("/")[0] + f"/{PROBE}"
     station.worker.lock(path, lock=PROBE)
     line = station.worker.hold(PROBE, lock=PROBE, owner=PROBE)
@@ -162,12 +172,13 @@ def reset(context: FaultContext) -> None:
 
 @fault("slow link")
 def slow(context: FaultContext) -> None:
-    """Each direction takes a tenth of the session timeout, more than half of the heartbeat interval."""
+    """A round trip takes a fifth of the session timeout, which is longer than a heartbeat interval."""
     delay = 0.1 * context.session_timeout
     with context.holder() as (victim, _):
         victim.connections.slow_down(delay)
         context.pass_time(1)
-        # A term starts when its proof is sent, and the proof counts only after the reply.
+        # The lease is valid for half a session timeout after the client sent its last acknowledged request.
+        # The client knows that this request counts only after the reply, two delays later.
         longest = context.session_timeout / 2 - 2 * delay
         remaining, _ = probe(context, victim)
         assert remaining <= longest, f"a term of {remaining} s, where {longest} s is the most that is certain"
@@ -218,7 +229,7 @@ def session_ended(context: FaultContext) -> None:
             return [line["t"] for line in lines if line["event"] == "state" and line["t"] > began]
 
         context.wait_for_effect(lambda: bool(losses()), f"{victim.worker} reported that its session is over")
-        # An acquire might have succeeded just before and have a stamp just after.
+        # An acquire might have succeeded just before this report, but have a stamp just after it.
         known = losses()[0] + round(context.session_timeout / 8 * 1e9)
         context.interventions.append(Intervention(grant.session, None, began, known))
         context.pass_time(0.5)
@@ -240,11 +251,14 @@ def node_deleted(context: FaultContext) -> None:
 
 @fault("lock directory deleted between uses")
 def parent_deleted(context: FaultContext) -> None:
-    """The next contender creates the directory again, and sequence numbers start at zero."""
+    """The unused lock directory is deleted.
+
+    The next contender creates it again, so the sequence numbers restart at zero.
+    """
     path = next(lock.path for lock in context.locks if lock.name == "spare")
     deadline = time.monotonic() + WAIT
     while (before := _delete_idle(context, path, deadline)) is None:
-        # The directory is a container, and the server has deleted it first.
+        # The directory is a container, which the server has already deleted.
         context.require_effect(time.monotonic() < deadline, f"there was a directory {path} to delete")
         context.wait_for_effect(lambda: context.observer.exists(path), f"{path} is used again")
 

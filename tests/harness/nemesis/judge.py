@@ -1,7 +1,7 @@
 """Checks the records of a campaign. Every violation that is not excused here is reported.
 
 There are two excuses. First, the process was stopped or killed. Second, another client closed its session or
-deleted its node. The second excuse ends when the owner's client knows: it does not excuse later grants.
+deleted its node. The second excuse does not cover grants after the owner's client knows of the intervention.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harness.nemesis.record import Entry, FirstCheck, Held, Intervention, Loss, 
 Span = tuple[int, int | None]
 
 RESUMING = 500_000_000
-"""A resumed process can be late for this many nanoseconds: it can stamp an action that it did before."""
+"""Number of nanoseconds after a pause during which a process can still stamp an earlier action."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Excuses:
         return stopped or self.killed.get(worker, NEVER) < until
 
     def excuse(self, held: Held, until: int) -> bool:
-        """Return whether a hold can have ended before this stamp without its owner's action or knowledge."""
+        """Return whether a fault can have ended a hold before this stamp without its owner's knowledge."""
         return self.stopped(held.worker, held.granted, until) or any(
             intervention.took(held) for intervention in self.interventions
         )
@@ -47,8 +47,8 @@ def certain(
 ) -> list[Hold]:
     """Return the holds that the checker can compare, shortened to the part that was certain.
 
-    When servers fail, a peer does not learn in time what it has lost. Its earlier holds count until the
-    fault. Its grants between the fault and full recovery do not count.
+    When servers fail, a peer (a worker of another library) does not learn in time which locks it has lost.
+    Its earlier holds count until the fault. Its grants between the fault and full recovery do not count.
     """
     found = []
     for hold in holds:
@@ -63,9 +63,11 @@ def certain(
             and intervention.began <= hold.granted < intervention.known
             for intervention in excuses.interventions
         ):
-            # Granted in a session that was closed, to a client that could not know it yet.
+            # The lock was granted in a session that was already closed, but the client could not know this
+            # yet.
             continue
-        # A deleted node ends all levels of its hold, including those that were not being watched.
+        # The deletion of a node ends all nested acquires of its hold, including those whose loss nobody
+        # reports.
         deletions = [
             intervention.began
             for intervention in excuses.interventions
@@ -78,7 +80,10 @@ def certain(
 
 
 def lost_at_first_check(first_checks: Iterable[FirstCheck], excuses: Excuses) -> list[str]:
-    """Report grants that were lost at the owner's first check, although their term still ran."""
+    """Report leases that were lost at the owner's first check, although their term had not ended.
+
+    Also report grants without any remaining term.
+    """
     return [
         f"lost at the first check: {check}"
         for check in first_checks
@@ -93,7 +98,7 @@ def lost_at_first_check(first_checks: Iterable[FirstCheck], excuses: Excuses) ->
 
 
 def lost_early(losses: Iterable[Loss], excuses: Excuses) -> list[str]:
-    """Report leases that were lost without an excuse while the term of their grant still ran."""
+    """Report leases that were lost without an excuse within the term that they had when granted."""
     return [
         f"lost before its term was over: {loss}"
         for loss in losses
@@ -118,7 +123,7 @@ def granted_in_ended_sessions(
 
 
 def late_writes(writes: Sequence[Write], excuses: Excuses) -> list[str]:
-    """Report fenced writes that undid others, tokens that decreased, and late writes without an excuse."""
+    """Report fenced writes that undid another write, decreased tokens, and late writes without an excuse."""
     found = []
     newest: dict[str, int] = {}
     for write in writes:
@@ -135,7 +140,10 @@ def late_writes(writes: Sequence[Write], excuses: Excuses) -> list[str]:
 
 
 def _is_effect_of_another(write: Write, writes: Sequence[Write]) -> bool:
-    """Return whether another owner's refused late write came between the read and this write."""
+    """Return whether another owner's late write, which only the plain register accepted, preceded this write.
+
+    That late write happened after this write's owner had acquired the lock, so it explains the undone update.
+    """
     return any(
         late.refused and late.name == write.name and write.held.granted < late.t < write.t for late in writes
     )

@@ -10,7 +10,7 @@ from harness.nemesis.faults import is_stopped
 from harness.server import NotServing, Server
 
 CONFINED = 0.5
-"""Probability that the victim, at a server that is cut off, can reach no other server."""
+"""Probability that the attacked station, connected to a server that is cut off, can reach no other server."""
 
 
 @fault("leader killed", servers=True)
@@ -123,7 +123,10 @@ def follower_stopped(context: FaultContext) -> None:
 
 @fault("leader stopped for a moment", servers=True)
 def leader_stopped(context: FaultContext) -> None:
-    """The leader stops for less than a term's margin. This is the only assumption about a leader."""
+    """The leader stops for less than the margin by which a session outlives the term of a lease.
+
+    The library's only assumption about a leader is that it never stops for longer (docs/safety.md).
+    """
     leader = context.ensemble.leader()
     with context.holder(at=leader):
         context.strike()

@@ -19,23 +19,26 @@ class Held:
 
 @dataclass(frozen=True)
 class Intervention:
-    """An intervention that took one node, or all nodes, from a session."""
+    """An intervention from outside that deleted one node, or all nodes, of a session."""
 
     session: int
     # None for all nodes of the session.
     node: str | None
     # Time just before the intervention.
     began: int
-    # Time at which the session's client knew.
+    # Time at which the session's client knew of the intervention.
     known: int
 
     def took(self, held: Held) -> bool:
-        """Return whether it took this hold. Grants after the client knew are not affected."""
+        """Return whether the intervention ended this hold.
+
+        It does not excuse the loss of a lock that was granted after the client knew of the intervention.
+        """
         mine = held.session == self.session and self.node in {None, held.node}
         return mine and held.granted < self.known
 
     def took_node(self, session: int | None, node: str | None) -> bool:
-        """Return whether it took exactly this node."""
+        """Return whether the intervention deleted exactly this node."""
         return self.node is not None and (session, node) == (self.session, self.node)
 
 
@@ -74,14 +77,14 @@ class Write:
     # True if another owner had written since the writer's read, so one of the two updates is lost.
     undid_plain: bool
     undid_fenced: bool
-    # True if the fenced register refused it, because another owner with a newer token had read or written.
+    # True if the fenced register refused the write, because an owner with a newer token had already used it.
     refused: bool
     held: Held
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Whether a register changed while a reader held its lock, from two reads of the register."""
+    """The result of a reader's two reads of a register: whether it changed while the reader held the lock."""
 
     name: str
     held: Held
@@ -93,7 +96,10 @@ class Reading:
 
 @dataclass(frozen=True)
 class Entry:
-    """A permit holder's entry to a room. The others in it leave once they have lost their permits."""
+    """A permit holder's entry to a room, with the other holders in it.
+
+    A holder that has lost its permit leaves the room when it notices.
+    """
 
     name: str
     room_for: int

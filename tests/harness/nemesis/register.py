@@ -4,8 +4,9 @@ A register is a number. A holder reads it, waits, and writes it back incremented
 since the read, the write undoes another update. Each register exists twice. The plain one accepts every
 write. The fenced one refuses a token smaller than the largest token that it has seen in a read or a write.
 
-A reader reads a number at the start and at the end of its hold: it must not change in between. Permit holders
-enter a room, which has space for as many holders as there are permits.
+A reader reads a number at the start and at the end of its hold, because the number must not change in
+between. Holders of a semaphore's permits enter a room, which has space for as many holders as there are
+permits.
 """
 
 from __future__ import annotations

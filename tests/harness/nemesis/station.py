@@ -23,7 +23,7 @@ from harness.worker import Worker, WorkerError
 
 POLL = 0.02
 STARTING = 60.0
-"""Timeout in seconds for a worker to connect, whatever fault the servers have."""
+"""Timeout in seconds for a worker to connect, even while the servers suffer a fault."""
 
 CONNECTING = 10.0
 """Default connect timeout in seconds of a client that does not wait."""
@@ -50,7 +50,7 @@ class Lock:
 
     @property
     def is_exclusive(self) -> bool:
-        """Return whether only one owner holds it at a time and can write the guarded data."""
+        """Return whether only one owner at a time can hold this lock. It can then write the guarded data."""
         return self.kind in {"mutex", "write"}
 
 
@@ -173,7 +173,7 @@ class ProxiedConnections:
             proxy.delay = 0.0
             proxy.cancel_dropped_replies()
             proxy.heal()
-            # The counts are not used here and would grow without limit.
+            # The proxy's counts are not used here and would grow without limit.
             proxy.reset()
 
 
@@ -193,8 +193,8 @@ class Station:
         self.surface = surface
         self.name = f"{surface}@{next(self._numbers)}"
         self.is_ours = surface not in PEERS
-        # Locks that the workers acquire. A peer acquires only a mutex: the first one with the peer's node
-        # naming.
+        # Locks that the workers acquire. A peer (another library) acquires only the first mutex that uses its
+        # node naming.
         naming = "kazoo" if surface == "kazoo" else "curator"
         named = [lock for lock in locks if lock.naming == naming]
         self.locks = locks if self.is_ours else named[:1]
@@ -205,7 +205,7 @@ class Station:
         self.detained = threading.Event()
         # Grants that are kept, by owner.
         self.kept: dict[str, Grant] = {}
-        # Set after a peer reported an error. Its state is unknown then, so it is killed.
+        # Set after a peer has reported an error. Its state is then unknown, so the campaign kills it.
         self.is_broken = threading.Event()
         self.workers: list[Worker] = []
         self._session_timeout = session_timeout
@@ -263,12 +263,15 @@ class Station:
             time.sleep(POLL)
 
     def await_another(self, worker: Worker) -> bool:
-        """Wait for the replacement of a killed worker. Return False if there is none in time."""
+        """Wait until a killed worker is replaced. Return False if this does not happen in time."""
         with self._ready:
             return self._ready.wait_for(lambda: self.worker is not worker, STARTING)
 
     def await_holder(self, timeout: float) -> Grant | None:
-        """Wait for an owner that holds a lock exclusively and keeps it: the target of a fault."""
+        """Wait for an owner that holds a lock exclusively, and make it keep the lock.
+
+        It is a fault's target.
+        """
         deadline = time.monotonic() + timeout
         self.detained.set()
         while time.monotonic() < deadline:

@@ -19,11 +19,11 @@ from harness.worker import Line, Pending, Worker
 
 POLL = 0.01
 HANG = 90.0
-"""Time in seconds after which a missing reply is a hang. Every fault lasts less than a third of this."""
+"""Time in seconds after which a missing reply counts as a hang, over three times as long as any fault."""
 
 NAMES = 8
-"""Number of lease names that an owner cycles through. A late report of a loss must not
-match a newer lease."""
+"""Number of lease names that an owner cycles through, so that a late report of a loss does not match a newer
+lease."""
 
 HOLD = (0.0, 0.02)
 THINK = (0.02, 0.15)
@@ -31,7 +31,9 @@ PATIENCE = (0.2, 3.0)
 TRIED = 0.15
 IMPATIENT = 0.2
 CANCELLED = 0.1
-"""Durations in seconds, and three shares of all acquires: without waiting, with a timeout, and cancelled."""
+"""The first three constants are ranges of seconds: for a hold, for the pause after it, and for a timeout or
+the time until a cancel. The others are the shares of acquires that do not wait, that have a timeout, and that
+are cancelled."""
 
 AGAIN = 0.25
 DOWNGRADED = 0.35
@@ -82,7 +84,10 @@ class Contender(threading.Thread):
             time.sleep(self._random.uniform(*THINK))
 
     def _is_excused(self, worker: Worker) -> bool:
-        """Return whether a round can fail: its worker was killed, or is a peer, which is then killed."""
+        """Return whether a round may fail: its worker was killed, or it is a peer (another library's worker).
+
+        A peer is killed after its error.
+        """
         if worker.killed is None:
             if self._station.is_ours:
                 return False
@@ -123,7 +128,10 @@ class Contender(threading.Thread):
         return self._answer(pending)
 
     def _try(self, worker: Worker, lease: str) -> Line:
-        """Try without waiting. If no server replies, this fails only after the connect timeout."""
+        """Try to acquire the lock without waiting.
+
+        If no server replies, this fails after the connect timeout.
+        """
         worker.lost.discard(lease)
         pending = worker.send("try", lock=self._lock.name, lease=lease, owner=self.name)
         self._progress.outcomes["tried"] += 1
@@ -179,7 +187,10 @@ class Contender(threading.Thread):
     # Work.
 
     def _work(self, grants: list[Grant]) -> str | None:
-        """Work with the guarded data. Return the lease to release, if it differs from the acquired one."""
+        """Work with the guarded data.
+
+        Return the lease to release if it is not the acquired lease, else None.
+        """
         kind = self._lock.kind
         if self._lock.naming == "kazoo":
             self._progress.outcomes["kazoo's names"] += 1
@@ -199,7 +210,10 @@ class Contender(threading.Thread):
         return None
 
     def _update(self, grants: list[Grant]) -> None:
-        """Increment the registers, unless a lease is lost meanwhile. There is no check before the write."""
+        """Increment each lock's register, unless the worker has reported the loss of a lease.
+
+        The worker does not check its leases directly before the write.
+        """
         seen = [self._tell(grant, "read") for grant in grants]
         self._hold(grants)
         for grant, numbers in zip(grants, seen, strict=True):
@@ -223,7 +237,10 @@ class Contender(threading.Thread):
         self._progress.outcomes["visited"] += 1
 
     def _enter_again(self, grant: Grant) -> None:
-        """Acquire a second level. It has the same node unless the first level is lost."""
+        """Acquire the lock a second time (re-entry).
+
+        The second lease has the same node unless the first is lost.
+        """
         again = self._second(grant, self._lock)
         assert again.node != grant.node or again.token == grant.token, f"{grant} again: {again}"
         if again.node == grant.node:

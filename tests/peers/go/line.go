@@ -72,7 +72,7 @@ func answer(asked command, event string, fields line) {
 	emit(event, answered)
 }
 
-// fail replies to a failed command, with zklock's code for the error if there is one.
+// fail replies that a command has failed, with zklock's code for the error if there is one.
 func fail(asked command, err error) {
 	fields := line{"type": reflect.TypeOf(err).String(), "message": err.Error()}
 	if code := codeOf(err); code != "" {

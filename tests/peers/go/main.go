@@ -1,6 +1,7 @@
-// Package main is the worker on go-zookeeper's own recipe. A lease is a lock object here: any owner can hold it once.
+// Package main is the worker that uses go-zookeeper's own lock recipe. Each lease of the test suite is a lock object
+// here. Any owner can hold it, but only once.
 //
-// The recipe has no timeout, no try and no cancellation. Commands that need one get the reply "unsupported".
+// The recipe has no timeout, no try and no cancellation. Commands that need one of them get the reply "unsupported".
 package main
 
 import (

@@ -6,7 +6,7 @@ use zklock::{Client, ErrorKind, Mutex};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Otherwise, Ctrl-C would leave the lock taken until the session timeout.
+    // Without this call, the lock would stay taken until the session timeout after Ctrl-C.
     zklock::close_on_signals()?;
     let hosts = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:2181".into());
     let client = Client::connect(&hosts).await?;
@@ -25,7 +25,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             loop {
                 println!("working, for {:?} at least", lease.remaining());
                 tokio::time::sleep(Duration::from_millis(100)).await;
-                // Check before an action that needs the lock and has no `.await` before it.
+                // Check the lease immediately before an action that needs the lock, without an
+                // `.await` in between.
                 if lease.check().is_err() {
                     return Ok::<_, zklock::Error>(());
                 }

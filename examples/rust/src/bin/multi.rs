@@ -11,7 +11,8 @@ async fn main() -> zklock::Result<()> {
     let (from, to) =
         (Mutex::new(&client, "/examples/accounts/2")?, Mutex::new(&client, "/examples/accounts/1")?);
 
-    // The order here does not matter: all programs acquire them in the same order.
+    // The order of this list does not matter, because `MultiLock` acquires its locks in the same
+    // order in all programs.
     let both = MultiLock::new([(&from).into(), (&to).into()])?;
     let outcome = both.hold_within(Duration::from_secs(10), |leases| async move {
         leases.check()?;

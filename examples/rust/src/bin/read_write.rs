@@ -15,8 +15,8 @@ async fn main() -> zklock::Result<()> {
     one.release().await?;
     other.release().await?;
 
-    // One owner can hold both locks. When it releases the write lock, it keeps reading, and no
-    // other writer gets in between.
+    // One owner can hold both locks. When it releases the write lock, it still holds the read lock,
+    // so no other writer can change the data in between.
     let owner = Owner::new();
     let writing = catalogue.write_lock.acquire_as(&owner, Timeout::Forever).await?;
     let reading = catalogue.read_lock.acquire_as(&owner, Timeout::Forever).await?;

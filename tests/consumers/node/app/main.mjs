@@ -1,4 +1,5 @@
-// The program in every bundle. It holds a lock for one line of its input, and then again until it exits.
+// The program in every bundle. It holds a lock until it reads a line of input, and releases it. Then it
+// acquires the lock again, reads another line, and exits without releasing the lock.
 //
 //   node BUNDLE LOCK_PATH
 

@@ -127,7 +127,8 @@ for (const [name, check] of Object.entries(checks)) {
   console.log(name);
 }
 await other.close();
-// This client stays open with a lock. The server frees the lock when the process exits by itself.
+// This client stays open and holds a lock. Because of `unref`, the process can still exit by itself.
+// The lock is then free.
 await mutex.acquire();
 client.unref();
 console.log('end');

@@ -1,4 +1,5 @@
-// Timers become fake during a hold and stay so. The process must exit by itself.
+// Replaces all timers by fake ones while the lock is held, and never restores them. The library must
+// still work, and the process must exit by itself.
 
 import sinon from 'sinon';
 import { Client, Mutex } from 'zklock';

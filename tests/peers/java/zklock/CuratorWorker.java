@@ -374,8 +374,8 @@ public final class CuratorWorker {
     private void connect(JsonObject command) throws Exception {
         double session = command.has("session_timeout") ? command.get("session_timeout").getAsDouble() : 10;
         double connect = command.has("connect_timeout") ? command.get("connect_timeout").getAsDouble() : 10;
-        // By default, retry forever with short pauses: most tests are about the queue, not about Curator's backoff.
-        // Tests of the backoff set the number of retries, with the pause of Curator's own examples.
+        // By default, retry forever with short pauses, because most tests are not about Curator's backoff. Tests of
+        // the backoff set the number of retries. They use the pause of Curator's own examples.
         RetryPolicy retries = command.has("retries")
                 ? new ExponentialBackoffRetry(1000, command.get("retries").getAsInt())
                 : new RetryForever(50);
@@ -410,7 +410,7 @@ public final class CuratorWorker {
         String kind = kind(command);
         if (kind.equals("mutex")) {
             Mutex mutex = new Mutex(client, path);
-            // Only on request, because it sets a watch, which is an additional request.
+            // Make the lock revocable only on request, because this sets a watch with an additional request.
             if (command.has("revocable")) {
                 mutex.makeRevocable(asked -> tellRevoked(command));
             }

@@ -1,4 +1,5 @@
-//! Uses a lock in each way that a small service would, and prints the transport. `ZKLOCK_HOSTS` names the servers.
+//! Acquires and releases a lock as a small service would, and prints which transport the client
+//! uses. `ZKLOCK_HOSTS` names the servers.
 
 use std::time::Duration;
 

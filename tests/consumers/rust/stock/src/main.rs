@@ -1,4 +1,5 @@
-//! Acquires a lock on the stock transport twice, with the log on standard output.
+//! Connects and acquires a lock twice on the stock transport, which cannot use TLS. Prints the log
+//! to standard output.
 
 use zklock::{Client, ClientOptions, ErrorKind, Mutex, Tls, Transport};
 
@@ -12,7 +13,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         assert_eq!(client.stats().transport, Some(Transport::Stock));
         client.close().await?;
     }
-    // There are two providers and no default. A library that asks rustls for the default would panic.
+    // rustls has two cryptography providers here and no default. A library that asks rustls for the
+    // default would panic.
     assert!(rustls::crypto::CryptoProvider::get_default().is_none());
     let ca = std::env::args().nth(2).expect("a file with a certificate");
     let tls = Tls::new(&std::fs::read_to_string(ca)?)?;

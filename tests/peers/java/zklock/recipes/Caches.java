@@ -123,7 +123,7 @@ final class Caches {
             }
         });
         watcher.start();
-        // When this request returns, the server has also set the watch, which was requested before.
+        // The watch was requested earlier, so the server has set it when this request returns.
         client.checkExists().forPath(world.path());
         for (int round = 0; round < 2; round++) {
             client.create().forPath(world.path());
@@ -131,7 +131,7 @@ final class Caches {
             client.create().forPath(world.path() + "/child");
             client.delete().deletingChildrenIfNeeded().forPath(world.path());
             eventually("the events, not " + events, () -> List.copyOf(events).equals(expected));
-            // The watcher is closed and must not report the second round.
+            // Close the watcher. It must not report the second round.
             watcher.close();
             client.checkExists().forPath(world.path());
         }

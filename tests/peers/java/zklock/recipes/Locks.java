@@ -151,7 +151,7 @@ final class Locks {
         require(!three.readLock().acquire(MOMENT, TimeUnit.MILLISECONDS), "a reader holds together with a writer");
         release.countDown();
         end(writing);
-        // The writer has become a reader: other readers can acquire, but no writer can.
+        // The writer has become a reader. Other readers can acquire the lock, but no other writer can.
         require(three.readLock().acquire(PATIENCE, TimeUnit.MILLISECONDS), "a downgraded lock keeps readers out");
         require(!one.writeLock().acquire(MOMENT, TimeUnit.MILLISECONDS), "a writer holds together with readers");
     }

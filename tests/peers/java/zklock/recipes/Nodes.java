@@ -79,7 +79,8 @@ final class Nodes {
 
     /** The node outlives its TTL while its owner touches it, and is deleted some time after its owner stops. */
     private static void touched(World world) throws Exception {
-        // Curator touches the node twice in this time, so a slow machine must not be late by half of it.
+        // Time to live in milliseconds. Curator touches the node twice in this time, so the machine must not stall
+        // for half of it.
         int ttl = 2_000;
         List<CuratorFramework> clients = world.clients(2);
         CuratorFramework other = clients.get(1);
