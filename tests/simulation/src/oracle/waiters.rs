@@ -1,5 +1,5 @@
-//! Checks attempts that limit the number of waiters: such an attempt must be refused exactly if
-//! that many contenders wait.
+//! Checks attempts that limit the number of waiters: such an attempt must be refused if the limit
+//! is reached, and only then.
 
 use std::collections::BTreeMap;
 

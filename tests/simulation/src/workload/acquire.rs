@@ -29,7 +29,8 @@ impl Contender {
         let (clients, joined) = self.joins(attempt);
         self.oracle.borrow_mut().asks(label, asked.through(clients, joined));
         let asked_at = self.now().at;
-        // If the number of permits changes, the number alone can have blocked the attempt.
+        // Promptness is judged only if the lock must have a blocker. If the number of permits
+        // changes, an attempt can wait without a blocker.
         let one = !matches!(want, Want::Several(_) | Want::Permits(SHARED, _));
         self.oracle.borrow_mut().prompt.asks(self.number, one);
         let began = self.now();
@@ -130,7 +131,8 @@ impl Contender {
             let beginning = self.oracle.borrow_mut().judge_row(label, one, since, *cohort);
             attempt.begins_on_a_node(beginning);
         }
-        // If nodes are kept, they are also reused, and each reuse begins a new row.
+        // If nodes are kept, they are also reused, and hand-offs after a reuse are counted from the
+        // start.
         let too_often = |one: &Granted| one.lease.handoffs() >= (*cohort).max(1);
         if !self.may_keep() && granted.iter().any(too_often) {
             self.violation(&format!("{want:?} is handed on more than {cohort} times"));
@@ -301,8 +303,8 @@ fn queue(Attempt { want, limit, .. }: &Attempt) -> Option<&'static str> {
     }
 }
 
-/// Returns the semaphore of a multi-lock. The attempt acquires its mutex before it asks for a
-/// permit.
+/// Returns the semaphore of a multi-lock. The attempt acquires the semaphore's mutex before it asks
+/// for a permit.
 fn turn(want: &Want) -> Option<&'static str> {
     let Want::Several(members) = want else { return None };
     let permit = members.iter().map(|(member, _)| *member).find(|member| *member == Member::Permit)?;

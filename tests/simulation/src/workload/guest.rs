@@ -63,8 +63,8 @@ impl Visitor {
         self.oracle.borrow().calm.soon()
     }
 
-    /// Cancels a try during its listing, and tries again. The second try must not use the first
-    /// one's listing: a lock that is free by then is granted.
+    /// Cancels a try during its listing, and tries again. The second try must not use the listing
+    /// of the first try: if the lock has become free by then, it must be granted.
     async fn try_again(&mut self, one: &Client, other: &Client) {
         self.now_does("tries again");
         let began = clock::now();
