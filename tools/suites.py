@@ -27,7 +27,7 @@ SUITE_LIMIT = 20 * 60.0
 """Timeout of a suite in seconds. Its runner ends single tests much earlier."""
 
 TEST_LIMIT = 360
-"""Time in seconds after which a pytest process ends in a test that its own timeout does not end."""
+"""Time in seconds after which a pytest process ends if a test does not end by its own timeout."""
 
 PROGRAM_LIMIT = 900
 """Timeout of one program of Rust tests, in seconds. On a busy machine, the slowest takes five minutes."""
@@ -61,7 +61,7 @@ class Tally:
 
 
 class Ended(NamedTuple):
-    """The exit status of a command, its output, if that is not shown, and processes that it left behind."""
+    """The exit status of a command, its output (unless it was shown), and processes that it left behind."""
 
     code: int
     text: str

@@ -1,6 +1,6 @@
 """Tests of bodies that run once per slot, in processes that are killed or disconnected.
 
-A slot is a number, such as that of a job or of a period. Each slot must be run by one process only.
+A slot is a numbered unit of work. The process that holds the lock runs the next slot and then records it.
 """
 
 from __future__ import annotations

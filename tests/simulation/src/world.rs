@@ -189,7 +189,8 @@ impl World {
         }
     }
 
-    /// Runs until everything is done, or until a client runs without end.
+    /// Runs the simulation until all contenders are done, or until a client runs without end, which
+    /// is a violation.
     async fn live(self) {
         let (oracle, stopped) = (Rc::clone(&self.oracle), self.stopped.clone());
         tokio::select! {

@@ -137,8 +137,8 @@ impl Contender {
         let downgrades = Chance::of(seed, "downgrade", number);
         let scopes = Chance::of(seed, "scopes", number);
         let cohorts = Chance::of(seed, "cohorts", number);
-        // Nodes are kept only in half of the runs. If nodes are kept, the library also counts holds
-        // that no contender receives as hand-offs, which makes the checks weaker.
+        // Nodes are kept only in half of the runs. If nodes are kept, even holds that no contender
+        // receives count as hand-offs, so some checks of hand-offs need runs without kept nodes.
         let keeps = Chance::of(seed, "keeps", 0).percent(50);
         let lingers = Chance::of(seed, "lingers", number);
         let attempts = 0;
