@@ -29,8 +29,8 @@ impl Contender {
         let (clients, joined) = self.joins(attempt);
         self.oracle.borrow_mut().asks(label, asked.through(clients, joined));
         let asked_at = self.now().at;
-        // Promptness is judged only if the lock must have a blocker. If the number of permits
-        // changes, an attempt can wait without a blocker.
+        // If the number of permits can change, the oracle does not check how soon a permit is
+        // granted, because the number alone can have blocked the attempt.
         let one = !matches!(want, Want::Several(_) | Want::Permits(SHARED, _));
         self.oracle.borrow_mut().prompt.asks(self.number, one);
         let began = self.now();
