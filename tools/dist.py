@@ -23,7 +23,7 @@ TESTED = ROOT / "tests" / "target"
 DATA = PYTHON / "zklock._zklock.data"
 """Directory that Maturin includes if it exists. On installation, pip copies its files next to Python."""
 CRATES = ("zklock-jute", "zklock-transport", "zklock", "zklock-embedded", "zklock-cli")
-"""The published crates. The stand-ins are not published: they are patched in from the repository."""
+"""The published crates. The stand-ins in core/shims are not published, but patched in from the repository."""
 
 
 def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:

@@ -1,4 +1,4 @@
-# The checks of `make lint`. Each variable in small letters has the command of the check with its name.
+# The checks of `make lint`. Each lowercase variable contains the command of the check with the same name.
 
 SHELL := /bin/bash
 BIN := .venv/bin

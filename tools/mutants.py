@@ -32,7 +32,7 @@ PRODUCTS += [f"bindings-node/{name}" for name in ("node_modules", "addon", "dist
 """Files that are not under version control, and that the commands need."""
 
 PARTS = "make worker embedded command python node"
-"""Builds what commands other than cargo's use. Make rebuilds only what has changed."""
+"""Command that builds the parts that test commands other than cargo's use. It rebuilds only changed parts."""
 
 SIMULATION = "cargo build --locked --quiet --release --manifest-path tests/simulation/Cargo.toml"
 RUNS = re.compile(r"(?:(1000|[1-9]\d{0,2})(?: (once|together))?)?")

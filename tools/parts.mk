@@ -18,7 +18,8 @@ missing = $(if $(wildcard $(1)),,FORCE)
 # Replace a file if the content differs. The new file is moved into place, because a running process might have the old
 # one open.
 install = cmp -s "$(1)" $(2) || { mkdir -p $(dir $(2)) && cp "$(1)" $(2).new && mv $(2).new $(2); }
-# Run a command, unless its record has the content of these files. $(1): the record, $(2): the files, $(3): the command.
+# Run a command only if these files differ from the record of the last run. $(1): the record, $(2): the files, $(3): the
+# command.
 once = @cat $(2) | cmp -s - $(1) || { echo '$@: $(2)' && $(3) && cat $(2) > $(1); }
 
 .PHONY: $(PARTS) FORCE bench-tools

@@ -1,4 +1,4 @@
-"""The products that the tests need, and why a machine is without some of them. tools/parts.mk builds them."""
+"""The products that the tests need, and why a machine can lack some of them. tools/parts.mk builds them."""
 
 from __future__ import annotations
 

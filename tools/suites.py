@@ -1,4 +1,4 @@
-"""Runs a suite with a timeout, and sums up its tests from what its own runner reports."""
+"""Runs a suite with a timeout, and counts the results that the suite's own runner reports."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ENDING = 10.0
 """Time in seconds that a command has to write its report after a timeout."""
 
 STRAY_LIMIT = 5.0
-"""Maximum time in seconds that a process may run after the command that started it."""
+"""Maximum time in seconds that a process may run after the end of the command that started it."""
 
 MARK = "ZKLOCK_TEST_RUN"
 """Environment variable that marks all processes of a command, even those in another session."""
@@ -83,7 +83,7 @@ def marked(mark: str) -> list[str]:
 def execute(
     command: list[str], *, cwd: Path, limit: float, quiet: bool = True, env: dict[str, str] | None = None
 ) -> Ended:
-    """Run a command. At its end, and after the timeout, kill all processes that it has started."""
+    """Run a command. When it ends or times out, kill all processes that it has started."""
     mark = uuid.uuid4().hex
     environment = {**os.environ, **(env or {}), MARK: mark}
     with TemporaryFile() as output:

@@ -1,4 +1,4 @@
-"""Tests of semaphores: at most a fixed number of permits is held, and contenders take turns."""
+"""Tests of semaphores: at most a fixed number of permits is held, and contenders get them in queue order."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def test_s239_silently_another_session(
 
 
 def client_with_waiters(start: Start, surface: str, hosts: str, path: str) -> tuple[Worker, list[Pending]]:
-    """Return a client with two leases, and its waiters for locks of every kind, one on the main thread."""
+    """Return a client with two leases, and its waiters for locks of every kind (one on the main thread)."""
     worker = start(surface)
     worker.connect(hosts, session_timeout=SHORT)
     make_locks(worker, path)

@@ -153,7 +153,7 @@ class Records:
         except NoNodeError:
             return 0
         slot = int(json.loads(data)["slot"])
-        # Each change of the record belongs to the next slot: no slot is missing or recorded twice.
+        # Each change of the record is for the next slot, so no slot is missing or recorded twice.
         assert slot == stat.version + 1, f"slot {slot} in version {stat.version}"
         return slot
 
@@ -235,7 +235,8 @@ def test_s820_once_per_slot_with_faults(
         slot: f"{'runs' if amid == 'body' else 'ends'} {slot}" for slot, amid in HOLES.items()
     }
     for slot, amid in HOLES.items():
-        # If only the reply was lost, the record exists and the body ran once. Otherwise it ran again.
+        # If only the reply was lost, the record exists and the body ran only once. In the other cases, the
+        # body ran again.
         assert (count[f"runs {slot}"] == 1) == (amid == "reply"), (slot, amid, count[f"runs {slot}"])
 
 

@@ -92,7 +92,7 @@ def test_s202_what_the_heartbeat_costs(
     surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     session_timeout = 6.0
-    # Three contenders are ahead of the last one, so it is far from its turn and sends no heartbeats.
+    # Three contenders are ahead of the last one. It will not get the lock soon, so it sends no heartbeats.
     holder, *others, last = (
         user(start, surface, proxy.hosts, path, session_timeout=session_timeout) for _ in range(4)
     )

@@ -62,8 +62,9 @@ impl Clients {
         std::mem::replace(client, new(&self.setting, *name))
     }
 
-    /// Creates the visitor's client for a visit and returns it with its name. No contender uses
-    /// this client, and most faults do not affect it.
+    /// Creates a client for one visit of the visitor (a contender with its own clients), and
+    /// returns the client with its name. No other contender uses this client, and most faults do
+    /// not affect it.
     pub fn visitors(&self, visit: usize) -> (usize, Client) {
         let name = self.count() + visit * network::CLIENTS;
         (name, new(&self.setting, name))

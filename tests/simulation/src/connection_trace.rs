@@ -109,8 +109,8 @@ impl ConnectionTrace {
         (sent.min(from + timeout * 7 / 16), heard.map(|(_, answered)| *answered))
     }
 
-    /// Ignores the check that is sent together with the read of a slot record. It checks only the
-    /// holder's node. It is not a heartbeat, and the library concludes nothing from it.
+    /// Ignores a check of only the holder's node, which is sent together with the read of a slot
+    /// record. This check is not a heartbeat, and the library concludes nothing from it.
     pub fn ignore_check(&mut self, now: u64) {
         let same = |(_, asked): &(&i32, &mut Asked)| asked.at == now && asked.checks.len() == 1;
         let Some((number, asked)) = self.asked.iter_mut().rev().find(same) else { return };

@@ -59,7 +59,8 @@ pub enum FaultKind {
     Break { client: usize, part: Part },
     /// An operator ends a client's session.
     Kill { client: usize },
-    /// An operator deletes a contender's node. `part` is its position in the queue, in percent.
+    /// An operator deletes a contender's node. `part` is the position of the node in the queue, in
+    /// percent.
     Delete { place: usize, part: u64 },
     /// The server removes a lock's directory, if it is empty.
     Reap { place: usize },
@@ -177,7 +178,7 @@ impl Fault {
                 part: if chance.percent(50) { Part::Service } else { Part::Request },
             },
         };
-        // The durations are close to the times after which sessions and terms end.
+        // The durations are close to the times after which sessions, and the terms of leases, end.
         let lasts = match what {
             FaultKind::Corner { .. } | FaultKind::Suspend => {
                 chance.number(setting.timeout / 3..=setting.timeout * 8 / 5)

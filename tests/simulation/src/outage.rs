@@ -1,6 +1,6 @@
 //! Outages: a client that holds a lock, or is next to get it, loses all servers, and one server
-//! returns after a while. The client must be connected in time, and must keep a lease with enough
-//! of its term left.
+//! returns after a while. The client must then be connected in time. If enough of its lease's term
+//! is left, it must keep the lease.
 //!
 //! docs/safety.md, section *How soon a client is back*, lists the bounds.
 
@@ -212,7 +212,8 @@ impl Outage {
         sleep_until(clock::at(began + remaining + setting.timeout / 2)).await;
         let kept = lease.state() == LeaseState::Held;
         note(if kept { "the lease is kept" } else { "the lease is lost" });
-        // The client can need longer to notice a black hole than the rest of the term.
+        // The term can end before the client notices a black hole. The lease must be kept only if
+        // enough of the term was left.
         (left >= bound && !kept)
             .then(|| format!("{fault:?}: the lease is lost: {left} ms of the term were left"))
     }

@@ -21,7 +21,7 @@ pub struct ProvenHeartbeat {
     pub from: u64,
     /// Time at which the client learned that it succeeded.
     pub known: u64,
-    /// The client must have run without a stop since this time. Otherwise the heartbeat can count
+    /// Time since which the client must have run without a stop. Otherwise the heartbeat can count
     /// from an earlier time.
     pub runs: u64,
 }
@@ -57,8 +57,8 @@ pub struct NetworkObservations {
     pub deaf: Vec<(usize, u64, Option<String>)>,
     /// Clients that asked for a new session.
     pub anew: Vec<usize>,
-    /// Clients that keep using a session although they know that it is not the one they asked for,
-    /// with the time at which they learned it.
+    /// Clients that keep using a session that they did not ask for, each with the time at which the
+    /// client learned that.
     pub foreign: Vec<(usize, u64)>,
     /// Violations that do not concern leases.
     pub wrong: Vec<String>,
@@ -73,7 +73,7 @@ pub struct Witness {
     sessions: BTreeMap<i64, Session>,
     /// The last session of each client.
     last: BTreeMap<usize, i64>,
-    /// For each client's last closed connection: whether a write succeeded on it, and when it was
+    /// For each client, whether a write succeeded on its last closed connection, and when it was
     /// closed.
     served: BTreeMap<usize, (bool, u64)>,
     /// Nodes that do not exist according to a reply to their owner, with the time of that reply.

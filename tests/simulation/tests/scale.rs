@@ -1,5 +1,5 @@
 //! Counts the requests per client of many clients on one server. The program itself checks that all
-//! clients are back in time after an outage and that no lease is lost.
+//! clients are connected in time after an outage and that no lease is lost.
 
 use std::collections::BTreeMap;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! A per-process value that several threads request first at the same time.
+//! A per-process value whose first requests come from several threads at the same time.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The term of a session: heartbeats prove it on one thread while holders read it on others.
+//! The term of a session's leases: replies to heartbeats extend it on one thread while holders read
+//! it on others.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -97,8 +97,8 @@ impl Oracle {
         });
     }
 
-    /// Checks all clients. While it is calm, a client that has had a session must be connected, and
-    /// a client that reports that it is connecting must try servers.
+    /// Checks all clients. While no fault has an effect, a client that has had a session must be
+    /// connected, and a client that reports that it is connecting must try servers.
     pub fn judge_clients(&mut self, clients: &Clients) {
         let now = clock::now();
         for number in 0..clients.count() {

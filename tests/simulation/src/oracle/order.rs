@@ -64,8 +64,8 @@ impl Oracle {
         self.attempts.0.get(label).and_then(|attempt| attempt.ended).is_some_and(|ended| ended < then)
     }
 
-    /// Returns how long a try has waited alone in its queue while it was calm, or `None` if that is
-    /// unknown.
+    /// Returns how long a try has waited while it was alone in its queue and no fault had an
+    /// effect, or `None` if that is unknown.
     pub fn waited_alone(&self, label: &str) -> Option<u64> {
         let attempt = self.attempts.0.get(label)?;
         let beside = self.attempts.last_beside(label, attempt.queue?).filter(|_| attempt.takes_turns);
@@ -112,9 +112,9 @@ impl Oracle {
     /// Returns the time since which an attempt of another client waits for this node, so that the
     /// node must not be kept any longer.
     ///
-    /// Writers wait for every node, and readers for a writer's node. If an attempt joins this queue
-    /// after other queues, or replaces another attempt, it counts from the time at which its node
-    /// was first seen here.
+    /// A writer waits for every node, and a reader waits for a writer's node. If an attempt joins
+    /// this queue after other queues, or replaces another attempt, its wait counts from the time at
+    /// which its node was first seen here.
     fn waits_since(
         &self,
         attempt: &Attempt,

@@ -99,8 +99,8 @@ impl Rows {
 }
 
 impl Oracle {
-    /// Checks the end of the last hold on a node. `linger` is the time for which its lock keeps
-    /// nodes.
+    /// Checks the end of the last hold on a node. `linger` is the time for which the lock's nodes
+    /// can be kept.
     pub fn released(
         &mut self,
         label: &str,

@@ -154,7 +154,7 @@ impl Scopes {
     /// Calls an exit for an owner that has entered no scope. Returns a description of the scope
     /// that this wrongly ended, if any.
     pub fn stray(&mut self, chance: &mut Chance) -> Option<String> {
-        // If only one scope of an ended owner is left, the exit can end that scope.
+        // If exactly one scope is left whose owner has ended, the exit can end that scope.
         if self.abandoned.len() == 1 {
             return None;
         }

@@ -222,8 +222,8 @@ impl Case {
             Call::Drained => WAIT + CLOSE_LIMIT,
             Call::Ready if answers => 0,
             Call::Taken | Call::Free if answers => self.tried(stage),
-            // A listing, a read of the listed nodes, and another read of the nodes that changed in
-            // the meantime.
+            // The client lists the nodes, reads them, and reads the nodes again that changed in the
+            // meantime.
             Call::Lists | Call::Looks | Call::Reads | Call::Leader if answers => 3 * read,
             Call::Asks | Call::Breaks | Call::Counts if answers => 2 * write + read,
             _ => connect,

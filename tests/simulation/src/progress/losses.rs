@@ -27,7 +27,7 @@ enum Cause {
     SessionEnded,
     HeldTooLong,
     ClientClosed,
-    /// Its process is stopped for longer than the term, and continues.
+    /// The holder's process is stopped for longer than the term of its lease, and then continues.
     Stopped,
 }
 
@@ -182,7 +182,7 @@ impl Case {
             // The client sets the watch when the hold has lasted for `LONG_HOLD`, unless a
             // heartbeat notices the loss earlier.
             Cause::BrokenYoung => LONG_HOLD + stage.told() + 2 * stage.read() + stage.write(),
-            // Its server closes the connection, and the next server rejects the session.
+            // The client's server closes the connection, and the next server rejects the session.
             Cause::SessionEnded => stage.told() + 3 * stage.read(),
             // The client needs no reply.
             Cause::HeldTooLong | Cause::ClientClosed | Cause::Stopped => 0,

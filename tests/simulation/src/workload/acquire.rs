@@ -89,8 +89,8 @@ impl Contender {
         if waiters::is_full(error) {
             self.judge_full(attempt, began);
         }
-        // An attempt for a single lock keeps waiting without a connection. Before the client's
-        // first session, it waits only for the connect timeout.
+        // An attempt for a single lock keeps waiting while the client has no connection. Only
+        // before the client's first session, it fails after the connect timeout.
         let one = !(matches!(want, Want::Several(_) | Want::Permits(..)) || style.is_try());
         let early = began.took() + 100 < milliseconds(CONNECT_TIMEOUT);
         if one && early && error.kind() == ErrorKind::ConnectionFailed {
@@ -98,8 +98,8 @@ impl Contender {
         }
     }
 
-    /// Returns the maximum duration of a try. The connect timeout is always included. While it is
-    /// calm, a try waits only for a semaphore's mutex.
+    /// Returns the maximum duration of a try, which is at most the connect timeout. While no fault
+    /// has an effect, a try takes only a few round trips, plus the wait for a semaphore's mutex.
     pub(super) fn longest_try(&self, want: &Want, began: Moment) -> u64 {
         let oracle = self.oracle.borrow();
         let crowd = matches!(want, Want::Permits(CROWDED, _));
@@ -289,8 +289,8 @@ fn queue(Attempt { want, limit, .. }: &Attempt) -> Option<&'static str> {
         // This many permits would disturb other contenders.
         Want::Permits(CROWDED, _) => None,
         Want::Permits(which, _) => Some(SEMAPHORES[*which].path),
-        // The attempt can lose a member while it waits for the others, and then joins that queue
-        // again.
+        // The attempt can lose an acquired member while it waits for the others. It then joins that
+        // member's queue again.
         Want::Several(_) if limit.is_some() => None,
         // Even a try can wait for the semaphore's mutex.
         Want::Several(members) if members.iter().any(|(member, _)| *member == Member::Permit) => None,

@@ -134,7 +134,7 @@ impl Contender {
         }
     }
 
-    /// Records whether other contenders held in scopes of the same object.
+    /// Records whether other contenders held the lock in scopes of the same lock object.
     pub(super) fn notes_shared_scope(&self, attempt: &Attempt) {
         let mut oracle = self.oracle.borrow_mut();
         if oracle.sharing > 1 {

@@ -1,5 +1,5 @@
-//! Companions: a second contender of the same client holds the lock before or after an attempt, so
-//! that both use one node.
+//! Companions: a second contender of the same client, which holds the lock before or after an
+//! attempt, so that both use the same node.
 
 use std::cell::RefCell;
 use std::rc::Rc;

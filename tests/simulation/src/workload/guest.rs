@@ -39,7 +39,8 @@ impl Visitor {
             let clients = [2 * times, 2 * times + 1].map(|visit| self.clients.visitors(visit));
             let [(_, one), (_, other)] = &clients;
             if one.ready().await.is_ok() && other.ready().await.is_ok() {
-                // Creating this many nodes together delays heartbeats.
+                // Creating `CROWD` nodes at the same time delays heartbeats, so the latency must be
+                // short.
                 let bears_crowds =
                     self.setting.servers == 1 && 100 * self.setting.latency <= self.setting.timeout;
                 match self.chance.index(8) {

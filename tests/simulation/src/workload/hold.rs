@@ -281,8 +281,8 @@ impl Contender {
             LossReason::HeldTooLong => attempt.limit.is_some(),
             LossReason::NodeDeleted => !calm || oracle.requests.is_broken(&one.node),
             LossReason::SessionExpired => !calm,
-            // This can happen even while it is calm, because several slow messages between servers
-            // can follow each other.
+            // A term can end even while no fault has an effect, because several slow messages
+            // between servers can follow each other.
             LossReason::TermEnded => {
                 oracle.term_left(&one.node).is_none_or(|left| left <= milliseconds(attempt.grace))
             }
@@ -297,7 +297,7 @@ impl Contender {
     /// Checks that a hold with a limit ends when its time is over.
     pub(super) fn expect_end_in_time(&self, attempt: &Attempt, since: Moment, from: u64, reason: LossReason) {
         let limit = attempt.limit.filter(|_| reason == LossReason::HeldTooLong).map(milliseconds);
-        // If the contender was doing something else, it notices the end later.
+        // If the contender was doing something else, it notices the end of its hold later.
         let limit = limit.map(|limit| limit.max(from - since.at));
         if limit.is_some_and(|limit| self.is_late(since, limit)) {
             self.violation(&format!("{:?} has ended after {} ms of {limit:?}", attempt.want, since.took()));

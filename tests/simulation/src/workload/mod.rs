@@ -55,7 +55,8 @@ pub struct Contender {
     scopes: Chance,
     /// Draws whether the contender's client can hand locks on, from a separate sequence.
     cohorts: Chance,
-    /// Whether nodes can be kept in this run, and the sequence from which that is drawn.
+    /// True if nodes can be kept in this run. The next field draws the time for which a lock keeps
+    /// nodes.
     keeps: bool,
     lingers: Chance,
     setting: Setting,

@@ -132,8 +132,8 @@ impl Contender {
                 _ => self.attempt_slots(numberings).await,
             }
         }
-        // A connection can have been deaf since an earlier fault, and the client can notice it only
-        // now.
+        // A connection can have been deaf (without replies except to pings) since an earlier fault,
+        // and the client can notice it only now.
         self.oracle.borrow_mut().calm.fault(true);
         self.now_does("waits for calm");
         sleep_until(clock::at(end + 2 * self.setting.timeout + 2000)).await;

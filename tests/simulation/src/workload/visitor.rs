@@ -187,9 +187,9 @@ impl Visitor {
         self.oracle.borrow().calm.lasts_since(then)
     }
 
-    /// Checks that an owner that listens receives a request to give up immediately, even right
-    /// after the grant. On one connection, the server sends a watch event before the next reply,
-    /// and then the client reads the node.
+    /// Checks that an owner that listens immediately receives a request to give up the lock, even
+    /// right after the grant. The server sends the watch event before the next reply on the same
+    /// connection, and the client then reads the node.
     async fn be_asked(&self, client: &Client, lease: &Lease) {
         let (began, asked) = (clock::now(), lease.revoked());
         // By then the client has sent the request to watch the node.

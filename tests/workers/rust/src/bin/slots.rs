@@ -22,7 +22,7 @@ const EVERY: u64 = 40;
 const LONGER_THAN_THE_TERM: (u64, u64) = (7, 1_500);
 const TIME_FOR_A_TRAP: (u64, u64) = (27, 400);
 
-/// Short, because the lock of a killed process is free only after its session expires.
+/// Session timeout. It is short, because the lock of a killed process is free only after its session expires.
 const SESSION: Duration = Duration::from_secs(2);
 
 fn say(what: &str) {
@@ -87,7 +87,7 @@ async fn run_all(hosts: &str, path: &str, slots: Slots) -> zklock::Result<()> {
         match run_next(&client, &lock, slots).await {
             Ok(true) => {}
             Ok(false) => return client.close().await,
-            // Another process continues meanwhile, and this one queues again.
+            // Another process continues in the meantime, and this process queues again.
             Err(error) if matches!(error.kind(), ErrorKind::LockLost | ErrorKind::ConnectionFailed) => {
                 say(&format!("lost: {error}"));
             }
