@@ -23,8 +23,8 @@ pub struct ConnectionTrace {
     pub client: usize,
     /// Incomplete frames, to the server and to the client.
     pub rest: [Vec<u8>; 2],
-    /// True if the next frame is part of a handshake: first for frames to the server, then for
-    /// frames to the client.
+    /// True if the next frame is part of a handshake. The two values are for frames to the server
+    /// and for frames to the client.
     pub first: [bool; 2],
     /// The session that the client asked for. The next field is the session that the server gave to
     /// the client. 0 means no session.

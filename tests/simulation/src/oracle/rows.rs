@@ -10,8 +10,8 @@
 //! A client needs time to learn that another client waits for its node. It learns this from its
 //! watch, after the waiter has created a node. A client that was granted the lock just before
 //! learns of all waiters only from the listing that sets that watch, so one of its own attempts can
-//! reuse the node before. After that time, if no fault has an effect, keeping or reusing the node
-//! is a violation. A waiter therefore waits for at most one row of hand-offs.
+//! reuse the node before that listing. After that time, if no fault has an effect, keeping or
+//! reusing the node is a violation. A waiter therefore waits for at most one row of hand-offs.
 
 use std::collections::BTreeMap;
 

@@ -89,7 +89,7 @@ impl Contender {
         if waiters::is_full(error) {
             self.judge_full(attempt, began);
         }
-        // An attempt for a single lock keeps waiting while the client has no connection. Only
+        // An attempt for a single lock keeps waiting while the client has no connection. However,
         // before the client's first session, it fails after the connect timeout.
         let one = !(matches!(want, Want::Several(_) | Want::Permits(..)) || style.is_try());
         let early = began.took() + 100 < milliseconds(CONNECT_TIMEOUT);
