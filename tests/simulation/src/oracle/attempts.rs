@@ -97,8 +97,8 @@ impl Attempts {
         others.map(|(_, attempt)| waited_until(attempt)).max()
     }
 
-    /// Returns the number of other attempts of the same clients for a lock that might have had no
-    /// node at some time since `since`.
+    /// Returns the number of other attempts of the same clients for the same lock. Counts only
+    /// attempts that might have had no node at some time since `since`.
     pub(super) fn of_its_clients(&self, label: &str, path: &str, since: u64) -> usize {
         let Some(clients) = self.0.get(label).map(|attempt| &attempt.clients) else { return 0 };
         let is_over = |at: Option<u64>| at.is_some_and(|at| at < since);
