@@ -1,7 +1,8 @@
-"""Compares the public API of each language with docs/api.toml, in both directions. Fails also if a public
-name is in no document or not on its package's page, or if a table of options or properties is not up to date.
-With --tables, it writes these tables instead, from `<!-- table: options Mutex Semaphore -->`, or `properties
-Lease`, to `<!-- end of table -->`.
+"""Compares the public API of each language with docs/api.toml, in both directions.
+
+It also fails if a public name is in no document or not on its package's page, or if a table of options or
+properties is not up to date. With --tables, it writes these tables instead, between comments such as
+`<!-- table: options Mutex Semaphore -->` or `<!-- table: properties Lease -->`, and `<!-- end of table -->`.
 """
 
 from __future__ import annotations
@@ -62,8 +63,9 @@ def camel(name: str) -> str:
 
 
 def entries(section: Table, table: Table, language: str) -> dict[str, Table]:
-    """Return the members of a section in this language by their names there, including inherited ones. aio
-    deviates as Python does, unless it has its own entry.
+    """Return the members of a section, including inherited ones, by their names in this language.
+
+    The asyncio API (`aio`) deviates in the same way as `python`, unless it has an entry of its own.
     """
     found: dict[str, Table] = {}
     inherited: Table = table[section["extends"]] if "extends" in section else {}
@@ -86,7 +88,8 @@ def expected(language: str, table: Table) -> dict[str, Table]:
             wanted |= {name: {}} | {f"{name}.{key}": entry for key, entry in members.items()}
     for name, section in table["options"].items():
         if place := section.get("in", {}).get(language, name):
-            # Options are the members of a record, or the parameters of a method or of the constructor.
+            # In each language, options are either the members of a record, or the parameters of a method or
+            # of the constructor.
             form = "{}.{}" if language in {"rust", "node"} and "." not in place else "{}({})"
             wanted.setdefault(place, {})
             wanted |= {form.format(place, key): one for key, one in entries(section, table, language).items()}
@@ -96,7 +99,8 @@ def expected(language: str, table: Table) -> dict[str, Table]:
 def faults(language: str, entry: Table, name: Name) -> Iterator[str]:
     """Yield in what a name differs from its entry."""
     if kind := entry.get("is"):
-        # Python blocks. In Rust, everything is a method if it can fail or takes a lock.
+        # In synchronous Python, an async method is an ordinary one. In Rust, a property is a method if it can
+        # fail or takes a lock.
         kind = kind.removesuffix(" async") if language == "python" else kind
         kind = kind.replace("property", "method") if language == "rust" and name.kind != "property" else kind
         if kind != name.kind:
@@ -152,8 +156,9 @@ def words(*pages: Path) -> set[str]:
 
 
 def undocumented(root: Path, strings: dict[str, Strings], table: Table) -> list[str]:
-    """Return the names that are in no document (there, snake case stands for camel case), or not on their
-    package's page.
+    """Return the names that are in no document, or not on their package's page.
+
+    In documents, a name in snake case also stands for the same name in camel case.
     """
     names = {one: set(re.findall(r"\w+", " ".join(expected(one, table)))) - {FUNCTIONS} for one in LANGUAGES}
     names["python"] |= {part for error in strings["python"]["errors"] for part in error.split()}
@@ -177,7 +182,10 @@ def default(entry: Table, language: str) -> str:
 
 
 def rows(table: Table, kind: str, sections: Sequence[str], language: str) -> list[str]:
-    """Return the rows of the members with a text. An option that not all records have names those with it."""
+    """Return the table rows of the members with a text.
+
+    If only some of the sections have a member, its row names these sections.
+    """
     found: dict[str, tuple[Table, list[str]]] = {}
     for section in sections:
         place = table["options"] if kind == "options" else table

@@ -10,16 +10,17 @@ from suites import PYTHON, ROOT, Tally, cargo, node, pytest, second_tier, step
 SEEDS = 500
 """Number of simulated seeds. `make soak` runs 10,000 different ones each day."""
 
-# In seconds, for suites that compile everything or explore millions of states, and for tests that compile.
+# Timeouts in seconds: of suites that compile everything or explore millions of states, and of tests that
+# compile.
 LONG_LIMIT, LONG_TEST_LIMIT = 40 * 60.0, 960
 TESTS = ROOT / "tests"
 
 ENDING_WORKERS = ("-o", "timeout_method=thread")
-"""Options for third-party tests, which can hang again when they are interrupted: their process ends."""
+"""Options that end the process of a third-party test that times out. If interrupted, it could hang again."""
 
 SETTINGS = ("opt-level=3", "debug-assertions=false", "overflow-checks=false")
 OPTIMIZED = [word for one in SETTINGS for word in ("--config", f"profile.dev.package.zklock.{one}")]
-"""Only the core is compiled again, with optimizations. All its dependencies are already built."""
+"""Options to compile only the core again, with optimizations. All its dependencies are already built."""
 
 
 def tier(suite: str, whole: bool) -> list[str]:
@@ -37,22 +38,27 @@ def rust(whole: bool) -> Tally:
     """Run the Rust tests and the examples of the documentation. Many tests mostly wait."""
     skipped = [word for name in (() if whole else second_tier("rust")) for word in ("--skip", name)]
     options = ("--test-threads=3", "--exact", *skipped)
-    # The whole workspace, as in tools/parts.mk, so that most of the build is shared.
+    # Build the whole workspace, as tools/parts.mk does, so that most of the build is shared.
     tally = cargo("rust", "--workspace", "--tests", "--", *options, limit=LONG_LIMIT)
     tally.add(cargo("documentation examples", "--doc", "-p", "zklock", "-p", "zklock-embedded"))
     return tally
 
 
 def worlds(_whole: bool) -> Tally:
-    """Run the tests that are slow without optimizations, on one processor, because they run beside others."""
+    """Run the tests that are slow without optimizations.
+
+    They use only one processor, because other suites run at the same time.
+    """
     which = ("--workspace", "--test", "queue_explorer", "--test", "queue_costs")
     options = ("--ignored", "--test-threads=1")
     return cargo("worlds", *OPTIMIZED, *which, "--", *options, limit=LONG_LIMIT, program_limit=2000)
 
 
 def simulation(_whole: bool) -> Tally:
-    """Run the whole stack in simulated time: a seed always has the same history, and the first seeds have no
-    violation. Two other judges read those histories again: our checker, and Porcupine.
+    """Run the whole stack in simulated time.
+
+    A seed must always have the same history, and the first seeds must have no violation. Two other judges
+    then check those histories again: our checker and Porcupine.
     """
     manifest = ("--release", "--manifest-path", str(TESTS / "simulation" / "Cargo.toml"))
     histories, name = str(BUILT / "simulated.jsonl"), f"simulation: {SEEDS} seeds"
@@ -77,10 +83,10 @@ def scenarios(whole: bool) -> Tally:
 
 
 def on_the_embedded_server(_whole: bool) -> Tally:
-    """Run the scenarios on the embedded server, each on one surface. All also run on the real server."""
+    """Run each scenario on the embedded server, on one surface. All of them also run on the real server."""
     options = ("--server", "embedded", "--one-surface", *spread(4, "worksteal"))
     tally = pytest("scenarios", *options, quiet=False)
-    # Tests that need more than the embedded server have run on the real one.
+    # Do not count the tests that the embedded server cannot run, because they have run on the real one.
     tally.left_out.clear()
     return tally
 
@@ -90,8 +96,8 @@ Suite = Callable[[bool], Tally]
 
 SUITES: dict[str, Suite] = {
     "rust": rust,
-    # These run in parallel, the slowest first. They run in a worker, so that a test that hangs does not end
-    # the others.
+    # These suites run in parallel, the slowest first. Their tests run in a worker process, so that a test
+    # that hangs does not end the other tests.
     "packages": lambda _: pytest("packages", *spread(1), test_limit=LONG_TEST_LIMIT),
     "simulation": simulation,
     "threads": lambda _: cargo("threads", "--manifest-path", f"{TESTS}/threads/Cargo.toml"),
@@ -116,8 +122,8 @@ APART: dict[str, Suite] = {
 # Suites that need no part, because cargo builds what they run.
 CARGO = {"rust", "worlds", "threads", "fuzz"}
 
-# Stages run in sequence, and the suites of a stage in parallel. The Rust suite uses every processor by
-# itself. The scenarios mostly wait, and the worlds need one processor.
+# Stages run in sequence, and the suites of a stage in parallel. The suite `rust` uses every processor by
+# itself. The tests of `scenarios` mostly wait, and `worlds` needs only one processor.
 STAGES = [
     ["rust"],
     ["packages", "simulation", "threads", "fuzz", "harness", "python", "node", "coverage", "clients", "cli"],

@@ -15,7 +15,7 @@ from mutants import PATCHES, ROOT, Mutant, patches
 TABLE = PATCHES / "table.md"
 
 LEAST = 2
-"""Minimum number of bugs for each row: a rule that the driver carries, a transition or a handle."""
+"""Minimum number of bugs for each row: a rule of the protocol, a transition or a handle."""
 
 HANDLES = ("Mutex", "ReadWriteLock", "Semaphore", "MultiLock", "Election", "Client", "Lease")
 SURFACES = ("python sync", "python aio", "node")
@@ -43,7 +43,7 @@ Written by `python3 tools/covered.py` from the headers of the patches; do not ed
 
 
 def rules() -> Iterator[str]:
-    """Yield the rules that more code than the queue carries, according to docs/protocol.md."""
+    """Yield the rules of docs/protocol.md that are not implemented by the queue alone."""
     text = (ROOT / "docs" / "protocol.md").read_text().partition("## The rules")[2]
     parts = re.split(r"^\*\*(\d+)\. ", text, flags=re.MULTILINE)
     for number, part in zip(parts[1::2], parts[2::2], strict=True):
@@ -53,8 +53,9 @@ def rules() -> Iterator[str]:
 
 
 def losses() -> Iterator[str]:
-    """Return the transitions to a lost lease, by the texts of their reasons. A fork is left out, because it
-    is not a transition within a process.
+    """Return the transitions to a lost lease, by the texts of their reasons.
+
+    A loss by a fork is left out, because it is not a transition within a process.
     """
     text = (ROOT / "core" / "src" / "error" / "loss_reason.rs").read_text()
     words = re.findall(r'Self::\w+ => "([^"]+)"', text.partition("impl fmt::Display for LossReason")[0])

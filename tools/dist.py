@@ -21,13 +21,13 @@ NODE = ROOT / "bindings-node"
 PYTHON = ROOT / "bindings-python"
 TESTED = ROOT / "tests" / "target"
 DATA = PYTHON / "zklock._zklock.data"
-"""Directory of files for pip to copy next to the interpreter. Maturin takes it by its name, if it exists."""
+"""Directory that Maturin includes if it exists. On installation, pip copies its files next to Python."""
 CRATES = ("zklock-jute", "zklock-transport", "zklock", "zklock-embedded", "zklock-cli")
-"""The published crates. The stand-ins are not published: they are patched in from the repository."""
+"""The published crates. The stand-ins in core/shims are not published, but patched in from the repository."""
 
 
 def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
-    """Run a program. Return its output. End with the output of both streams if the program fails."""
+    """Run a program and return its output. If it fails, exit with the output of both streams."""
     done = subprocess.run(
         command, cwd=cwd, env=os.environ | (env or {}), capture_output=True, text=True, check=False
     )
@@ -39,8 +39,9 @@ def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = Non
 def wheel(extension: Path, command: Path, profile: str, out: Path) -> None:
     """Pack the wheel around the files that cargo has built.
 
-    Maturin gets cargo's message about the extension from a file. With a cargo of its own it would compile all
-    dependencies again: cargo chooses their features by the set of crates that it builds together.
+    Maturin gets cargo's message about the extension from a file. If Maturin ran cargo itself, all
+    dependencies would be compiled again, because cargo chooses their features by the set of crates that it
+    builds together.
     """
     listing = json.loads(run("cargo", "metadata", "--locked", "--no-deps", "--format-version=1"))
     (package,) = [one for one in listing["packages"] if one["name"] == "zklock-python"]
@@ -105,7 +106,7 @@ def portable(natives: Path, out: Path) -> None:
         names = [f"--package={name}" for name in CRATES]
         package = ("cargo", "package", "--no-verify", "--allow-dirty", *names, "--target-dir", scratch)
         try:
-            # The cached index of the registry is enough, except for the first time.
+            # The cached index of the registry is enough, except on the first run.
             run(*package, "--offline")
         except SystemExit:
             run(*package)
@@ -127,7 +128,7 @@ def main() -> None:
     built = (PYTHON / "python" / "zklock" / "_zklock.abi3.so", TESTED / "zklock", addon)
     if not debug:
         print("building for publishing: minutes", flush=True)
-        # Built together, so that their common dependencies are compiled only once.
+        # Build these packages together, so that their common dependencies are compiled only once.
         names = ("--package=zklock-cli", "--package=zklock-python", "--package=zklock-node")
         subprocess.run(["cargo", "build", "--locked", "--profile=dist", *names], cwd=ROOT, check=True)
         suffix = "dylib" if sys.platform == "darwin" else "so"
@@ -141,7 +142,7 @@ def main() -> None:
         for source, copy in zip(built, copies, strict=True):
             shutil.copy2(source, copy)
             if debug:
-                # Debug symbols are most of the size of the builds for tests.
+                # Remove the debug symbols, which are most of the size of a debug build.
                 run("strip", "-S", copy)
         wheel(copies[0], copies[1], "dev" if debug else "dist", out)
         portable(natives, out)

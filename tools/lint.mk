@@ -1,4 +1,4 @@
-# The checks of `make lint`. Each variable in small letters has the command of the check with its name.
+# The checks of `make lint`. Each lowercase variable contains the command of the check with the same name.
 
 SHELL := /bin/bash
 BIN := .venv/bin
@@ -33,7 +33,7 @@ clippy = $(CLIPPY) --workspace --lib --bins --tests $(STRICT)
 clippy-simulation = $(CLIPPY) --release --manifest-path tests/simulation/Cargo.toml --all-targets $(STRICT)
 clippy-threads = $(CLIPPY) --manifest-path tests/threads/Cargo.toml --lib --tests $(STRICT)
 clippy-fuzz = $(CLIPPY) --manifest-path tests/fuzz/Cargo.toml --lib --tests $(STRICT)
-# A lock file that is older than the patch of Cargo.toml ignores it silently.
+# If a lock file is older than the patch section of Cargo.toml, cargo ignores that section silently.
 stand-ins = for crate in async-io:shims async-net:shims zklock-transport:transport; do \
   cargo tree --locked -i $${crate%:*} --depth 0 | grep core/$${crate\#*:} || exit; done
 notices = $(BIN)/python tools/notices.py --check
@@ -44,7 +44,7 @@ mypy-benches = cd benches && ../$(BIN)/$(MYPY) locks scale prepare.py counts.py
 mypy-zklock = cd bindings-python && ../$(BIN)/$(MYPY) -p zklock -p zklock_pytest
 mypy-examples = cd bindings-python && ../$(BIN)/$(MYPY) ../examples
 
-# TypeScript and the reference of Node need the description of the addon. The stub is compared with the extension.
+# These checks need built parts: `node` and `site` need the description of the addon, and `stubtest` needs the extension.
 api = $(BIN)/python tools/api.py
 node = cd bindings-node && npm run --silent lint
 stubtest = cd bindings-python && ../$(BIN)/stubtest zklock

@@ -32,7 +32,7 @@ PRODUCTS += [f"bindings-node/{name}" for name in ("node_modules", "addon", "dist
 """Files that are not under version control, and that the commands need."""
 
 PARTS = "make worker embedded command python node"
-"""Builds what commands other than cargo's use. Make rebuilds only what has changed."""
+"""Command that builds the parts that test commands other than cargo's use. It rebuilds only changed parts."""
 
 SIMULATION = "cargo build --locked --quiet --release --manifest-path tests/simulation/Cargo.toml"
 RUNS = re.compile(r"(?:(1000|[1-9]\d{0,2})(?: (once|together))?)?")
@@ -47,13 +47,15 @@ ENVIRONMENT = {
     "CARGO_INCREMENTAL": "1",
     "CARGO_PROFILE_RELEASE_DEBUG": "0",
     "RUST_BACKTRACE": "0",
-    # The options of the make that runs this program are not meant for the builds in the copy.
+    # Remove the options of the make that runs this program, because they are not meant for the builds in the
+    # copy.
     "MAKEFLAGS": "",
 }
 
 PASSED = re.compile(r"\b[1-9]\d* passed\b|^\W+pass [1-9]", re.MULTILINE)
 FAILED = re.compile(
-    # cargo, a test process that a signal has killed, pytest (an error is a fixture that failed), node
+    # The output of cargo, of a test process that a signal has killed, of pytest (an error is a fixture that
+    # failed), and of node.
     r"^test result: FAILED|\(signal: \d|\b[1-9]\d* (?:failed|errors?)\b.* in |^\W+(?:fail|cancelled) [1-9]",
     re.MULTILINE,
 )
@@ -63,7 +65,10 @@ REASON = re.compile(r"panicked at .*\n.+|^E +.+|\w*Error.*|^\w+ \d+ fails:\n.+",
 
 
 class StaleError(Exception):
-    """A bug proves nothing: it does not apply or compile, or what must notice it fails without it."""
+    """A bug proves nothing.
+
+    It does not apply or compile, or the test that must notice it also fails without the bug.
+    """
 
 
 @dataclass(frozen=True)
@@ -145,7 +150,7 @@ def git(tree: Path, *words: str, given: str | None = None) -> str:
 
 
 def refresh() -> str:
-    """Make the copy equal to the tree, and return a digest of it. The copy is a repository of its own."""
+    """Make the copy equal to the tree, and return a digest of it. The copy is a separate Git repository."""
     listed = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
     names = sorted(name for name in listed if name and (ROOT / name).is_file())
     TREE.mkdir(parents=True, exist_ok=True)
@@ -158,10 +163,12 @@ def refresh() -> str:
             digest.update(name.encode() + hashlib.sha256(content).digest())
         if not copy.exists():
             copy.parent.mkdir(parents=True, exist_ok=True)
-            # With its date, so that make takes no copied product for older than its sources.
+            # Keep the modification time, so that make does not consider copied products older than their
+            # sources.
             shutil.copy2(source, copy)
         elif copy.read_bytes() != content:
-            # With a new date: cargo would take an earlier one for built.
+            # Set a new modification time, because with an earlier one cargo would consider the file already
+            # built.
             copy.write_bytes(content)
     gone = set(git(TREE, "ls-files", "-z").split("\0")) - {"", *names}
     for name in gone:
@@ -197,7 +204,7 @@ def planted(mutant: Mutant) -> Iterator[None]:
 
 
 def by_command(command: str) -> tuple[bool, str]:
-    """Return whether tests fail or hang, and their output. A command can also fail for other reasons."""
+    """Return whether tests fail or hang, and their output. Raise an error if the command fails otherwise."""
     status, output = run(command, TEST_LIMIT)
     if status != HANGS and not (FAILED if status else PASSED).search(output):
         raise StaleError(f"no test {'failed' if status else 'passed'}: {command}\n{output}")
@@ -214,7 +221,7 @@ def by_simulation(seeds: int, kind: str) -> tuple[bool, str]:
 
 
 def prepare(mutants: list[Mutant]) -> dict[str, str]:
-    """Build everything without a bug. Return the commands that fail or test nothing even so, and why."""
+    """Build everything without a bug. Return the commands that fail or run no test even then, and why."""
     builds = {one.build for one in mutants if one.build} | {PARTS for one in mutants if one.parts}
     for build in sorted(builds):
         make(build, "the tree")
@@ -225,7 +232,7 @@ def prepare(mutants: list[Mutant]) -> dict[str, str]:
     wrong = {}
     for command in sorted({one.command for one in mutants if one.command}):
         try:
-            # At the second attempt at the latest, because the machine might be busy.
+            # A command may fail once, because the machine might be busy.
             if by_command(command)[0] and (result := by_command(command))[0]:
                 raise StaleError(f"fails without a bug: {command}\n{result[1]}")
         except StaleError as stale:

@@ -75,7 +75,7 @@ _BLOCK = re.compile(r"^```(\w+)\n.*?^```\n", re.DOTALL | re.MULTILINE)
 _GROUP = re.compile(
     r"^```python\n(?:(?!^```).)*^```\n(?:\n^```(?:js|rust)\n(?:(?!^```).)*^```\n)+", re.DOTALL | re.MULTILINE
 )
-# A code block, code, a link or the end of one, or a scenario's number.
+# A code block, inline code, a link or the end of a link, or the number of a scenario.
 _TOKEN = re.compile(
     r"^ *(```+|~~~+).*?^ *\1 *$|(`+)(?!`).+?(?<!`)\2(?!`)"
     r"|(?:\[(?:`[^`]*`|[^][`])*)?\]\((?P<target>[^()\s]+)(?=\))|\bS(?P<number>\d+)\b",

@@ -11,13 +11,15 @@ TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 DEBUG := $(TARGET)/debug
 LIBRARIES := $(if $(filter Darwin,$(shell uname)),dylib,so)
 
-# Everything below directories, and the directories, whose time changes when a file is removed.
+# All files below directories, and the directories themselves, because their time changes when a file is removed.
 below = $(shell find $(1) \( -name node_modules -o -name __pycache__ \) -prune -o -print)
 # A prerequisite that is always newer, if a product is missing.
 missing = $(if $(wildcard $(1)),,FORCE)
-# Replace a file that a running process might have open, if the content differs.
+# Replace a file if the content differs. The new file is moved into place, because a running process might have the old
+# one open.
 install = cmp -s "$(1)" $(2) || { mkdir -p $(dir $(2)) && cp "$(1)" $(2).new && mv $(2).new $(2); }
-# Run a command, unless its record has the content of these files. $(1): the record, $(2): the files, $(3): the command.
+# Run a command only if these files differ from the record of the last run. $(1): the record, $(2): the files, $(3): the
+# command.
 once = @cat $(2) | cmp -s - $(1) || { echo '$@: $(2)' && $(3) && cat $(2) > $(1); }
 
 .PHONY: $(PARTS) FORCE bench-tools
@@ -83,9 +85,10 @@ $(STAMPS)/packages: $(RUST) $(BUILT)/zklock $(EXTENSION) bindings-node/dist/inde
 	.venv/bin/python tools/dist.py --debug
 	@touch $@
 
-# The worker of the last release. With the features of the whole workspace, it shares the current one's compiled
-# dependencies. Its own crates have a setting that keeps them apart: cargo tells crates of two workspaces apart by their
-# settings, not by their location. Sources get new times, because cargo assumes that those older than a build are built.
+# The worker of the last release. It is built with the features of the whole workspace, so that it shares the compiled
+# dependencies of the current worker. Cargo distinguishes the crates of two workspaces by their settings, not by their
+# location, so the crates of the old worker have a setting that keeps them apart. Source files get new times, because
+# cargo assumes that files older than a build are already built.
 previous: $(BUILT)/previous-worker
 OLD := $(CURDIR)/$(STAMPS)/previous
 $(BUILT)/previous-worker: tests/previous-release
@@ -118,8 +121,8 @@ $(BUILT)/go-worker $(BUILT)/porcupine:
 	cd $(dir $(firstword $(filter %.go,$^))) && go vet ./... && go build -trimpath -buildvcs=false -o "$(CURDIR)/$@" .
 	@touch $@
 
-# Debian's packages, unpacked instead of installed, with the libraries that this machine lacks. The package lists are
-# current, because the archive has no older versions. The default lock and download user need root.
+# Unpack Debian packages with the libraries that this machine lacks, without installing them. The package lists are
+# updated first, because the archive has no older versions. The default lock and download user need root.
 define unpack
 	@rm -rf $(1) && mkdir -p $(1)/lists/partial $(1)/packages/partial
 	apt=(apt-get -qq "-oDir::State::Lists=$(CURDIR)/$(1)/lists" "-oDir::Cache::Archives=$(CURDIR)/$(1)/packages" \

@@ -1,4 +1,4 @@
-"""The products that the tests need, and why a machine is without some of them. tools/parts.mk builds them."""
+"""The products that the tests need, and why a machine can lack some of them. tools/parts.mk builds them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Part:
     apart: bool = False
     """True if only one suite of the second tier needs it."""
     commit: str = ""
-    """A file that names the commit it is built from. A shallow clone might not have that commit."""
+    """A file that names the commit from which the part is built. A shallow clone might lack that commit."""
 
     @property
     def products(self) -> tuple[Path, ...]:
@@ -102,7 +102,7 @@ def everything() -> bool:
 
 
 def server_part() -> str:
-    """Return the part of the tests' server: the real one, unless this machine lacks its programs."""
+    """Return the part that is the tests' server: the real one, unless this machine lacks its programs."""
     return "jars" if everything() or PARTS["jars"].lacking() is None else "embedded"
 
 

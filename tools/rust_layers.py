@@ -15,7 +15,7 @@ _EXPORT = re.compile(r"pub(?:\([^)]*\))? use (?:self::|crate::)?(\w+)::([^;]*);"
 
 
 def names(text: str, depth: int) -> set[str]:
-    """Return the names at the top of the crate that a module of this depth uses."""
+    """Return the names at the top of the crate that a module uses. `depth` is the depth of the module."""
     nested = None
     while text != nested:
         nested, text = text, re.sub(r"(?<!crate)::\{[^{}]*\}", "", text)

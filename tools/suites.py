@@ -1,4 +1,4 @@
-"""Runs a suite with a timeout, and sums up its tests from what its own runner reports."""
+"""Runs a suite with a timeout, and counts the results that the suite's own runner reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SUITE_LIMIT = 20 * 60.0
 """Timeout of a suite in seconds. Its runner ends single tests much earlier."""
 
 TEST_LIMIT = 360
-"""Time in seconds after which a pytest process ends in a test that its own timeout does not end."""
+"""Time in seconds after which a pytest process ends if a test does not end by its own timeout."""
 
 PROGRAM_LIMIT = 900
 """Timeout of one program of Rust tests, in seconds. On a busy machine, the slowest takes five minutes."""
@@ -39,7 +39,7 @@ ENDING = 10.0
 """Time in seconds that a command has to write its report after a timeout."""
 
 STRAY_LIMIT = 5.0
-"""Maximum time in seconds that a process may run after the command that started it."""
+"""Maximum time in seconds that a process may run after the end of the command that started it."""
 
 MARK = "ZKLOCK_TEST_RUN"
 """Environment variable that marks all processes of a command, even those in another session."""
@@ -61,7 +61,7 @@ class Tally:
 
 
 class Ended(NamedTuple):
-    """The exit status of a command, its output, if that is not shown, and processes that it left behind."""
+    """The exit status of a command, its output (unless it was shown), and processes that it left behind."""
 
     code: int
     text: str
@@ -83,7 +83,7 @@ def marked(mark: str) -> list[str]:
 def execute(
     command: list[str], *, cwd: Path, limit: float, quiet: bool = True, env: dict[str, str] | None = None
 ) -> Ended:
-    """Run a command. At its end, and after the timeout, kill all processes that it has started."""
+    """Run a command. When it ends or times out, kill all processes that it has started."""
     mark = uuid.uuid4().hex
     environment = {**os.environ, **(env or {}), MARK: mark}
     with TemporaryFile() as output:

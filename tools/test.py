@@ -52,11 +52,11 @@ def run(names: list[str], whole: bool) -> Tally:
 
 def chosen(named: list[str], whole: bool) -> list[str]:
     """Return the suites to run: the named ones, or all of the tier."""
-    # Without a real server, the scenarios already run on the embedded one.
+    # If there is no real server, the suite `scenarios` already runs on the embedded server.
     known = [name for name in SUITES if name != "embedded" or PARTS["jars"].lacking() is None]
     if whole:
         return named or [*known, *APART]
-    # A suite that is in the second tier as a whole runs only if it is named.
+    # A suite that is in the second tier as a whole runs only if the command line names it.
     return named or [name for name in known if "*" not in second_tier(name)]
 
 
@@ -74,8 +74,9 @@ def main() -> int:
         parts = within_reach(apart="consumers" in names)
         if subprocess.run(["make", "--no-print-directory", *parts], cwd=ROOT, check=False).returncode != 0:
             return 2
-    # SIGINT is ignored in the background, and SIGHUP below nohup. Children would inherit that, and the tests
-    # of signals would wait in vain. A signal with a handler here has its default action in the children.
+    # A background process ignores SIGINT, and a process below nohup ignores SIGHUP. Children would inherit
+    # that, and the tests of signals would wait in vain. Children get the default action of a signal that has
+    # a handler here.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)

@@ -1,3 +1,4 @@
 #!/bin/sh
-# Runs rustdoc with its unstable options. Set for cargo, the variable would compile dependencies anew.
+# Runs rustdoc with its unstable options. The variable is set only for rustdoc, because cargo would compile all
+# dependencies again with it.
 RUSTC_BOOTSTRAP=1 exec rustdoc "$@"

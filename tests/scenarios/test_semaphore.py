@@ -1,4 +1,4 @@
-"""Tests of semaphores: at most a fixed number of permits is held, and contenders take turns."""
+"""Tests of semaphores: at most a fixed number of permits is held, and contenders get them in queue order."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def test_s86_turns(surface: str, server: Standalone, observer: Observer, path: s
     holder.hold("l", count=2)
     wanted = many.acquire("m", count=3)
     observer.wait_queue(leases_of(path), 5)
-    # A permit is free, but `few` is in the queue behind `many`, which wants three.
+    # One permit is free. `few` must wait for it nevertheless, because `many` is ahead in the queue and wants
+    # three permits.
     behind = few.acquire("f")
     observer.wait_queue(turns_of(path), 2)
     holder.release("l/0")
@@ -88,7 +89,8 @@ def test_s88_no_hold_and_wait(
     workers = [counting(start, surface, server.hosts, path, 3) for _ in range(3)]
     for turn in range(8):
         asked = [worker.acquire(f"l{turn}", count=2, timeout=10) for worker in workers]
-        # Release each contender as soon as it has both permits. If each had one, both would wait forever.
+        # Release each contender as soon as it has both permits. If two contenders each had one of the
+        # permits, both would wait forever.
         left = list(zip(workers, asked, strict=True))
         while left:
             eventually(lambda: any(pending.done for _, pending in left), "one worker holds both")  # noqa: B023

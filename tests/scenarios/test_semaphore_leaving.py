@@ -1,4 +1,4 @@
-"""Contenders of a semaphore that stop waiting or lose permits give everything back."""
+"""A contender of a semaphore that stops waiting or loses its permits leaves no permit or node taken."""
 
 from __future__ import annotations
 
@@ -102,7 +102,8 @@ def test_s93_session_lost(
     session = loser.sessions["c"]
     observer.kill_session(session, proxy.passwords[session])
     await_loss(loser)
-    # The session's own permit was freed with it, so the waiter gets that permit in a new session.
+    # `loser` held the only permit that `waiting` can get, and the end of the session freed it. The same
+    # client's waiter gets that permit in a new session.
     assert int(waiting.expect("acquired")["session"]) != session
     loser.release("w", owner="b")
     holder.release()
@@ -121,7 +122,8 @@ def test_s94_a_waiters_node_is_deleted(
     observer.wait(
         leases_of(path), lambda nodes: len(nodes) == 3 and mine[0] not in nodes, "queue with a new node"
     )
-    # Without its turn, the waiter deletes its permit nodes and queues again behind the rival.
+    # When the waiter loses its turn (its node in the queue of the semaphore's mutex), it deletes its permit
+    # nodes and queues again behind the rival.
     competing = rival.acquire("r", count=2)
     (turn, behind) = observer.wait_queue(turns_of(path), 2)
     observer.delete(f"{turns_of(path)}/{turn}")

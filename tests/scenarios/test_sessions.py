@@ -18,13 +18,14 @@ from harness.worker import Pending, Worker
 ROUNDS = 3
 SHORT = 2.0
 
-# Closing waits up to two seconds for the server's acknowledgement. Waiters get their error before that.
+# Closing a client waits up to two seconds for the server's acknowledgement. The waiters of that client get
+# their error before that.
 CLOSE_LIMIT = 2.0
 AT_ONCE = 1.0
 
 
 class ServerProxies:
-    """A proxy in front of each server of an ensemble. A client moves on to the next one if one is closed."""
+    """A proxy in front of each server of an ensemble. Closing a proxy moves its clients to another one."""
 
     def __init__(self, proxies: list[Proxy]) -> None:
         self.proxies = proxies
@@ -107,7 +108,8 @@ def test_s213_late_requests_of_a_session_that_moved(
         old = server_proxies.of(session)
         old.reset()
         old.black_hole()
-        # The client must not reconnect there, or its late request would move the session back.
+        # The client must not reconnect to the old server, because its late request would then move the
+        # session back there.
         old.refuse_new()
         asked = mover.acquire()
         eventually(lambda: old.snapshot().requests["create2"] > 0, "the create is on its way")
@@ -123,7 +125,8 @@ def test_s213_late_requests_of_a_session_that_moved(
         old.heal()
         eventually(lambda: not old.connections, "the server has read the create and closed the connection")
         with Observer(old.upstream_hosts) as late:
-            # The `sync` queues behind that create, so all earlier requests to this server are decided.
+            # The old server processes this `sync` after the late create. When the `sync` returns, all earlier
+            # requests to this server are decided.
             late.client.sync(path)
             late.assert_free(path)
         other.hold()
@@ -165,7 +168,7 @@ def test_s239_silently_another_session(
 
 
 def client_with_waiters(start: Start, surface: str, hosts: str, path: str) -> tuple[Worker, list[Pending]]:
-    """Return a client with two leases, and its waiters for locks of every kind, one on the main thread."""
+    """Return a client with two leases, and its waiters for locks of every kind (one on the main thread)."""
     worker = start(surface)
     worker.connect(hosts, session_timeout=SHORT)
     make_locks(worker, path)

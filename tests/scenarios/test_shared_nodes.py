@@ -1,4 +1,4 @@
-"""Other clients see that a client keeps a lock (`linger`) or hands it on (`cohort`)."""
+"""Other clients see whether a lock's node can be kept after a release (`linger`) or handed on (`cohort`)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def test_s865_others_see_that_a_lock_is_kept_or_handed_on(
     ours = start(surface)
     ours.connect(server.hosts, session_timeout=30)
     other = user(start, surface, server.hosts, path)
-    # Without the options, the data has only its usual keys, and the commands print nothing about them.
+    # If a lock has neither option, the node's data has only its usual keys, and `ls` and `top` mention no
+    # option.
     other.hold("1")
     (node,) = observer.wait_queue(path, 1)
     plain = json.loads(observer.client.get(f"{path}/{node}")[0])
@@ -93,7 +94,8 @@ def test_s865_others_see_that_a_lock_is_kept_or_handed_on(
         asked = []
         for number in (1, 2):
             asked.append(ours.acquire(f"{case} {number}", lock=case, owner=f"owner {number}"))
-            # One after the other, because two threads of a worker could join in either order.
+            # Wait until each waiter is in the queue before the next one starts, because two threads of a
+            # worker could join in either order.
             await_waits(ours, number)
         observer.wait_queue(below, 2)
         assert len(contenders(other, case)) == 2

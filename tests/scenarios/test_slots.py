@@ -1,4 +1,7 @@
-"""Tests of bodies that run once per slot, in processes that are killed or disconnected."""
+"""Tests of bodies that run once per slot, in processes that are killed or disconnected.
+
+A slot is a numbered unit of work. The process that holds the lock runs the next slot and then records it.
+"""
 
 from __future__ import annotations
 
@@ -28,20 +31,22 @@ from harness.worker import Worker
 PROCESSES = 3
 SLOTS = 200
 KILLS = 10
-"""Number of processes killed during a body, and number of processes killed while they write a record."""
+"""Number of processes that are killed during a body. The same number is killed while they write a record."""
 AT_MOST = {"runs": 0.02, "ends": 0.0008}
-"""Maximum delay in seconds of a kill: after the start of a body, and after its end to hit the record.
+"""Maximum delay in seconds of a kill, by the printed word that starts the delay.
 
-Each is about as long as the body or the record. After a kill that comes too late, it is halved."""
+"runs" is printed when a body starts, and "ends" when it ends and its record is about to be written. Each
+maximum is about as long as the body or the writing of the record. After a kill that comes too late, the
+maximum is halved."""
 HOLES = {7: "body", 27: "request", 67: "reply", 87: "body", 107: "request", 147: "reply"}
-"""Slots whose holder is disconnected, and when: during the body, the record's request, or its reply.
+"""Slots whose holder is disconnected: during the body, the record's request, or the record's reply.
 
-The bodies of these slots are long enough for that."""
+The bodies of these slots are long enough for the session to expire."""
 MOST = 170.0
 """Timeout in seconds. The lock of a killed process is freed only when its session expires."""
 
 BESIDE_PEERS = 40
-"""Number of slots run next to peers, which contend for `CONTENDED` seconds."""
+"""Number of slots that run while other contenders (the peers) use the same lock for `CONTENDED` seconds."""
 CONTENDED = 3.0
 
 
@@ -69,7 +74,7 @@ class Runner(SlotRunner):
         super().__init__(proxy.hosts, path, SLOTS, long=True)
 
     def on_line(self, word: str, slot: int) -> None:
-        # The fault must start on this thread: the test's thread reads the word later.
+        # Kill the process on the thread that reads its output. The test's thread reads the same word later.
         fuses = self.planned.fuses
         if slot not in HOLES and any(at == word for at, _ in fuses):
             self.fuse, delay = fuses.pop()
@@ -79,7 +84,8 @@ class Runner(SlotRunner):
             self._cut_off(slot, amid)
 
     def _cut_off(self, slot: int, amid: str) -> None:
-        # Match the record's path as well, because a heartbeat is also a transaction.
+        # Match the record's path in addition to the request type, because a heartbeat is also a `multi`
+        # request.
         record = f"{self.path}.once".encode()
         if amid == "body":
             self.proxy.black_hole()
@@ -90,14 +96,14 @@ class Runner(SlotRunner):
         self.cut_off = slot
 
     def is_done(self) -> bool:
-        """Return whether the process has finished, and assert that only a kill ended it early."""
+        """Return whether the process has finished. Assert that it failed only if the test killed it."""
         status = self.process.poll()
         assert status in (None, 0) or self.fuse, (status, self.said[-3:])
         return status == 0
 
 
 class Runners:
-    """Several processes, each with its own proxy, and the processes that have ended before."""
+    """Processes that run slots, each with its own proxy, and the processes that were killed before."""
 
     def __init__(self, server: Standalone, path: str, stack: ExitStack) -> None:
         self._path = path
@@ -147,7 +153,7 @@ class Records:
         except NoNodeError:
             return 0
         slot = int(json.loads(data)["slot"])
-        # Each change of the record belongs to the next slot: no slot is missing or recorded twice.
+        # Each change of the record is for the next slot, so no slot is missing or recorded twice.
         assert slot == stat.version + 1, f"slot {slot} in version {stat.version}"
         return slot
 
@@ -159,11 +165,11 @@ class Faults:
     kills: Counter[str] = field(default_factory=Counter)
     """Number of kills by the printed word that triggered them."""
     amid: dict[str, list[int]] = field(default_factory=lambda: {word: [] for word in AT_MOST})
-    """The slots in which the kill came in time: during the body, or during the record."""
+    """The slots in which a kill came in time, by the printed word: during the body, or during the record."""
     at_most: dict[str, float] = field(default_factory=lambda: dict(AT_MOST))
     """Maximum delay in seconds of the next kill."""
     cut_off: dict[int, str] = field(default_factory=dict)
-    """The slots whose holder was disconnected until its session expired, and its last output before."""
+    """Each slot whose holder was disconnected until its session expired, with the holder's last output."""
 
 
 def kill_some(all_of_them: Runners, faults: Faults, slot: int, chance: random.Random) -> None:
@@ -185,10 +191,11 @@ def kill_some(all_of_them: Runners, faults: Faults, slot: int, chance: random.Ra
 
 
 def heal_some(all_of_them: Runners, faults: Faults, slot: int) -> None:
-    """Heal a process's connection after the other processes have recorded a later slot: its session is over.
+    """Heal the connection of each process that was disconnected in an earlier slot.
 
-    A process that was disconnected during its body has noticed the loss by then. During its record, it
-    queries the outcome for as long as its client waits for a connection.
+    The other processes have recorded a later slot, so the session of the disconnected process has expired. A
+    process that was disconnected during its body has noticed the loss by then. A process that was
+    disconnected during its record queries the outcome for as long as its client waits for a connection.
     """
     for runner in all_of_them.running:
         cut_off = runner.cut_off
@@ -228,7 +235,8 @@ def test_s820_once_per_slot_with_faults(
         slot: f"{'runs' if amid == 'body' else 'ends'} {slot}" for slot, amid in HOLES.items()
     }
     for slot, amid in HOLES.items():
-        # If only the reply was lost, the record exists and the body ran once. Otherwise it ran again.
+        # If only the reply was lost, the record exists and the body ran only once. In the other cases, the
+        # body ran again.
         assert (count[f"runs {slot}"] == 1) == (amid == "reply"), (slot, amid, count[f"runs {slot}"])
 
 
@@ -260,7 +268,7 @@ def test_s831_peers_and_a_record(
 
 
 def run_slots(workers: Sequence[Worker], path: str, slots: int) -> None:
-    """Let all workers ask for one slot after another. Exactly one worker runs each slot."""
+    """Make all workers request one slot after another. Assert that exactly one worker runs each slot."""
     for slot in range(1, slots + 1):
         job = {"client": "c", "path": path, "owner": "job", "key": str(slot), "hold_ms": [0, 5]}
         asked = [worker.send("once", **job) for worker in workers]
@@ -286,7 +294,8 @@ def test_s831_peers_beside_bodies_of_a_language(
             while not running.done():
                 theirs = soak([Part(worker) for worker in contenders], path, 0)
         except BaseException:
-            # A failed peer leaves its node, and the slots would wait behind it.
+            # A peer that has failed leaves its node in the queue. The runners would wait behind that node
+            # forever.
             for runner in runners:
                 runner.kill()
             raise

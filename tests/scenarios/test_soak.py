@@ -1,4 +1,4 @@
-"""All kinds of clients contend together: for seconds on each surface, and for a minute all at once."""
+"""All kinds of clients contend together: for seconds on each surface, and for a minute on all surfaces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHORT = 1.5
 LONG = 60.0
 OURS = ["python", "aio", "node", "node", "rust"]
 CURATORS = ["curator", "curator"]
-# Curator does not see kazoo's nodes, so kazoo shares a mutex with the others only (S173).
+# Curator does not see kazoo's nodes, so no mutex is shared by kazoo and Curator (S173).
 MUTEX_PEERS = [pytest.param([*CURATORS, "go"], id="curator"), pytest.param(["kazoo", "go"], id="kazoo")]
 PERMITS = 3
 

@@ -72,7 +72,8 @@ def test_s156_requests_by_kind(
     before = stats(worker)["requests"]
     assert set(before) >= {*WIRE, *TRANSACTIONS}
     assert not any(before.values()), before
-    # Parents are created, a free lock is acquired, a taken one is waited for and tried, and a waiter leaves.
+    # Here the client creates parents, acquires a free lock, waits for a taken lock, tries it, and stops
+    # waiting.
     worker.hold()
     worker.release()
     other = user(start, surface, server.hosts, path)
@@ -83,7 +84,7 @@ def test_s156_requests_by_kind(
     other.release("o")
     waiting.expect("acquired")
     worker.release()
-    # No owner holds or waits any more, so no heartbeat is sent in between.
+    # No owner holds or waits any more, so the client sends no heartbeat between the two readings.
     asked, seen = stats(worker)["requests"], proxy.snapshot().requests
     for kind, ops in WIRE.items():
         assert asked[kind] == sum(seen[op] for op in ops), (kind, asked, seen)
@@ -107,7 +108,8 @@ def test_s157_losses(
     lost = stats(worker)
     assert counts(lost) == (2, 0, 0, 0, 2)
     assert lost["hold"]["count"] == 2
-    # Releasing a lost lease ends no second hold, and closing is not a loss.
+    # The hold time of a lost lease is counted only once, so the release does not count it again. Closing the
+    # client does not count as a loss.
     worker.release("l")
     worker.hold("m")
     worker.presume_lost()
@@ -156,7 +158,7 @@ def test_s159_stats_of_any_client(
     proxy.reset()
     snapshot = stats(worker)
     assert snapshot["transport"] == "zklock"
-    # Reading the statistics sends no request, and works with a silent server or on a closed client.
+    # Reading the statistics sends no request. It works while the server is silent, and on a closed client.
     proxy.black_hole()
     assert counts(stats(worker)) == (1, 0, 0, 0, 0)
     assert not proxy.snapshot().requests

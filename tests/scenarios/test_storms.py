@@ -75,7 +75,7 @@ def test_s312_a_create_that_every_server_refuses(
         number = proxy.next_number()
         with in_time(5.3):
             worker.acquire("never", lock="large", owner="b", timeout=4.0).expect("timeout")
-        # About twenty connections in the first second, and five in each further second.
+        # The client opens about twenty connections in the first second, and five in each further second.
         assert proxy.next_number() - number < 40
         # Requests that are small enough are still served.
         worker.hold()

@@ -1,4 +1,4 @@
-"""A lease whose holder receives no reply is suspended, then lost before the next grant."""
+"""The lease of a holder that receives no replies is suspended, and then lost before the next grant."""
 
 from __future__ import annotations
 
@@ -41,9 +41,13 @@ def heartbeats(proxy: Proxy, worker: Worker) -> list[Flight]:
 
 
 def assert_pause(one: float, other: float, wanted: float) -> None:
-    """Assert that two heartbeats are this far apart by the proxy's clock. The worker uses its own clock."""
+    """Assert that the second heartbeat was sent `wanted` seconds after the first, by the proxy's clock.
+
+    The worker has a clock of its own, so the assertion has a tolerance.
+    """
     stalled_seconds = STALL_MONITOR.stalled_seconds(int(one * 1e9), int(other * 1e9))
-    # A proof counts from the time of sending, so slow replies do not lengthen the pause.
+    # A heartbeat that is answered proves the session from the time at which it was sent, so slow replies do
+    # not lengthen the pause.
     assert 0.9 * wanted <= other - one <= 1.2 * wanted + stalled_seconds
 
 
@@ -88,13 +92,13 @@ def test_s202_what_the_heartbeat_costs(
     surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
     session_timeout = 6.0
-    # Three contenders are ahead of the last one, so it is far from its turn and sends no heartbeats.
+    # Three contenders are ahead of the last one. It will not get the lock soon, so it sends no heartbeats.
     holder, *others, last = (
         user(start, surface, proxy.hosts, path, session_timeout=session_timeout) for _ in range(4)
     )
     holder.hold()
     waiting = line_up(observer, path, [*others, last])
-    # By then all watches are set, including the holder's watch on its own node.
+    # By the second heartbeat all watches are set, including the holder's watch on its own node.
     eventually(lambda: len(heartbeats(proxy, holder)) >= 2, "the heartbeat begins")
     proxy.reset()
     eventually(lambda: len(heartbeats(proxy, holder)) > HEARTBEATS, "the heartbeat continues", timeout=20)
@@ -141,7 +145,8 @@ def test_s204_the_heartbeat_misses_a_node(
     worker.hold(owner="a")
     waiting = worker.acquire("next", owner="b")
     holders, waiters = observer.wait_queue(path, 2)
-    # A waiter behind another owner of its client sets no watch, because the client notifies it.
+    # If the owner ahead belongs to the same client, the client notifies the waiter, so the waiter sets no
+    # watch. Only the heartbeat can therefore notice that the waiter's node is gone.
     observer.delete(f"{path}/{waiters}")
     queue = observer.wait(path, lambda nodes: len(nodes) == 2 and waiters not in nodes, "a new node")
     assert queue[0] == holders
@@ -161,7 +166,8 @@ def test_s205_a_lost_lease_leaves_the_queue(
     eventually(lambda: state(worker) == "lost", "the term ends", timeout=10)
     (node,) = observer.queue(path)
     proxy.heal()
-    # This happens long before the session timeout, and without a release.
+    # The client deletes the node itself. This happens long before the session timeout, and without a release
+    # by the owner.
     observer.wait_queue(path, 0)
     again = worker.hold("again")
     assert int(again["session"]) == session, "the session was kept"

@@ -33,8 +33,8 @@ def assert_in_time(asked: list[Pending], timeout: float = TIMEOUT) -> None:
 
 
 def assert_nothing_left(worker: Worker, observer: Observer, path: str) -> None:
-    """Assert that after an outage, a client's earlier requests neither block new ones nor leave nodes."""
-    # The requests that the proxy held back arrive before the new ones.
+    """Assert that a client can acquire every lock again after an outage, and that no node is left."""
+    # The requests that the proxy held back during the outage arrive at the server before these new ones.
     for pending in acquire_all(worker):
         pending.expect("acquired")
     for name in WAITS:
@@ -69,7 +69,7 @@ def test_s55_server_away_at_first_use(
 
 @pytest.fixture
 def proxies(server: Standalone) -> Iterator[dict[str, Proxy]]:
-    """Provide a proxy for each kind, because each stops replying at a different moment."""
+    """Provide a proxy for each kind of lock, because each kind needs the silence at a different moment."""
     with ExitStack() as stack:
         yield {kind: stack.enter_context(Proxy(server.hosts)) for kind in WAITS}
 
@@ -83,7 +83,8 @@ def test_s20_silence_behind_the_create(
     for kind, proxy in proxies.items():
         worker.connect(proxy.hosts, client=kind)
     make_locks(worker, path, client_each=True)
-    # A contender that waits for a permit has already created the node of its turn, so skip that create.
+    # A contender of a semaphore sends two creates: for its turn (a node of the semaphore's mutex) and then
+    # for the permit. Skip the first one.
     traps = [
         proxy.black_hole_behind("create2", skip=int(kind == "permit")) for kind, proxy in proxies.items()
     ]

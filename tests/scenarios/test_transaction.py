@@ -70,7 +70,8 @@ def test_s210_a_holder_that_was_stopped_writes_nothing(
     waiting = other.acquire()
     observer.wait_queue(path, 2)
     stopped.presume_lost()
-    # The stopped process receives no reply, so only its clock shows that the lease is lost.
+    # The stopped process receives no reply that reports the loss, so only its clock shows that the lease is
+    # lost.
     proxy.black_hole()
     stopped.pause()
     waiting.expect("acquired")
@@ -127,7 +128,8 @@ def test_s211_a_transaction_without_a_reply(
     error = asked.error()
     assert error.code == "CONNECTION_FAILED"
     assert_within(error, asked.sent, 1)
-    # The held-back request still reaches the server, so "may or may not have been applied" is correct.
+    # The server receives the held-back request and applies it, so "may or may not have been applied" was
+    # correct.
     proxy.heal()
     eventually(lambda: observer.exists(state), "the transaction is carried out")
     worker.release()

@@ -1,4 +1,4 @@
-"""A try never waits for the lock, even if something fails, and always ends (rule 21)."""
+"""A try never waits for the lock, even if something fails, and always returns (rule 21)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.worker import Worker
 
 
 def try_to_read(worker: Worker, proxy: Proxy, observer: Observer, written: str) -> str:
-    """Let the owner of a write lock that was broken unnoticed try to read. Return the resulting event."""
+    """Try to read as an owner that does not know that its write lock is broken. Return the event."""
     proxy.reset()
     tried = worker.send("try", lock="r", lease="read", owner="a")
     # The try asks to replace the writer's node, which is gone.
@@ -55,18 +55,21 @@ def test_s631_a_try_without_an_answer(
     worker.lock(f"{path}/semaphore", lock="semaphore", kind="semaphore", permits=2)
     worker.lock(f"{path}/halves", lock="r", kind="read")
     worker.lock(f"{path}/halves", lock="w", kind="write")
-    # `multi` has its own members: a client's second try for the same lock is busy without a request.
+    # `multi` gets locks that no other try uses. If one client tries the same lock twice at the same time, the
+    # second try returns `busy` without a request.
     for name in ("one", "other"):
         worker.lock(f"{path}/{name}", lock=name)
     worker.send("lock", lock="multi", kind="multi", members=["one", "other"]).expect("ready")
     worker.hold("write", lock="w")
     proxy.black_hole()
-    # Other owners try all locks. The write lock's owner also tries to read: a downgrade.
+    # Owners other than the writer try each lock. The owner of the write lock also tries the read lock, which
+    # is a downgrade.
     names = ["mutex", "election", "semaphore", "multi", "r", "w"]
     tries = [worker.send("try", lock=name, lease=f"t-{name}", owner=f"o-{name}") for name in names]
     tries.append(worker.send("try", lock="r", lease="read", owner="a"))
     ends = [tried.line() for tried in tries]
-    # A lock that another owner of this client holds is known to be taken, without a request.
+    # `r` and `w` are held by another owner of the same client, so the client reports `busy` without a
+    # request.
     assert [end["event"] for end in ends[4:6]] == ["busy", "busy"]
     assert [end.get("code") for end in ends[:4] + ends[6:]] == ["CONNECTION_FAILED"] * 5
     proxy.heal()

@@ -1,4 +1,4 @@
-"""The API check finds a public name that one language lacks or declares otherwise, or that no page shows."""
+"""The API check finds a public name that a language lacks or declares differently, or that no page shows."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def real() -> Iterator[Standalone]:
 
 
 def compare(real: Standalone, sequences: int, limit: float, seed: str | None = None) -> None:
-    """Run the comparison. For a difference, it prints the sequence and how to run that sequence again."""
+    """Run the comparison. If the servers differ, it prints the sequence and how to run that one again."""
     command = ["cargo", "test", "--locked", "--quiet", "--workspace", "--test", "differential"]
     variables = {
         "ZKLOCK_REAL_ZOOKEEPER": real.hosts,

@@ -19,7 +19,7 @@ class Slow(FairCondition):
 
 
 def changes(condition: FairCondition, seen: list[int], patience: float | None) -> None:
-    """Record the values 1 to 3, which another thread sets as fast as it can, as this thread sees them."""
+    """Record the values that this thread sees while another thread sets 1, 2 and 3 as fast as it can."""
     now = 0
 
     def change() -> None:

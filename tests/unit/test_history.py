@@ -213,7 +213,9 @@ def test_a_reader_before_an_earlier_writer_is_not_excused_by_restarts() -> None:
 
 
 def test_restarts_excuse_the_numbers_of_another_parent_only() -> None:
-    # Two parents: numbers 0 to 5, then 0 to 3 again. In the second, the reader overtook the writer.
+    # The parent was created twice, so the numbers are 0 to 5 and then 0 to 3. Under the second parent,
+    # readers with the numbers 0 and 2 hold before a writer. This is an error only if the writer's number is
+    # 1.
     first = [reader(4, 0, 10), reader(5, 1, 10)]
     second = [reader(0, 20, 30, token=201), reader(2, 21, 30, token=203)]
     assert misordered([*first, *second, hold(3, 31, 40, token=204)], restarts=True) == []

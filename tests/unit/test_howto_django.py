@@ -44,7 +44,7 @@ def project(tmp_path: Path) -> Path:
     """Provide a Django project with the page's files."""
     shown = {program.name: program.code for program in programs(REPOSITORY / "docs" / "howto" / "django.md")}
     assert shown.keys() == FILES
-    # Django searches the directories for commands even if they are no packages.
+    # Django finds a command even if the directory of the command is not a package.
     files = {**shown, "reports/__init__.py": "", "manage.py": MANAGE, "settings.py": SETTINGS}
     for name, code in files.items():
         file = tmp_path / name
@@ -77,7 +77,7 @@ def test_the_command_runs_on_one_host(project: Path, server: Standalone) -> None
 
 
 def monthly(project: Path, hosts: str) -> list[str]:
-    """Return the output of three hosts that start the command for two months, one month after the other."""
+    """Start the command on three hosts for one month and then for the next. Return all output, sorted."""
     printed = project / "printed"
     for month in ("2026-10", "2026-11"):
         command = [sys.executable, "manage.py", "monthly", month]

@@ -74,7 +74,7 @@ def test_a_job_runs_once_for_each_time_that_was_due(server: Standalone, tmp_path
         words = [
             re.sub(r"\$\((\w+)\)", lambda found: env[found[1]], word) for word in job["command"] + job["args"]
         ]
-        # A program is looked up in the `PATH` of the process that starts it.
+        # The process that starts a program looks it up in its own `PATH`, so pass the full path.
         path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
         return spawn([str(tmp_path / words[0]), *words[1:]], env={**env, "PATH": path}, stdout=output)
 

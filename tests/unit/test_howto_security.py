@@ -48,7 +48,7 @@ def run(program: Program, hosts: str, directory: Path) -> subprocess.CompletedPr
     "program", [one for one in programs(PAGE) if PLACE in one.code], ids=lambda one: one.name
 )
 def test_a_program_holds_a_lock_through_tls(program: Program, secured: Secured, node_project: Path) -> None:
-    """`encrypted.py` and `encrypted.mjs` get the lock, but not with a certificate of an unknown authority."""
+    """`encrypted.py` and `encrypted.mjs` get the lock, unless they do not trust the server's certificate."""
     bring(secured.tls, node_project)
     done = run(program, secured.hosts, node_project)
     assert (done.returncode, done.stdout) == (0, "held, encrypted\n"), done.stderr

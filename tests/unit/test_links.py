@@ -1,4 +1,4 @@
-"""Servers that a test can partition talk to each other only through the links."""
+"""Servers that a test can partition talk to each other only through forwarders (links) in this process."""
 
 from __future__ import annotations
 

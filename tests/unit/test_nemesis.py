@@ -1,4 +1,4 @@
-"""Tests of the parts of the fault suite where a mistake would leave it without effect."""
+"""Tests of the parts of the fault suite where a mistake would make the whole suite ineffective."""
 
 from __future__ import annotations
 

@@ -114,7 +114,8 @@ def test_kazoo_732_on_kazoo(
     observer.wait_queue(path, 1)
 
 
-# kazoo 732 (as users report it), CURATOR-45, 79, 205, 462: interrupted while waiting. Ours: S9, S10, S91.
+# kazoo 732 (as users report it), CURATOR-45, 79, 205, 462: interrupted while waiting. zklock's scenarios for
+# this: S9, S10, S91.
 
 
 def interrupted(
@@ -171,14 +172,16 @@ def test_curator_462_is_fixed(
     observer.wait_queue(turns_of(path), 0)
 
 
-# Curator: a contender queues for its turn again for each permit. Ours: S88.
+# Curator's contenders wait for the semaphore's mutex (their turn) again for each permit. zklock's scenario
+# for this: S88.
 
 
 def test_curator_callers_each_keep_half_of_the_permits(
     server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     _workers, asked = queue_for_two_permits_each(start, "curator", server, observer, path)
-    # Each contender has one permit. The first has its turn and needs a permit. The second waits for a turn.
+    # Each contender has one permit. The first one has its turn and needs another permit. The second one waits
+    # for its turn.
     observer.wait_queue(leases_of(path), 3)
     observer.wait_queue(turns_of(path), 2)
     for pending in asked:
@@ -186,7 +189,7 @@ def test_curator_callers_each_keep_half_of_the_permits(
             pending.line(SHORTLY / 2)
 
 
-# kazoo 649: a reader between two writers. Ours: S58, S59.
+# kazoo 649: a reader between two writers. zklock's scenarios for this: S58, S59.
 
 
 def test_kazoo_649_is_fixed(server: Standalone, observer: Observer, path: str, start: Start) -> None:
@@ -218,7 +221,7 @@ def test_curator_misses_revocations(proxy: Proxy, observer: Observer, path: str,
     assert [line["lock"] for line in worker.history if line["event"] == "revoked"] == ["twice"]
 
 
-# Curator: an owner waits for itself. Ours: S5, S61.
+# Curator: an owner waits for itself. zklock's scenarios for this: S5, S61.
 
 
 @pytest.mark.parametrize(
@@ -239,7 +242,7 @@ def test_curator_waits_for_itself(
     worker.acquire("again", lock="wanted", timeout=SHORTLY).expect("timeout")
 
 
-# Timeouts while the server is away. Ours: S20.
+# Timeouts while the server is away. zklock's scenario for this: S20.
 
 
 def test_peers_do_not_keep_time_outs(
@@ -263,7 +266,8 @@ def test_peers_do_not_keep_time_outs(
                 pending.line(max(0.0, (pending.sent - monotonic_ns()) / 1e9 + 3 * SHORTLY))
 
 
-# Sequence numbers restart when the parent is created again, so they are no fencing tokens. Ours: S16.
+# Sequence numbers restart when the parent is created again, so they cannot serve as fencing tokens. zklock's
+# scenario for this: S16.
 
 
 def test_sequence_numbers_restart(path: str, start: Start) -> None:

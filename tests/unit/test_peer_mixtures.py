@@ -14,7 +14,8 @@ PATTERNS = Side("kazoo")
 KAZOO, KAZOO_READ, KAZOO_WRITE = (Side("kazoo", kind, "kazoo") for kind in ("mutex", "read", "write"))
 GO = Side("go")
 
-# For each pair: whether the first keeps the second out, and whether the second keeps the first out.
+# For each pair: true if the first client keeps the second one out, and true if the second keeps the first one
+# out.
 FACTS = {
     (GO, CURATOR): (True, True),
     (GO, PATTERNS): (True, True),

@@ -67,7 +67,8 @@ def test_a_killed_holder_frees_the_lock(peer: str, server: Standalone, observer:
 
 
 def test_a_lock_that_does_not_exclude_is_detected(server: Standalone, observer: Observer, path: str) -> None:
-    # Two processes wrongly believe that they share a lock: their paths differ, but are read as one.
+    # Two processes wrongly believe that they share a lock: their paths differ, but their histories name the
+    # same path.
     observer.create(path + "-a")
     observer.create(path + "-b")
     with Worker("kazoo") as first, Worker("kazoo") as second:

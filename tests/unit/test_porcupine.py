@@ -47,7 +47,10 @@ def changed(holds: Holds, place: int, **fields: object) -> Holds:
 
 
 def pairs(holds: Holds, first: str, second: str) -> Iterator[int]:
-    """Yield each place of a `first` hold before a `second` hold of another owner, without downgrades."""
+    """Yield the positions of `first` holds directly ahead of `second` holds of other owners.
+
+    Downgrades are skipped.
+    """
     halves = downgrades(holds)
     for place, (one, other) in enumerate(pairwise(holds)):
         apart = (one.worker, one.owner) != (other.worker, other.owner)

@@ -132,7 +132,8 @@ def test_a_black_hole_holds_everything_until_it_heals(proxy: Proxy) -> None:
 
 def test_requests_that_a_black_hole_held_come_late(proxy: Proxy, observer: Observer, path: str) -> None:
     observer.create(path)
-    # The client hangs up after two thirds of its timeout or a little later. Its session must last until then.
+    # The client closes the connection after two thirds of its timeout or a little later. Its session must
+    # last until then.
     through = KazooClient(hosts=proxy.hosts, timeout=3.0)
     through.start()
     proxy.black_hole()

@@ -11,7 +11,7 @@ import suites
 from harness.command import is_alive
 from harness.steps import eventually
 
-# In seconds. Every test except the hanging one finishes earlier, even on a busy machine.
+# Timeout in seconds. Every test except the hanging one finishes earlier, even on a busy machine.
 LIMIT = 40.0
 
 PYTHON_TESTS = """
@@ -119,7 +119,8 @@ const well = await runFiles(
 process.exitCode = well ? 0 : 1;
 """
 
-# An endless loop behind a child process in its own session. The process does not react to any message.
+# A test that starts a child process in a separate session and then loops forever. Its process reacts to no
+# message.
 HANGS = """
 import test from 'node:test';
 import { spawn } from 'node:child_process';

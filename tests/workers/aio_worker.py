@@ -48,13 +48,13 @@ class AioWorker:
         self._clients: dict[str, Any] = {}
         self._locks: dict[str, Any] = {}
         self._leases: dict[str, Any] = {}
-        # Result of each scope, and the queue of scopes to enter inside it. None in the queue makes the scope
-        # leave.
+        # The result of each scope, and a queue of scopes to enter inside that scope. `None` in the queue ends
+        # the scope.
         self._scopes: dict[str, tuple[asyncio.Future[dict[str, Any]], Inner]] = {}
         self._queues: dict[str, asyncio.Queue[Command | None]] = {MAIN: asyncio.Queue()}
         self._tasks: dict[str, asyncio.Task[Any]] = {}
         self._background: set[asyncio.Task[None]] = set()
-        # Tasks by the acquire that they are in, so that a cancellation cannot hit anything else.
+        # The task of each pending acquire, so that a cancellation cannot hit any other operation.
         self._pending: dict[Any, asyncio.Task[Any]] = {}
 
     async def run(self) -> None:
@@ -63,7 +63,8 @@ class AioWorker:
         assert task is not None
         self._tasks[MAIN] = task
         loop = asyncio.get_running_loop()
-        # A thread, because an asyncio pipe would also put standard output into non-blocking mode.
+        # Read the input in a thread, because an asyncio pipe would also put standard output into non-blocking
+        # mode.
         threading.Thread(target=self._read, args=(loop,), name="reader", daemon=True).start()
         ready("aio")
         await self._serve(MAIN)
@@ -212,7 +213,7 @@ class AioWorker:
             self._granted(command, leadership, now())
             return
         if isinstance(lock, aio.Semaphore):
-            # A permit has no owner, so `lease` might be another task's.
+            # A permit has no owner, so the semaphore's property `lease` might be the lease of another task.
             try:
                 leases = await lock.acquire_many(command.get("count", 1), **options)
             except LockTimeout:
@@ -316,7 +317,7 @@ class AioWorker:
         answer(command, "value", value=state, t0=asked, remaining=lease.remaining)
 
     async def do_contend(self, command: Command) -> None:
-        """Let many owners contend for one path, with one lock object each or one for all."""
+        """Let many owners contend for one path. Each has its own lock object, or all share one."""
         shared = self._make(command) if command["objects"] == "shared" else None
         low, high = command["hold_ms"]
 

@@ -118,7 +118,7 @@ class PythonWorker(ThreadedWorker):
             self._granted(command, leadership, now())
             return
         if isinstance(lock, zklock.Semaphore):
-            # A permit has no owner, so `lease` might be another thread's.
+            # A permit has no owner, so the semaphore's property `lease` might be the lease of another thread.
             try:
                 with self.interrupts.armed():
                     leases = lock.acquire_many(command.get("count", 1), **options)
@@ -137,8 +137,8 @@ class PythonWorker(ThreadedWorker):
             with self.interrupts.armed():
                 held = lock.acquire(**options)
         except KeyboardInterrupt:
-            # SIGINT can arrive after the acquire has returned and before it is disarmed. Then we hold the
-            # lock.
+            # SIGINT can arrive after the acquire has returned but before interrupts are disarmed. The owner
+            # then holds the lock.
             held = getattr(lock, newest) not in (None, before)
             if not held:
                 raise

@@ -115,7 +115,7 @@ class ThreadedWorker(ABC):
             fail(command, error)
 
     def do_contend(self, command: Command) -> None:
-        """Let many owners contend for one path, with one lock object each or one for all."""
+        """Let many owners contend for one path. Each has its own lock object, or all share one."""
         shared = self.make(command) if command["objects"] == "shared" else None
         errors: list[Exception] = []
         counts: list[int] = []

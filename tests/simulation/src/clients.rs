@@ -1,4 +1,4 @@
-//! The clients of a simulation: creates them, replaces closed ones and finds them by number or
+//! Creates the clients of a simulation, replaces closed clients, and finds clients by number or
 //! name.
 
 use std::cell::RefCell;
@@ -14,7 +14,8 @@ use crate::setting::Setting;
 /// Connect timeout of every client.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Distance between the names of two kinds of clients. Larger than any number of visits.
+/// Difference between the names (numbers) of the two kinds of clients that a visitor creates. It is
+/// larger than any number of visits.
 const APART: usize = 1 << 20;
 
 /// All clients, by number. A new client replaces a closed one under the same number.
@@ -53,23 +54,24 @@ impl Clients {
         all.iter().find(|(one, _)| *one == name).map(|(_, client)| client.clone())
     }
 
-    /// Gives a number to a new client, as if the client's process had been restarted. Returns the
-    /// old client.
+    /// Replaces the client that has this number by a new client, as if its process had been
+    /// restarted. Returns the old client.
     pub fn replace(&self, number: usize) -> Client {
         let (name, client) = &mut self.all.borrow_mut()[number];
         *name += network::CLIENTS;
         std::mem::replace(client, new(&self.setting, *name))
     }
 
-    /// Creates the visitor's client for a visit and returns it with its name. No contender uses
-    /// this client, and most faults do not affect it.
+    /// Creates a client for one visit of the visitor (a contender with its own clients), and
+    /// returns the client with its name. No other contender uses this client, and most faults do
+    /// not affect it.
     pub fn visitors(&self, visit: usize) -> (usize, Client) {
         let name = self.count() + visit * network::CLIENTS;
         (name, new(&self.setting, name))
     }
 
-    /// Creates a client for the visitor without permission to read its own nodes. Returns it with
-    /// its name.
+    /// Creates a client that has no permission to read its own nodes, for a visit. Returns the
+    /// client with its name.
     pub fn unable_to_read(&self, visit: usize) -> (usize, Client) {
         let name = self.count() + (APART + visit) * network::CLIENTS;
         (name, Client::new(options(&self.setting, name).acl(unreadable())))
@@ -111,7 +113,8 @@ fn options(setting: &Setting, name: usize) -> ClientOptions {
         Some(_) => options.auth("digest", frame::PASSWORD).expect("good credentials"),
         None => options,
     };
-    // Each node names the host and process that made it, so that it can be traced to an attempt.
-    // The seed does not determine host and process, but nothing depends on them.
+    // Each node contains the host and the process that created it, so that it can be traced to an
+    // attempt. The seed determines neither the host nor the process, but no behavior depends on
+    // them.
     options.connect_timeout(CONNECT_TIMEOUT).expect("a good time-out")
 }

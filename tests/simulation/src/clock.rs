@@ -1,9 +1,9 @@
 //! Simulated time: tokio's clock, which does not advance while any task can run and then jumps to
 //! the next timer.
 //!
-//! All code reads time through libc: the standard library's `Instant` and `SystemTime`, which the
-//! client crate uses, and zklock's own clock. This binary replaces `clock_gettime`, so all of them
-//! read simulated time.
+//! All code reads the time through libc: the client crate uses the standard library's `Instant` and
+//! `SystemTime`, and zklock has a clock of its own. This binary replaces `clock_gettime`, so all of
+//! them read simulated time.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int};
@@ -22,8 +22,8 @@ const BOOTED: Duration = Duration::from_secs(1_000_000);
 enum Source {
     /// This thread runs no simulation.
     System,
-    /// A simulation is being set up, or the clock is being read. The time is the simulation's
-    /// start.
+    /// The time is the start of the simulation. Used while a simulation is being set up, and while
+    /// [`elapsed`] reads tokio's clock.
     Beginning,
     /// Simulated time since that instant.
     Since(Instant),
@@ -78,7 +78,8 @@ pub fn suspend(suspended: bool) {
     SUSPENDED.set(elapsed().filter(|_| suspended));
 }
 
-/// Makes this thread's time simulated. It stays at the start of the simulation.
+/// Makes this thread use simulated time, which stays at the start of the simulation until [`begin`]
+/// is called.
 pub fn stop() {
     SOURCE.set(Source::Beginning);
 }
@@ -94,8 +95,7 @@ pub fn resume() {
     SUSPENDED.set(None);
 }
 
-/// Returns the time since the simulation began, in milliseconds. Timers are no more precise than
-/// that.
+/// Returns the time since the simulation began, in milliseconds. Timers have the same resolution.
 pub fn now() -> u64 {
     u64::try_from(elapsed().unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
@@ -115,7 +115,7 @@ fn elapsed() -> Option<Duration> {
         Source::Beginning => Some(Duration::ZERO),
         Source::Since(begin) => {
             // Outside its runtime, tokio reads the standard library's clock, which calls this
-            // function again.
+            // function again. That nested call must return zero.
             SOURCE.set(Source::Beginning);
             let elapsed = Instant::now().duration_since(begin);
             SOURCE.set(Source::Since(begin));
@@ -124,9 +124,9 @@ fn elapsed() -> Option<Duration> {
     }
 }
 
-/// Returns the wall clock's time. Because no code may depend on the wall clock, it jumps every
-/// second, by up to an hour. Only slots that are periods depend on it: their contenders have
-/// separate wall clocks.
+/// Returns the wall clock's time. It jumps every second, by up to an hour, so that a violation
+/// occurs if any code depends on it by mistake. Only slots that are periods may depend on the wall
+/// clock. Their contenders have separate wall clocks, which do not jump.
 fn wall(elapsed: Duration) -> Duration {
     if let Some(own) = OWN.get() {
         return own.shows(elapsed);

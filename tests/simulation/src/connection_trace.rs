@@ -11,7 +11,8 @@ pub struct Asked {
     pub at: u64,
     pub kind: Kind,
     pub is_multi: bool,
-    /// The nodes whose existence it checks, if it is a transaction that only checks nodes.
+    /// The nodes whose existence the request checks, if the request is a transaction that only
+    /// checks nodes.
     pub checks: Vec<String>,
 }
 
@@ -22,10 +23,11 @@ pub struct ConnectionTrace {
     pub client: usize,
     /// Incomplete frames, to the server and to the client.
     pub rest: [Vec<u8>; 2],
-    /// True if the next frame is part of a handshake, to the server and to the client.
+    /// True if the next frame is part of a handshake. The two values are for frames to the server
+    /// and for frames to the client.
     pub first: [bool; 2],
-    /// The session that the client asked for. `session` is the session that the server gave it. 0
-    /// means none.
+    /// The session that the client asked for. The next field is the session that the server gave to
+    /// the client. 0 means no session.
     pub wanted: i64,
     pub session: i64,
     pub asked: BTreeMap<i32, Asked>,
@@ -39,28 +41,31 @@ pub struct ConnectionTrace {
     pub heard: u64,
     /// True if a violation was reported for the connection.
     pub accused: bool,
-    /// Time at which the client last sent a write, or received the reply to its first ping. The
-    /// client crate sends no write before that reply.
+    /// Time at which the client last sent a write. Before the first write, the time of the reply to
+    /// the client's first ping, because the client crate sends no write before that reply.
     pub wrote: Option<u64>,
     /// True if the client knows that a write was executed.
     pub proven: bool,
-    /// Number of answered heartbeats. The next fields tell whether the query for the session's own
-    /// nodes was answered, and when the client knew both. The first heartbeat does not count,
-    /// because it might have waited for the connection, so the client cannot tell on which
-    /// connection it was sent.
+    /// Number of answered heartbeats. `owned` is true if the query for the session's own nodes was
+    /// answered. `vouched` is the time at which the client knew which session the connection
+    /// serves.
+    ///
+    /// For that, the client needs this answer and two heartbeats. The first heartbeat is not
+    /// enough, because it might have been queued before the connection was made, so the client
+    /// cannot tell on which connection it was sent.
     pub beats: usize,
     pub owned: bool,
     pub vouched: Option<u64>,
     /// True if the client wants a new session and must not use this connection any more.
     pub left: bool,
-    /// Time at which the client learned that it has another session than it asked for, from a node
-    /// that it created.
+    /// Time at which the client learned that it has a different session than it asked for. It
+    /// learns this from the owner of a node that it created.
     pub foreign: Option<u64>,
 }
 
 impl ConnectionTrace {
-    /// Returns `true` if the client knows which session the connection serves and has no unanswered
-    /// query about it.
+    /// Returns `true` if the client knows which session the connection serves, and no query about
+    /// that session is unanswered.
     pub fn knows_its_session(&self) -> bool {
         let asks = self.sent.iter().any(|(_, _, body)| frame::asks_who_owns(body));
         self.beats >= 2 && self.owned && !asks
@@ -79,9 +84,9 @@ impl ConnectionTrace {
         body
     }
 
-    /// Returns the latest time from which a write that was sent at `sent` can count: see
-    /// docs/safety.md, section *After a pause*. The result is rounded up, because the client's
-    /// clock is more precise than milliseconds.
+    /// Returns the latest time from which a write that was sent at `sent` can count as proof that
+    /// the session was alive: see docs/safety.md, section *After a pause*. The result is rounded
+    /// up, because the client's clock is more precise than milliseconds.
     pub fn counts_from(&self, sent: u64, timeout: u64) -> u64 {
         let reported = (sent + 1).saturating_sub(timeout * 3 / 16);
         let heard = self.answered.iter().rev().find(|(_, answered)| *answered <= reported);
@@ -89,9 +94,12 @@ impl ConnectionTrace {
         sent.min(heard + timeout * 7 / 16 + 1)
     }
 
-    /// Returns the earliest time from which the write counts. The second result is the time since
-    /// which the client must have run without a stop for that, because a stopped client notices a
-    /// reply later than it arrives.
+    /// Returns the earliest time from which a write that was sent at `sent` counts as proof that
+    /// the session was alive.
+    ///
+    /// The second result, if any, is a time since which the client must have run without a stop. A
+    /// client that was stopped notices a reply later than it arrives, so the write can then count
+    /// from an earlier time.
     pub fn counts_at_least_from(&self, sent: u64, timeout: u64) -> (u64, Option<u64>) {
         let reported = sent.saturating_sub(timeout * 3 / 16 + 1);
         // If two requests were sent within this time, the client can remember only the earlier one.
@@ -101,8 +109,8 @@ impl ConnectionTrace {
         (sent.min(from + timeout * 7 / 16), heard.map(|(_, answered)| *answered))
     }
 
-    /// Ignores the check that is sent together with the read of a slot record. It checks only the
-    /// holder's node. It is not a heartbeat, and the library concludes nothing from it.
+    /// Ignores a check of only the holder's node, which is sent together with the read of a slot
+    /// record. This check is not a heartbeat, and the library concludes nothing from it.
     pub fn ignore_check(&mut self, now: u64) {
         let same = |(_, asked): &(&i32, &mut Asked)| asked.at == now && asked.checks.len() == 1;
         let Some((number, asked)) = self.asked.iter_mut().rev().find(same) else { return };

@@ -21,7 +21,8 @@ pub struct Fault {
 pub enum FaultKind {
     /// A client's connections are cut.
     Cut { client: usize },
-    /// Packets between a client and one server, or all servers, are lost in one direction or both.
+    /// Packets between a client and one server, or all servers, are delayed in one direction or
+    /// both.
     Silence { client: usize, server: Option<usize>, directions: Vec<Direction> },
     /// A client's process is stopped.
     Stop { client: usize },
@@ -50,7 +51,7 @@ pub enum FaultKind {
     /// A client's connections are cut, and servers that have forgotten its session give it a new
     /// one. With `stop`, the client's process is stopped first and continues afterwards.
     Replace { client: usize, stop: bool },
-    /// Packets from or to the client that holds a lock at that moment are lost.
+    /// Packets from or to the client that holds a lock at that moment are delayed.
     Corner { part: usize, directions: Vec<Direction> },
     /// The machine that all clients run on is suspended.
     Suspend,
@@ -58,7 +59,8 @@ pub enum FaultKind {
     Break { client: usize, part: Part },
     /// An operator ends a client's session.
     Kill { client: usize },
-    /// An operator deletes a contender's node. `part` is its position in the queue, in percent.
+    /// An operator deletes a contender's node. `part` is the position of the node in the queue, in
+    /// percent.
     Delete { place: usize, part: u64 },
     /// The server removes a lock's directory, if it is empty.
     Reap { place: usize },
@@ -71,8 +73,8 @@ pub enum FaultKind {
     /// A foreign contender (a *stranger*) joins the queue with a node whose data no client can
     /// read.
     Intrude { place: usize },
-    /// An operator deletes a node between two contenders of one client, and the node of the second
-    /// contender.
+    /// In a queue where another client's node is between the nodes of two contenders of one client,
+    /// an operator deletes that node and the second contender's node.
     Sweep,
 }
 
@@ -118,8 +120,8 @@ impl Fault {
         chance.percent(15).then_some(Self { what, at, lasts })
     }
 
-    /// Draws a fault near the end of the run, when clients send few other requests, or while
-    /// directories are created.
+    /// Draws a fault that makes a connection deaf at a certain request. The fault happens near the
+    /// end of the run, when clients send few other requests, or while directories are created.
     fn critical_request(seed: u64, setting: &Setting) -> Option<Self> {
         let mut chance = Chance::of(seed, "fateful request", 0);
         if !chance.percent(20) {
@@ -176,7 +178,7 @@ impl Fault {
                 part: if chance.percent(50) { Part::Service } else { Part::Request },
             },
         };
-        // The durations are close to the times after which sessions and terms end.
+        // The durations are close to the times after which sessions, and the terms of leases, end.
         let lasts = match what {
             FaultKind::Corner { .. } | FaultKind::Suspend => {
                 chance.number(setting.timeout / 3..=setting.timeout * 8 / 5)

@@ -7,7 +7,8 @@ use crate::locks::DIRECTORIES;
 use crate::world::{FaultEvent, World};
 use crate::{clock, network, sweep};
 
-/// Interval at which an operator looks for a queue to sweep, in milliseconds.
+/// Interval at which an operator looks for a queue that suits [`FaultKind::Sweep`], in
+/// milliseconds.
 const LOOK: u64 = 10;
 
 impl World {
@@ -26,7 +27,7 @@ impl World {
         if matches!(what, FaultKind::Mute { .. }) {
             oracle.prompt.muted();
         }
-        // A fault with two parts continues until its second part ends.
+        // `Replace` is a fault with two parts. It continues until its second part ends.
         let goes_on = matches!(what, FaultKind::Replace { .. }) && !event.begins && !event.last;
         if !goes_on && !matches!(what, FaultKind::Delete { .. } | FaultKind::Reap { .. }) {
             oracle.calm.fault(event.begins);
@@ -208,12 +209,12 @@ impl World {
         });
     }
 
-    /// Deletes the nodes of a suitable queue as soon as there is one: see
+    /// Deletes nodes of a queue that suits the fault, as soon as there is such a queue: see
     /// [`Sweep`](crate::sweep::Sweep).
     ///
-    /// The client of the two contenders is stopped meanwhile, so that it receives all events
-    /// together. The fault needs a single server, because an operator's action then takes effect
-    /// before anything else happens.
+    /// Two contenders in that queue belong to the same client. That client is stopped meanwhile, so
+    /// that it receives all events together. The fault needs a single server, because an operator's
+    /// action then takes effect before anything else happens.
     fn sweep(&mut self, event: &FaultEvent, until: u64) {
         if !event.begins || clock::now() >= until {
             return;

@@ -102,7 +102,7 @@ fn excludes(one: Feature, other: Feature) -> bool {
         || only(OtherClient, &[Several])
         // Only `Mutex` has `once`.
         || only(RunsOnce, &[Mutex])
-        // A hand-off needs exclusive holders, but readers hold together.
+        // Only an exclusive lock can be handed on, because readers hold their lock together.
         || only(HandsOn, &[Mutex, Write, Several])
         || only(Keeps, &[Mutex, Read, Write, Several])
         // The limit counts nodes, but waiters of a cohort have none.
@@ -151,8 +151,8 @@ fn combinations(count: usize) -> Vec<Features> {
     found
 }
 
-/// Returns the features that an attempt aims at: the run's next triple, and a kind of lock that
-/// permits it.
+/// Returns the features that an attempt aims at: the triple that is next in the run, and a kind of
+/// lock that permits this triple.
 pub fn aims(turn: u64) -> Features {
     let triples = &*TRIPLES;
     let turn = usize::try_from(turn % triples.len() as u64).unwrap_or(0);

@@ -10,8 +10,8 @@ use crate::critical_request::CriticalRequest;
 pub enum Kind {
     /// An operator's four-letter word, on a connection without a session.
     Word,
-    /// A handshake: the last transaction that the client has seen, and its session, or 0 for a new
-    /// one.
+    /// A handshake. It contains the last transaction that the client has seen, and the client's
+    /// session, or 0 if the client wants a new session.
     Connect {
         last_zxid: i64,
         session: i64,
@@ -19,7 +19,7 @@ pub enum Kind {
     Ping,
     /// The server answers from its replica.
     Read,
-    /// The server answers once it has applied everything the leader knew.
+    /// A `sync`. The server answers it after it has applied all changes that the leader knew.
     Sync,
     /// All servers carry it out, in the same order.
     Write,
@@ -44,7 +44,8 @@ fn long(bytes: &[u8], at: usize) -> i64 {
     reader(bytes, at).long().unwrap_or(0)
 }
 
-/// Returns the text that begins with its length at this position, if there is one.
+/// Returns the text at this position, or `None` if there is no text. A text is encoded with its
+/// length first.
 fn text(bytes: &[u8], at: usize) -> Option<&str> {
     reader(bytes, at).text().ok()
 }
@@ -157,7 +158,8 @@ pub fn is_multi(request: &[u8]) -> bool {
     int(request, 8) == MULTI
 }
 
-/// Returns the nodes whose existence a transaction checks, or none if it also does something else.
+/// Returns the nodes whose existence a transaction checks, or no nodes if the transaction also does
+/// something else.
 pub fn checks(request: &[u8]) -> Vec<String> {
     let (mut at, mut nodes) = (12, Vec::new());
     while is_multi(request) && int(request, at) == CHECK && request.get(at + 4) == Some(&0) {
@@ -186,11 +188,11 @@ pub fn deletes(body: &[u8]) -> Option<String> {
     path(body).filter(|_| int(body, 0) == 2).map(str::to_owned)
 }
 
-/// Returns `true` if the session is given up when this request gets no reply (docs/protocol.md,
-/// rule 16).
+/// Returns `true` if the client gives up its session when this request gets no reply
+/// (docs/protocol.md, rule 16).
 ///
-/// These are the requests of queues, and those of a semaphore that reads its number of permits.
-/// Requests that other code sends too are left out.
+/// These are the requests that queues send, and the request with which a semaphore reads its number
+/// of permits. Requests that other code also sends are left out.
 pub fn insists(body: &[u8]) -> bool {
     let heartbeat =
         || int(body, 0) == MULTI && int(body, 4) == CHECK && body.get(8) == Some(&0) && !names_record(body);
@@ -260,8 +262,8 @@ pub fn asks_stranger(request: &[u8]) -> bool {
     int(request, 8) == 4 && text(request, 12).is_some_and(|path| path.contains(STRANGER))
 }
 
-/// Changes the reply to a request that reads the children of several nodes: reading a stranger's
-/// node is refused.
+/// Changes the reply to a request that reads the children of several nodes, so that the server
+/// appears to refuse the read of a stranger's node.
 pub fn without_stranger(request: &[u8], mut reply: Vec<u8>) -> Vec<u8> {
     const MULTI_READ: i32 = 22;
     let mut refused = Writer::default();

@@ -20,19 +20,18 @@ const MOST_RUNS: u64 = 60_000;
 struct Process {
     /// The part of the client that must panic when it runs next.
     broken: Option<Part>,
-    /// While the client is stopped, the tasks that must run when it continues. `None` if it is
-    /// running.
+    /// The tasks that must run when the client continues, or `None` if the client is running.
     waiting: Option<Vec<Waker>>,
     /// Number of times that the client was stopped or continued.
     times: u64,
     /// Time at which the client last continued.
     since: u64,
-    /// The last instant at which its tasks ran, and the number of runs at that instant.
+    /// The last instant at which the client's tasks ran, and the number of runs at that instant.
     ran: (u64, u64),
 }
 
-/// The state of all clients. The two other fields are the client that runs without end, if there is
-/// one, and the notification about it.
+/// The state of all clients, the client that runs without end (if there is one), and the
+/// notification about that client.
 #[derive(Clone, Debug, Default)]
 pub struct Stopped(Rc<RefCell<BTreeMap<usize, Process>>>, Rc<Cell<Option<usize>>>, Rc<Notify>);
 
@@ -81,7 +80,7 @@ impl Stopped {
         self.0.borrow().get(&client).is_some_and(|process| process.waiting.is_some())
     }
 
-    /// Returns `true` if a client runs and was not stopped since that time.
+    /// Returns `true` if a client is running and was not stopped since the time `then`.
     pub fn has_run_since(&self, client: usize, then: u64) -> bool {
         let all = self.0.borrow();
         all.get(&client).is_none_or(|process| process.waiting.is_none() && process.since <= then)

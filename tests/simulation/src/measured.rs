@@ -1,6 +1,6 @@
 //! One measurement of a time bound.
 
-/// The promise, the time that it took, and its bound, in milliseconds.
+/// The measured time of a promise and its bound, in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Measured {
     pub promise: String,

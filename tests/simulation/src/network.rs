@@ -252,7 +252,8 @@ impl Network {
         }
     }
 
-    /// From this request on, makes the servers reply only to pings on a client's connections.
+    /// Makes the servers reply only to pings on a client's connections, from the next request of
+    /// this kind on.
     pub fn deafen(&mut self, client: usize, request: CriticalRequest) {
         for connection in self.connections.values_mut().filter(|connection| connection.client == client) {
             connection.critical_request = Some(request);

@@ -1,6 +1,6 @@
 //! Outages: a client that holds a lock, or is next to get it, loses all servers, and one server
-//! returns after a while. The client must be connected in time, and must keep a lease with enough
-//! of its term left.
+//! returns after a while. The client must then be connected in time. If enough of its lease's term
+//! is left, it must keep the lease.
 //!
 //! docs/safety.md, section *How soon a client is back*, lists the bounds.
 
@@ -52,8 +52,8 @@ pub struct Outage {
     waits: bool,
     /// Time before the outage, in milliseconds.
     before: u64,
-    /// Part of the remaining term that is left when the server returns, in thousandths of the
-    /// possible maximum.
+    /// Surplus of the remaining term when the server returns, in thousandths: 0 means that just
+    /// enough is left to keep the lease, and 1000 is the possible maximum.
     share: u64,
     /// The first server that returns.
     first: usize,
@@ -77,7 +77,7 @@ impl Outage {
             fault,
             waits: chance.percent(20),
             before: chance.number(0..=timeout),
-            // In half of the outages, just enough of the term is left.
+            // In half of the outages, just enough of the term is left to keep the lease.
             share: if chance.percent(50) { 0 } else { chance.number(0..=1000) },
             first: chance.index(servers),
         };
@@ -116,7 +116,7 @@ impl Outage {
         let waiting = client.clone();
         let waiter = self.waits.then(|| tokio::task::spawn_local(async move { acquire(&waiting).await }));
         sleep(Duration::from_millis(setting.timeout / 2 + self.before)).await;
-        // From here on, this function checks the client instead of the oracle.
+        // From here on, this function checks the client, so the oracle must not check it.
         oracle.borrow_mut().calm.fault(true);
         "is without a server".clone_into(&mut doing.borrow_mut());
         let note = |what: &str| oracle.borrow_mut().history.note(what);
@@ -212,7 +212,8 @@ impl Outage {
         sleep_until(clock::at(began + remaining + setting.timeout / 2)).await;
         let kept = lease.state() == LeaseState::Held;
         note(if kept { "the lease is kept" } else { "the lease is lost" });
-        // The client can need longer to notice a black hole than the rest of the term.
+        // The term can end before the client notices a black hole. The lease must be kept only if
+        // enough of the term was left.
         (left >= bound && !kept)
             .then(|| format!("{fault:?}: the lease is lost: {left} ms of the term were left"))
     }

@@ -64,7 +64,7 @@ impl Plan {
         }
     }
 
-    /// Changes the plan to contenders that combine features on purpose, and to fewer faults.
+    /// Makes contenders combine features on purpose, and reduces the number of faults.
     pub fn together(mut self) -> Self {
         self.together = true;
         // A replica knows only the credentials of the connections to its own server.
@@ -78,8 +78,7 @@ impl Plan {
         self
     }
 
-    /// Changes the plan to contenders that run bodies once per slot, and adds faults that affect
-    /// slot records.
+    /// Makes contenders run bodies once per slot, and adds faults that affect slot records.
     pub fn once(mut self) -> Self {
         self.once = true;
         self.contenders.retain(|number| self.visitor != Some(*number));

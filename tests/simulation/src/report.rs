@@ -25,7 +25,8 @@ pub struct Report {
     /// Number of violations of each kind.
     kinds: BTreeMap<String, usize>,
     covered: Covered,
-    /// Number of measurements of each promise, and the largest in percent of its bound.
+    /// Number of measurements of each promise, and the largest measurement in percent of the
+    /// promise's bound.
     measured: BTreeMap<String, (usize, u64)>,
 }
 

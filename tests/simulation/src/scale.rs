@@ -277,8 +277,8 @@ impl Fleet {
         self.end("drain", began, None);
     }
 
-    /// Stops and restarts the server. The clients for which `promised` is true must be back in
-    /// time.
+    /// Stops and restarts the server. The clients for which `promised` is true must be connected
+    /// again in time.
     async fn outage(&mut self, name: &'static str, promised: impl Fn(usize) -> bool) {
         self.forget();
         let refuse = |how| {

@@ -1,5 +1,5 @@
-//! Finds queues for the sweep fault: queues with two contenders of one client, and nodes of other
-//! clients before and between them.
+//! Finds queues for the sweep fault. In such a queue, two contenders of one client wait, with nodes
+//! of other clients ahead of them and between them.
 
 use crate::ensemble::Ensemble;
 
@@ -8,7 +8,8 @@ use crate::ensemble::Ensemble;
 pub struct Sweep {
     /// The session of the two contenders.
     pub session: i64,
-    /// The nodes before the first contender and between the two. The operator deletes them.
+    /// The nodes ahead of the first contender and between the two contenders. The operator deletes
+    /// them.
     pub others: Vec<String>,
     /// The node of the second contender. The operator first changes its data, and then deletes it
     /// too.
@@ -17,8 +18,8 @@ pub struct Sweep {
 
 /// Finds such a queue in a directory.
 ///
-/// Each contender watches the nearest two nodes ahead of it. The queue must therefore have at
-/// most two other nodes before the first contender, and at most two between the contenders.
+/// Each contender watches the nearest two nodes ahead of it. There must therefore be at most two
+/// other nodes ahead of the first contender, and at most two between the contenders.
 pub fn find(ensemble: &mut Ensemble, directory: &str) -> Option<Sweep> {
     let mut nodes = ensemble.children(directory)?;
     nodes.sort_by_key(|node| node.get(node.len().saturating_sub(10)..).map(str::to_owned));

@@ -21,7 +21,7 @@ pub struct ProvenHeartbeat {
     pub from: u64,
     /// Time at which the client learned that it succeeded.
     pub known: u64,
-    /// The client must have run without a stop since this time. Otherwise the heartbeat can count
+    /// Time since which the client must have run without a stop. Otherwise the heartbeat can count
     /// from an earlier time.
     pub runs: u64,
 }
@@ -32,10 +32,11 @@ struct Session {
     /// The client that received the session.
     client: usize,
     timeout: u64,
-    /// Time from which the last write counts that succeeded, as far as the client knows.
+    /// Time from which the last successful write counts as proof of the session, as far as the
+    /// client knows.
     proof: Option<u64>,
     sure: Option<ProvenHeartbeat>,
-    /// True if the client has closed the session, or has learned that it cannot get it.
+    /// True if the client has closed the session, or has learned that it cannot resume it.
     settled: bool,
 }
 
@@ -56,8 +57,8 @@ pub struct NetworkObservations {
     pub deaf: Vec<(usize, u64, Option<String>)>,
     /// Clients that asked for a new session.
     pub anew: Vec<usize>,
-    /// Clients that keep using a session although they know that it is not the one they asked for,
-    /// with the time at which they learned it.
+    /// Clients that keep using a session that they did not ask for, each with the time at which the
+    /// client learned that.
     pub foreign: Vec<(usize, u64)>,
     /// Violations that do not concern leases.
     pub wrong: Vec<String>,
@@ -72,13 +73,13 @@ pub struct Witness {
     sessions: BTreeMap<i64, Session>,
     /// The last session of each client.
     last: BTreeMap<usize, i64>,
-    /// For each client's last closed connection: whether a write succeeded on it, and when it was
+    /// For each client, whether a write succeeded on its last closed connection, and when it was
     /// closed.
     served: BTreeMap<usize, (bool, u64)>,
     /// Nodes that do not exist according to a reply to their owner, with the time of that reply.
     missing: BTreeMap<String, u64>,
-    /// How often each client was refused the same request, by client and request body, and since
-    /// when.
+    /// For each client and request body, the time since which refusals are counted, and the number
+    /// of refusals.
     refused: BTreeMap<(usize, Vec<u8>), (u64, usize)>,
     /// Creates whose reply was lost with the connection, by client and path, until a `sync`
     /// follows.
@@ -211,9 +212,9 @@ impl Witness {
         let Some(trace) = self.talks.get_mut(&id) else { return };
         let kind = frame::kind(frame, false);
         let body = frame.get(8..).unwrap_or_default();
-        // A check that a slot's holder sends alone looks like a heartbeat, but the library
-        // concludes nothing from it. In runs with slots, no check of a single node counts as a
-        // heartbeat.
+        // The holder of a slot sends a check of its node that looks like a heartbeat, but from
+        // which the library concludes nothing. In runs with slots, the check of a single node
+        // therefore never counts as a heartbeat.
         let is_check = self.slots && frame::checks(frame).len() == 1;
         let body = if is_check { &body[..0] } else { body };
         if frame::reads_record(body) {
@@ -263,7 +264,8 @@ impl Witness {
         if let Some((session, timeout)) = connected {
             let given = self.sessions.entry(session).or_default();
             (given.client, given.timeout) = (trace.client, timeout);
-            // The client cannot close a session that it did not ask for either.
+            // The client cannot close the session that it received either, because it did not ask
+            // for it.
             given.settled |= trace.wanted != 0 && trace.wanted != session;
             self.last.insert(trace.client, session);
         }
@@ -280,8 +282,8 @@ impl Witness {
         if code == 0 && frame::is_sync(&body) {
             self.lost.retain(|(client, _)| *client != trace.client);
         }
-        // Any other session can replace an unused one, which was lost while the client crate was
-        // looking for its first connection.
+        // An unused session does not count. It can be lost, and replaced by any other session,
+        // while the client crate is still looking for its first connection.
         let used = self.sessions.get(&trace.wanted).is_some_and(|session| session.proof.is_some());
         if code == 0 && used && trace.wanted != trace.session && frame::contender(&body).is_some() {
             trace.foreign.get_or_insert(now);
@@ -316,7 +318,8 @@ impl Witness {
         let missing = failure.filter(|(_, code)| *code == frame::NO_NODE).map(|(at, _)| at);
         let unreadable = failure.is_some_and(|(_, code)| code == frame::NO_AUTH);
         let done = if asked.is_multi { frame::is_done(frame) } else { code == 0 };
-        // A node that exists proves its session. A missing node does not.
+        // A reply that the node exists proves its session. A reply that the node is missing does
+        // not.
         let proven = done || unreadable || missing.is_some_and(|at| at > 0);
         if proven {
             session.proof = session.proof.max(Some(trace.counts_from(asked.at, session.timeout)));
@@ -340,8 +343,8 @@ impl Witness {
         session.and_then(|session| Some(session.proof? + session.timeout / 2)).unwrap_or(0)
     }
 
-    /// Returns the time until which a lease of this session is certain at least, unless something
-    /// other than the end of its term ends it. Also returns the heartbeat that proves it.
+    /// Returns the earliest time at which the term of this session's leases can end, and the
+    /// heartbeat that proves the session. Other causes can end a lease earlier.
     pub fn sure_until(&self, session: i64) -> Option<(u64, ProvenHeartbeat)> {
         let session = self.sessions.get(&session)?;
         session.sure.map(|sure| (sure.from + session.timeout / 2, sure))
@@ -357,8 +360,8 @@ impl Witness {
         self.sessions.get(&session).map_or(0, |session| session.timeout)
     }
 
-    /// Returns the session that a connection's client knows the connection to serve, and since when
-    /// it knows.
+    /// Returns the session that a connection serves, if the connection's client knows it, and the
+    /// time since which the client knows it.
     pub fn vouched(&self, id: Id) -> Option<(u64, i64)> {
         self.talks.get(&id).and_then(|trace| Some((trace.vouched?, trace.session)))
     }

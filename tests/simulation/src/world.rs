@@ -31,7 +31,7 @@ use crate::{chance, clients::Clients, clock, frame};
 const STACK: usize = 256 << 20;
 
 /// Maximum duration after the last fault, in session timeouts. It must be several times the
-/// interval after which a queue without events lists its nodes again.
+/// interval after which a client lists a queue again if it has received no event.
 const STUCK_AFTER: u32 = 30;
 const LEAST_STUCK_AFTER: Duration = Duration::from_secs(90);
 
@@ -189,7 +189,8 @@ impl World {
         }
     }
 
-    /// Runs until everything is done, or until a client runs without end.
+    /// Runs the simulation until all contenders are done, or until a client runs without end, which
+    /// is a violation.
     async fn live(self) {
         let (oracle, stopped) = (Rc::clone(&self.oracle), self.stopped.clone());
         tokio::select! {

@@ -61,7 +61,8 @@ fn a_seed_is_one_history_with_and_without_optimizations() {
     assert_eq!(digests(Path::new(THIS), 12, "2"), digests(&the_other_build(), 12, "2"));
 }
 
-/// Recording reads the state of leases, which can end a lease whose time is over.
+/// A seed has the same history with and without recording for other judges, although recording
+/// reads the state of leases, which can end a lease whose time is over.
 #[test]
 fn a_seed_is_one_history_whether_or_not_others_judge_it() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("histories.jsonl");

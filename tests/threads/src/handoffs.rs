@@ -60,7 +60,7 @@ impl Report for Driver {
     }
 }
 
-/// A directory with one holder and other owners in the line of waiters.
+/// A lock's directory with one holder, and other owners in the client's queue of waiters.
 pub(crate) struct Scene {
     driver: Arc<Driver>,
     pub(crate) holds: Arc<HoldTable>,
@@ -112,7 +112,8 @@ impl Scene {
     }
 }
 
-/// A waiter times out while the holder releases: it is removed from the line, or it holds.
+/// A waiter times out while the holder releases: either the waiter is removed from the queue, or it
+/// gets the lock.
 pub fn a_hand_off_against_a_timeout() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 1);
@@ -154,7 +155,8 @@ pub fn a_hand_off_against_a_waiter_that_leaves() {
     });
 }
 
-/// The node is lost while it is handed on: its holder loses it, and no owner holds afterwards.
+/// A node is lost while its lock is handed on. If the waiter has received the lock, it loses it. No
+/// owner holds the lock afterwards.
 pub fn a_hand_off_against_a_loss() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 1);
@@ -175,8 +177,8 @@ pub fn a_hand_off_against_a_loss() {
     });
 }
 
-/// The first hold's time limit ends while the second hold begins: this does not end the second
-/// hold.
+/// The time limit of the first hold expires while the second hold begins. This does not end the
+/// second hold.
 pub fn a_late_end_of_the_first_hold_spares_the_second() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 1);
@@ -193,7 +195,8 @@ pub fn a_late_end_of_the_first_hold_spares_the_second() {
     });
 }
 
-/// Two threads release the two levels of a hold: the later release hands the lock on once.
+/// Two threads release the two levels of a hold (one for each acquire of a re-entrant lock): the
+/// later release hands the lock on, once.
 pub fn two_threads_release_levels_of_a_hold_that_is_handed_on() {
     every_interleaving(|| {
         let (mut scene, outer) = Scene::new(Kind::Exclusive, 1);
@@ -207,9 +210,9 @@ pub fn two_threads_release_levels_of_a_hold_that_is_handed_on() {
     });
 }
 
-/// A writer asks to read while another thread releases it. Either the reader takes the place of the
-/// writer's node, and no other owner receives that node, or the node is handed on and the reader
-/// waits like any other owner.
+/// A writer asks to read while another thread releases its write lock. Either the reader takes the
+/// place of the writer's node, and no other owner receives that node, or the node is handed on and
+/// the reader waits like any other owner.
 pub fn a_hand_off_against_a_downgrade() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Write, 1);
@@ -221,8 +224,8 @@ pub fn a_hand_off_against_a_downgrade() {
     });
 }
 
-/// A waiter joins the line while the holder releases. Either it receives the lock, or the release
-/// frees the lock and the driver finds the waiter in the line.
+/// A waiter joins the client's queue while the holder releases. Either the waiter receives the
+/// lock, or the release frees the lock and the driver finds the waiter in the queue.
 pub fn a_hand_off_against_a_waiter_that_joins() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(Kind::Exclusive, 0);

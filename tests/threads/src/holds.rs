@@ -1,4 +1,5 @@
-//! A hold, its levels and its waiters: loss, release and check at the same time.
+//! A hold, its levels (one for each acquire of a re-entrant lock) and its waiters: loss, release
+//! and check at the same time.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -68,8 +69,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// Creates a scene with a held lease. With `runs` false, its term is over, so that the first
-    /// check finds it lost.
+    /// Creates a scene with a held lease. With `runs` false, the lease's term is over, so that the
+    /// first check finds the lease lost.
     fn new(runs: bool) -> (Self, Lease) {
         let driver = Arc::<Driver>::default();
         let report: Arc<dyn Report> = Arc::clone(&driver) as _;
@@ -89,7 +90,8 @@ impl Scene {
         NodeName::parse("_c_0-lock-0000000001").expect("a node's name")
     }
 
-    /// Enters another level. Returns `None` if the owner would have to queue.
+    /// Acquires the lock again, which adds a level. Returns `None` if the owner would have to
+    /// queue.
     fn enter(&self) -> Option<Lease> {
         match self.holds.enter(self.owner.id(), Kind::Exclusive, Intent::Wait).expect("not refused") {
             EnterOutcome::Reentered(lease) => Some(lease),
@@ -150,7 +152,7 @@ pub fn a_lease_is_released_once() {
     });
 }
 
-/// Two threads end two levels of one hold: the later one frees the lock, once.
+/// Two threads release the two levels of one hold: the later release frees the lock, once.
 pub fn two_threads_release_levels() {
     every_interleaving(|| {
         let (scene, outer) = Scene::new(true);
@@ -163,8 +165,8 @@ pub fn two_threads_release_levels() {
     });
 }
 
-/// An owner enters again while its last level ends: it holds or queues, and never gets a lease of a
-/// released lock.
+/// An owner acquires the lock again while its last level is released. It either holds the lock or
+/// must queue, and it never gets a lease of a released lock.
 pub fn re_entry_against_the_last_release() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);
@@ -181,7 +183,7 @@ pub fn re_entry_against_the_last_release() {
     });
 }
 
-/// Several threads find that a hold's time is over: the end is counted once, and the driver
+/// Several threads find that the time of a hold is over: its end is counted once, and the driver
 /// receives one notice.
 pub fn an_end_by_the_clock_is_found_once() {
     every_interleaving(|| {
@@ -225,8 +227,8 @@ pub fn a_loss_wakes_the_waiting_thread() {
     });
 }
 
-/// The release of an inner level wakes the thread that waits for its end, although the hold
-/// continues.
+/// If one of two levels is released, the thread that waits for the end of that level wakes up,
+/// although the hold continues.
 pub fn a_release_wakes_the_thread_that_waits_for_a_level() {
     every_interleaving(|| {
         let (scene, outer) = Scene::new(true);
@@ -251,7 +253,8 @@ pub fn a_request_to_give_up_wakes_the_listener() {
     });
 }
 
-/// A level is moved out of its lease while it ends and while it is read: all threads see one end.
+/// A level is moved to shared memory while it is released and while its state is read. No thread
+/// sees an earlier state again, and the lock is released once.
 pub fn a_level_is_shared_while_it_ends() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);

@@ -38,8 +38,8 @@ pub fn a_queue_is_filled_while_it_is_emptied() {
     });
 }
 
-/// A queue ends while an item is added and its thread waits: the thread takes the earlier items and
-/// then ends.
+/// A queue is closed while one thread adds an item and another thread waits for items. The waiting
+/// thread takes the items that were added before, and then ends.
 pub fn a_queue_ends_while_its_thread_waits() {
     every_interleaving(|| {
         let queue = Arc::<Queue<usize>>::default();

@@ -1,5 +1,5 @@
-//! A node that is kept while no owner holds through it: threads keep and reuse it while the driver
-//! gives it up, it is lost, or another thread takes it.
+//! A node that is kept after a release, while no owner holds its lock. Threads keep and reuse the
+//! node while the driver gives it up, while it is lost, or while another thread takes it.
 
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ fn take(holds: &Arc<HoldTable>) -> Option<Lease> {
     holds.take_again(&claim(&Owner::new()), Naming::Curator, Access::AnyThread)
 }
 
-/// The driver gives up all nodes while the holder releases: it receives the node to delete, or a
-/// notice of the release.
+/// The driver gives up all nodes while the holder releases: the driver receives either the node,
+/// which it must delete, or a notice of the release.
 pub fn a_release_against_the_end_of_keeping() {
     every_interleaving(|| {
         let (scene, lease) = held();
@@ -55,7 +55,7 @@ pub fn a_release_against_the_end_of_keeping() {
     });
 }
 
-/// The driver gives up the node while a thread takes it: one of the two gets it.
+/// The driver gives up the kept node while a thread takes it: only one of the two gets the node.
 pub fn a_take_against_the_end_of_keeping() {
     every_interleaving(|| {
         let scene = kept();
@@ -69,8 +69,8 @@ pub fn a_take_against_the_end_of_keeping() {
     });
 }
 
-/// The driver learns of a possible waiter while a thread takes the node: the thread gets it, or the
-/// driver can give it up for the waiter.
+/// The driver learns of a possible waiter while a thread takes the kept node: either the thread
+/// gets the node, or the driver can give it up for the waiter.
 pub fn a_take_against_a_possible_waiter() {
     every_interleaving(|| {
         let scene = kept();
@@ -97,7 +97,8 @@ pub fn two_threads_take_a_node() {
     });
 }
 
-/// The node is lost while a thread takes it: the thread loses the lock or does not get it.
+/// The kept node is lost while a thread takes it: the thread either loses the lock or does not get
+/// it.
 pub fn a_take_against_a_loss() {
     every_interleaving(|| {
         let scene = kept();
@@ -112,7 +113,8 @@ pub fn a_take_against_a_loss() {
     });
 }
 
-/// A late end of the first hold by the clock ends neither the kept node nor the second hold.
+/// The time limit of the first hold expires late. This ends neither the kept node nor the second
+/// hold.
 pub fn a_late_end_of_the_first_hold_spares_the_node() {
     every_interleaving(|| {
         let (scene, lease) = held();
@@ -129,7 +131,8 @@ pub fn a_late_end_of_the_first_hold_spares_the_node() {
     });
 }
 
-/// The owner enters again while its last level is released: it holds, or the node is kept.
+/// The owner acquires the lock again while its only lease is released: either it holds the lock, or
+/// the node is kept.
 pub fn a_re_entry_against_a_release_that_keeps_the_node() {
     every_interleaving(|| {
         let (scene, lease) = held();

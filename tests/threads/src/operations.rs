@@ -1,4 +1,4 @@
-//! Operations that bindings start: they are woken while they start, woken twice, woken after their
+//! Operations that bindings start. They are woken while they start, woken twice, woken after their
 //! end, canceled, and continued by a thread of the binding.
 
 use std::future::{Future, poll_fn};
@@ -78,7 +78,8 @@ impl Counts {
     }
 }
 
-/// The event arrives while the operation starts: the operation ends and delivers once.
+/// The event arrives while the operation starts: the operation completes and delivers its result
+/// once.
 pub fn woken_while_it_begins() {
     every_interleaving(|| {
         let library = LibraryThread::start();
@@ -129,8 +130,8 @@ pub fn woken_twice_it_becomes_one_task() {
     });
 }
 
-/// One thread wakes an operation and continues it itself, and another thread also wakes it: the
-/// operation ends and delivers once.
+/// One thread wakes an operation and continues it, and another thread also wakes it: the operation
+/// completes and delivers its result once.
 pub fn woken_by_the_thread_that_continues_it_and_by_another() {
     every_interleaving(|| {
         let library = LibraryThread::start();

@@ -1,4 +1,4 @@
-//! A per-process value that several threads request first at the same time.
+//! A per-process value whose first requests come from several threads at the same time.
 
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ impl Drop for Value {
     }
 }
 
-/// All threads get the same complete value. The slower thread's value is dropped, and the last one
-/// is dropped with its owner.
+/// All threads get the same complete value. If two threads create a value, the value of the slower
+/// one is dropped. The remaining value is dropped with its owner.
 pub fn all_threads_get_one_value() {
     every_interleaving(|| {
         let alive = Arc::new(AtomicUsize::new(0));

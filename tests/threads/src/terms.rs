@@ -1,4 +1,5 @@
-//! The term of a session: heartbeats prove it on one thread while holders read it on others.
+//! The term of a session's leases: replies to heartbeats extend it on one thread while holders read
+//! it on others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,8 @@ use crate::session::term::Term;
 
 const TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Two proofs arrive at the same time: the later one counts, in either order.
+/// Two proofs of the session (times at which answered requests were sent) arrive at the same time:
+/// the later time counts, in either order.
 pub fn an_older_proof_shortens_no_term() {
     every_interleaving(|| {
         let term = Arc::new(Term::new(TIMEOUT, 1));
@@ -26,7 +28,7 @@ pub fn an_older_proof_shortens_no_term() {
     });
 }
 
-/// A thread that sees on which connection the term was proven also sees the proof.
+/// A thread that sees on which connection the session was proven also sees the time of that proof.
 pub fn a_proof_is_seen_with_its_connection() {
     every_interleaving(|| {
         let term = Arc::new(Term::new(TIMEOUT, 1));
@@ -41,8 +43,8 @@ pub fn a_proof_is_seen_with_its_connection() {
     });
 }
 
-/// A proof that arrives while the session moves to another connection counts for the old one, or
-/// not at all.
+/// A proof of the session that arrives while the session moves to another connection does not count
+/// for the new connection.
 pub fn a_proof_against_a_move() {
     every_interleaving(|| {
         let term = Arc::new(Term::new(TIMEOUT, 1));

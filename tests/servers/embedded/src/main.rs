@@ -1,5 +1,6 @@
-//! The embedded server as a separate process for tests. Options set its settings. Once clients can connect, it prints
-//! `listening on HOST:PORT`. It runs until it is killed, and keeps no data.
+//! The embedded server as a separate process for tests. Options set its settings. It prints
+//! `listening on HOST:PORT` as soon as clients can connect. It keeps no data and runs until it is
+//! killed.
 
 use std::fmt::Display;
 use std::future::pending;

@@ -56,7 +56,8 @@ impl Ensemble {
                 }
             }
             ServerMessage::Sync(id) => {
-                // A leader that was cut off still believes that it leads, and also replies.
+                // A leader that was cut off still believes that it leads, so it also replies, with
+                // the number of changes that it has applied.
                 let leads = self.leader == Some(to);
                 let all = self.decided.len() + self.proposed.len();
                 let far = if leads { all } else { self.servers[to].applied };

@@ -25,7 +25,8 @@ impl Ensemble {
         self.census.as_mut().map(|census| std::mem::take(&mut census.changes)).unwrap_or_default()
     }
 
-    /// Compares the numbers of nodes after a server has applied one more decided change.
+    /// Records the queues whose number of nodes has changed, if a server has applied one more
+    /// decided change.
     pub(super) fn record_counts(&mut self, server: usize) {
         let one = &mut self.servers[server];
         let Some(census) = self.census.as_mut().filter(|census| census.applied < one.applied) else {

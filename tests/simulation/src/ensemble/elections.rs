@@ -1,4 +1,4 @@
-//! Elections of a leader: how the other servers lose their leader and find the next one.
+//! Elections: servers lose their leader, elect another one, and follow it.
 
 use super::server::{Role, Server};
 use super::{Ensemble, Proposal, ServerMessage, Step};

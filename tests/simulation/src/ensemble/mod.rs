@@ -53,16 +53,18 @@ const SYNC_LIMIT: u64 = 5;
 enum ServerMessage {
     /// A client's request for a change.
     Forward(Change),
-    /// The leader proposes the change with this number, or a follower confirms that it has received
-    /// it.
+    /// `Propose`: the leader proposes the change with this number. `Have`: a follower confirms that
+    /// it has received the change.
     Propose(usize),
     Have(usize),
     /// The first changes up to this number are decided.
     Decided(usize),
-    /// The leader asks for the sessions of active clients, or a follower reports them.
+    /// `Ping`: the leader asks a follower for the sessions of its active clients. `Pong`: the
+    /// follower reports them.
     Ping,
     Pong(BTreeSet<i64>),
-    /// A server asks how many changes the leader knows, or the leader replies.
+    /// `Sync`: a server asks how many changes the leader knows. `Synced`: the leader replies with
+    /// that number.
     Sync(Id),
     Synced(Id, usize),
 }
@@ -82,7 +84,8 @@ enum Step {
     Elect {
         epoch: u64,
     },
-    /// A server notices that it is cut off, unless it has been joined again.
+    /// A server notices that it is cut off from the others, unless it has been reconnected to them
+    /// in the meantime.
     Notice {
         server: usize,
         cuts: u64,
@@ -91,7 +94,7 @@ enum Step {
     Follow {
         server: usize,
     },
-    /// A server that was stopped together with a client's request continues.
+    /// The server that was stopped before it executed a client's request continues.
     TrapEnds,
 }
 
@@ -137,7 +140,8 @@ pub struct Ensemble {
     proposed: VecDeque<Proposal>,
     sessions: Sessions,
     steps: Schedule<Step>,
-    /// Arrival time of the last message between two servers. Messages keep their order.
+    /// Arrival time of the last message from one server to another, so that messages keep their
+    /// order.
     last: BTreeMap<(usize, usize), u64>,
     /// Packets that have reached a stopped server.
     backlog: BTreeMap<usize, Vec<(Id, Packet)>>,
@@ -153,7 +157,8 @@ pub struct Ensemble {
     records: Option<Records>,
     /// The numbers of nodes, if this run checks them.
     census: Option<Census>,
-    /// The request that makes its connection deaf, and the end of this fault.
+    /// The kind of request that currently makes its connection deaf (the server then replies only
+    /// to pings), and the time at which this fault ends.
     critical_request: Option<(CriticalRequest, u64)>,
 }
 

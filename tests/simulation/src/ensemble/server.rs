@@ -111,7 +111,7 @@ impl Front {
 }
 
 /// The role that a server believes it has. A leader that was cut off keeps its role until it
-/// notices.
+/// notices the cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Leads,
@@ -135,7 +135,7 @@ pub struct Server {
     pub role: Role,
     /// The last epoch in which the server followed a leader or led.
     pub epoch: u64,
-    /// True if the server's process is running or stopped, but has not ended.
+    /// True if the server's process exists, even if it is stopped.
     pub up: bool,
     /// True if the process is stopped.
     pub frozen: bool,
@@ -149,7 +149,7 @@ pub struct Server {
     pub mute: bool,
     /// Percentage of requests that the server refuses.
     pub throttles: u64,
-    /// Sessions with active clients since the last report to the leader.
+    /// Sessions whose clients have been active since the last report to the leader.
     pub heard: BTreeSet<i64>,
     pub fronts: BTreeMap<Id, Front>,
     /// Connections with a request that waits until this server has applied more changes.
@@ -217,10 +217,11 @@ impl Server {
         self.machine.take_outputs()
     }
 
-    /// Returns the connection that a write on `id` counts for, if it is not `id` itself.
+    /// Returns the connection to which a write on `id` is attributed, if it is not `id` itself.
     ///
-    /// A server refuses a write on a connection that its session has left. If the session has
-    /// returned to the same server, the write counts as one on the session's current connection.
+    /// A server refuses a write on a connection that its session has left. However, if the session
+    /// has returned to the same server, the server treats the write as one on the session's current
+    /// connection.
     fn late(&self, id: Id) -> Option<Id> {
         let owner = self.machine.connection(*self.sessions.get(&id)?)?.0;
         (owner != id && server_of(owner) == server_of(id)).then_some(owner)
@@ -264,8 +265,8 @@ fn sent(outputs: Vec<Output>) -> Vec<u8> {
     bytes.flatten().collect()
 }
 
-/// Decodes a request of the operator. The operator's connection already exists, so only the frame
-/// of the handshake is decoded as a handshake.
+/// Decodes a request of the operator. The operator is always connected, so `frame` is decoded as a
+/// request unless it is the handshake.
 pub fn operators(frame: &[u8]) -> Option<Inbound> {
     let mut decoder = Decoder::new(0xf_ffff);
     let handshake = frame::handshake();

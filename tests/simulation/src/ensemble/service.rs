@@ -112,7 +112,8 @@ impl Ensemble {
                     let outputs = self.servers[server].answer(id, &request, time());
                     self.answer(server, outputs, &request.frame);
                 }
-                // The client has seen transactions that this server has not applied yet.
+                // The client has seen transactions that this server has not applied yet, so the
+                // server closes the connection.
                 Kind::Connect { last_zxid, .. } if last_zxid > self.servers[server].zxid(time()) => {
                     return self.hang_up(server, id, Packet::Close);
                 }

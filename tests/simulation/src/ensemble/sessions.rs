@@ -8,7 +8,7 @@ struct Session {
     timeout: u64,
     deadline: u64,
     /// True if the end of the session is proposed. A ping no longer saves the session. Only the
-    /// election of a leader that does not know the proposal can.
+    /// election of a leader that does not know the proposal can save it.
     ending: bool,
 }
 

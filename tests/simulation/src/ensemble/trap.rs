@@ -47,7 +47,7 @@ impl Ensemble {
                         Awaited::Record => frame::records(bytes),
                     } =>
             {
-                // Its leader would drop a server that is stopped for longer.
+                // If the server were stopped for longer than this, its leader would drop it.
                 let until = now + SYNC_LIMIT * self.tick - 1;
                 self.trap = Some(Trap::Sprung { client, timeout, server, until });
                 self.steps.plan(until, Step::TrapEnds);

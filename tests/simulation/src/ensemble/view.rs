@@ -26,8 +26,8 @@ impl Ensemble {
         labelled.collect()
     }
 
-    /// Removes an unused directory: an empty one that has had children. Servers remove container
-    /// nodes in the same way.
+    /// Removes a directory if it is empty and has had children. Servers remove container nodes in
+    /// the same way.
     pub fn reap(&mut self, path: &str) {
         let empty = self.children(path).is_some_and(|children| children.is_empty());
         if empty && frame::changes_of_children(&self.told(&frame::data(path))) > 0 {

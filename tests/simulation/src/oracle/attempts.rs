@@ -9,9 +9,11 @@ use crate::clock;
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Attempt {
-    /// The queue that it joins, if attempts that join this queue later must not overtake it.
+    /// The queue that the attempt joins, if attempts that join this queue later must not overtake
+    /// it.
     pub(super) queue: Option<&'static str>,
-    /// Another queue that it joins later: a multi-lock acquires its members one after another.
+    /// Another queue that the attempt joins later, because a multi-lock acquires its members one
+    /// after another.
     pub(super) later: Option<&'static str>,
     pub(super) tries: bool,
     /// True if it can hold together with other attempts of its kind. These can be granted in any
@@ -19,14 +21,14 @@ pub struct Attempt {
     pub(super) reads: bool,
     /// True if even a try can wait for other contenders.
     pub(super) takes_turns: bool,
-    /// True if another attempt of its client can hand it the lock. It is then granted in any order,
-    /// and through a node that the other attempt created.
+    /// True if another attempt of the same client can hand the lock on to this one. This attempt is
+    /// then granted in any order, through a node that the other attempt created.
     pub(super) in_cohort: bool,
     /// Time in milliseconds for which its node can be kept while no other client waits. Other
     /// attempts of its client can reuse the node meanwhile.
     pub(super) keeps: u64,
-    /// True if it holds the write lock and has also asked for the read lock, which joins the queue
-    /// a second time.
+    /// True if the attempt holds the write lock and has also asked for the read lock. For the read
+    /// lock, it joins the queue a second time.
     pub(super) reads_on: bool,
     /// True if it might have lost its place in the queue.
     pub(super) excused: bool,
@@ -74,8 +76,8 @@ impl Attempt {
         Self { keeps, ..self }
     }
 
-    /// Excuses an attempt that can be granted before the contender knows it: its order is not
-    /// checked.
+    /// Excludes an attempt from the check of the order, because it can be granted before its
+    /// contender knows that.
     pub fn served_unseen(self) -> Self {
         Self { excused: true, ..self }
     }
@@ -95,8 +97,8 @@ impl Attempts {
         others.map(|(_, attempt)| waited_until(attempt)).max()
     }
 
-    /// Returns the number of other attempts for a lock by the same clients that might have had no
-    /// node at some time since then.
+    /// Returns the number of other attempts of the same clients for the same lock. Counts only
+    /// attempts that might have had no node at some time since `since`.
     pub(super) fn of_its_clients(&self, label: &str, path: &str, since: u64) -> usize {
         let Some(clients) = self.0.get(label).map(|attempt| &attempt.clients) else { return 0 };
         let is_over = |at: Option<u64>| at.is_some_and(|at| at < since);
@@ -113,9 +115,10 @@ impl Attempts {
     /// Returns the time until which an attempt might need its node in a queue.
     ///
     /// That is the end of the attempt, or of its client's last attempt that can receive the lock or
-    /// reuse the node, plus the time for which the node is kept. `waits` contains two times: since
-    /// the first, another client waits for the node, and since the second, every client knows it.
-    /// Later attempts do not reuse the node, and the client does not keep it.
+    /// reuse the node, plus the time for which the node is kept. `waits` contains the time since
+    /// which another client waits for the node, and the time since which every client knows that.
+    /// Attempts that begin after the second time do not reuse the node, and the client does not
+    /// keep it any longer.
     pub(super) fn needs_node_until(
         &self,
         attempt: &Attempt,
@@ -132,7 +135,8 @@ impl Attempts {
                 && other.clients.iter().any(|client| attempt.clients.contains(client))
                 && end(other) >= attempt.began
         });
-        // The time begins when the first of them ends, and is not extended later.
+        // The time for which the node is kept begins when the first of these attempts ends. Later
+        // attempts do not extend it.
         let mut kept = end(attempt).saturating_add(attempt.keeps);
         let mut held = end(attempt);
         for other in beside {

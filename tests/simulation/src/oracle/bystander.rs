@@ -75,14 +75,15 @@ impl Oracle {
     /// Checks a client just before its only connection opens. The client has known for a while that
     /// it has no connection.
     pub fn before_connection(&mut self, name: usize, client: &Client) {
-        // The client might have been stopped until just before it began to connect, and no attempt
-        // needed a connection any more.
+        // Do not check a client that was stopped until just before it began to connect. Since then,
+        // all attempts that needed the connection can have ended, so being idle is correct.
         let since = clock::now().saturating_sub(SLACK + self.calm.soon());
         if client.state() == ClientState::Idle && self.has_run_since(name, since) {
             self.violation(format!("client {name} reports that it is idle, but looks for a server"));
         }
-        // The client crate reports that it is connected from a server's welcome on. If that
-        // connection fails, the crate still reports it until it has reached the next server.
+        // The client crate reports that it is connected as soon as a server has accepted its
+        // handshake. If that connection fails, the crate reports the same until it has reached the
+        // next server.
         let served = network::with(|network| network.witness.was_served(name));
         if !served || !self.has_run_since(name, clock::now().saturating_sub(SLACK)) {
             return;
@@ -96,8 +97,8 @@ impl Oracle {
         });
     }
 
-    /// Checks all clients. While it is calm, a client that has had a session must be connected, and
-    /// a client that reports that it is connecting must try servers.
+    /// Checks all clients. While no fault has an effect, a client that has had a session must be
+    /// connected, and a client that reports that it is connecting must try servers.
     pub fn judge_clients(&mut self, clients: &Clients) {
         let now = clock::now();
         for number in 0..clients.count() {
@@ -161,8 +162,8 @@ impl Oracle {
         }
     }
 
-    /// Returns the time until which a hold is certain at least, if its client has had time to learn
-    /// it.
+    /// Returns the earliest time at which the term of a hold can end, or `None` if the hold's
+    /// client might not know yet of the reply that proves its session.
     fn sure_until(&self, hold: &Hold) -> Option<u64> {
         let session = hold.lease.session_id();
         let (until, sure) = network::with(|network| network.witness.sure_until(session))?;
@@ -170,8 +171,8 @@ impl Oracle {
         known.then_some(until)
     }
 
-    /// Stores the time until which each current hold is certain. A later proof of the session does
-    /// not extend a lease that is lost.
+    /// Stores the earliest time at which each current hold can end. This includes only holds whose
+    /// term is not over, because a later proof of the session does not extend a lease that is lost.
     fn note_certainty(&mut self, client: usize) {
         let held = |hold: &Hold| of(hold) == Some(client) && !hold.lease.remaining().is_zero();
         let sure = |hold: &Hold| if held(hold) { self.sure_until(hold) } else { None };
@@ -181,14 +182,15 @@ impl Oracle {
         }
     }
 
-    /// Returns the rest of the term of the hold through a node, as far as it was certain when the
+    /// Returns the part of its term that the hold on a node certainly has left, as known when its
     /// lease was last seen held.
     pub fn term_left(&self, node: &str) -> Option<u64> {
         let sure = self.holds.iter().find(|hold| hold.node == node)?.sure?;
         sure.checked_sub(clock::now()).filter(|left| *left > SLACK)
     }
 
-    /// Returns `true` if a hold's client has learned that its node does not exist.
+    /// Returns `true` if a client has learned that the node through which it holds a lock does not
+    /// exist.
     fn knows_missing(&self, hold: &Hold) -> bool {
         let since = network::with(|network| network.witness.missing(&hold.node));
         since.zip(of(hold)).is_some_and(|(since, of)| since < clock::now() && self.has_run_since(of, since))
@@ -204,7 +206,8 @@ impl Oracle {
         [number, before].into_iter().all(|client| self.stopped.has_run_since(client, then))
     }
 
-    /// Checks leases that were granted at this instant. Their contender already knows it.
+    /// Checks leases that were granted at this instant. Their contender already knows about the
+    /// grants.
     pub fn judge_grants(&mut self, granted: &[Granted]) {
         let now = clock::now();
         if let [Granted { contender, place, node, .. }] = granted

@@ -66,8 +66,8 @@ impl Calm {
         silent >= self.wait_limit && clock::now() <= left + self.soon
     }
 
-    /// Returns `true` if a client that gave up its session at that time can still be without one.
-    /// It closes the old session before it begins another.
+    /// Returns `true` if a client that gave up its session at that time can still be without a
+    /// session. It closes the old session before it begins another.
     pub fn may_lack_session(&self, gave_up: u64) -> bool {
         clock::now() <= gave_up + 2 * self.soon
     }

@@ -59,8 +59,8 @@ pub(super) struct Hold {
     pub(super) accused: bool,
     /// The loss reason that it reported first.
     lost: Option<LossReason>,
-    /// Time until which it was certain when it was last seen held, if nothing but the end of its
-    /// term ends it earlier.
+    /// Earliest time at which the term of the hold can end, as known when its lease was last seen
+    /// held. Causes other than the end of the term can end the hold earlier.
     pub(super) sure: Option<u64>,
     /// Its number in the recorder, if the recorder contains it.
     record: Option<usize>,
@@ -127,7 +127,7 @@ pub struct Oracle {
     pub(super) unchecked: Vec<Unchecked>,
     pub(super) holds: Vec<Hold>,
     tokens: BTreeMap<&'static str, Tokens>,
-    /// Sessions that operators ended. Their holders do not have to know it.
+    /// Sessions that operators ended. The holders of their locks need not know that.
     killed: BTreeSet<i64>,
     /// Sessions that contenders have closed by closing their client.
     closed: BTreeSet<i64>,

@@ -15,13 +15,13 @@ impl Oracle {
         self.attempts.0.insert(label.to_owned(), attempt);
     }
 
-    /// Checks a grant: no attempt that began long before may still wait.
+    /// Checks a grant: no attempt that began long before the granted one may still wait.
     pub fn is_served(&mut self, label: &str, granted: &[Granted]) {
         let Some(served) = self.attempts.0.get_mut(label) else { return };
         served.granted = Some(clock::now());
         let (Some(queue), began, reads) = (served.queue, served.began, served.reads) else { return };
-        // By rule 19, a client can reuse a node that it was granted just now before it knows of
-        // other waiters.
+        // By rule 19, a client that was granted the lock just now can reuse its node, because it
+        // does not know yet of other waiters.
         let soon = self.calm.soon();
         let again = |one: &Granted| one.lease.handoffs() > 0 && self.rows.is_young(&one.node, soon);
         if served.in_cohort || granted.iter().any(again) {
@@ -64,8 +64,8 @@ impl Oracle {
         self.attempts.0.get(label).and_then(|attempt| attempt.ended).is_some_and(|ended| ended < then)
     }
 
-    /// Returns how long a try has waited alone in its queue while it was calm, or `None` if that is
-    /// unknown.
+    /// Returns how long a try has waited while it was alone in its queue and no fault had an
+    /// effect, or `None` if that is unknown.
     pub fn waited_alone(&self, label: &str) -> Option<u64> {
         let attempt = self.attempts.0.get(label)?;
         let beside = self.attempts.last_beside(label, attempt.queue?).filter(|_| attempt.takes_turns);
@@ -80,8 +80,8 @@ impl Oracle {
         }
     }
 
-    /// Checks the nodes in a lock's directory and their labels. With `turns`, it is the directory
-    /// of a semaphore's mutex, which an attempt leaves when it has its permits.
+    /// Checks the nodes in a lock's directory and their labels. `turns` means that it is the
+    /// directory of a semaphore's mutex. An attempt leaves that directory when it has its permits.
     pub fn look_at(&mut self, directory: &str, nodes: &[(String, Option<String>)], turns: bool) {
         self.prompt.sees(directory, nodes.iter().map(|(node, _)| node.clone()));
         let now = clock::now();
@@ -112,9 +112,9 @@ impl Oracle {
     /// Returns the time since which an attempt of another client waits for this node, so that the
     /// node must not be kept any longer.
     ///
-    /// Writers wait for every node, and readers for a writer's node. If an attempt joins this queue
-    /// after other queues, or replaces another attempt, it counts from the time at which its node
-    /// was first seen here.
+    /// A writer waits for every node, and a reader waits for a writer's node. If an attempt joins
+    /// this queue after other queues, or replaces another attempt, its wait counts from the time at
+    /// which its node was first seen here.
     fn waits_since(
         &self,
         attempt: &Attempt,

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::clock;
 use crate::setting::Setting;
 
-/// Maximum wait for a free lock, in milliseconds. It is well below the interval after which a queue
-/// without events lists its nodes again.
+/// Maximum wait for a free lock, in milliseconds. It is well below the interval after which a
+/// client lists a queue again if it has received no event.
 const PROMPT: u64 = 10_000;
 
 /// A grant that is checked in the next round.
@@ -18,7 +18,7 @@ const PROMPT: u64 = 10_000;
 struct Served {
     place: &'static str,
     node: String,
-    /// Time since which its contender has waited without a disturbance.
+    /// Time since which the grant's contender has waited without a disturbance.
     asked: u64,
     at: u64,
 }
@@ -82,7 +82,8 @@ impl Prompt {
         self.gone.insert(directory.to_owned(), clock::now());
     }
 
-    /// Compares the nodes of a directory with those of the last round.
+    /// Compares the nodes of a directory with those of the last round, and records that nodes have
+    /// disappeared.
     pub(super) fn sees(&mut self, directory: &str, nodes: impl Iterator<Item = String>) {
         let nodes = nodes.collect();
         let before = self.nodes.insert(directory.to_owned(), nodes).unwrap_or_default();

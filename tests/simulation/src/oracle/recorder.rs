@@ -1,6 +1,5 @@
 //! Records certain holds for checkers outside the simulation. tests/porcupine/README.md describes
-//! the
-//! format.
+//! the format.
 //!
 //! A hold is certain from its grant to the last time at which its lease reported that it was held.
 //! The lease is read at other grants in the same place, at the end of its session, and when its
@@ -53,8 +52,8 @@ impl Recorder {
         self.asked.insert(contender, now);
     }
 
-    /// Records a certain grant. Returns the number of the hold, which is the same for each level of
-    /// a re-entry.
+    /// Records a certain grant. Returns the number of the hold. A re-entry returns the same number
+    /// again.
     ///
     /// Returns `None` for a lock that was handed on, because the other checkers expect one hold for
     /// each node. They check only the first.
@@ -73,7 +72,7 @@ impl Recorder {
             self.holds[known].seen = now;
             return Some(known);
         }
-        // If a writer also reads, its recorded request belongs to its first hold only.
+        // If a writer also reads, the time of its request is recorded only for its first hold.
         let asked = self.asked.get(contender).copied();
         let goes_on = self.holds.iter().any(|hold| of_contender(hold) && asked < Some(hold.granted));
         self.holds.push(RecordedHold {

@@ -28,8 +28,9 @@ impl Unchecked {
         if !names.contains(&self.name) {
             return Vec::new();
         }
-        // A writer's reader has the same sequence number as the writer. Nodes of the same client
-        // are ignored: the client can have released a node that the servers still have.
+        // Only smaller numbers are older: if a writer also acquires the read lock, its reader's
+        // node has the same number as the writer's node. Nodes of the same client are ignored,
+        // because the client can have released a node that the servers still have.
         let others = names.iter().map(String::as_str).filter(|name| client(name) != client(&self.name));
         let older = others.filter(|name| number(name).is_some() && number(name) < own);
         match self.mode {

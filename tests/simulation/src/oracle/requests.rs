@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-/// The nodes whose owners were asked to give up, and the nodes that were deleted. Each has the time
-/// since which that is certain, or `None` if it is not certain.
+/// The nodes whose owners were asked to give up the lock, and the nodes that were deleted. Each
+/// node has the time since which the request or the deletion is certain, or `None` if it is not
+/// certain.
 #[derive(Debug, Default)]
 pub struct Requests {
     pub(super) asked: BTreeMap<String, Option<u64>>,

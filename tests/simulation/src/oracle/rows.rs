@@ -1,17 +1,17 @@
-//! Checks consecutive holds on one node: hand-offs by the holder (option `cohort`), and nodes that
-//! were kept and reused (option `linger`).
+//! Checks consecutive holds on one node. With the option `cohort`, a release can hand the node on
+//! to the next waiter of the same client. With the option `linger`, a release can keep the node, so
+//! that a later attempt of the same client reuses it.
 //!
-//! A release immediately shows which of these it is. Only a hand-off is counted as a hand-off, and
-//! only a release that deletes the node waits for a reply. Each *row* of consecutive hand-offs is
-//! therefore known, even during faults. Its length is limited for kept nodes too: a hold that
-//! reuses a node begins a new row.
+//! The checks know immediately which of these a release did: only a hand-off increases the counter
+//! of hand-offs, and only a release that deletes the node waits for a reply. Each *row* of
+//! consecutive hand-offs is therefore known, even during faults, and its length is checked. A hold
+//! that reuses a kept node begins a new row.
 //!
-//! A client needs time to learn that another client waits for a node that it keeps or reuses. The
-//! waiter needs a node, and the watch of the keeping client must report that node. If the keeping
-//! client was granted the lock just before, it learns of all waiters only from the listing that
-//! sets that watch, and one of its own waiters can reuse the node before that. After that time,
-//! while it is calm, keeping or reusing the node is a violation: a waiter waits for at most one row
-//! of hand-offs.
+//! A client needs time to learn that another client waits for its node. It learns this from its
+//! watch, after the waiter has created a node. A client that was granted the lock just before
+//! learns of all waiters only from the listing that sets that watch, so one of its own attempts can
+//! reuse the node before that listing. After that time, if no fault has an effect, keeping or
+//! reusing the node is a violation. A waiter therefore waits for at most one row of hand-offs.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use crate::clock;
 pub enum ReleaseKind {
     /// The next waiter of the client received the lock.
     HandedOn,
-    /// Nothing was sent and no waiter received the lock, so the node is kept.
+    /// The release sent no request and no waiter received the lock, so the node is kept.
     Kept,
     /// The node is being deleted.
     Deleted,
@@ -71,7 +71,8 @@ struct NodeRow {
 pub struct Rows(BTreeMap<String, NodeRow>);
 
 impl Rows {
-    /// Records a hold on a node with this many hand-offs, or another level of the current hold.
+    /// Records a hold on a node with this many hand-offs. A re-entry of the current holder changes
+    /// nothing.
     pub(super) fn begins(&mut self, node: &str, handoffs: u32) {
         let now = clock::now();
         let last = RowHold { handoffs, first: handoffs, most: u32::MAX, left: None };
@@ -83,8 +84,8 @@ impl Rows {
         if row.last.handoffs == handoffs {
             return;
         }
-        // In between there can have been a hold that no contender received. Its node was kept
-        // afterwards.
+        // The numbers are not consecutive, so there was another hold in between that no contender
+        // received. The node was kept after that hold.
         if row.last.handoffs + 1 != handoffs {
             row.kept_until.get_or_insert(u64::MAX);
         }
@@ -98,8 +99,8 @@ impl Rows {
 }
 
 impl Oracle {
-    /// Checks the end of the last hold on a node. `linger` is the time for which its lock keeps
-    /// nodes.
+    /// Checks the end of the last hold on a node. `linger` is the time for which the lock's nodes
+    /// can be kept.
     pub fn released(
         &mut self,
         label: &str,
@@ -128,15 +129,15 @@ impl Oracle {
         }
     }
 
-    /// Checks a grant on a node, for an attempt that asked at this time and permits `cohort` holds
-    /// in a row. The row must not be longer, and a kept node must not be reused while the client
-    /// knows a waiter.
+    /// Checks a grant on a node, for an attempt that asked at the time `asked`. The attempt permits
+    /// `cohort` holds in a row, so the row must not be longer. A kept node must not be reused while
+    /// the client knows of a waiter.
     pub fn judge_row(&mut self, label: &str, one: &Granted, asked: u64, cohort: u32) -> Beginning {
         let Granted { place, mode, node, lease, .. } = one;
         let Some(row) = self.rows.0.get_mut(node) else { return Beginning::NewNode };
         let (last, most) = (&mut row.last, cohort.max(1));
-        // Between two holds that do not follow each other directly, there was one that no contender
-        // received.
+        // If the numbers of the two holds are not consecutive, there was another hold in between
+        // that no contender received.
         let before = row.before.filter(|before| before.handoffs + 1 == lease.handoffs());
         let left = before.and_then(|before| Some((before, before.left?)));
         let beginning = match left {
@@ -165,11 +166,11 @@ impl Oracle {
         beginning
     }
 
-    /// Returns an attempt for which the holder's client must not keep or reuse the node.
+    /// Returns an attempt because of which the holder's client must not keep or reuse the node.
     ///
-    /// The attempt has waited so long that every client that watches the queue knows it, it was
-    /// calm during that time, and the node was first held long before. Attempts in a cohort do not
-    /// count, because they might have no node yet.
+    /// The attempt has waited so long that every client that watches the queue knows it. No fault
+    /// had an effect during that time, and the node was first held long before. Attempts that can
+    /// receive the lock by a hand-off do not count, because they might have no node yet.
     fn seen_waiting(
         &self,
         label: &str,

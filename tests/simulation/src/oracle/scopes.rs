@@ -139,7 +139,8 @@ impl Scopes {
         let alone = self.abandoned.len() == 1;
         let mut left = self.exit(&exit);
         if way == ScopeKind::Abandoned && !alone && left == Exited::Others {
-            // With several abandoned scopes, it is ambiguous which one this exit ends.
+            // With several abandoned scopes, it is ambiguous which of them an exit by another owner
+            // ends. Exit as the scope's owner instead.
             left = self.exit(&Exit { owner, ..exit });
         }
         if site.frame.code == STATEMENT {
@@ -151,9 +152,9 @@ impl Scopes {
     }
 
     /// Calls an exit for an owner that has entered no scope. Returns a description of the scope
-    /// that ended, if any.
+    /// that this wrongly ended, if any.
     pub fn stray(&mut self, chance: &mut Chance) -> Option<String> {
-        // If only one scope of an ended owner is left, the exit can end that scope.
+        // If exactly one scope is left whose owner has ended, the exit can end that scope.
         if self.abandoned.len() == 1 {
             return None;
         }

@@ -55,8 +55,8 @@ impl Slots {
 }
 
 impl Oracle {
-    /// Checks a new record. It must be for a later slot than the last one, by the same holder or a
-    /// later one.
+    /// Checks a new record. It must be for a later slot than the last record, and by the same
+    /// holder or a later holder.
     pub fn recorded(&mut self, Written { place, version, data }: &Written) {
         let (path, text) = (MUTEXES[*place], String::from_utf8_lossy(data).into_owned());
         let slot = field(&text, "slot").and_then(|slot| u64::try_from(slot).ok());
@@ -119,7 +119,7 @@ impl Oracle {
         }
     }
 
-    /// Checks that the slot of a failed body is not recorded under the lease's token. It is not
+    /// Checks that the slot of a failed body is not recorded under the lease's token. Must not be
     /// called if a record can arrive late.
     pub fn expect_unrecorded(&mut self, contender: usize, place: usize, slot: u64, token: Option<i64>) {
         let recorded = self.slots.token(place, slot);

@@ -1,5 +1,5 @@
-//! Checks attempts that limit the number of waiters: such an attempt must be refused exactly if
-//! that many contenders wait.
+//! Checks attempts that limit the number of waiters: such an attempt must be refused if the limit
+//! is reached, and only then.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ impl Counts {
     /// Returns the maximum number of nodes in a directory since that time.
     fn most_since(&self, directory: &str, since: u64) -> usize {
         let changes = self.0.get(directory).map(Vec::as_slice).unwrap_or_default();
-        // The number at that time counts, and so does every later one.
+        // The number of nodes at that time counts, and so does every later number.
         let before = changes.partition_point(|(at, _)| *at < since).saturating_sub(1);
         changes[before..].iter().map(|(_, count)| *count).max().unwrap_or(0)
     }
@@ -57,7 +57,7 @@ pub struct FullQueue {
 
 impl Oracle {
     /// Checks an attempt that was refused because too many contenders wait. `since` is the earliest
-    /// time that the server's listing can show.
+    /// time whose state the server's listing can show.
     pub fn judge_full(&mut self, label: &str, limit: u32, since: u64) {
         let Some(attempt) = self.attempts.0.get(label) else { return };
         if !attempt.joined.iter().any(|joined| self.may_be_full(label, *joined, limit, since)) {
@@ -84,8 +84,8 @@ impl Oracle {
         }
     }
 
-    /// Returns the queue in which an attempt with this limit of waiters must be refused if it stays
-    /// calm.
+    /// Returns the queue in which an attempt with this limit of waiters must be refused if no fault
+    /// has an effect.
     pub fn full_queue(&self, label: &str, limit: u32) -> Option<FullQueue> {
         let attempt = self.attempts.0.get(label)?;
         let path = attempt.queue.filter(|path| MUTEXES.contains(path) || *path == READ_WRITE)?;

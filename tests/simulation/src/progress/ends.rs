@@ -98,7 +98,7 @@ impl Case {
                 .await
                 .map_err(|error| error.to_string())?;
         }
-        // The client has a session, and a hold that it must keep proving.
+        // The client has a session and holds a lock, so it must keep sending heartbeats.
         let own = self.own(stage).await?;
         let waits = matches!(self.call, Call::TimesOut | Call::Cancelled);
         let mut wait = if waits { Some(self.wait(stage).await?) } else { None };
@@ -222,8 +222,8 @@ impl Case {
             Call::Drained => WAIT + CLOSE_LIMIT,
             Call::Ready if answers => 0,
             Call::Taken | Call::Free if answers => self.tried(stage),
-            // A listing, a read of the listed nodes, and another read of the nodes that changed in
-            // the meantime.
+            // The client lists the nodes, reads them, and reads the nodes again that changed in the
+            // meantime.
             Call::Lists | Call::Looks | Call::Reads | Call::Leader if answers => 3 * read,
             Call::Asks | Call::Breaks | Call::Counts if answers => 2 * write + read,
             _ => connect,
@@ -234,13 +234,14 @@ impl Case {
     fn tried(self, stage: &Stage) -> u64 {
         let (read, write) = (stage.read(), stage.write());
         match (self.kind, self.call) {
-            // For permits, first the semaphore's mutex and then the permit. For several locks, one
-            // lock after another. Then the acquired ones are released.
+            // For permits, the client acquires the semaphore's mutex and then the permit. For
+            // several locks, it acquires one lock after another. If one is taken, it releases the
+            // others.
             (Kind::Permit | Kind::Several, Call::Taken) => 2 * write + 2 * read,
             (Kind::Permit | Kind::Several, _) => 2 * (3 * write + 2 * read),
             (_, Call::Taken) => read,
-            // A listing; a create that fails, the directory, and the create again; and a listing of
-            // the queue.
+            // The client lists the queue. Its create fails, so it creates the directory and repeats
+            // the create. Then it lists the queue again.
             _ => read + 3 * write + read,
         }
     }

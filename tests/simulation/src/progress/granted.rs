@@ -122,7 +122,7 @@ impl Case {
         }
         let front = matches!(self.going, BlockerExit::WaiterTimesOut | BlockerExit::WaiterCancelled);
         if front {
-            // The blocker is a writer that itself waits for this reader.
+            // The waiter's blocker is a writer, which itself waits for this reader.
             let reading = Request::new(Kind::WriteBehindRead, true, OTHER);
             let read_hold = simulation::of_client(OTHER, reading.take(stage)).await;
             let read_hold = read_hold.map_err(|error| error.to_string())?;

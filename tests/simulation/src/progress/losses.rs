@@ -27,7 +27,7 @@ enum Cause {
     SessionEnded,
     HeldTooLong,
     ClientClosed,
-    /// Its process is stopped for longer than the term, and continues.
+    /// The holder's process is stopped for longer than the term of its lease, and then continues.
     Stopped,
 }
 
@@ -45,7 +45,7 @@ const CAUSES: [Cause; 8] = [
 /// Another lock, which is held in a scope.
 const SCOPED: &str = "/progress-scoped";
 
-/// In milliseconds. The client watches the node of a hold that lasts longer than this.
+/// Duration in milliseconds. If a hold lasts longer than this, the client watches the hold's node.
 const LONG_HOLD: u64 = 200;
 
 /// A case.
@@ -179,10 +179,10 @@ impl Case {
             Cause::Silence | Cause::Refused => timeout / 2,
             // The watch fires, and the client reads the node.
             Cause::Broken => stage.told() + stage.read(),
-            // The client sets the watch when the hold has become long, unless a heartbeat notices
-            // the loss earlier.
+            // The client sets the watch when the hold has lasted for `LONG_HOLD`, unless a
+            // heartbeat notices the loss earlier.
             Cause::BrokenYoung => LONG_HOLD + stage.told() + 2 * stage.read() + stage.write(),
-            // Its server closes the connection, and the next server rejects the session.
+            // The client's server closes the connection, and the next server rejects the session.
             Cause::SessionEnded => stage.told() + 3 * stage.read(),
             // The client needs no reply.
             Cause::HeldTooLong | Cause::ClientClosed | Cause::Stopped => 0,

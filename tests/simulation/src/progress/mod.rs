@@ -1,9 +1,9 @@
 //! Cases that measure how soon something happens. docs/safety.md, section *How soon*, promises a
 //! time bound for each case. Nothing else disturbs the measurement.
 //!
-//! A seed runs one case: a waiter whose blocker goes, a lease that is lost, or a call that must
-//! return. Consecutive seeds use different cases, so every sufficiently long run covers all of
-//! them. Details within a case are random.
+//! A seed runs one case: a waiter whose blocker stops blocking, a lease that is lost, or a call
+//! that must return. Consecutive seeds use different cases, so every sufficiently long run covers
+//! all of them. Details within a case are random.
 
 mod ends;
 mod granted;

@@ -29,7 +29,8 @@ impl Contender {
         let (clients, joined) = self.joins(attempt);
         self.oracle.borrow_mut().asks(label, asked.through(clients, joined));
         let asked_at = self.now().at;
-        // If the number of permits changes, the number alone can have blocked the attempt.
+        // If the number of permits can change, the oracle does not check how soon a permit is
+        // granted, because the number alone can have blocked the attempt.
         let one = !matches!(want, Want::Several(_) | Want::Permits(SHARED, _));
         self.oracle.borrow_mut().prompt.asks(self.number, one);
         let began = self.now();
@@ -88,8 +89,8 @@ impl Contender {
         if waiters::is_full(error) {
             self.judge_full(attempt, began);
         }
-        // An attempt for a single lock keeps waiting without a connection. Before the client's
-        // first session, it waits only for the connect timeout.
+        // An attempt for a single lock keeps waiting while the client has no connection. However,
+        // before the client's first session, it fails after the connect timeout.
         let one = !(matches!(want, Want::Several(_) | Want::Permits(..)) || style.is_try());
         let early = began.took() + 100 < milliseconds(CONNECT_TIMEOUT);
         if one && early && error.kind() == ErrorKind::ConnectionFailed {
@@ -97,8 +98,8 @@ impl Contender {
         }
     }
 
-    /// Returns the maximum duration of a try. The connect timeout is always included. While it is
-    /// calm, a try waits only for a semaphore's mutex.
+    /// Returns the maximum duration of a try, which is at most the connect timeout. While no fault
+    /// has an effect, a try takes only a few round trips, plus the wait for a semaphore's mutex.
     pub(super) fn longest_try(&self, want: &Want, began: Moment) -> u64 {
         let oracle = self.oracle.borrow();
         let crowd = matches!(want, Want::Permits(CROWDED, _));
@@ -130,7 +131,8 @@ impl Contender {
             let beginning = self.oracle.borrow_mut().judge_row(label, one, since, *cohort);
             attempt.begins_on_a_node(beginning);
         }
-        // If nodes are kept, they are also reused, and each reuse begins a new row.
+        // If nodes are kept, they are also reused, and hand-offs after a reuse are counted from the
+        // start.
         let too_often = |one: &Granted| one.lease.handoffs() >= (*cohort).max(1);
         if !self.may_keep() && granted.iter().any(too_often) {
             self.violation(&format!("{want:?} is handed on more than {cohort} times"));
@@ -287,8 +289,8 @@ fn queue(Attempt { want, limit, .. }: &Attempt) -> Option<&'static str> {
         // This many permits would disturb other contenders.
         Want::Permits(CROWDED, _) => None,
         Want::Permits(which, _) => Some(SEMAPHORES[*which].path),
-        // The attempt can lose a member while it waits for the others, and then joins that queue
-        // again.
+        // The attempt can lose an acquired member while it waits for the others. It then joins that
+        // member's queue again.
         Want::Several(_) if limit.is_some() => None,
         // Even a try can wait for the semaphore's mutex.
         Want::Several(members) if members.iter().any(|(member, _)| *member == Member::Permit) => None,
@@ -301,8 +303,8 @@ fn queue(Attempt { want, limit, .. }: &Attempt) -> Option<&'static str> {
     }
 }
 
-/// Returns the semaphore of a multi-lock. The attempt acquires its mutex before it asks for a
-/// permit.
+/// Returns the semaphore of a multi-lock. The attempt acquires the semaphore's mutex before it asks
+/// for a permit.
 fn turn(want: &Want) -> Option<&'static str> {
     let Want::Several(members) = want else { return None };
     let permit = members.iter().map(|(member, _)| *member).find(|member| *member == Member::Permit)?;

@@ -7,7 +7,8 @@ use super::{Attempt, Contender};
 use crate::features::{self, Feature, Features};
 use crate::oracle::{Beginning, Granted};
 
-/// Number of attempts of a contender, and of contenders of a seed, whose aims are all different.
+/// Maximum number of attempts of a contender, and of contenders of a seed, for which all aims
+/// differ.
 const ATTEMPTS: u64 = 16;
 const CONTENDERS: u64 = 16;
 
@@ -54,7 +55,8 @@ impl Contender {
         let several = matches!(want, Want::Several(_));
         let limit =
             limit.filter(|_| want != Want::Lead).map(|limit| if several { limit.max(least) } else { limit });
-        // The acquired members can expire each time before the rest is granted.
+        // With a hold limit, a multi-lock might never be acquired, because the acquired members can
+        // expire each time before the remaining members are granted.
         let in_vain = limit.is_some() && several;
         let style = if has(Feature::Tries) {
             WaitStyle::Try
@@ -76,8 +78,8 @@ impl Contender {
         limits.then(|| self.chance.pick(&[0, 1, 2, 4]))
     }
 
-    /// Returns `true` if the attempt holds in the body of a slot, or runs a slot while it holds. A
-    /// slot never reuses a node.
+    /// Returns `true` if the attempt acquires the lock by running a slot, or runs a slot while it
+    /// holds the lock. A slot never reuses a node.
     pub(super) fn runs_once(&mut self, attempt: &Attempt) -> bool {
         attempt.aims(Feature::RunsOnce) && !attempt.aims(Feature::Keeps) && self.chance.percent(75)
     }
@@ -113,8 +115,8 @@ impl Contender {
         }
     }
 
-    /// If the attempt aims at it, makes other contenders ask for the lock or break it during the
-    /// hold.
+    /// If the attempt aims at a disturbance, makes other contenders ask it to give up the lock, or
+    /// break the lock, during the hold.
     pub(super) async fn is_disturbed(&mut self, granted: &[Granted], attempt: &Attempt) {
         let node = granted[0].node.clone();
         if attempt.aims(Feature::IsAsked) {
@@ -132,7 +134,7 @@ impl Contender {
         }
     }
 
-    /// Records whether other contenders held in scopes of the same object.
+    /// Records whether other contenders held the lock in scopes of the same lock object.
     pub(super) fn notes_shared_scope(&self, attempt: &Attempt) {
         let mut oracle = self.oracle.borrow_mut();
         if oracle.sharing > 1 {

@@ -1,5 +1,5 @@
-//! Companions: a second contender of the same client holds the lock before or after an attempt, so
-//! that both use one node.
+//! Companions: a second contender of the same client, which holds the lock before or after an
+//! attempt, so that both use the same node.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -47,7 +47,7 @@ impl Contender {
         let (mut companion, before) = self.companion(attempt);
         let Some(granted) = companion.join(&before).await else { return self.acquire(attempt).await };
         if help == Help::Keeps {
-            // Stop immediately, or when the client knows the other waiters.
+            // Release immediately, or after the client has learned of the other waiters.
             if companion.chance.percent(50) {
                 companion.leave(granted, &before).await;
             } else {
@@ -71,7 +71,7 @@ impl Contender {
     }
 
     /// Creates another contender of the same client, with an attempt for the same lock and the same
-    /// options. It draws from its own sequence.
+    /// options. The new contender draws its random numbers from a separate sequence.
     fn companion(&self, attempt: &Attempt) -> (Self, Attempt) {
         let Attempt { grace, waiters, cohort, linger, .. } = *attempt;
         let number = COMPANIONS + self.number;

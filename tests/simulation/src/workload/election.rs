@@ -18,7 +18,8 @@ impl Contender {
             self.violation("leads before it is a candidate");
         }
         let leadership = election.campaign_with(wait_limit).await?;
-        // Read in this order, because the answer can only change from true to false by itself.
+        // Read the two values in this order, because each can change by itself only from true to
+        // false.
         let (leads, held) = (election.is_leader(), leadership.check().is_ok());
         if held && !leads {
             self.violation("leads, but reports that it does not");

@@ -39,7 +39,8 @@ impl Visitor {
             let clients = [2 * times, 2 * times + 1].map(|visit| self.clients.visitors(visit));
             let [(_, one), (_, other)] = &clients;
             if one.ready().await.is_ok() && other.ready().await.is_ok() {
-                // Creating this many nodes together delays heartbeats.
+                // Creating `CROWD` nodes at the same time delays heartbeats, so the latency must be
+                // short.
                 let bears_crowds =
                     self.setting.servers == 1 && 100 * self.setting.latency <= self.setting.timeout;
                 match self.chance.index(8) {
@@ -63,8 +64,8 @@ impl Visitor {
         self.oracle.borrow().calm.soon()
     }
 
-    /// Cancels a try during its listing, and tries again. The second try must not use the first
-    /// one's listing: a lock that is free by then is granted.
+    /// Cancels a try during its listing, and tries again. The second try must not use the listing
+    /// of the first try: if the lock has become free by then, it must be granted.
     async fn try_again(&mut self, one: &Client, other: &Client) {
         self.now_does("tries again");
         let began = clock::now();

@@ -15,8 +15,8 @@ use crate::features::Feature;
 use crate::locks::{CROWDED, SEMAPHORES};
 use crate::oracle::{Granted, Mode};
 
-/// In milliseconds. If a hold lasts longer than this, its contender learns immediately when its
-/// node is deleted.
+/// Duration in milliseconds. If a hold lasts longer than this, its contender learns immediately
+/// when its node is deleted.
 const LONG_HOLD: u64 = 200;
 
 impl Contender {
@@ -46,7 +46,8 @@ impl Contender {
         if attempt.want == Want::Read && (self.chance.percent(20) || attempt.aims(Feature::Upgrades)) {
             self.upgrade(attempt).await;
         }
-        // A level that was released earlier must not report a later loss.
+        // If the owner has acquired the lock twice (re-entry), release one of the two leases early.
+        // A released lease must not report a later loss.
         let inner = (granted.len() > 1 && matches!(attempt.want, Want::Mutex(_) | Want::Read | Want::Write))
             .then(|| granted.remove(0));
         let ended = inner.as_ref().map(|inner| inner.lease.ended());
@@ -116,7 +117,8 @@ impl Contender {
         }
     }
 
-    /// Asks for the write lock while it holds the read lock, which must be refused immediately.
+    /// Asks for the write lock while the contender holds the read lock. The request must be refused
+    /// immediately.
     async fn upgrade(&mut self, attempt: &Attempt) {
         let Ok(lock) = self.half(attempt, true, false) else { return };
         let (began, wait_limit) = (self.now(), Duration::from_millis(self.setting.timeout));
@@ -140,9 +142,9 @@ impl Contender {
         }
     }
 
-    /// Acquires the read lock while it holds the write lock: it waits, tries, or times out.
-    /// Sometimes another client breaks its write lock at that moment, and its client might not know
-    /// it yet.
+    /// Acquires the read lock while the contender holds the write lock: it waits, tries, or times
+    /// out. Sometimes another client breaks the write lock at that moment, and the contender's
+    /// client might not know that yet.
     async fn downgrade(&mut self, writing: &Granted, attempt: &Attempt) -> Option<Vec<Granted>> {
         let time = self.downgrades.skewed(0..=self.setting.timeout);
         let style = match self.downgrades.index(4) {
@@ -213,8 +215,8 @@ impl Contender {
         }
     }
 
-    /// Holds for this long, or until a loss or a request to give up. Returns `true` if a lease was
-    /// lost.
+    /// Holds for this long, or until the lock is lost or the contender is asked to give it up.
+    /// Returns `true` if a lease was lost.
     pub(super) async fn stay(
         &mut self,
         granted: &[Granted],
@@ -279,8 +281,8 @@ impl Contender {
             LossReason::HeldTooLong => attempt.limit.is_some(),
             LossReason::NodeDeleted => !calm || oracle.requests.is_broken(&one.node),
             LossReason::SessionExpired => !calm,
-            // This can happen even while it is calm, because several slow messages between servers
-            // can follow each other.
+            // A term can end even while no fault has an effect, because several slow messages
+            // between servers can follow each other.
             LossReason::TermEnded => {
                 oracle.term_left(&one.node).is_none_or(|left| left <= milliseconds(attempt.grace))
             }
@@ -295,7 +297,7 @@ impl Contender {
     /// Checks that a hold with a limit ends when its time is over.
     pub(super) fn expect_end_in_time(&self, attempt: &Attempt, since: Moment, from: u64, reason: LossReason) {
         let limit = attempt.limit.filter(|_| reason == LossReason::HeldTooLong).map(milliseconds);
-        // If the contender was doing something else, it notices the end later.
+        // If the contender was doing something else, it notices the end of its hold later.
         let limit = limit.map(|limit| limit.max(from - since.at));
         if limit.is_some_and(|limit| self.is_late(since, limit)) {
             self.violation(&format!("{:?} has ended after {} ms of {limit:?}", attempt.want, since.took()));

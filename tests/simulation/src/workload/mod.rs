@@ -44,7 +44,8 @@ const SLACK: u64 = 10;
 pub struct Contender {
     number: usize,
     clients: Clients,
-    /// The number of its client, and of another client that it sometimes uses.
+    /// The number of the contender's client, and of another client that the contender sometimes
+    /// uses.
     of: usize,
     other: usize,
     chance: Chance,
@@ -54,7 +55,8 @@ pub struct Contender {
     scopes: Chance,
     /// Draws whether the contender's client can hand locks on, from a separate sequence.
     cohorts: Chance,
-    /// Whether nodes can be kept in this run, and the sequence from which that is drawn.
+    /// True if nodes can be kept in this run. The next field draws the time for which a lock keeps
+    /// nodes.
     keeps: bool,
     lingers: Chance,
     setting: Setting,
@@ -79,13 +81,13 @@ struct Attempt {
     limit: Option<Duration>,
     /// Time before the end of its term at which the lease is lost.
     grace: Duration,
-    /// Maximum number of waiters when it joins the queue, if there is a limit.
+    /// Maximum number of waiters in the queue when the attempt joins it, if there is a limit.
     waiters: Option<u32>,
     /// Maximum number of holds on one node.
     cohort: u32,
     /// Time for which its node is kept.
     linger: Duration,
-    /// The features that it aims at. `met` contains the features that have occurred.
+    /// The features that the attempt aims at. `met` contains the features that have occurred.
     aims: Features,
     met: RefCell<Features>,
     /// Its client and the other client. Both can be closed meanwhile.
@@ -136,8 +138,8 @@ impl Contender {
         let downgrades = Chance::of(seed, "downgrade", number);
         let scopes = Chance::of(seed, "scopes", number);
         let cohorts = Chance::of(seed, "cohorts", number);
-        // Nodes are kept in half of the runs only, because then even holds that no contender
-        // receives count as hand-offs.
+        // Nodes are kept only in half of the runs. If nodes are kept, even holds that no contender
+        // receives count as hand-offs, so some checks of hand-offs need runs without kept nodes.
         let keeps = Chance::of(seed, "keeps", 0).percent(50);
         let lingers = Chance::of(seed, "lingers", number);
         let attempts = 0;
@@ -250,8 +252,8 @@ impl Contender {
         }
     }
 
-    /// Returns the maximum number of holds on a node of the next attempt. Hand-offs cannot be
-    /// combined with a limit of waiters.
+    /// Returns the maximum number of consecutive holds on the node of the next attempt. Hand-offs
+    /// cannot be combined with a limit of waiters.
     fn cohort(&mut self, waiters: Option<u32>, aims: bool) -> u32 {
         let hands_on = (self.cohorts.percent(40) || aims) && waiters.is_none();
         if hands_on { self.cohorts.pick(&[2, 3, 64]) } else { 0 }
@@ -290,16 +292,16 @@ impl Contender {
         Moment { at: clock::now(), stops: self.stops() }
     }
 
-    /// Returns its clients and those with the previous numbers. Stopping a client can also stop
-    /// tasks of the client with the next number: contenders use both, and the first contender that
-    /// uses a client starts its tasks.
+    /// Returns the contender's clients and those with the previous numbers. Stopping a client can
+    /// also stop tasks of the client with the next number: contenders use both, and the first
+    /// contender that uses a client starts its tasks.
     fn used(&self) -> [usize; 4] {
         let count = self.clients.count();
         let before = |client: usize| (client + count - 1) % count;
         [self.of, self.other, before(self.of), before(self.other)]
     }
 
-    /// Returns a number that changes when one of its clients is stopped or continues.
+    /// Returns a number that changes when one of the contender's clients is stopped or continues.
     fn stops(&self) -> u64 {
         self.used().into_iter().map(|client| self.stopped.time(client)).sum()
     }

@@ -89,7 +89,7 @@ impl Contender {
             Ok(()) => self.oracle.borrow_mut().number_known = true,
             Err((ErrorKind::ClientClosed, _)) => {}
             Err((ErrorKind::ConnectionFailed, error)) => {
-                // It can be unknown whether the number was set only if the connection was lost.
+                // Only the loss of the connection can make it unknown whether the number was set.
                 let calm =
                     self.oracle.borrow().calm.lasts_since(began.at) || clock::now() < self.setting.tick;
                 let lost = network::with(|network| network.has_opened_since(name, began.at));

@@ -40,7 +40,8 @@ impl Contender {
         let began = self.now();
         let held = lease.check().is_ok() && self.oracle.borrow().is_last(&node);
         let within = self.chance.skewed(0..=2 * self.setting.timeout);
-        // The call decides what happens to the node before it returns.
+        // Even before a release call returns, it has decided whether the lock is handed on, so
+        // count the hand-offs before the call.
         let before = self.handoffs();
         let (most, mut answer): (u64, Option<Answer>) = match self.chance.index(6) {
             0 => {

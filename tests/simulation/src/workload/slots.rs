@@ -73,7 +73,7 @@ impl Numbering {
 
     /// Returns the number of the slot that ran and was recorded under this token. For a period,
     /// this is the period at the time of the grant, which can be later than `number`. `before` is
-    /// the last slot that was recorded before.
+    /// the last slot that was recorded before the attempt.
     fn recorded(
         self,
         number: u64,
@@ -114,8 +114,8 @@ enum Outcome {
 }
 
 impl Contender {
-    /// Runs bodies once per slot until the simulation's duration is over. Then, while it is calm,
-    /// runs one more slot until a slot is recorded.
+    /// Runs bodies once per slot until the simulation's duration is over. Then, when no fault has
+    /// an effect any more, tries to run a last slot until it is recorded.
     pub async fn run_slots(mut self, end: u64) {
         let numberings = self.numberings();
         loop {
@@ -132,8 +132,8 @@ impl Contender {
                 _ => self.attempt_slots(numberings).await,
             }
         }
-        // A connection can have been deaf since an earlier fault, and the client can notice it only
-        // now.
+        // A connection can have been deaf (without replies except to pings) since an earlier fault,
+        // and the client can notice it only now.
         self.oracle.borrow_mut().calm.fault(true);
         self.now_does("waits for calm");
         sleep_until(clock::at(end + 2 * self.setting.timeout + 2000)).await;
@@ -237,8 +237,8 @@ impl Contender {
     async fn attempt_slot(&mut self, slotted: &mut Slotted, numbering: Numbering, held: Option<i64>) {
         let rest = Timeout::For(Duration::from_millis(numbering.rest()));
         let most = if self.chance.percent(80) { numbering.length / 2 } else { 2 * self.setting.timeout };
-        // A slot that is recorded before its body must be the current one when the lock is
-        // acquired.
+        // With `Record::Start`, the chosen slot must still be the current one when the lock is
+        // acquired, so the attempt must not wait.
         let record =
             if held.is_some() && self.chance.percent(30) { Record::Start } else { Record::AfterBody };
         let parameters = SlotParameters {
@@ -289,7 +289,7 @@ impl Contender {
             {
                 let mut oracle = oracle.borrow_mut();
                 oracle.granted(&granted);
-                // A slot that is recorded before its body is compared with the record before it.
+                // With `Record::Start`, the slot is compared with the record that existed before.
                 let known = match record {
                     Record::AfterBody if periods => oracle.slots.last(place),
                     _ => before.filter(|_| !periods && !is_late),

@@ -24,10 +24,11 @@ pub const LAST_NUMBER: i32 = i32::MAX - 2;
 /// A lock that only the visitor uses.
 pub const VISITED: &str = "/visited";
 
-/// A lock that only the visitor uses, with nodes that it cannot read. Every client can list them.
+/// A lock that only the visitor uses. Every client can list its nodes, but not even the visitor can
+/// read them.
 pub const GUARDED: &str = "/guarded";
 
-/// In milliseconds. The client watches the node of a hold that lasts longer than this.
+/// Duration in milliseconds. If a hold lasts longer than this, the client watches the hold's node.
 const LONG_HOLD: u64 = 200;
 
 /// Creates clients, one after another.
@@ -88,8 +89,8 @@ impl Visitor {
         self.now_does("is done");
     }
 
-    /// Holds for longer than a session lasts without heartbeats. Its heartbeats get errors, because
-    /// it may not read the nodes.
+    /// Holds a lock for longer than a session lasts without heartbeats. The heartbeats get errors,
+    /// because the client has no permission to read its nodes.
     async fn hold_what_it_may_not_read(&self, times: usize) {
         self.now_does("takes a lock by a node that it may not read");
         let (name, client) = self.clients.unable_to_read(times);
@@ -135,8 +136,8 @@ impl Visitor {
         network::with(|network| network.refuse(self.of(), None));
     }
 
-    /// Asks for a lock whose sequence numbers are used up, so it cannot be granted any more. If
-    /// sequence numbers restarted, new nodes would overtake older ones.
+    /// Asks for a lock whose sequence numbers are used up. The request must fail, because new nodes
+    /// would overtake older ones if the sequence numbers restarted.
     async fn ask_for_exhausted(&self, client: &Client) {
         self.now_does("asks for a lock whose directory is worn out");
         match self.acquire(client, EXHAUSTED).await.map_err(|error| (error.kind(), error)) {
@@ -186,9 +187,9 @@ impl Visitor {
         self.oracle.borrow().calm.lasts_since(then)
     }
 
-    /// Checks that an owner that listens receives a request to give up immediately, even right
-    /// after the grant. On one connection, the server sends a watch event before the next reply,
-    /// and then the client reads the node.
+    /// Checks that an owner that listens immediately receives a request to give up the lock, even
+    /// right after the grant. The server sends the watch event before the next reply on the same
+    /// connection, and the client then reads the node.
     async fn be_asked(&self, client: &Client, lease: &Lease) {
         let (began, asked) = (clock::now(), lease.revoked());
         // By then the client has sent the request to watch the node.
@@ -218,7 +219,8 @@ impl Visitor {
         }
     }
 
-    /// Checks that the holder of a long hold learns immediately that its node is gone.
+    /// Checks that the holder learns immediately that its node is gone, if it has held the lock for
+    /// a long time.
     async fn lose_node(&mut self, client: &Client, lease: &Lease) {
         let pause = self.chance.number(LONG_HOLD + SLACK..=LONG_HOLD + self.setting.timeout);
         sleep(Duration::from_millis(pause)).await;

@@ -78,7 +78,8 @@ impl Contender {
         oracle
             .history
             .note(&format!("contender {} finds more than {:?} waiters", self.number, attempt.waiters));
-        // An attempt for several locks can have waited for the first one.
+        // An attempt for several locks can have waited for the first one before another lock
+        // refused it.
         let most = oracle.calm.entry() + SLACK;
         let several = matches!(attempt.want, Want::Several(_));
         if !several && began.took() > most && oracle.calm.lasts_since(began.at) {

@@ -39,7 +39,8 @@ pub enum Want {
     Lead,
     /// A semaphore, and a number of its permits.
     Permits(usize, u32),
-    /// These members, in this order. `true` means that the other client acquires it.
+    /// Several locks, which are passed in this order. `true` means that the contender's other
+    /// client acquires the member.
     Several(Vec<(Member, bool)>),
 }
 

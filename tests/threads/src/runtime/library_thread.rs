@@ -47,8 +47,8 @@ impl Wake for Running {
     }
 }
 
-/// A task on the thread. Dropping this cancels the task, like an `AbortHandle`, and the thread
-/// drops it.
+/// A handle of a task on the thread. Dropping the handle cancels the task, and the thread then
+/// drops the task.
 pub(crate) struct Background(Arc<Running>, Arc<loom::sync::atomic::AtomicBool>);
 
 impl std::fmt::Debug for Background {

@@ -1,4 +1,4 @@
-//! Reports every event that the library logs to the tests, formatted as in a log.
+//! Reports to the tests every event that the library logs, formatted as in a log.
 
 use std::fmt::Debug;
 

@@ -12,8 +12,8 @@ pub(crate) fn threads() -> Vec<String> {
         .collect()
 }
 
-/// Sends a line to another process and returns the reply line. This blocks its thread, so it must not be the locks'
-/// thread.
+/// Sends a line to another process and returns the reply line. This blocks the calling thread, so it must not be called
+/// on the thread that runs the locks.
 pub(crate) fn exchange(address: &str, text: &str) -> std::io::Result<String> {
     let mut connection = TcpStream::connect(address)?;
     writeln!(connection, "{text}")?;

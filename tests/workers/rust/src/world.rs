@@ -51,7 +51,7 @@ impl World {
             Command::Release { owner, .. } => owner.clone(),
             _ => None,
         };
-        // Registered immediately, so that a later cancel command finds the acquire.
+        // Register the acquire immediately, so that a later cancel command finds it.
         let cancelled = matches!(command, Command::Acquire { .. }).then(|| {
             let (cancel, cancelled) = oneshot::channel();
             self.pending.borrow_mut().insert(id.to_string(), cancel);

@@ -21,7 +21,7 @@ fn holding() {
 }
 
 fn options(hosts: &str) -> zklock::Result<ClientOptions> {
-    // A long timeout: the tests check much earlier whether the node is deleted.
+    // The timeout is long, because the tests check much earlier whether the node is deleted.
     ClientOptions::new(Some(hosts))?.session_timeout(Duration::from_secs(30))
 }
 

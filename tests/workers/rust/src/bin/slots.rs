@@ -15,14 +15,14 @@ use zklock::{Client, ClientOptions, Error, ErrorKind, Lease, Mutex, Owner, Recor
 /// Maximum length in milliseconds of most bodies, and of the pause between two slots.
 const JITTER: u64 = 30;
 
-/// For a test that cuts holders off. Of every forty slots, one has a body that is longer than the term of its lock.
-/// Another has a body during which the test can set a trap for its record. Each pair is the slot's place and the
-/// milliseconds.
+/// For a test that disconnects holders: of every forty slots, one has a body that is longer than the term of its lease.
+/// Another has a body during which the test can prepare to hold back the record. Each pair is the slot's position among
+/// the forty, and the duration of the body in milliseconds.
 const EVERY: u64 = 40;
 const LONGER_THAN_THE_TERM: (u64, u64) = (7, 1_500);
 const TIME_FOR_A_TRAP: (u64, u64) = (27, 400);
 
-/// Short, because the lock of a killed process is free only after its session expires.
+/// Session timeout. It is short, because the lock of a killed process is free only after its session expires.
 const SESSION: Duration = Duration::from_secs(2);
 
 fn say(what: &str) {
@@ -56,8 +56,8 @@ async fn body_of(slot: u64, slots: Slots) {
     }
 }
 
-/// Runs the slot after the last recorded one. Returns `false` if no slot is left. The lock is held throughout:
-/// otherwise another process could record a later slot first.
+/// Runs the slot after the last recorded one. Returns `false` if no slot is left. The lock is held during the whole
+/// call, because otherwise another process could record a later slot first.
 async fn run_next(client: &Client, lock: &Mutex, slots: Slots) -> zklock::Result<bool> {
     let owner = Owner::new();
     let lease = lock.acquire_as(&owner, Timeout::Forever).await?;
@@ -87,7 +87,7 @@ async fn run_all(hosts: &str, path: &str, slots: Slots) -> zklock::Result<()> {
         match run_next(&client, &lock, slots).await {
             Ok(true) => {}
             Ok(false) => return client.close().await,
-            // Another process continues meanwhile, and this one queues again.
+            // Another process continues in the meantime, and this process queues again.
             Err(error) if matches!(error.kind(), ErrorKind::LockLost | ErrorKind::ConnectionFailed) => {
                 say(&format!("lost: {error}"));
             }
