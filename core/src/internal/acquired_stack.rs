@@ -1,4 +1,5 @@
-//! [`AcquiredStack`]: the leases acquired through one lock object. Bindings need it for languages in which a program calls `release` on the lock object instead of a lease.
+//! Defines [`AcquiredStack`], the leases acquired through one lock object. Bindings need it for
+//! languages in which a program calls `release` on the lock object instead of a lease.
 
 #[cfg(test)]
 mod tests;
