@@ -193,8 +193,8 @@ impl OwnLevel {
         self.shared.get().map_or(&self.own, |shared| shared)
     }
 
-    /// Moves the level to shared memory: for futures that wait for its end, and for the driver
-    /// after the release.
+    /// Moves the level into an `Arc`, which it shares with futures that wait for its end, and after
+    /// the release with the driver.
     pub(super) fn share(&self, _: &HoldIndex) -> &Arc<Level> {
         self.shared.get_or_init(|| Arc::new(self.own.copy()))
     }

@@ -16,17 +16,18 @@ use crate::lock::busy_is_none;
 use crate::runtime;
 use crate::runtime::backoff::Backoff;
 
-/// Interval at which a waiter checks again whether it waits for itself. This happens if two members
-/// of a multi-lock are one lock under two names.
+/// Interval at which a waiter checks again whether it waits for a lock that it holds itself. This
+/// happens if two members of a multi-lock are the same lock under two names.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Several locks that are acquired together, all or none, within one deadline.
 ///
-/// All zklock programs acquire the locks in the same order: by path from the ensemble's root, byte
-/// by byte, and for equal paths by the names of the servers. So two programs cannot wait for each
-/// other, with one exception: they use the same path on two ensembles, but different server names
-/// for these ensembles. Curator's `InterProcessMultiLock` acquires the locks in the order of the
-/// caller's list. So programs that use it must sort the list by path.
+/// All zklock programs acquire the locks in the same order. They sort the locks by the bytes of the
+/// path from the ensemble's root, and equal paths by the names of the servers. So two programs
+/// cannot wait for each other. The only exception is the same path on two ensembles, if the
+/// programs use different server names for these ensembles. Curator's `InterProcessMultiLock`
+/// acquires the locks in the order of the caller's list. So programs that use it must sort their
+/// list by path.
 ///
 /// A lock that is listed twice is acquired once. The write half of a read/write lock is acquired
 /// before its read half.
@@ -55,11 +56,11 @@ impl MultiLock {
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) in these cases:
     /// * The list is empty.
-    /// * The list contains one path through two clients of the same ensemble. Both entries are one
-    ///   lock, so the call would wait for itself. If the server names do not show that the ensemble
-    ///   is the same, the acquire fails instead.
-    /// * The list contains one path as locks of two kinds.
-    /// * The list contains a lock twice that is not reentrant.
+    /// * The list contains one path twice, through two clients of the same ensemble. Both entries
+    ///   are the same lock, so an acquire would wait for itself. If the server names do not show
+    ///   that the ensemble is the same, this call succeeds, but the acquire fails.
+    /// * The list contains the same path for locks of two kinds.
+    /// * The list contains a lock twice, and the lock is not reentrant.
     pub fn new(locks: impl IntoIterator<Item = AnyLock>) -> Result<Self> {
         let mut locks: Vec<_> = locks.into_iter().collect();
         if locks.is_empty() {
@@ -83,9 +84,9 @@ impl MultiLock {
         &self.locks
     }
 
-    /// Acquires all locks as a new owner. Waits without a time limit.
+    /// Acquires all locks for a new owner. Waits without a time limit.
     ///
-    /// Cancel safe: dropping the future leaves all queues and releases all locks that were
+    /// Cancel safe: dropping the future leaves all queues and releases all locks that were already
     /// acquired.
     ///
     /// # Errors
@@ -94,18 +95,19 @@ impl MultiLock {
         self.acquire_as(&Owner::new(), Timeout::Forever).await
     }
 
-    /// Like [`acquire`](Self::acquire), but takes at most `time` for all locks together.
+    /// Acquires all locks like [`acquire`](Self::acquire), but within at most `time` in total.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// [`LockTimeout`](crate::ErrorKind::LockTimeout), which names the lock that the call waited
-    /// for, and the errors of [`acquire`](Self::acquire).
+    /// [`LockTimeout`](crate::ErrorKind::LockTimeout), whose message names the lock that the call
+    /// waited for. Also the errors of [`acquire`](Self::acquire).
     pub async fn acquire_within(&self, time: Duration) -> Result<Leases> {
         self.acquire_as(&Owner::new(), time).await
     }
 
-    /// Like [`acquire_within`](Self::acquire_within), but with a deadline instead of a duration.
+    /// Acquires all locks like [`acquire_within`](Self::acquire_within), but with a deadline
+    /// instead of a duration.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
@@ -117,9 +119,9 @@ impl MultiLock {
 
     /// Acquires all locks if all are free, without queueing. Returns `None` if a lock is taken.
     ///
-    /// Some locks can be held for a moment before another one is found to be taken. A lock that is
-    /// lost in that moment counts as taken. The connect timeout limits the whole call. With several
-    /// clients, the longest connect timeout applies.
+    /// The call can hold some of the locks for a moment before it finds that another one is taken.
+    /// If one of these locks is lost in that moment, it counts as taken. The connect timeout limits
+    /// the whole call. With several clients, the longest connect timeout applies.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
@@ -129,7 +131,8 @@ impl MultiLock {
         busy_is_none(self.acquire_as(&Owner::new(), Timeout::Try).await)
     }
 
-    /// Like [`try_acquire`](Self::try_acquire), but the servers must reply within `time` in total.
+    /// Acquires all locks like [`try_acquire`](Self::try_acquire), but the servers must reply
+    /// within `time` in total.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
