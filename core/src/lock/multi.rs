@@ -142,8 +142,8 @@ impl MultiLock {
         busy_is_none(self.acquire_as(&Owner::new(), Timeout::TryWithin(time)).await)
     }
 
-    /// Acquires all locks for `owner` within one deadline. Returns the leases in the order of the
-    /// acquires.
+    /// Acquires all locks for `owner` within one deadline. Returns the leases in the order in which
+    /// the locks were acquired.
     ///
     /// If a lock is lost while the call waits for another one, all locks are released and acquired
     /// again. The first retry is immediate. Before each later retry, the call pauses for a time
@@ -155,19 +155,20 @@ impl MultiLock {
     /// # Errors
     /// * [`LockTimeout`](crate::ErrorKind::LockTimeout) if not all locks could be acquired in time,
     ///   or with [`Timeout::Try`] if not all are free.
-    /// * [`BadArgument`](crate::ErrorKind::BadArgument) if the owner holds one of the locks but not
-    ///   one that precedes it. Acquiring the missing lock now would violate the order.
-    /// * [`BadArgument`](crate::ErrorKind::BadArgument) if one path through two clients is one
-    ///   lock, because the clients' hosts are different names of the same ensemble.
+    /// * [`BadArgument`](crate::ErrorKind::BadArgument) if the owner holds one of the locks, but
+    ///   does not hold another one that comes earlier in the order. Acquiring the missing lock now
+    ///   would violate the order.
+    /// * [`BadArgument`](crate::ErrorKind::BadArgument) if two of the locks turn out to be the same
+    ///   lock, because their clients use different host names for the same ensemble.
     /// * The errors of [`Lock::acquire_as`](crate::Lock::acquire_as).
     pub async fn acquire_as(&self, owner: &Owner, timeout: impl Into<Timeout>) -> Result<Leases> {
         self.acquire_as_each(&vec![owner.clone(); self.locks.len()], timeout).await
     }
 
-    /// Like [`acquire_as`](Self::acquire_as), with a separate owner for each of the
-    /// [`locks`](Self::locks).
+    /// Acquires all locks like [`acquire_as`](Self::acquire_as), but with a separate owner for each
+    /// of the [`locks`](Self::locks).
     ///
-    /// Use it in programs that hold some of the locks as one owner and some as another.
+    /// Use it in programs in which different owners hold some of the locks.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
@@ -179,8 +180,8 @@ impl MultiLock {
         self.acquire_for(owners, None, timeout.into()).await
     }
 
-    /// Like [`acquire_as_each`](Self::acquire_as_each). If `caller` is given, messages and other
-    /// contenders show it instead of each owner.
+    /// Acquires all locks like [`acquire_as_each`](Self::acquire_as_each). If `caller` is given,
+    /// messages and other contenders show it instead of the owners.
     pub(crate) async fn acquire_for(
         &self,
         owners: &[Owner],
@@ -206,13 +207,13 @@ impl MultiLock {
                 return Ok(leases);
             }
             // A lock was lost while the others were acquired. A try does not start again, because
-            // with a very short `max_hold` it would never succeed.
+            // it might never succeed if `max_hold` is very short.
             if deadline.is_try() {
                 let message = "one of several locks was lost while the others were tried; try again";
                 return Err(Error::timed_out(TimeoutReason::Unknown, message));
             }
-            // Pause, because a lock whose `max_hold` is shorter than the wait for another lock is
-            // lost in every round.
+            // Pause before the next round. If `max_hold` of one lock is shorter than the wait for
+            // another lock, a lock is lost in every round.
             match &mut backoff {
                 Some(backoff) => pause(backoff.pause(), deadline).await?,
                 first => *first = Some(Backoff::default()),
@@ -220,8 +221,8 @@ impl MultiLock {
         }
     }
 
-    /// Acquires all locks. Returns `None` if one was lost before all were acquired. `explain`
-    /// converts the error of one lock to the error of the whole acquire.
+    /// Acquires all locks. Returns `None` if one of them was lost before all were acquired.
+    /// `explain` converts the error of a single lock to the error of the whole acquire.
     async fn acquire_once(
         &self,
         owners: &[(OwnerId, &Owner)],
@@ -241,8 +242,8 @@ impl MultiLock {
         Ok(Some(taken))
     }
 
-    /// Acquires one lock. Fails if it is the same lock, under another name, as a lock that is
-    /// already taken, because the call would wait for itself.
+    /// Acquires one of the locks. Fails if it is the same lock, under another name, as one that
+    /// this call already holds, because the call would wait for itself.
     async fn acquire_member(
         &self,
         place: usize,
@@ -267,8 +268,8 @@ impl MultiLock {
             }
             Ok(())
         };
-        // Check before the acquire. Otherwise a try would report that the lock is taken, although
-        // this call holds it.
+        // Check before the acquire. Otherwise, a try would report that the lock is taken, although
+        // this call itself holds it.
         checked().await?;
         let mut acquired = pin!(lock.acquire_for(owner, deadline.left()));
         loop {
@@ -277,8 +278,8 @@ impl MultiLock {
                 lease = &mut acquired => return lease,
                 slept = runtime::sleep(RECHECK_INTERVAL) => slept?,
             }
-            // Check again. A deposed leader replies to its own clients for a while, so the first
-            // check might have missed the other lock's node.
+            // Check again. A leader that was deposed still replies to its own clients for a while,
+            // so the first check might not have seen the node of the other lock.
             checked().await?;
         }
     }
@@ -311,12 +312,13 @@ async fn pause(time: Duration, deadline: Deadline) -> Result<()> {
     }
 }
 
-/// Returns an error if two locks with the same path cannot be members of one lock.
+/// Returns an error if two locks with the same path cannot be members of one multi-lock.
 fn check_namesakes(one: &AnyLock, other: &AnyLock) -> Result<()> {
     let problem = if !one.same_client(other) {
         let (servers, others) = (one.hosts().ensemble(), other.hosts().ensemble());
-        // A server belongs to one ensemble. Without a common server, these can be two ensembles or
-        // two names of one. Only the servers can answer that, after both locks are acquired.
+        // A server belongs to one ensemble. If the two locks have no server in common, they can be
+        // in two ensembles, or in one ensemble with two names. Only the servers can tell, after
+        // both locks are acquired.
         return if servers.iter().any(|server| others.contains(server)) {
             Err(same_lock_error(one, other))
         } else {
@@ -375,8 +377,8 @@ mod tests {
             let order = paths(vec![mutex(second, "/b"), mutex(first, "/a")]);
             assert!(order[0].ends_with("/a") && order[1].ends_with("/b"), "{order:?}");
         }
-        // Paths below a chroot are compared from the ensemble's root, byte by byte: '-' precedes
-        // '/'.
+        // With a chroot, the path from the ensemble's root is compared. The comparison is by bytes,
+        // so '-' precedes '/'.
         let below = client("localhost:1/a");
         let order = paths(vec![mutex(&below, "/x"), mutex(&number, "/a/y"), mutex(&number, "/a-b")]);
         assert_eq!(order, ["127.0.0.1:1/a-b", "localhost:1/a/x", "127.0.0.1:1/a/y"]);
