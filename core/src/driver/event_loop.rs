@@ -215,8 +215,7 @@ impl Driver {
         self.timers.set(deadline, Alarm::Connect);
     }
 
-    /// Notifies the queues, and the callers that wait for a connection, that the client is
-    /// connected.
+    /// Notifies the queues and the callers that wait for a connection.
     fn connected(&mut self) {
         self.status.set(ClientState::Connected);
         self.directories.send_to_all(&Event::Connected);
@@ -344,8 +343,8 @@ impl Driver {
                 tracing::warn!(session = %self.session(), "connection lost; the session may survive");
                 self.heartbeat.suspend(&mut self.directories, true);
                 self.directories.send_to_all(&Event::Disconnected);
-                // Set the status last. A listener that receives the new status and then checks a
-                // lease must find that lease suspended.
+                // Set the status last, so that a listener that receives it and checks a lease finds
+                // the lease suspended.
                 self.status.set(ClientState::Suspended);
             }
             ConnectionEvent::Reconnected => {
@@ -436,7 +435,7 @@ impl Driver {
                 biased;
                 () = &mut closing => break,
                 Some(input) = receiver.recv() => waiting.extend(closer(input)),
-                // A caller that waits for a release waits at most until its timeout, even while the
+                // Callers that wait for a release wait no longer than their timeout, even while the
                 // client closes.
                 () = self.timers.next() => while let Some(alarm) = self.timers.due() {
                     if let Alarm::Released(path, node) = alarm {

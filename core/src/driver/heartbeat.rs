@@ -136,8 +136,8 @@ impl HeartbeatScheduler {
         if std::mem::replace(&mut self.running, running) && !running {
             directories.iter_mut().for_each(|directory| directory.end_term(timers));
         }
-        // A hold can begin if its lease would be `held` and more than a third of the term is left
-        // (rule 16). `is_fresh` covers both conditions.
+        // `is_fresh` covers both conditions for a new hold: its lease is `held`, and more than a
+        // third of the term is left (rule 16).
         let fresh = connection.is_fresh();
         if std::mem::replace(&mut self.fresh, fresh) != fresh {
             directories.send_to_all(if fresh { &Event::TermBegan } else { &Event::TermEnded });

@@ -125,8 +125,7 @@ pub(crate) struct Status {
 
 impl Status {
     pub(crate) fn set(&self, state: ClientState) {
-        // Hold the mutex over both steps, so that all listeners receive all changes in the same
-        // order.
+        // Hold the lock over both steps, so that all listeners receive all changes in one order.
         let mut listeners = self.listeners();
         if self.state.swap(state as u8, Ordering::AcqRel) != state as u8 {
             listeners.retain(|listener| listener.send(state).is_ok());

@@ -76,8 +76,8 @@ impl EagerTask {
     fn poll(self: &Arc<Self>, mut task: Task) {
         let waker = Waker::from(Arc::clone(self));
         let ended = task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
-        // Drop the future after the stage is unlocked. The drop runs this crate's code, which can
-        // call this waker, and the waker locks the stage.
+        // Dropped after the stage is unlocked, because dropping a future runs this crate's code,
+        // which can call this waker.
         let mut over = None;
         let mut stage = self.stage();
         *stage = match *stage {
@@ -139,8 +139,8 @@ impl Woken for EagerTask {
 impl Drop for Operation {
     fn drop(&mut self) {
         if self.0.origin.is_here() {
-            // Drop the stage only after it is unlocked. The drop of the future runs this crate's
-            // code, which can call this waker, and the waker locks the stage.
+            // Drop the stage only after it is unlocked, because dropping the future runs this
+            // crate's code, which can call this waker.
             let stage = std::mem::replace(&mut *self.0.stage(), OperationStage::Over);
             drop(stage);
         }

@@ -59,8 +59,8 @@ impl Drop for CarriesOn {
                 break;
             }
             for operation in woken {
-                // If one operation panics, the others must still continue, because no other thread
-                // would continue them.
+                // If one operation panics, the others still continue, because no other thread would
+                // continue them.
                 let outcome = catch_unwind(AssertUnwindSafe(|| operation.go_on()));
                 panicked = panicked.or(outcome.err());
             }

@@ -59,9 +59,8 @@ pub(super) struct Entered<B> {
 }
 
 impl Exit {
-    /// Returns `true` if this exit comes from the frame that entered the scope. The exit's owner
-    /// must also be the scope's owner, unless the frame belongs to a generator, which several
-    /// owners can run.
+    /// Returns `true` if this exit comes from the frame that entered the scope. The owner must also
+    /// be the same, unless the frame belongs to a generator, which several owners can run.
     pub(super) fn is_of(&self, owner: OwnerId, site: &Site) -> bool {
         *site == self.site && (site.moves || owner == self.owner)
     }
@@ -105,8 +104,7 @@ impl Exit {
                 left.iter().all(|one| one.owner == newest.owner).then_some(newest)
             })
             .or_else(|| newest(&|one| candidate(one) && one.owner == self.owner))
-            // Accept a scope of any owner, because any owner can close a coroutine that is no
-            // longer awaited.
+            // Accept any owner, because any owner can close a coroutine that is no longer awaited.
             .or_else(|| newest(&|one| one.site == self.site))
     }
 }

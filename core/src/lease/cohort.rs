@@ -79,8 +79,8 @@ impl SharedNode {
         (claim.cohort > 1 || claim.linger > 0).then(|| Box::new(Self::new(HoldCounts::new(0, claim.cohort))))
     }
 
-    /// Creates the state for a reader's node that replaces a writer's node. The reader's hold keeps
-    /// the fencing token and the number of hand-offs of the writer's hold.
+    /// Creates the state for a reader's node that replaces a writer's node. The reader keeps the
+    /// writer's fencing token and number of hand-offs.
     pub(super) fn of_reader(all: &HoldIndex, token: i64) -> Option<Box<Self>> {
         let line = all.line.as_ref().filter(|line| line.last.0 == token)?;
         Some(Box::new(Self::new(HoldCounts::new(line.last.1, 0))))
@@ -110,8 +110,8 @@ impl SharedNode {
         self.after(self.counts.taken_again(claim.cohort))
     }
 
-    /// Returns the state for a kept node without a hold, and `true` if the node is kept for the
-    /// first time. Returns `None` if the time for which the node can be kept is over.
+    /// Returns the state for the time without a hold, and `true` if the node is kept for the first
+    /// time. Returns `None` if the time for which the node can be kept is over.
     pub(super) fn kept_for(&self, time: Duration) -> Option<(bool, Box<Self>)> {
         let now = BootInstant::now();
         let until = self.kept_until.unwrap_or_else(|| now.after(time));
@@ -254,8 +254,7 @@ impl Hold {
         let claim = &first.get().claim;
         let next = shared.next(claim)?;
         let too_old = shared.is_too_old(claim, BootInstant::now());
-        // The required time is the same as for a grant: a sixth of the session timeout, plus the
-        // grace.
+        // The same minimum as for a grant: a sixth of the session timeout, plus the grace.
         let Grant { node, fencing_token, term, .. } = &self.grant;
         let needed = term.interval() + claim.grace.time();
         if claim.kind != self.claim.kind || too_old || term.remaining() <= needed {

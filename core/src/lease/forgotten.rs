@@ -74,7 +74,7 @@ impl Lease {
     /// release frees it.
     pub(super) fn drop_forgotten(&self) {
         let held = self.state().holds();
-        // An error means that another thread has already released the lease, so nothing is left to
+        // An error means that another thread released the lease in between, so nothing is left to
         // do.
         let freed = self.release_level(|| None).unwrap_or(false);
         if held && freed {

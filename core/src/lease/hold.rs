@@ -265,8 +265,8 @@ impl HoldTable {
     /// Marks the current hold on a node as lost. If the node is kept without a hold, stops keeping
     /// it.
     ///
-    /// Returns `false` if the node is neither held nor kept, because its release has not reached
-    /// the driver yet.
+    /// Returns `false` if the node is neither held nor kept, because its release is already on its
+    /// way.
     pub(crate) fn lose(&self, node: &NodeName, reason: LossReason) -> bool {
         let mut all = self.all();
         if all.forget_kept(node) {
@@ -397,12 +397,12 @@ impl Hold {
         self.pins.store(self.pins.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     }
 
-    /// Records that the program is warned about this hold. Returns `false` if it was warned before.
+    /// Notes that the program is warned about this hold. Returns `false` if it was warned before.
     pub(crate) fn forget(&self) -> bool {
         !self.forgotten.swap(true, Ordering::Relaxed)
     }
 
-    /// Returns the duration of the hold so far. Returns zero if it does not count as a hold.
+    /// Returns the duration of the hold so far. Zero if it does not count as a hold.
     pub(crate) fn lasted(&self) -> Duration {
         self.began.map(|began| began.elapsed()).unwrap_or_default()
     }

@@ -106,8 +106,8 @@ impl HoldTable {
     /// Counts that the kept nodes are given up because another contender waits.
     ///
     /// If this happens too often within the time for which nodes are kept, keeping pauses, because
-    /// it would only delay other contenders. There is no pause if nodes were taken again often
-    /// enough before.
+    /// it would only delay other contenders. It does not pause if nodes were often taken again
+    /// before.
     pub(crate) fn note_given_up(&self, time: Duration) {
         let mut all = self.all();
         let Some(kept) = all.kept.as_mut().filter(|kept| kept.taken < MIN_RETAKES) else { return };
@@ -166,8 +166,8 @@ impl HoldTable {
         self.recorder.retake();
         let hold = Arc::new(Hold::new(Arc::clone(self), claim.clone(), grant, Some(Box::new(next))));
         all.add(&hold);
-        // The driver needs a notice only in these two cases, because the hold can then end before
-        // its release.
+        // The driver needs a notice only in these cases, because then the hold can end before its
+        // node is released.
         if claim.max_hold.is_some() || claim.grace != grace {
             let claim = Box::new(claim.clone());
             hold.report(|hold| Notice::Retaken { hold, claim }).ok();

@@ -63,8 +63,7 @@ impl HoldTable {
     /// Re-enters the lock without a request if `owner` holds it. Otherwise returns the intent with
     /// which the owner must enter the queue.
     ///
-    /// Fails if an owner that holds the read lock requests the write lock, because it would wait
-    /// for itself.
+    /// Fails if a reader requests the write lock, because it would wait for itself.
     pub(crate) fn enter(&self, owner: OwnerId, kind: Kind, intent: Intent) -> Result<EnterOutcome> {
         let holds = self.all();
         let held = |kind: Kind| holds.of(owner, kind);
@@ -318,15 +317,15 @@ impl Lease {
     /// Cancel safe: dropping the future changes nothing.
     pub fn revoked(&self) -> impl Future<Output = ()> + Send + 'static {
         if !self.hold.state_cell.is_revoked() {
-            // The driver watches the node of a hold only after some time. This notice makes it
-            // watch this hold's node now.
+            // The driver already watches the node of a long hold. With this notice, it watches the
+            // node of this hold now.
             self.hold.report(|hold| Notice::WatchNode { node: hold.node }).ok();
         }
         let (state_cell, level) = (Arc::clone(&self.hold.state_cell), self.shared_level(false));
         async move {
             state_cell.wait_for(|state_cell| state_cell.is_revoked().then_some(())).await;
-            // If this lease was released but the hold has other open leases, a request can still
-            // arrive. Ignore it, as after a loss.
+            // The request can arrive at the hold after this lease was released, while other leases
+            // of the hold are open. Then ignore it, as after a loss.
             if !state_cell.state().holds() || !level.is_some_and(|level| level.is_open()) {
                 std::future::pending::<()>().await;
             }
@@ -367,8 +366,7 @@ impl Lease {
             let Some(level) = level else { return Some(LossReason::Forked) };
             let ended = |state: LeaseState| (!state.holds() || level.is_over()).then_some(state);
             match state_cell.wait_for(|state_cell| ended(state_cell.state())).await {
-                // After this lease was released, the hold can still be lost while other leases of
-                // the hold are open.
+                // The hold can be lost through its other levels after this lease was released.
                 LeaseState::Lost(reason) if !level.is_over() => Some(reason),
                 _ => None,
             }
@@ -526,7 +524,7 @@ impl Lease {
             hold.report(|hold| Notice::Released { node: hold.node, release: Release { waiter, reporter } })
                 .ok();
         } else if !claim.grace.is_zero() {
-            // The lease was lost before the end of its term, because of the grace. So its node can
+            // The lease was lost before the end of its term because of the grace, so its node can
             // still exist.
             let release = Release { waiter: None, reporter: None };
             self.hold.report(|hold| Notice::Released { node: hold.node, release }).ok();

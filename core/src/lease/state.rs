@@ -107,8 +107,8 @@ impl HoldState {
 
     /// Changes the state and wakes the waiters. Returns `true` if the state changed.
     ///
-    /// `to` receives the current state and returns the new state, or `None` to keep the current
-    /// one. The side effects of `to` are complete before any thread sees the new state.
+    /// `to` receives the current state and returns the new one. Its side effects are complete
+    /// before any thread sees the new state.
     pub(crate) fn change(&self, to: impl FnOnce(LeaseState) -> Option<LeaseState>) -> bool {
         let changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(state) = to(self.state()) else { return false };
@@ -137,8 +137,8 @@ impl HoldState {
     pub(crate) async fn wait_for<T>(&self, look: impl Fn(&Self) -> Option<T>) -> T {
         let mut changed = pin!(self.changed.notified());
         loop {
-            // Check only after `changed` was created. Any change after that point completes
-            // `changed`.
+            // Check only after `changed` was created, because then `changed` completes with any
+            // later change.
             if let Some(found) = look(self) {
                 return found;
             }

@@ -179,9 +179,9 @@ impl Election {
 
     /// Returns `true` if this candidate leads. Sends no request.
     ///
-    /// A candidate leads from the grant until it resigns or the session's term ends. The term ends
+    /// It leads from the grant until it resigns or the term of its leadership ends. The term ends
     /// before another candidate can lead. Returns `false` in a process that inherited a leadership
-    /// through `fork`.
+    /// through fork.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.lock.owned_by(&self.owner).unwrap_or(false)

@@ -207,13 +207,13 @@ impl MultiLock {
                 return Ok(leases);
             }
             // A lock was lost while the others were acquired. A try does not start again, because
-            // it might never succeed if `max_hold` is very short.
+            // with a very short `max_hold` it would never succeed.
             if deadline.is_try() {
                 let message = "one of several locks was lost while the others were tried; try again";
                 return Err(Error::timed_out(TimeoutReason::Unknown, message));
             }
-            // Pause before the next round. If `max_hold` of one lock is shorter than the wait for
-            // another lock, a lock is lost in every round.
+            // Pause, because a lock whose `max_hold` is shorter than the wait for another lock is
+            // lost in every round.
             match &mut backoff {
                 Some(backoff) => pause(backoff.pause(), deadline).await?,
                 first => *first = Some(Backoff::default()),

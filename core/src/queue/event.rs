@@ -37,8 +37,8 @@ pub enum Intent {
 }
 
 impl Intent {
-    /// Returns `true` if the contender is a try, which never waits. A downgrade remains a try even
-    /// if the contender loses the writer's place in the queue.
+    /// Returns `true` if the contender only tries. For a downgrade, this stays the same if the
+    /// contender loses the writer's place.
     #[must_use]
     pub fn only_tries(&self) -> bool {
         matches!(self, Self::Try | Self::Downgrade { tries: true, .. })
@@ -50,8 +50,7 @@ impl Intent {
         matches!(self, Self::Try | Self::WaitIfFewer(_))
     }
 
-    /// Returns the intent for a reader whose node takes the place of this writer's node. It is a
-    /// try if the present intent is a try.
+    /// Returns the same intent, but as a downgrade that takes the place of this writer's node.
     #[must_use]
     pub fn in_place_of(&self, writer: NodeName) -> Self {
         Self::Downgrade { writer: Box::new(writer), tries: self.only_tries() }

@@ -67,18 +67,18 @@ impl Directory {
             Action::Verify(ticket, name) => connection.spawn_request(directory_client.verify(ticket, name)),
             Action::Delete(ticket, name) => {
                 self.releases.deleting(ticket, &name);
-                // Other contenders wait behind this node until it is deleted, as long as the
-                // session is alive. So the driver must notice if the reply to the delete does not
-                // arrive: until then, the delete counts as an unanswered request.
+                // Other contenders wait behind this node as long as the session is alive. So the
+                // driver must notice a missing reply, and this request counts as unanswered until
+                // then.
                 connection.spawn_proof_request(directory_client.delete(ticket, name));
             }
             other => unreachable!("{other:?} is no request"),
         }
     }
 
-    /// Returns the pause before this contender's node is created. There is no pause if the lock
-    /// directory was just created, because a reaper (a program that deletes empty lock directories)
-    /// could delete the directory during the pause.
+    /// Returns the pause before a contender's node is created. There is no pause if the lock
+    /// directory was just created, because a reaper could delete the empty directory again during
+    /// the pause.
     pub(super) fn pause_before_create(&mut self, join: JoinId) -> Duration {
         let is_new = self.queue.has_new_directory(join);
         self.waiters

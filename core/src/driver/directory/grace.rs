@@ -119,10 +119,9 @@ impl Directory {
         if self.stop_keeping(node, timers) {
             return;
         }
-        // After a hand-off on this node, the new hold can have a different grace, and the driver
-        // might not know about the hand-off yet. So read the grace from the hold itself. If the
-        // hold is reported as lost here, no hand-off can follow, because the hold table sees the
-        // same clock and refuses it.
+        // After a hand-off on this node, the new hold can have another grace, and the notice of the
+        // hand-off might not have arrived yet. So ask the holder for the grace. No hand-off can
+        // follow on a hold that is lost here, because by the clock that hold is already over.
         let grace = self.holders.grace(node).map_or(noted, Grace::time);
         if left > grace {
             self.await_grace(node, grace, left, timers);

@@ -115,8 +115,8 @@ impl Directory {
             }
             Kind::Write => {
                 let reader = self.waiters.first_of_owner((owner, Kind::Read));
-                // From now on, the write lock's node must not be handed to another owner. That
-                // owner would hold the write lock while this reader holds the read lock.
+                // From now on the node must not be handed to another owner, because that writer
+                // would hold the lock together with this reader.
                 if let Some(reader) = reader.filter(|_| holds.begin_downgrade(hold)) {
                     self.on_event(Event::Downgrade(reader, hold.node.clone()));
                 }

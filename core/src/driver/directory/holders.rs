@@ -135,7 +135,7 @@ impl Holders {
         }
     }
 
-    /// Returns the kept nodes whose lock objects no longer exist.
+    /// Returns the nodes that were kept by lock objects that no longer exist.
     pub(in crate::driver) fn kept_without_table(&self) -> Vec<NodeName> {
         let gone = self.0.iter().filter(|(_, holder)| holder.is_kept() && holder.table().is_none());
         gone.map(|(node, _)| node.clone()).collect()
@@ -200,7 +200,7 @@ impl Holders {
         self.0.iter().filter_map(|(node, holder)| Some((node, holder.holds.upgrade()?)))
     }
 
-    /// Asks the hold on a node to give up the lock. Returns `true` if the node has a hold.
+    /// Asks the hold on a node to give up the lock. Returns `true` if there is one.
     pub(in crate::driver) fn revoke(&self, node: &NodeName) -> bool {
         let holds = self.0.get(node).and_then(|holder| holder.holds.upgrade());
         holds.is_some_and(|holds| holds.revoke(node))

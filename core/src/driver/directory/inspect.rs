@@ -75,7 +75,7 @@ impl Inspector for SharedDirectories {
                 directory.report(&mut waits, &mut holds);
             }
             drop(directories);
-            // The sort is stable, so the entries of one path stay in queue order.
+            // The sort is stable, so entries at one path keep the order of their queue.
             waits.sort_by(|one, other| one.path.cmp(&other.path));
             holds.sort_by(|one, other| one.path.cmp(&other.path));
             for label in waits

@@ -127,7 +127,7 @@ impl Directory {
         }
     }
 
-    /// Deletes all kept nodes. No node is kept again before the next grant.
+    /// Gives up all kept nodes. No node is kept again before the next grant.
     pub(in crate::driver) fn end_keeping(&mut self, timers: &mut Timers) {
         let Some(keeping) = self.keeping.take() else { return };
         self.queue.guard(false);
@@ -142,8 +142,7 @@ impl Directory {
         }
     }
 
-    /// Forgets the kept nodes at the end of the session or the client, because the server deletes
-    /// them with the session.
+    /// Forgets the kept nodes at the end of the session or the client. There is nothing to delete.
     pub(super) fn forget_keeping(&mut self) {
         let Some(keeping) = self.keeping.take() else { return };
         self.queue.guard(false);
@@ -152,8 +151,8 @@ impl Directory {
         }
     }
 
-    /// Sets the alarm for the end of the time for which a node is kept. Called the first time that
-    /// the node is kept without a hold.
+    /// Sets the alarm for the end of the keeping time. Called when a node is kept without a hold
+    /// for the first time.
     pub(in crate::driver) fn node_kept(&mut self, node: &NodeName, time: Duration, timers: &mut Timers) {
         if self.keeping.is_none() {
             // Keeping ended before this node was kept.

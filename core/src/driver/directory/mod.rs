@@ -393,8 +393,8 @@ impl Directory {
         if !holder_notified && self.stop_keeping(&node, timers) {
             return;
         }
-        // A new hold might have reused the node since the first call of `revoke`, so try again. A
-        // hold that receives the request does not keep its node for reuse.
+        // A new hold might have reused the node in the meantime, so try again. A hold that received
+        // the request does not keep its node.
         if holder_notified || self.holders.revoke(&node) {
             self.restore_data(node, version, connection);
             return;

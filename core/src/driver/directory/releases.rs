@@ -62,8 +62,7 @@ impl Releases {
         }
     }
 
-    /// Lets the caller of a release continue, because its time limit is over. The release itself
-    /// continues.
+    /// Stops waiting for a caller whose time is up. The release continues.
     pub(in crate::driver) fn stop_waiting(&mut self, node: &NodeName) {
         if let Some(releasing) = self.by_node.get_mut(node) {
             releasing.waiter = None;
@@ -81,7 +80,7 @@ impl Releases {
     }
 
     /// Handles the outcome of a delete. `missing` is `true` if the node did not exist although the
-    /// session was alive and within its term.
+    /// session existed and its term ran.
     pub(in crate::driver) fn delete_answered(&mut self, ticket: Ticket, missing: bool) {
         let node = self.first_deletes.remove(&ticket).filter(|_| missing);
         if let Some(node) = node {

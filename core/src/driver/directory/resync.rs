@@ -85,8 +85,8 @@ impl ResyncTimer {
         if let Some((ticket, _)) = self.doubt.filter(|(_, since)| now - *since >= DOUBT_TIME) {
             return Due::DoubtOver(ticket);
         }
-        // While a create's outcome is unknown, news does not postpone the look, because no watch
-        // event reports a create that is carried out late.
+        // While there is a doubt, news does not postpone the look, because a create that is carried
+        // out late sends no event.
         let since = if doubt.is_some() { self.looked } else { self.looked.max(self.news) };
         let often = near || doubt.is_some();
         let limit = if often { NEAR_SILENCE } else { FAR_SILENCE + Duration::from_secs(self.delay.into()) };

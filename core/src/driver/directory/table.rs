@@ -63,8 +63,8 @@ impl Reported {
         self.0.len() >= MOST_REPORTED || self.0.contains(path)
     }
 
-    /// Remembers that a warning was logged for this path. `what` describes the warnings in the log
-    /// message about the limit.
+    /// Remembers that a warning was logged for this path. `what` describes the warnings in the
+    /// final log message.
     fn add(&mut self, path: &Arc<str>, what: &'static str) {
         if !self.is_silent(path) {
             self.0.insert(Arc::clone(path));

@@ -24,8 +24,8 @@ impl Drain {
     }
 }
 
-/// Returns `true` if an attempt only changes a hold that its owner already has, without acquiring
-/// another lock. Such an attempt is part of a running scope and does not wait for other owners.
+/// Returns `true` if an attempt only changes a hold that its owner already has, and acquires no
+/// other lock. Such an attempt is part of a running scope and does not wait for other owners.
 pub(super) fn is_part_of_a_hold(attempt: &AcquireAttempt) -> bool {
     matches!(attempt.intent, Intent::Downgrade { .. })
 }

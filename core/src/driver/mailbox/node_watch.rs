@@ -31,9 +31,9 @@ pub(crate) struct NodeWatch {
 }
 
 impl NodeWatch {
-    /// Waits until the watch fires or the session ends. If the client crate's task ends before the
-    /// watch fires, the crate's watch panics in the caller's task. So this function checks first
-    /// for the end of that task, and treats a panic as the end too.
+    /// Waits until the watch fires or the session ends. If the client crate's task ends first, the
+    /// crate's watch panics in the caller's task. So the end of that task is checked first, and a
+    /// panic also counts as the end.
     pub(crate) async fn changed(self) {
         let Self { watcher, room, mut tasks } = self;
         tokio::select! {

@@ -260,9 +260,9 @@ impl DirectoryClient {
         unless_missing(read)
     }
 
-    /// Sets the data of the node at this client's path. If the node does not exist, creates it and
-    /// its parents. Tries several times, because another client can create or delete the node at
-    /// the same time.
+    /// Sets the data of the node at this client's own path. Creates the node and its parents if
+    /// they do not exist. Retries because another client can create or delete the node at the same
+    /// time.
     async fn put(&self, data: &[u8]) -> Answer<()> {
         let options = CreateMode::Persistent.with_acls(Acls::new(&self.lists.own));
         let mut outcome = Err(zk::Error::NoNode);

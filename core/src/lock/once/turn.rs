@@ -54,16 +54,15 @@ pub(crate) async fn begin(
     timeout: Timeout,
     record: Record,
 ) -> Result<Option<Turn>> {
-    // Do not keep the node after the release (`linger`). Otherwise, a late transaction of this turn
-    // could succeed while another owner holds the lock through the same node.
+    // Keep no node (`linger`), because a late transaction of this turn could then succeed under the
+    // next holder.
     let lock = lock.without_linger();
     let lease = Arc::new(lock.acquire_for(owner, timeout).await?);
     let client = lock.resolve()?.client.clone();
     let options = client.options();
     let by = options.identify.then(|| RecordedBy::this_process(lock.label(options)));
     let node = record_node(lock.path());
-    // The slot is the period in which the lock was granted, not the one in which the caller began
-    // to wait.
+    // The current period counts, no matter how long the caller has waited for the lock.
     let mut turn = Turn { lease, client, node, slot: slot.now(), version: None, by, recorded: false };
     let found = turn.read_once_held().await?;
     if found.as_ref().is_some_and(|found| found.record.covers(&turn.slot)) {
@@ -250,7 +249,7 @@ impl Turn {
                 ErrorKind::ConnectionFailed => in_doubt = true,
                 ErrorKind::TransactionFailed if error.is_denied() => return Err(self.not_permitted()),
                 ErrorKind::TransactionFailed => {}
-                // An earlier attempt might have succeeded although its reply was lost.
+                // An earlier attempt might have succeeded with only its reply lost.
                 _ if in_doubt => {
                     let found = self.read_behind_sync().await;
                     let ours =
@@ -277,7 +276,7 @@ impl Turn {
         }
     }
 
-    /// Returns `true` if this turn wrote the record. The fencing token proves it, because no other
+    /// Returns `true` if this turn wrote the record. The fencing token shows this, because no other
     /// node has the same token.
     fn is_ours(&self, record: &OnceRecord) -> bool {
         record.fencing_token == self.lease.fencing_token()
@@ -307,8 +306,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        // Release the lease explicitly, because the body might have passed a reference to it to a
-        // task that still runs.
+        // The body can have passed the lease to a task that still runs.
         self.lease.release_in_background().ok();
     }
 }

@@ -131,7 +131,7 @@ impl Semaphore {
             }
         };
         let settings = options.of_semaphore(stated)?;
-        // `max_hold` limits only the permits. The turn must be held for the whole wait for the
+        // `max_hold` limits the permits only. The turn must last as long as the wait for the
         // permits.
         let turn = LockSettings { max_hold: None, ..settings.clone() };
         let turns = Lock::with_part(source.clone(), path, TURNS, Kind::Exclusive, turn)?;
@@ -301,8 +301,8 @@ impl Semaphore {
             self.check_number_exists(deadline).await?;
         }
         loop {
-            // The turn does not count as a hold, because the caller requested permits, and the turn
-            // is released as soon as the caller has them.
+            // The turn does not count as a hold, because the caller wants the permits and keeps the
+            // turn only until it has them.
             let time = match deadline.left() {
                 Timeout::TryWithin(left) => Timeout::For(left.min(TRY_LIMIT)),
                 time => time,
@@ -404,8 +404,8 @@ impl Semaphore {
             if leases.is_held() {
                 return Ok(leases);
             }
-            // A try stops here. If `max_hold` is very short, it might never hold all permits at the
-            // same time, while other contenders wait for the turn.
+            // A try stops here: with a very short `max_hold`, it would never hold all permits
+            // together, and other contenders would wait for the turn.
             if deadline.is_try() {
                 let message = "one of several permits was lost while the others were tried; try again";
                 return Err(Error::timed_out(TimeoutReason::Unknown, message));

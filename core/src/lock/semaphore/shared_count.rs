@@ -43,8 +43,8 @@ impl Semaphore {
 
     /// Stores the holders of permits, for the error message of a waiter that times out.
     ///
-    /// One read is enough, because no other contender adds a node while this contender waits (rule
-    /// 17). If no reply arrives, the message names no holder.
+    /// One read is enough, because no other contender adds a node in the meantime (rule 17). If no
+    /// reply arrives, the message names no holder.
     async fn remember_permit_holders(&self) -> Infallible {
         if let (Ok(resolved), Ok(contenders)) = (self.leases.resolve(), self.leases.contenders().await) {
             resolved.holds.permit_state().remember(&contenders);
