@@ -196,8 +196,10 @@ impl Lease {
     /// Returns the fencing token: the zxid of the transaction that created the node.
     ///
     /// Each new holder receives a larger token, as long as the ensemble exists, even if the lock
-    /// directory is deleted and created again. Pass the token to the resource that the lock
-    /// protects. The resource must reject smaller tokens.
+    /// directory is deleted and created again. The exception is a holder with the option
+    /// [`cohort`](crate::LockOptions::cohort) or [`linger`](crate::LockOptions::linger): see
+    /// [`handoffs`](Self::handoffs). Pass the token to the resource that the lock protects. The
+    /// resource must reject smaller tokens.
     #[must_use]
     pub fn fencing_token(&self) -> i64 {
         self.hold.grant.fencing_token

@@ -62,8 +62,8 @@ pub struct Election {
 impl Election {
     /// Creates an election at `path`, an absolute path relative to the client's chroot.
     ///
-    /// Missing directories are created when they are needed. The candidate's id is `host:pid`. It
-    /// is empty if the client has the option not to identify itself.
+    /// Missing directories are created when they are needed. The candidate's id is `host:pid`, or
+    /// empty if the client was created with the option `identify(false)`.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path.

@@ -133,8 +133,8 @@ impl LockOptions {
         self
     }
 
-    /// Sets how many owners in this client can hold the lock, one after the other, through the same
-    /// node. Default: 1. The value 0 means the same.
+    /// Sets the maximum number of times in succession that owners in this client hold the lock
+    /// through the same node. Default: 1. The value 0 means the same.
     ///
     /// Use this option for mutexes and write locks for which many threads or tasks of one client
     /// contend. With the default, the order of the queue is strict. With a larger number, other
@@ -188,8 +188,10 @@ impl LockOptions {
     /// one node have the same fencing token, so a resource must compare the pair of token and
     /// [`handoffs`](crate::Lease::handoffs). If keeping nodes is of little use, the client stops it
     /// for the length of `time`. This happens if, within `time`, it has had to delete kept nodes
-    /// more than eight times, each time before the lock was acquired again eight times. Semaphores,
-    /// elections and [`once`](crate::Mutex::once) do not use this option.
+    /// more than eight times, each time before the lock was acquired again eight times.
+    ///
+    /// Semaphores and elections do not support this option, and [`once`](crate::Mutex::once) ignores
+    /// it.
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {

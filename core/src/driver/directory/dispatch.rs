@@ -67,6 +67,7 @@ impl Directory {
             Action::Verify(ticket, name) => connection.spawn_request(directory_client.verify(ticket, name)),
             Action::Delete(ticket, name) => {
                 self.releases.deleting(ticket, &name);
+                // The reply to a delete can prove that the session is alive.
                 // Other contenders wait behind this node as long as the session is alive. So the
                 // driver must notice a missing reply, and this request counts as unanswered until
                 // then.

@@ -57,7 +57,7 @@ impl Holder {
 
 /// Index of the alarm for the maximum hold time.
 const LIMIT: usize = 0;
-/// Index of the alarm for the end of the option `linger`'s time, for which the node is kept.
+/// Index of the alarm for the end of the time for which the node is kept (the option `linger`).
 const KEEPING: usize = 1;
 
 /// Sets the alarm for the maximum time of a hold. Replaces the alarm of the previous hold on the

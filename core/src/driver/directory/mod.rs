@@ -92,8 +92,9 @@ impl Directory {
     /// - `term`: `true` if the session's term runs.
     /// - `seed`: seed for the names of this directory's nodes, used only here.
     ///
-    /// If there is a session, the new queue receives it even while it is disconnected, because the
-    /// start of a session is not announced again when its connection is restored.
+    /// If there is a session, the new queue receives `Event::SessionBegan`, even while the session
+    /// is disconnected, because the start of a session is not announced again when its connection
+    /// is restored.
     pub(super) fn new(
         (id, path): (DirectoryId, Arc<str>),
         last_ticket: Ticket,
