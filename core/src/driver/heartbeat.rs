@@ -198,8 +198,8 @@ impl HeartbeatScheduler {
         if self.heartbeat_alarm.is_some() || !connection.is_connected() {
             return;
         }
-        // If leases are suspended, send a heartbeat immediately: they become held again only when a
-        // reply on this connection proves that the session is alive.
+        // If leases are suspended, send a heartbeat immediately, because they become held again
+        // only when a reply on this connection proves that the session is alive.
         let now = Instant::now();
         let pause = pause(self.nodes, interval);
         let due_in =

@@ -122,7 +122,7 @@ impl Timers {
     }
 
     /// Removes the long-hold alarm of this node if it is the first or the last in the list. An
-    /// alarm in the middle is not removed; it fires soon and is then ignored.
+    /// alarm in the middle is not removed. It fires soon and is then ignored.
     pub(super) fn hold_ends(&mut self, node: &NodeName) {
         if self.long_holds.front().is_some_and(|(_, _, first)| first == node) {
             self.long_holds.pop_front();

@@ -29,8 +29,8 @@ pub(crate) struct Blocker {
 }
 
 /// The contenders that block an attempt. Their descriptions are made from node data that other
-/// programs wrote. This data is parsed only when the program reads the error: many waiters can time
-/// out at the same time, on the one thread that must also send heartbeats.
+/// programs wrote. This data is parsed only when the program reads the error, because many waiters
+/// can time out at the same time, on the one thread that must also send heartbeats.
 #[derive(Debug)]
 pub(crate) struct Blockers {
     seen: Vec<Blocker>,

@@ -364,8 +364,8 @@ impl Error {
         }
     }
 
-    /// Returns the reason of a [`LockTimeout`](ErrorKind::LockTimeout): the lock was taken, or no
-    /// server was reached. `None` for all other errors.
+    /// Returns the reason of a [`LockTimeout`](ErrorKind::LockTimeout), for example that the lock
+    /// was taken or that no server replied. `None` for all other errors.
     #[must_use]
     pub fn timeout_reason(&self) -> Option<TimeoutReason> {
         match &self.details {

@@ -94,8 +94,8 @@ pub async fn four_letter_word(
     timeout(limit, asked).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Returns the known reason why nothing proves that a client's session is alive: the server that
-/// does not reply, or the result of the last connection attempt at each server.
+/// Returns the known reason why nothing proves that a client's session is alive. This is either the
+/// server that does not reply, or the result of the last connection attempt at each server.
 #[must_use]
 pub fn why_unproven(client: &Client) -> String {
     match client.health().server {

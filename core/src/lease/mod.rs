@@ -453,7 +453,7 @@ impl Lease {
     pub(crate) fn begin_release(&self, timeout: Timeout) -> Result<Option<oneshot::Receiver<()>>> {
         let mut acknowledged = None;
         self.release_level(|| {
-            // Wait for the deletion of the node only while the term runs: until then, no other
+            // Wait for the deletion of the node only while the term runs. During the term, no other
             // client can have the lock. After the term, the caller would only wait for a server
             // that does not reply.
             let most = self.hold.remaining();

@@ -173,8 +173,8 @@ impl Future for Releasing {
 /// call, and usually no other part of the program uses its level.
 ///
 /// A level is shared and ended only while the index of holds is locked. So the copy in the lease
-/// does not change after the level was shared. A thread can read the level without that mutex: its
-/// result was correct at the moment when it checked for a shared level.
+/// does not change after the level was shared. A thread can read the level without that mutex,
+/// because its result was correct at the moment when it checked for a shared level.
 #[derive(Debug, Default)]
 pub(super) struct OwnLevel {
     own: Level,

@@ -1,6 +1,6 @@
-//! The option `grace`: a hold with a grace is reported as lost before its term ends, earlier by the
-//! length of the grace. The *term* is the time until which the session's nodes certainly exist.
-//! This module tracks the holds with a grace, and the waiters that requested one.
+//! The option `grace`: a hold with a grace is reported as lost before its term ends. The report is
+//! earlier by the length of the grace. The *term* is the time until which the session's nodes
+//! certainly exist. This module tracks the holds with a grace, and the waiters that requested one.
 //!
 //! Only the report is earlier than without a grace, so mutual exclusion is not affected. The node
 //! of a lost hold is deleted when its lease is released, or at the end of the term in which the
@@ -23,7 +23,8 @@ use crate::queue::{Event, NodeName, SmallMap};
 /// The graces of one directory. Most directories have none.
 #[derive(Default)]
 pub(super) struct Graces {
-    /// The holds with a grace, each with the alarm for the start of its grace.
+    /// The nodes of the holds with a grace, each with its grace and the alarm for the start of that
+    /// grace.
     holds: SmallMap<NodeName, (Duration, AlarmKey)>,
     /// The nodes of holds that were reported as lost but are not released yet, each with the alarm
     /// for the end of its term.

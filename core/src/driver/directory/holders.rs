@@ -42,8 +42,8 @@ impl Holder {
     }
 
     /// Reports the loss to this hold. Returns `Some(false)` if the hold was already released but
-    /// the release has not reached the driver, and `None` if the node was handed to another hold
-    /// but the driver does not know it yet.
+    /// the release has not reached the driver. Returns `None` if the node was handed to another
+    /// hold but the driver does not know it yet.
     pub(in crate::driver) fn lose_unless_handed_on(&self, hold: &HoldId, reason: LossReason) -> Option<bool> {
         self.holds.upgrade().map_or(Some(false), |holds| holds.lose_unless_handed_on(hold, reason))
     }

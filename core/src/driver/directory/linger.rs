@@ -10,8 +10,8 @@
 //! - The watch on the children does not fit in the session's watch budget.
 //!
 //! When keeping ends, all kept nodes are deleted. While the listing that sets the watch is
-//! unanswered, lock objects cannot take a kept node directly; only the driver can reuse it, for a
-//! waiter of this client.
+//! unanswered, lock objects cannot take a kept node directly. Only the driver can then reuse it,
+//! for a waiter of this client.
 //!
 //! Each change of the children costs a listing. Keeping pauses when it costs more requests for
 //! listings than it saves requests for acquires. For example, if a hundred clients keep nodes for
@@ -85,7 +85,8 @@ impl Directory {
         let waiters = self.waiters.attempts().map(|attempt| attempt.claim.kind);
         let fired = std::mem::take(&mut keeping.fired);
         match keeping.state.next_step(facts, waiters) {
-            // The watch fired without a waiter and must be set again, which costs a listing.
+            // The watch on the children fired although no waiter arrived. It must be set again,
+            // which costs a listing.
             KeepingStep::Unchanged | KeepingStep::Access(_) if fired && !holds.pays_to_watch() => {
                 holds.pause_keeping(keeping.time);
             }

@@ -88,7 +88,8 @@ mod tests {
     const CREATE: Event = Event::Created(TICKET, Outcome::Lost);
     const LISTING: Event = Event::Listed(TICKET, Outcome::Lost);
 
-    /// Loses this request `count` times. In between, only requests of another kind succeed.
+    /// Loses the request of `event` `count` times, and returns the pause after each loss. In
+    /// between, only requests of another kind succeed.
     fn pauses(event: &Event, connected: bool, count: usize) -> Vec<Option<Duration>> {
         let mut now = Instant::now();
         let mut pauses = RetryBackoff::new(now);

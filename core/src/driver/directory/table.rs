@@ -78,7 +78,8 @@ impl Reported {
 }
 
 /// Seeds for node names, each used once. The operating system provides randomness only once for all
-/// seeds: most locks are uncontended and held briefly, so almost every hold creates a new queue.
+/// seeds, because almost every hold creates a new queue: most locks are uncontended and held
+/// briefly.
 struct Seeds {
     secret: [u64; 2],
     count: u64,

@@ -64,7 +64,7 @@ impl Mutex {
     ///
     /// Cancel safe, with one exception. Dropping the future drops the body, and leaves the queue or
     /// releases the lock. No node remains in the queue. The exception is a future that is dropped
-    /// after the body, while the slot is being recorded: the slot might or might not be recorded.
+    /// after the body has completed. The slot might or might not be recorded then.
     ///
     /// # Errors
     /// * [`BadArgument`](crate::ErrorKind::BadArgument) with the argument `key` if the key is

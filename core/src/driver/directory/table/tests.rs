@@ -116,7 +116,7 @@ fn probe_bytes(path: &str, nodes: &[NodeName]) -> usize {
     REQUEST + REPLY + nodes.iter().map(node).sum::<usize>()
 }
 
-/// Adds a waiter behind this number of other nodes, with its watches acknowledged.
+/// Adds a waiter behind this number of other nodes. All its watches are set.
 fn idle(fixture: &mut Fixture, others: u64) {
     let others: Vec<_> = (0..others).map(|number| format!("{:038}-lock-{number:010}", 7)).collect();
     let number = others.len() as u64;
