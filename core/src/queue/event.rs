@@ -37,7 +37,7 @@ pub enum Intent {
 }
 
 impl Intent {
-    /// Returns `true` if the contender only tries, without waiting. A downgrade remains a try if the
+    /// Returns `true` if the contender only tries, never waiting. A downgrade remains a try if the
     /// contender loses the writer's place.
     #[must_use]
     pub fn only_tries(&self) -> bool {
