@@ -190,7 +190,7 @@ impl LockOptions {
     /// for the length of `time`. This happens if, within `time`, it has had to delete kept nodes
     /// more than eight times, each time before the lock was acquired again eight times.
     ///
-    /// Semaphores and elections do not support this option. [`once`](crate::Mutex::once) ignores it.
+    /// Semaphores and elections do not support it, and [`once`](crate::Mutex::once) ignores it.
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
