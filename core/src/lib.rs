@@ -2,17 +2,17 @@
 //! Curator.
 //!
 //! A [`Client`] keeps a session with an ensemble. A [`Mutex`] is a lock at a path. An acquire
-//! returns a [`Lease`], which proves that the lock is held, carries a fencing token, and releases
-//! the lock when it is dropped. Java services that use Curator's `InterProcessMutex`, and other
-//! programs with Curator's node layout, queue for the same locks.
+//! returns a [`Lease`], which proves that the lock is held and contains a fencing token. The lock
+//! is released when the lease is dropped. Java services that use Curator's `InterProcessMutex`, and
+//! other programs that use Curator's node layout, can share the same locks.
 //!
 //! The library does all its work on its own thread, so you can await its futures on any executor.
 //!
 //! # When not to use it
-//! Within one process use `std::sync::Mutex`, which sends no request. A lock also cannot protect
-//! against a pause of its own process: a process that is paused (for example by a debugger or a
-//! suspended machine) can lose the lock and notices the loss only after it continues. So if the
-//! guarded resource can check a token, pass it [`Lease::fencing_token`].
+//! Within one process use `std::sync::Mutex`, which sends no request. Also, a lock cannot protect a
+//! resource from a paused process. A process that is paused (for example by a debugger or a
+//! suspended machine) can lose the lock, and notices the loss only after it continues. So if the
+//! guarded resource can check a token, pass [`Lease::fencing_token`] to it.
 //!
 //! # Statistics and events
 //! [`Client::stats`] returns counters of the client's work. The library sends events to `tracing`,
@@ -126,8 +126,7 @@ pub struct Once;
 #[doc = include_str!("../../docs/rust.md")]
 pub struct Rust;
 
-/// The compiler reports an unused lease, because the lock is released immediately when the lease is
-/// dropped.
+/// The compiler reports an unused lease, because dropping a lease immediately releases the lock.
 ///
 /// ```compile_fail
 /// #![deny(unused_must_use)]
@@ -137,7 +136,7 @@ pub struct Rust;
 /// }
 /// ```
 ///
-/// The unused lease is the only problem in this example. The same code compiles if it keeps the
+/// The unused lease is the only error in this example. The same code compiles if it keeps the
 /// leases:
 ///
 /// ```

@@ -29,8 +29,8 @@ FEW, MANY = 10, 2_000
 # users' programs. When every reader examined all other readers, the ratio was in the hundreds.
 # core/tests/queue_costs.rs counts instructions.
 MOST = 24
-# Lower bound in seconds for the time with `FEW` readers. Without it, on a fast server, the listing's size would
-# determine the ratio.
+# Lower bound in seconds for the time with `FEW` readers. Without it, on a fast server, the listing's size
+# would determine the ratio.
 FEW_TAKE = 0.004
 PAIRS = 15
 

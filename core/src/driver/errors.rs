@@ -10,7 +10,8 @@ use crate::queue::{Kind, Refusal};
 use crate::session::ConnectRefusal;
 
 /// Returns the error for a client that received no reply from any server within this time, or
-/// within the connect timeout. `servers` reports what happened at each server.
+/// within the connect timeout if no time is given. `servers` describes the connection attempts to
+/// each server.
 pub(crate) fn unreachable(options: &ClientOptions, within: Option<Duration>, servers: Servers) -> Error {
     let within = within.unwrap_or(options.connect_timeout);
     let mut message = format!(
@@ -50,9 +51,9 @@ pub(super) fn not_authorized(path: &str) -> Error {
     Error::new(ErrorKind::AuthFailed, message)
 }
 
-/// Returns the timeout error of a contender. `too_few` is `true` if too few permits are free.
-/// `ahead` is the number of contenders known to be before it. `servers` reports what happened at
-/// the servers, if the client was not connected.
+/// Returns the timeout error of a contender. `too_few` is `true` if fewer permits are free than
+/// requested. `ahead` is the number of contenders known to be ahead of it in the queue. `servers`
+/// describes the connection attempts, if the client was not connected.
 pub(super) fn timed_out(
     path: &str,
     reason: TimeoutReason,
@@ -87,13 +88,13 @@ pub(super) fn timed_out(
     Error::timed_out(reason, message).at_servers(servers)
 }
 
-/// Returns the error for a reply that exceeds the client's limit. A retry cannot help.
+/// Returns the error for a reply that is larger than the client's limit. A retry cannot help.
 pub(super) fn too_large(path: &str, problem: &str) -> Error {
     let advice = "delete what is not needed there, or raise the client's `max_frame`";
     Error::bad_argument("path", format_args!("{path:?} cannot be used: the server has {problem}; {advice}"))
 }
 
-/// Returns the error for a contender of this kind that the queue refuses.
+/// Returns the error for a contender that the queue refuses. `kind` is the contender's kind.
 pub(super) fn refused(path: &str, kind: Kind, refusal: Refusal) -> Error {
     let taken = |message| Error::timed_out(TimeoutReason::Taken, message);
     let (error, message) = match (refusal, kind) {

@@ -41,8 +41,8 @@ use crate::runtime::random;
 use crate::session::CLOSE_LIMIT;
 use crate::session::term::Term;
 
-/// Maximum number of inputs that are received before the queues are flushed. Joins in the same
-/// batch share a listing.
+/// Maximum number of inputs that are received before the queues are flushed. All joins in one batch
+/// share a listing.
 const BATCH: usize = 256;
 
 /// Runs a client's driver until the client is closed.
@@ -102,10 +102,10 @@ struct Driver {
     heartbeat: HeartbeatScheduler,
     /// Set if the client must close as soon as it holds nothing.
     drain: Option<Drain>,
-    /// `true` once there has been a session. From then on, a lost connection delays waiters but
-    /// does not fail them.
+    /// `true` as soon as the client has had a session. From then on, the loss of the connection
+    /// makes waiters wait longer, but does not fail them.
     was_connected: bool,
-    /// `true` once the driver has checked whether to warn about unencrypted credentials.
+    /// `true` as soon as the driver has checked whether to warn about unencrypted credentials.
     warned: bool,
     searches: DeadlockSearches,
 }
@@ -133,7 +133,7 @@ impl Driver {
         }
     }
 
-    /// Handles inputs. Breaks at a `Close` command, and returns the caller to notify.
+    /// Handles inputs. Stops at a `Close` command and returns the caller to notify.
     fn drain_inbox(
         &mut self,
         inputs: impl Iterator<Item = Input>,
@@ -174,8 +174,8 @@ impl Driver {
         if event.is_written() && current {
             self.connection.note_proof_reply();
         }
-        // The connection works, but the reply leaves the outcome open. The server probably
-        // throttles requests.
+        // The connection works, but the reply does not tell whether the request was carried out.
+        // The server probably throttles requests.
         let throttled = self.directories.get(id).filter(|_| event.is_lost() && current);
         if let Some(directory) = throttled {
             if std::mem::replace(&mut self.throttled, connection_number) != connection_number {
@@ -191,8 +191,9 @@ impl Driver {
         }
         let event = self.connection.discard_stale(connection_number, event);
         if let Event::Deleted(ticket, outcome) = &event {
-            // A missing node is conclusive only if the connection is proven to be on our session
-            // and the term runs. Otherwise the node might be gone together with the session.
+            // The reply "no node" is conclusive only if this connection has proven that it belongs
+            // to our session, and the term runs. Otherwise the node might have been removed
+            // together with the session.
             let certain = |term: &Arc<Term>| current && term.is_proven_on(connection_number) && term.runs();
             let missing = *outcome == Outcome::NoNode && self.connection.term().is_some_and(certain);
             if let Some(directory) = self.directories.get_to_flush(id) {
@@ -291,7 +292,8 @@ impl Driver {
         if let Notice::Transact { node, operations, reply } = notice {
             return transact(&mut self.connection, &self.options, (path, &node), operations, reply);
         }
-        // Without a directory, the hold is already gone. Dropping the notice informs the sender.
+        // If the directory is not open, the hold no longer exists. Dropping the notice informs its
+        // sender.
         let id = self.directories.at(path);
         let Some(directory) = id.and_then(|id| self.directories.get_to_flush(id)) else { return };
         match notice {
@@ -383,8 +385,8 @@ impl Driver {
         }
     }
 
-    /// Stops the search for a session if no caller needs one. A client that has never had a session
-    /// searches only while a caller waits.
+    /// Stops connecting if no caller needs a session. A client that has never had a session tries
+    /// to connect only while a caller waits.
     fn stop_unless_wanted(&mut self) {
         if self.was_connected {
             return;
@@ -398,8 +400,8 @@ impl Driver {
     /// Flushes the queues and carries out their actions.
     fn flush(&mut self) {
         self.heartbeat.check_term(&self.connection, &mut self.directories, &mut self.timers);
-        // Carrying out an action can drop a lease. One round is still enough, because the lease's
-        // release arrives through the channel.
+        // An action can drop a lease. One pass over the queues is still enough, because the release
+        // of that lease arrives as a new input through the channel.
         for id in self.directories.take_to_flush() {
             let vital = self.directories.flush(id, &mut self.connection, &mut self.timers);
             self.heartbeat.set_node_count(id, vital);
@@ -453,8 +455,8 @@ impl Driver {
     }
 }
 
-/// Returns the caller to notify of the driver's end, if the input asks to close the client. All
-/// other input is too late and is dropped, which informs its sender.
+/// If the input asks to close the client, returns the caller to notify when the driver ends. Any
+/// other input is too late. It is dropped, which informs its sender.
 fn closer(input: Input) -> Option<oneshot::Sender<()>> {
     match input {
         Input::Command(Command::Close { done }) => done,

@@ -1,4 +1,5 @@
-//! Sends heartbeats that renew the session's term, and ends the holds when the term ends.
+//! Sends heartbeats that renew the session's term, and ends the holds when the term ends. The
+//! *term* is the time during which the session's nodes are certain to exist.
 //!
 //! Heartbeats are sent while a directory is *vital*: one of our contenders holds its lock or might
 //! hold it soon.
@@ -18,17 +19,19 @@ use crate::driver::mailbox::{DirectoryId, OwnNode};
 use crate::queue::{Event, NodeName};
 
 /// Time within which the heartbeats check every node of ours in the vital directories, even if
-/// other writes prove the session. For nodes without a watch, this check is the only way to notice
-/// their loss. Because a heartbeat can be late, the check takes up to one minute.
+/// replies to other writes prove that the session is alive. For nodes without a watch, this check
+/// is the only way to notice that a node was deleted. Because a heartbeat can be late, the check
+/// takes up to one minute.
 const FULL_CHECK_TIME: Duration = Duration::from_secs(50);
 
 /// Longest pause between two heartbeats, even with few nodes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Number of nodes checked by a heartbeat that is only sent to check nodes.
+/// Number of nodes checked by a heartbeat whose only purpose is to check nodes.
 const MAX_NODES_PER_HEARTBEAT: usize = 128;
 
-/// Maximum number of bytes of paths in a heartbeat. Servers refuse requests larger than 1 MiB.
+/// Maximum total length of the paths in a heartbeat, in bytes. Servers refuse requests larger than
+/// 1 MiB.
 const MAX_BYTES_PER_HEARTBEAT: usize = 256 * 1024;
 
 /// Schedules the heartbeats of a driver.
@@ -38,23 +41,22 @@ const MAX_BYTES_PER_HEARTBEAT: usize = 256 * 1024;
     reason = "each is a fact of its own, and they come in any combination"
 )]
 pub(super) struct HeartbeatScheduler {
-    /// The directories with a holder or with a contender that might soon hold, each with its number
-    /// of our nodes.
+    /// The vital directories, each with the number of our nodes in it.
     vital: BTreeMap<DirectoryId, usize>,
     /// Total number of our nodes in these directories.
     nodes: usize,
     /// The last node that was checked.
     checked: Option<OwnNode>,
-    /// `true` if a node was missing. The heartbeat might then have proven nothing, so another
-    /// heartbeat for other nodes must follow.
+    /// `true` if a heartbeat did not find a node. Its reply might not prove that the session is
+    /// alive, so another heartbeat, which checks other nodes, must follow.
     node_was_missing: bool,
     /// Start of the current pause between heartbeats.
     pause_began: Option<Instant>,
     /// Alarm for the next heartbeat. Not set while no directory is vital.
     heartbeat_alarm: Option<AlarmKey>,
-    /// Alarm for the end of the term, as known when the alarm was set.
+    /// Alarm for the end of the term, at the time that was known when the alarm was set.
     term_end_alarm: Option<AlarmKey>,
-    /// Alarm for giving up the session, as known when the alarm was set.
+    /// Alarm for giving up the session, at the time that was known when the alarm was set.
     give_up_alarm: Option<AlarmKey>,
     /// `true` if the term runs, as last reported to the holders.
     running: bool,
@@ -65,19 +67,19 @@ pub(super) struct HeartbeatScheduler {
     /// `true` if the holders were informed of a disconnection.
     suspended: bool,
     /// `true` if a directory was vital when the connection was lost. Directories that become vital
-    /// later do not count: without a connection nothing is known of the other contenders, so every
-    /// waiter might be next, and that alone must not make the connection urgent.
+    /// later do not count. Without a connection, the client knows nothing about other contenders,
+    /// so every waiter might be next. That alone must not make the connection urgent.
     at_stake: bool,
 }
 
 impl HeartbeatScheduler {
-    /// Returns `true` if a hold can begin, as last reported to the queues.
+    /// Returns `true` if new holds can begin, as last reported to the queues.
     pub(super) fn is_fresh(&self) -> bool {
         self.fresh
     }
 
-    /// Returns how urgently a connection is needed while there is none. If a hold or a place near
-    /// the head of a queue is at stake, the client must reconnect before the session expires (rule
+    /// Returns how urgently a disconnected client needs a connection. If the client could lose a
+    /// hold, or a node near the head of a queue, it must reconnect before the session expires (rule
     /// 10).
     fn urgency(&self, connection: &Connection, directories: &DirectoryTable) -> Urgency {
         match connection.term() {
@@ -87,7 +89,8 @@ impl HeartbeatScheduler {
         }
     }
 
-    /// Notes the number of nodes to check in a directory. With 0, the directory needs no heartbeat.
+    /// Stores the number of nodes to check in a directory. If it is 0, the directory needs no
+    /// heartbeat.
     pub(super) fn set_node_count(&mut self, directory: DirectoryId, nodes: usize) {
         let before = match self.vital.get_mut(&directory) {
             Some(before) if nodes > 0 => std::mem::replace(before, nodes),
@@ -121,7 +124,8 @@ impl HeartbeatScheduler {
         timers.cancel(&alarms);
     }
 
-    /// Compares the clock with the term and reports the changes to the directories.
+    /// Compares the clock with the term. Reports to the directories if the term has begun, was
+    /// extended, or has ended.
     pub(super) fn check_term(
         &mut self,
         connection: &Connection,
@@ -148,7 +152,7 @@ impl HeartbeatScheduler {
         }
     }
 
-    /// Informs the holders that the session is disconnected or connected again.
+    /// Informs the holders that the connection was lost, or that it is restored.
     pub(super) fn suspend(&mut self, directories: &mut DirectoryTable, suspended: bool) {
         self.suspended = suspended;
         if suspended {
@@ -194,7 +198,8 @@ impl HeartbeatScheduler {
         if self.heartbeat_alarm.is_some() || !connection.is_connected() {
             return;
         }
-        // A suspended lease becomes held again only after a proof on this connection.
+        // If leases are suspended, send a heartbeat immediately, because they become held again
+        // only when a reply on this connection proves that the session is alive.
         let now = Instant::now();
         let pause = pause(self.nodes, interval);
         let due_in =
@@ -210,8 +215,8 @@ impl HeartbeatScheduler {
         self.heartbeat_alarm = Some(timers.set(Instant::now() + next, Alarm::Heartbeat));
     }
 
-    /// Handles a heartbeat's result. `last` is the last checked node, if there were more nodes to
-    /// check. If nodes were missing, the next heartbeat is sent immediately.
+    /// Handles the result of a heartbeat. `last` is the last node that it checked, if more nodes
+    /// remain to be checked. If nodes were missing, the next heartbeat is sent immediately.
     pub(super) fn on_nodes_checked(&mut self, last: Option<OwnNode>, missing: bool, timers: &mut Timers) {
         self.checked = last.or_else(|| self.checked.take());
         if missing {
@@ -220,21 +225,22 @@ impl HeartbeatScheduler {
         }
     }
 
-    /// Makes the next heartbeat due, because its alarm has fired or it must not wait.
+    /// Makes the next heartbeat due now, because its alarm has fired or because it must be sent
+    /// earlier.
     pub(super) fn make_heartbeat_due(&mut self, timers: &mut Timers) {
         if let Some(beat) = self.heartbeat_alarm.take() {
             timers.cancel(&[beat]);
         }
     }
 
-    /// Handles the alarm for the end of the term. The caller compares the clock with the term,
-    /// because the term might have been extended.
+    /// Handles the alarm for the end of the term. The caller then compares the clock with the term,
+    /// because the term might have been extended since the alarm was set.
     pub(super) fn on_term_end_alarm(&mut self) {
         self.term_end_alarm = None;
     }
 
-    /// Handles the alarm for giving up the session. The caller checks again, because the server
-    /// might have answered.
+    /// Handles the alarm for giving up the session. The caller then checks again whether to give it
+    /// up, because the server might have replied since the alarm was set.
     pub(super) fn on_give_up_alarm(&mut self) {
         self.give_up_alarm = None;
     }
@@ -265,7 +271,7 @@ impl HeartbeatScheduler {
     }
 }
 
-/// Returns our nodes in a directory, starting after a node if one is given.
+/// Returns our nodes in a directory. If a node is given, returns only the nodes after it.
 fn nodes<'a>(
     directories: &'a DirectoryTable,
     id: DirectoryId,
@@ -277,13 +283,14 @@ fn nodes<'a>(
     })
 }
 
-/// Returns the pause between two heartbeats if other writes prove the session.
+/// Returns the pause between two heartbeats while replies to other writes prove that the session is
+/// alive.
 fn pause(nodes: usize, interval: Duration) -> Duration {
     let batches = u32::try_from(nodes.div_ceil(MAX_NODES_PER_HEARTBEAT)).unwrap_or(u32::MAX).max(1);
     (FULL_CHECK_TIME / batches).min(LONGEST_PAUSE).max(interval)
 }
 
-/// Returns the number of nodes that a heartbeat checks, so that all are checked within
+/// Returns the number of nodes that one heartbeat must check so that all nodes are checked within
 /// [`FULL_CHECK_TIME`].
 fn batch_size(nodes: usize, pause: Duration) -> usize {
     let part = nodes as u128 * pause.as_millis() / FULL_CHECK_TIME.as_millis();

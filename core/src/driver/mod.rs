@@ -2,8 +2,8 @@
 //!
 //! Each client has one driver, which runs as one task on the runtime thread. All input arrives
 //! through the driver's [inbox](mailbox::Inbox): commands from the handles, replies and watch
-//! events from the server, and session changes. The inbox keeps the order in which they happened,
-//! and the queue's reasoning relies on that order.
+//! events from the server, and session changes. The inbox delivers them in the order in which they
+//! happened, and the queue relies on that order.
 //!
 //! These modules use the following terms:
 //!

@@ -41,8 +41,8 @@ pub enum ClientState {
     Suspended,
     /// The client is closed for good.
     Closed,
-    /// The client belongs to the parent process from which this process was forked. It cannot be
-    /// used here.
+    /// The client belongs to the parent process, from which this process was forked. It cannot be
+    /// used in this process.
     Forked,
 }
 
@@ -53,10 +53,10 @@ impl fmt::Display for ClientState {
 }
 
 impl ClientState {
-    /// The states that a client can have in its own process, by number.
+    /// All states that a client can have in the process that created it, by number.
     const ALL: [Self; 5] = [Self::Idle, Self::Connecting, Self::Connected, Self::Suspended, Self::Closed];
 
-    /// Returns the state's name, which is the same in all language bindings.
+    /// Returns the state's name. It is the same in all language bindings.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ impl ClientState {
     }
 }
 
-/// All changes of a client's state, in order, since the call to
+/// Stream of all changes of a client's state, in order, since the call to
 /// [`Client::states`](crate::Client::states).
 ///
 /// ```no_run
@@ -93,15 +93,16 @@ impl States {
         Self { changes: mpsc::unbounded_channel().1 }
     }
 
-    /// Waits for the next state. Returns `None` after the client is closed and that change has been
-    /// returned.
+    /// Waits for the next state. After the client is closed, returns [`ClientState::Closed`] and
+    /// then `None`.
     ///
     /// Cancel safe: dropping the future loses no change.
     pub async fn next(&mut self) -> Option<ClientState> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// Polls for the next state, like [`next`](Self::next), to implement a stream.
+    /// Polls for the next state. This is the method [`next`](Self::next) in the form that a stream
+    /// implementation needs.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ClientState>> {
         self.changes.poll_recv(context)
     }
@@ -177,14 +178,14 @@ impl Status {
         }
     }
 
-    /// Returns the result of the last attempt at each of these servers.
+    /// Returns the result of the last connection attempt to each of these servers.
     pub(crate) fn servers(&self, hosts: &str) -> Servers {
         let driver = self.driver.get().and_then(Weak::upgrade);
         driver.map_or_else(|| Vec::new().into(), |driver| driver.servers(hosts))
     }
 
-    /// Returns `true` if a server has sent any reply since then. The stock transport does not
-    /// record replies, so with it an established session counts as a reply.
+    /// Returns `true` if any server has sent a reply since `since`. The unpatched transport does
+    /// not record replies. With it, an established session counts as a reply.
     pub(crate) fn heard_since(&self, since: Instant) -> bool {
         let last = self.driver.get().and_then(Weak::upgrade).and_then(|driver| driver.last_answer());
         match last {

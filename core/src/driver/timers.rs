@@ -12,21 +12,21 @@ use crate::driver::mailbox::DirectoryId;
 use crate::lease::hold::HoldId;
 use crate::queue::{Event, JoinId, NodeName};
 
-/// Time after which a hold gets a watch on its own node. Shorter holds need no watch (rule 12).
+/// Time after which the driver sets a watch on a hold's own node. Shorter holds need no watch (rule
+/// 12).
 const LONG_HOLD: Duration = Duration::from_millis(200);
 
-/// An alarm that is due. The receiver must check whether it still matters, because it might have
-/// fired before it was canceled.
+/// An alarm that is due. It might have fired just before it was canceled, so the receiver must
+/// check whether it still matters.
 #[derive(Clone, Debug)]
 pub(super) enum Alarm {
     /// A waiter's deadline has passed.
     Deadline(DirectoryId, JoinId),
     /// A waiter's deadline is near, and a deadlock might be the reason.
     DeadlineNears(DirectoryId, JoinId),
-    /// The client's time limit to reach a server has passed, for this contender.
+    /// This contender has waited for the client's connect timeout without reaching a server.
     Unreachable(DirectoryId, JoinId),
-    /// The client's time limit to reach a server has passed, for callers that wait for a
-    /// connection.
+    /// A caller that waits for a connection has waited for the client's connect timeout.
     Connect,
     /// Deliver a delayed event.
     DeliverEvent(DirectoryId, Event),
@@ -36,7 +36,7 @@ pub(super) enum Alarm {
     LongHold(DirectoryId, NodeName),
     /// This hold has reached its maximum time.
     HeldTooLong(DirectoryId, HoldId),
-    /// The rest of the term is down to the grace of the hold on this node, unless the term was
+    /// The time left in the term is down to the grace of the hold on this node, unless the term was
     /// extended.
     GraceBegins(DirectoryId, NodeName),
     /// The term of this node's lost hold is over, so its grace ends.
@@ -51,17 +51,18 @@ pub(super) enum Alarm {
     TermEnd,
     /// The session must be given up, unless the server has answered.
     GiveUpSession,
-    /// A queue whose watches do not fit in the watch budget must poll.
+    /// It is time to poll for a queue whose watches do not fit in the watch budget.
     Poll(DirectoryId),
     /// It is time to look for silent queues.
     ResyncSilent,
 }
 
-/// Identifies an alarm that was set. The number distinguishes alarms for the same instant.
+/// Identifies an alarm that was set. The number distinguishes alarms that are set for the same
+/// instant.
 pub(super) type AlarmKey = (Instant, u64);
 
-/// The alarms of an object that seldom has any: a waiter or a hold. They take no memory until one
-/// is set.
+/// The alarms of a waiter or a hold. Most waiters and holds have none, so the alarms take no memory
+/// until one is set.
 #[derive(Debug, Default)]
 pub(super) struct RareAlarms(Option<Box<[Option<AlarmKey>; 2]>>);
 
@@ -91,10 +92,11 @@ impl RareAlarms {
 pub(super) struct Timers {
     alarms: BTreeMap<AlarmKey, Alarm>,
     count: u64,
-    /// The times at which holds become long. All holds have the same limit, so the entries are in
-    /// order, and the end of a short hold needs no search.
+    /// The times at which holds become long holds. The limit is the same for all holds, so the
+    /// entries are in order, and the end of a short hold needs no search.
     long_holds: VecDeque<(Instant, DirectoryId, NodeName)>,
-    /// Sleeps until the first of all alarms, or until an earlier one that was canceled.
+    /// Timer for the first of all alarms. It can fire earlier, because an earlier alarm was
+    /// canceled.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
@@ -106,8 +108,8 @@ impl Timers {
         key
     }
 
-    /// Cancels alarms. An acquire with a timeout of an hour must not leave its alarm for an hour
-    /// when it is granted immediately.
+    /// Cancels alarms. For example, if an acquire with a timeout of an hour is granted immediately,
+    /// its alarm must not remain for an hour.
     pub(super) fn cancel<'a>(&mut self, keys: impl IntoIterator<Item = &'a AlarmKey>) {
         for key in keys {
             self.alarms.remove(key);
@@ -119,8 +121,8 @@ impl Timers {
         self.long_holds.push_back((Instant::now() + LONG_HOLD, directory, node.clone()));
     }
 
-    /// Removes the long-hold alarm of this node if it is the first or the last. An alarm in the
-    /// middle stays, fires soon, and is then ignored.
+    /// Removes the long-hold alarm of this node if it is the first or the last in the list. An
+    /// alarm in the middle is not removed. It fires soon and is then ignored.
     pub(super) fn hold_ends(&mut self, node: &NodeName) {
         if self.long_holds.front().is_some_and(|(_, _, first)| first == node) {
             self.long_holds.pop_front();
@@ -150,8 +152,8 @@ impl Timers {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(first) = self.first() else { return Poll::Pending };
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(first)));
-        // Resets the runtime's timer only if necessary. Alarms are set and canceled far more often
-        // than they fire, and most are later than the first.
+        // Reset the runtime's timer only if necessary. Alarms are set and canceled far more often
+        // than they fire, and most of them are later than the first alarm.
         if first < sleep.deadline() {
             sleep.as_mut().reset(first);
         }
@@ -199,7 +201,7 @@ mod tests {
         timers.next().await;
         assert_eq!(began.elapsed(), seconds(3));
         assert!(matches!(timers.due(), Some(Alarm::TermEnd)) && timers.due().is_none());
-        // An alarm that is set while the timer waits for a later one fires first.
+        // If an alarm is set while the timer waits for a later alarm, the new alarm fires first.
         timers.set(began + seconds(9), Alarm::TermEnd);
         assert!(tokio::time::timeout(seconds(1), timers.next()).await.is_err());
         timers.set(began + seconds(5), Alarm::Heartbeat);

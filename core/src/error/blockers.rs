@@ -1,4 +1,5 @@
-//! The contenders that blocked an attempt when it timed out, from local knowledge only.
+//! The contenders that blocked an attempt when it timed out. They are known without a request to
+//! the server.
 
 use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
@@ -10,8 +11,8 @@ use crate::error::timestamp::Date;
 use crate::queue::NodeName;
 use crate::queue::contender::{Contender, ContenderInfo, NodeSnapshot, OwnerInfo, host_name};
 
-/// Maximum number of blockers in the message: the first and the two nearest of a queue. A semaphore
-/// can have many more.
+/// Maximum number of blockers in the message: the first contender of a queue, and the two that are
+/// nearest to the attempt. A semaphore can have many more blockers.
 const TOLD: usize = 3;
 
 /// A contender that blocks the attempt.
@@ -27,9 +28,9 @@ pub(crate) struct Blocker {
     pub(crate) holds: bool,
 }
 
-/// The contenders that block an attempt. Other programs wrote the node data from which the
-/// descriptions are made. This data is parsed only when the program reads the error, because many
-/// waiters can time out at the same time, on the one thread that must also send heartbeats.
+/// The contenders that block an attempt. Their descriptions are made from node data that other
+/// programs wrote. This data is parsed only when the program reads the error, because many waiters
+/// can time out at the same time, on the one thread that must also send heartbeats.
 #[derive(Debug)]
 pub(crate) struct Blockers {
     seen: Vec<Blocker>,
@@ -43,8 +44,8 @@ pub(crate) struct Blockers {
 }
 
 impl Blockers {
-    /// Creates the blockers of an attempt. `part` is the semaphore's subdirectory within
-    /// `directory`, such as `locks/`, or empty.
+    /// Creates the blockers of an attempt. If they are in a subdirectory of a semaphore, `part` is
+    /// its name within `directory`, such as `locks/`. Otherwise `part` is empty.
     pub(crate) fn new(seen: Vec<Blocker>, directory: &str, part: &str) -> Self {
         Self {
             seen,
@@ -69,7 +70,7 @@ impl Blockers {
         &self.read().0
     }
 
-    /// Returns the description that an error appends to its message. Empty if there are no
+    /// Returns the description that an error appends to its message. It is empty if there are no
     /// blockers.
     pub(crate) fn text(&self) -> &str {
         &self.read().1

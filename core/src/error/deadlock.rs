@@ -1,13 +1,14 @@
-//! [`Deadlock`]: two owners that wait for each other, as the error of a timed-out attempt reports
-//! it.
+//! Defines [`Deadlock`], which is part of the error of an attempt that timed out because two owners
+//! wait for each other.
 
 use std::fmt;
 
 use crate::error::escape::Escaped;
 use crate::queue::contender::{Contender, ContenderInfo, OwnerInfo, host_name};
 
-/// Two owners that wait for each other: see [`Error::deadlock`](crate::Error::deadlock). Its
-/// `Display` text is the last sentence of the error's message.
+/// A deadlock of two owners that wait for each other. See
+/// [`Error::deadlock`](crate::Error::deadlock). Its `Display` text is the last sentence of the
+/// error's message.
 ///
 /// ```no_run
 /// # async fn example(lock: &zklock::Mutex, owner: &zklock::Owner) {
@@ -22,18 +23,18 @@ use crate::queue::contender::{Contender, ContenderInfo, OwnerInfo, host_name};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Deadlock {
-    /// Path of the lock that the caller's owner held and the other owner waited for.
+    /// Path of the lock that the caller's owner held and for which the other owner waited.
     pub held: String,
     /// Path of the lock that the caller's owner waited for.
     pub waited: String,
-    /// The other owner's contender in the queue of `waited`, in front of the caller's.
+    /// The other owner's contender in the queue of `waited`. It is ahead of the caller's contender.
     pub other: Contender,
     text: Box<str>,
 }
 
 impl Deadlock {
-    /// Creates the report. `holds` is `true` if the other contender holds `waited`, and `false` if
-    /// it only waits in front.
+    /// Creates the report. `holds` is `true` if the other contender holds the lock `waited`, and
+    /// `false` if it only waits ahead of ours.
     pub(crate) fn new(held: &str, waited: &str, other: Contender, holds: bool) -> Self {
         let who = who(&other);
         let (here, there) = (Escaped(held), Escaped(waited));
@@ -51,8 +52,8 @@ impl fmt::Display for Deadlock {
     }
 }
 
-/// Returns a short name for the other owner. The message describes the blockers in full before the
-/// deadlock.
+/// Returns a short name for the other owner. It is short because the message describes the blockers
+/// in full before the deadlock.
 fn who(contender: &Contender) -> String {
     let Some(ContenderInfo { host, pid, label, owner, .. }) = &contender.about else {
         return format!("the contender {}", Escaped(&contender.node));

@@ -19,8 +19,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum LossReason {
-    /// The server was unreachable for half the session timeout. After that it could give the lock
-    /// to another client.
+    /// The client could not reach a server for half the session timeout. After that, the ensemble
+    /// could give the lock to another client.
     TermEnded,
     /// The server ended or forgot the session.
     SessionExpired,
@@ -28,14 +28,14 @@ pub enum LossReason {
     NodeDeleted,
     /// The client was closed while it held the lock.
     ClientClosed,
-    /// The lock was held for longer than its `max_hold` option allows.
+    /// The lock was held for longer than its option `max_hold` allows.
     HeldTooLong,
-    /// This process inherited the lease through fork. The parent process can still hold the lock.
+    /// This process inherited the lease through `fork`. The parent process can still hold the lock.
     Forked,
 }
 
 impl LossReason {
-    /// The reasons that the loss counters include, because they are accidents.
+    /// The reasons that the loss counters include. The other reasons are not accidents.
     pub(crate) const COUNTED: [Self; 4] =
         [Self::TermEnded, Self::SessionExpired, Self::NodeDeleted, Self::HeldTooLong];
 

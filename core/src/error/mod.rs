@@ -42,16 +42,17 @@ pub enum ErrorKind {
     LockLost,
     /// There is nothing to release: the caller does not hold the lock, or has already released this lease.
     NotHeld,
-    /// An owner of the read lock requested the write lock. It would wait for itself forever.
+    /// An owner that holds the read lock requested the write lock. It would wait for itself
+    /// forever.
     UpgradeRefused,
     /// No server replied in time.
     ConnectionFailed,
     /// The server refused the credentials, or the credentials do not permit the operation.
     AuthFailed,
     /// An argument is out of range or refers to something that does not exist. [`Error::argument`]
-    /// and the message name the argument. The call has at most read the node that the argument
-    /// names, and has left no node behind. There is one exception: a shared count can disappear
-    /// while a call uses it.
+    /// and the message name the argument. The call has sent no request, or has only read the node
+    /// that the argument names, and has left no node behind. The one exception is a shared count
+    /// that disappears while a call uses it.
     BadArgument,
     /// The client was closed.
     ClientClosed,
@@ -112,8 +113,8 @@ impl fmt::Display for ErrorKind {
 }
 
 /// The error of every operation. It has a kind for programs and a message that says what happened
-/// and what to do next. The message escapes all unprintable text, whatever its source: a node's
-/// name, a path, or a server's reply.
+/// and what to do next. All unprintable characters in the message are escaped, including those from
+/// a node's name, a path, or a server's reply.
 ///
 /// ```
 /// let error = zklock::ClientOptions::new(Some("localhost:0")).unwrap_err();
@@ -158,7 +159,7 @@ struct TimedOut {
     full: Option<Arc<FullQueue>>,
 }
 
-/// The operation that made a transaction fail: see [`Error::failed_operation`].
+/// The operation that made a transaction fail. See [`Error::failed_operation`].
 ///
 /// ```no_run
 /// # async fn example(lease: &zklock::Lease) {
@@ -244,13 +245,13 @@ impl Error {
         }
     }
 
-    /// Returns `true` if this error says only that the attempt received no reply, or none that
-    /// explains the timeout.
+    /// Returns `true` if the attempt timed out without a reply, or without a reply that explains
+    /// the timeout.
     pub(crate) fn is_unanswered(&self) -> bool {
         matches!(self.timeout_reason(), Some(TimeoutReason::Unreachable | TimeoutReason::Unknown))
     }
 
-    /// Replaces the reason, if this is the error of an attempt that timed out.
+    /// Replaces the timeout reason, if this is the error of an attempt that timed out.
     pub(crate) fn with_timeout_reason(mut self, reason: TimeoutReason) -> Self {
         if let Details::TimedOut(timed_out) = &mut self.details {
             timed_out.reason = reason;
@@ -258,8 +259,8 @@ impl Error {
         self
     }
 
-    /// Adds the contenders that blocked an attempt that timed out. Their description is appended to
-    /// the message.
+    /// Adds the contenders that blocked the attempt, if this is the error of an attempt that timed
+    /// out. Their description is appended to the message.
     pub(crate) fn blocked_by(mut self, blockers: Blockers) -> Self {
         if let Details::TimedOut(timed_out) = &mut self.details {
             timed_out.blockers = Some(Arc::new(blockers));
@@ -273,7 +274,7 @@ impl Error {
     }
 
     /// Returns the error of a transaction whose operation at `index` failed. `denied` is `true` if
-    /// it is not permitted.
+    /// the operation is not permitted.
     pub(crate) fn operation_failed(
         index: usize,
         path: &str,
@@ -292,7 +293,7 @@ impl Error {
         Self { details: Details::Cause(Arc::new(cause)), ..self }
     }
 
-    /// Returns the error of an argument that is out of range. The message begins with the
+    /// Returns the error for an argument that is out of range. The message begins with the
     /// argument's name.
     pub(crate) fn bad_argument(argument: &str, problem: impl fmt::Display) -> Self {
         Self::new(ErrorKind::BadArgument, problem.to_string()).with_argument(argument)
@@ -308,7 +309,7 @@ impl Error {
         Self::new(ErrorKind::ClientClosed, message)
     }
 
-    /// Returns the error of a write that was sent and received no reply.
+    /// Returns the error for a write that was sent and received no reply.
     pub(crate) fn unanswered() -> Self {
         Self::new(
             ErrorKind::ConnectionFailed,
@@ -344,16 +345,17 @@ impl Error {
         self.kind.code()
     }
 
-    /// Returns the name of the argument that is out of range. The message begins with this name.
+    /// Returns the name of the argument that is out of range, with which the message also begins.
+    /// `None` for an error that is not about an argument.
     #[must_use]
     pub fn argument(&self) -> Option<&str> {
         self.argument.as_deref()
     }
 
-    /// Returns one report for each of the client's servers, in the order of `hosts`: the problem at
-    /// the last connection attempt. The list is filled in for a failed connection, and for a
-    /// [`LockTimeout`](ErrorKind::LockTimeout) while the client was not connected. It is empty for
-    /// all other errors.
+    /// Returns a report for each of the client's servers, in the order of `hosts`. It describes the
+    /// problem at the last connection attempt. The list has entries if the connection failed, or if
+    /// a [`LockTimeout`](ErrorKind::LockTimeout) happened while the client was not connected. It is
+    /// empty for all other errors.
     #[must_use]
     pub fn servers(&self) -> &[ServerReport] {
         match &self.details {
@@ -363,8 +365,8 @@ impl Error {
         }
     }
 
-    /// Returns the reason of a [`LockTimeout`](ErrorKind::LockTimeout): the lock was taken, or no
-    /// server was reached. `None` for all other errors.
+    /// Returns the reason of a [`LockTimeout`](ErrorKind::LockTimeout), for example that the lock
+    /// was taken or that no server replied. `None` for all other errors.
     #[must_use]
     pub fn timeout_reason(&self) -> Option<TimeoutReason> {
         match &self.details {
@@ -377,10 +379,11 @@ impl Error {
     /// block the attempt when it timed out, in queue order. The client sends no request for this,
     /// so the list is short:
     /// - the two nearest contenders,
-    /// - contenders of this client that hold the lock or wait in front,
+    /// - contenders of this client that hold the lock or wait ahead of the attempt,
     /// - for a semaphore, up to sixteen holders of permits.
     ///
-    /// Empty if no such contender was known. A try never knows any, because it reads no node.
+    /// The list is empty if no such contender was known. It is always empty for a try, because a
+    /// try reads no node.
     #[must_use]
     pub fn blockers(&self) -> &[Contender] {
         match &self.details {
@@ -390,17 +393,17 @@ impl Error {
     }
 
     /// For a [`LockTimeout`](ErrorKind::LockTimeout) of an owner that holds other locks, returns
-    /// the deadlock of two owners that the client found shortly before the timeout. The message
-    /// ends with its description.
+    /// the deadlock between two owners that the client found shortly before the timeout. The
+    /// message ends with its description.
     ///
     /// The client searches for a deadlock only if the attempt has a timeout and its owner holds a
     /// mutex or half of a read/write lock through the same client. The search runs in the last
-    /// quarter of the waiting time, or in the last second if that is shorter. It never makes an
-    /// attempt wait longer.
+    /// quarter of the waiting time, but not earlier than one second before the timeout. It never
+    /// makes an attempt wait longer.
     ///
-    /// `None` does not prove that there is no deadlock: the reply might have been too late, or the
-    /// deadlock might involve more than two owners. `zklock doctor --deadlocks` finds those as
-    /// well.
+    /// `None` does not prove that there is no deadlock. The replies might have arrived too late, or
+    /// the deadlock might involve more than two owners. `zklock doctor --deadlocks` also finds such
+    /// deadlocks.
     #[must_use]
     pub fn deadlock(&self) -> Option<&Deadlock> {
         match &self.details {
@@ -418,8 +421,8 @@ impl Error {
         }
     }
 
-    /// For a [`TransactionFailed`](ErrorKind::TransactionFailed), returns the operation that cannot
-    /// be executed.
+    /// For a [`TransactionFailed`](ErrorKind::TransactionFailed), returns the operation that could
+    /// not be executed.
     #[must_use]
     pub fn failed_operation(&self) -> Option<&FailedOperation> {
         match &self.details {
@@ -438,8 +441,8 @@ impl Error {
         Self { message: format!("{}{origin}", self.message).into(), ..self }
     }
 
-    /// Replaces the argument's name. Callers use this when they pass one of their own arguments on
-    /// under another name.
+    /// Replaces the argument's name. Callers use this if they pass an argument of their own to
+    /// another function, in which the argument has a different name.
     #[must_use]
     pub fn with_argument(self, argument: impl Into<String>) -> Self {
         Self { argument: Some(argument.into().into()), ..self }

@@ -1,4 +1,5 @@
-//! [`ServerReport`]: the problem at each server when the client could use none of them.
+//! Defines [`ServerReport`], which describes the problem at one server when the client could not
+//! use any of its servers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,18 +27,18 @@ use crate::error::escape::Escaped;
 pub enum ServerProblem {
     /// The host name has no address, or the resolver did not reply.
     UnknownHost,
-    /// The host refused the connection: no process listens on the port.
+    /// The host refused the connection, because no process listens on the port.
     Refused,
     /// There is no route to the host, or the connection failed for another reason.
     Unreachable,
-    /// The server accepted no connection in time, or sent no reply on it.
+    /// The server did not accept the connection in time, or sent no reply on it.
     Silent,
     /// The server closed the connection without a reply.
     Closed,
-    /// The server serves no requests: it has no quorum, or has not started yet.
+    /// The server serves no requests, because it has no quorum or has not started yet.
     NotServing,
-    /// The server has lost its quorum and serves only reads. The client takes no lock through such
-    /// a server.
+    /// The server has lost its quorum and serves only reads. The client cannot acquire a lock
+    /// through such a server.
     ReadOnly,
     /// The reply does not follow ZooKeeper's protocol.
     NotZooKeeper,
@@ -45,14 +46,15 @@ pub enum ServerProblem {
     CertificateName,
     /// The certificate has expired or is not valid yet.
     CertificateExpired,
-    /// No authority that the client trusts has signed the certificate.
+    /// The certificate is not signed by an authority that the client trusts.
     CertificateAuthority,
-    /// The TLS handshake failed for another reason: for example, the server does not speak TLS on
+    /// The TLS handshake failed for another reason. For example, the server does not use TLS on
     /// this port, or does not accept the client's certificate.
     Tls,
     /// The server replied, but the client had no usable session when the time limit was reached.
     Answered,
-    /// The client did not try this server, because the other servers took all the time.
+    /// The client did not try this server, because the attempts at the other servers took all the
+    /// time.
     NotTried,
 }
 
@@ -122,8 +124,8 @@ pub struct ServerReport {
     pub server: String,
     /// The kind of problem, for programs.
     pub problem: ServerProblem,
-    /// The problem in words, for people: the message of the operating system, TLS, or the server.
-    /// It continues a sentence that begins with the server's name.
+    /// Description of the problem: the message of the operating system, of TLS, or of the server.
+    /// It is worded to continue a sentence that begins with the server's name.
     pub detail: String,
 }
 
@@ -162,8 +164,8 @@ impl From<Vec<ServerReport>> for Servers {
 }
 
 impl Servers {
-    /// Returns the cause of the error: the report itself if there is one server, otherwise the
-    /// whole set.
+    /// Returns the source of the error. With one server, this is its report. With several servers,
+    /// it is the whole set of reports.
     pub(crate) fn cause(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.0 {
             [] => None,

@@ -1,9 +1,9 @@
-//! [`TimeoutReason`]: why an attempt to acquire a lock timed out or was refused.
+//! Defines [`TimeoutReason`], the reason why an attempt to acquire a lock timed out or was refused.
 
 use std::fmt;
 
-/// Why a lock was not acquired in time, for programs: a service can reply "conflict" for the first
-/// reason and "unavailable" for the others.
+/// The reason why a lock was not acquired in time. For example, a service can reply "conflict" for
+/// the first reason and "unavailable" for the others.
 ///
 /// ```no_run
 /// # async fn example(lock: &zklock::Mutex) -> zklock::Result<()> {
@@ -24,16 +24,16 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TimeoutReason {
-    /// A server's reply during this attempt showed a contender that blocks it, or this client
-    /// itself holds the lock.
+    /// A server's reply during this attempt showed a contender that blocks the attempt, or this
+    /// client itself holds the lock.
     Taken,
     /// No server replied since the attempt began.
     Unreachable,
     /// The queue already had the maximum number of waiters,
     /// [`max_waiters`](crate::LockOptions::max_waiters). The attempt was refused immediately.
     Full,
-    /// A server replied, but no reply showed a contender that blocks the attempt: the connection
-    /// was lost, or the time was too short.
+    /// A server replied, but no reply showed a contender that blocks the attempt. Either the
+    /// connection was lost or the time was too short.
     Unknown,
 }
 
@@ -56,8 +56,8 @@ impl fmt::Display for TimeoutReason {
     }
 }
 
-/// A queue that has the maximum number of waiters. Its text contains neither the option's name nor
-/// advice, because both differ between callers.
+/// A queue that has the maximum number of waiters. Its text names neither the option nor a remedy,
+/// because both differ between callers.
 #[derive(Clone, Debug)]
 pub struct FullQueue {
     path: String,

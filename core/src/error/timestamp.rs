@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A point in time in milliseconds since 1970, shown as `2026-11-22T12:50:42Z`.
+/// A point in time in milliseconds since 1970, displayed in the format `2026-11-22T12:50:42Z`.
 pub(crate) struct Date(pub(crate) u64);
 
 /// Number of days in 400 years.
@@ -12,7 +12,7 @@ impl fmt::Display for Date {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0 / 1000;
         let (days, second) = (seconds / 86_400, seconds % 86_400);
-        // Count years from March 1: the leap day is then the last day of the year, and every period
+        // Count years from March 1. The leap day is then the last day of the year, and every period
         // of five months has 153 days.
         let days = days + 719_468;
         let (era, day) = (days / FOUR_CENTURIES, days % FOUR_CENTURIES);

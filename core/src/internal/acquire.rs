@@ -17,20 +17,21 @@ use crate::lock::semaphore::Semaphore;
 
 /// A requested acquire.
 pub enum Requested {
-    /// The owner already holds the lock and received one more level immediately.
+    /// The owner already holds the lock, so it received another lease immediately (re-entry).
     Granted(Lease),
-    /// The request waits in the queue. Dropping this value leaves the queue; a grant that arrives
-    /// at the same time is released.
+    /// The request waits in the queue. If this value is dropped, the request leaves the queue. If
+    /// the lock is granted at the same moment, it is released.
     Pending(Pin<Box<dyn Future<Output = Result<Lease>> + Send>>),
 }
 
-/// Returns the owner with which each of the locks must be acquired. If a lease in `named`, or else
-/// in `around`, belongs to a lock, this is the owner of the first such lease. All other locks get
-/// one new owner. Each lease in `named` must belong to one of the locks and must be held.
+/// Returns, for each of the locks, the owner with which it must be acquired. If a lease in `named`
+/// belongs to the lock, this is the owner of the first such lease. Otherwise it is the owner of the
+/// first such lease in `around`. All remaining locks get the same new owner. Each lease in `named`
+/// must belong to one of the locks and must be held.
 ///
 /// # Errors
 /// [`BadArgument`](crate::ErrorKind::BadArgument), naming `within`, if a lease in `named` belongs
-/// to none of the locks, or its lock is not reentrant. Also the errors of [`Lease::check`].
+/// to none of the locks, or if its lock is not reentrant. Also the errors of [`Lease::check`].
 pub fn owners(locks: &[AnyLock], named: &[&Lease], around: &[&Lease]) -> Result<Vec<Owner>> {
     for lease in named {
         if first(locks, |lock| enters(lock, lease))?.is_none() {
@@ -47,8 +48,8 @@ pub fn owners(locks: &[AnyLock], named: &[&Lease], around: &[&Lease]) -> Result<
     locks.iter().map(owner).collect()
 }
 
-/// Requests the lock, or a permit, which has no owner. `caller` is the owner that reports show to
-/// other programs. It is usually equal to `owner`.
+/// Requests the lock for `owner`, or a permit, which has no owner. `caller` is the owner that
+/// reports show, and is usually the same.
 ///
 /// # Errors
 /// [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused),
@@ -67,14 +68,15 @@ pub fn request(lock: &AnyLock, owner: OwnerId, caller: &Owner, timeout: Timeout)
     })
 }
 
-/// Returns the owner that [`request`] received as `caller`, for a lease that it returned.
+/// Returns the owner of a lease that reports show. For a lease from [`request`], this is its
+/// argument `caller`.
 #[must_use]
 pub fn caller_of(lease: &Lease) -> &Owner {
     lease.caller()
 }
 
-/// Acquires several locks. `caller` is the owner that reports show, or `None` if they show the
-/// owner of each lock.
+/// Acquires several locks. `caller` is the owner that reports show. If it is `None`, reports show
+/// the owner of each lock.
 ///
 /// # Errors
 /// Same as [`MultiLock::acquire_as_each`].
@@ -101,7 +103,7 @@ pub async fn acquire_permits(
     semaphore.acquire_for(caller, count, timeout).await
 }
 
-/// Campaigns on behalf of `caller`, the owner that reports show.
+/// Campaigns in an election. Reports show `caller` as the owner.
 ///
 /// # Errors
 /// Same as [`Election::campaign_with`].
@@ -109,9 +111,9 @@ pub async fn campaign(election: &Election, caller: &Owner, timeout: Timeout) -> 
     election.campaign_for(caller, timeout).await
 }
 
-/// Adds one level for an owner that already holds the lock. It needs no future, so nested scopes
-/// can use it. Returns `None` if the owner must request the lock, and always for a permit, which
-/// has no owner.
+/// Acquires the lock once more for an owner that already holds it (re-entry). Works without a
+/// future, so nested scopes can use it. Returns `None` if the owner does not hold the lock and must
+/// request it. Always returns `None` for a permit, which has no owner.
 ///
 /// # Errors
 /// [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused) and [`Forked`](crate::ErrorKind::Forked).
@@ -122,8 +124,8 @@ pub fn reenter(lock: &AnyLock, owner: OwnerId) -> Result<Option<Lease>> {
     }
 }
 
-/// Returns `true` if the owner with this id holds the lock, and `false` for a permit, which has no
-/// owner. Sends no request.
+/// Returns `true` if the owner with this id holds the lock. Returns `false` for a permit, which has
+/// no owner. Sends no request.
 ///
 /// # Errors
 /// [`Forked`](crate::ErrorKind::Forked).
@@ -133,15 +135,15 @@ pub fn owned_by(lock: &AnyLock, owner: OwnerId) -> Result<bool> {
 
 /// Returns a released copy of `lease`, with its node and token.
 ///
-/// It stands in for a lease that [`reenter`] returned to the same owner and that was then released
-/// and dropped. Bindings need it because their programs can still read the attributes of such a
-/// lease.
+/// The copy stands in for another lease, which [`reenter`] returned to the same owner and which was
+/// then released and dropped. Bindings need it because their programs can still read the attributes
+/// of that other lease.
 pub fn remains(lease: &Lease) -> Lease {
     lease.remains()
 }
 
-/// Logs that an acquire waits for a lease that its own caller holds. `message` says, in the
-/// binding's language, why the acquire is no re-entry and how to re-enter.
+/// Logs that an acquire waits for a lease that its own caller holds. `message` says, in terms of
+/// the binding's language, why the acquire is not a re-entry and how to re-enter.
 pub fn warn_of_wait_for_oneself(lease: &Lease, message: &'static str) {
     let (path, node) = (lease.path(), lease.node());
     let (path, node) = (Escaped(path), Escaped(&node));

@@ -10,8 +10,8 @@ use crate::lease::Lease;
 use crate::lease::lease_set::Leases;
 use crate::lease::release::Releasing;
 
-/// The acknowledgement of a release. The release of an inner level completes immediately, without a
-/// request or an allocation.
+/// The acknowledgement of a release. If the owner has acquired the lock more than once (re-entry),
+/// every release except the last completes immediately, without a request or an allocation.
 #[must_use = "it waits for the acknowledgement only if it is awaited"]
 #[derive(Debug)]
 pub struct Released(Acknowledgement);
@@ -52,7 +52,7 @@ impl Future for Released {
 
 /// The result of one acquire: a lease, or several.
 pub trait Acquired: Send + Sync {
-    /// Succeeds while every lease is held.
+    /// Returns an error unless every lease is held.
     ///
     /// # Errors
     /// Same as [`Lease::check`].
@@ -63,19 +63,20 @@ pub trait Acquired: Send + Sync {
         self.check().is_ok()
     }
 
-    /// Returns `true` if a lease remains to be released. A lost lock still counts as unreleased. A
-    /// lease that a forked child inherited does not.
+    /// Returns `true` if at least one lease must still be released. The lease of a lost lock must
+    /// be released too. A lease that a forked child inherited must not.
     fn is_open(&self) -> bool;
 
     /// Returns the first loss, if any.
     fn loss(&self) -> Option<Error>;
 
-    /// Releases the leases that are not released yet, and waits for the acknowledgement. The
-    /// release has begun when this function returns. With [`Timeout::Try`], the returned value does
-    /// not wait. Otherwise it waits at most as long as [`Lease::release`].
+    /// Releases the leases that are not released yet. The releases have begun when this function
+    /// returns. The returned value waits for the acknowledgement, at most as long as
+    /// [`Lease::release`] does. With [`Timeout::Try`], it does not wait.
     fn release(&self, timeout: Timeout) -> Released;
 
-    /// Warns that the owner, of this kind, ended without releasing its leases.
+    /// Logs a warning that the owner ended without releasing its leases. `_owner` is the kind of
+    /// owner, such as a thread.
     fn owner_ended(&self, _owner: &'static str) {}
 }
 

@@ -1,5 +1,5 @@
-//! [`AcquiredStack`]: the leases acquired through one lock object. Bindings need it for languages
-//! in which a program releases the lock object, not a lease.
+//! Defines [`AcquiredStack`], the leases acquired through one lock object. Bindings need it for
+//! languages in which a program calls `release` on the lock object instead of a lease.
 
 #[cfg(test)]
 mod tests;
@@ -12,15 +12,16 @@ use super::scope_match::{Entered, Exit, Frame, Site};
 use crate::error::{Error, Result};
 use crate::lease::owner::OwnerId;
 
-/// The levels of one lock object, in the order in which they were acquired. Each level has a handle
-/// `H`, which belongs to the binding. A level ends with a release, or with the end of the scope
-/// that acquired it. For such a scope, the binding stores an `S`.
+/// The levels of one lock object, in the order in which they were acquired. A *level* is one
+/// acquire that has not ended. Each level has a handle `H`, which belongs to the binding. A level
+/// ends with a release, or at the end of the scope that acquired it. If a scope acquired the level,
+/// the binding also stores an `S`.
 ///
-/// The list is short, because only owners that hold the lock have levels. A caller that forgets a
-/// release leaks nothing, because dropping the lock object drops its levels, which releases them.
+/// The list is short, because only owners that hold the lock have levels. If a caller forgets a
+/// release, nothing leaks: dropping the lock object drops its levels, which releases them.
 ///
-/// No handle is dropped while the list is locked, because dropping a handle can run the program's
-/// code, which can use the lock object.
+/// No handle is dropped while the list is locked, because dropping a handle can run code of the
+/// program, which can use the lock object.
 pub struct AcquiredStack<H, S = ()> {
     reentrant: bool,
     levels: Mutex<Vec<StackLevel<H, S>>>,
@@ -31,10 +32,11 @@ struct StackLevel<H, S> {
     /// different owner.
     owner: OwnerId,
     acquired: Arc<dyn Acquired>,
-    /// `false` after a release has ended the level. Only the level's scope then remains.
+    /// `false` if a release has ended the level. The entry then exists only for the end of the
+    /// level's scope.
     releasable: bool,
     handle: H,
-    /// The scope that acquired the level, if any, and the place in the code where it did.
+    /// The scope that acquired the level, if any, and the place in the program where it did so.
     scope: Option<(Site, S)>,
 }
 
@@ -43,14 +45,15 @@ struct StackLevel<H, S> {
 pub enum Exited<H, S> {
     /// The scope that ended.
     Scope(H, S),
-    /// No scope ended, because no scope is entered through the object whose exit method was called.
+    /// No scope ended, because none of the running scopes was entered through the object whose exit
+    /// method was called.
     Nothing,
-    /// No scope ended: scopes are entered through this object, but the exit belongs to none of
-    /// them.
+    /// No scope ended. Running scopes were entered through this object, but the exit belongs to
+    /// none of them.
     Others,
 }
 
-/// A level whose owner gives up the lock for a while, as a condition variable does.
+/// A level whose owner gives up the lock for a while, as with a condition variable.
 pub struct SuspendedLevel<H, S>(StackLevel<H, S>);
 
 impl<H, S> fmt::Debug for SuspendedLevel<H, S> {
@@ -60,8 +63,8 @@ impl<H, S> fmt::Debug for SuspendedLevel<H, S> {
 }
 
 impl<H, S> SuspendedLevel<H, S> {
-    /// Returns the acquired leases if they must be released now and acquired again later. `None` if
-    /// only the end of the scope remains.
+    /// Returns the acquired leases if they must be released now and acquired again later. Returns
+    /// `None` if the level was already released and only its scope has not ended.
     pub fn releasable(&self) -> Option<&Arc<dyn Acquired>> {
         self.0.releasable.then_some(&self.0.acquired)
     }
@@ -73,8 +76,8 @@ impl<H, S> SuspendedLevel<H, S> {
         Self(StackLevel { acquired, handle, scope, releasable: true, owner: self.0.owner })
     }
 
-    /// Returns the same level without leases, because it will not be acquired again. Only the end
-    /// of its scope remains.
+    /// Returns the same level without leases, because they will not be acquired again. The level
+    /// then exists only until its scope ends.
     #[must_use]
     pub fn over(self) -> Self {
         Self(StackLevel { releasable: false, ..self.0 })
@@ -88,8 +91,8 @@ impl<H, S> fmt::Debug for AcquiredStack<H, S> {
 }
 
 impl<H, S> AcquiredStack<H, S> {
-    /// Creates an empty stack. If the lock is not reentrant, the stack does not distinguish owners:
-    /// a release ends the newest level, whichever owner acquired it.
+    /// Creates an empty stack. If the lock is not reentrant, the stack does not distinguish owners,
+    /// so a release ends the newest level even if another owner acquired it.
     #[must_use]
     pub fn new(reentrant: bool) -> Self {
         Self { reentrant, levels: Mutex::default() }
@@ -99,14 +102,14 @@ impl<H, S> AcquiredStack<H, S> {
         self.levels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a level. With `scope`, the level was acquired by that scope, at that place in the code,
-    /// and ends with it.
+    /// Adds a level. If `scope` is given, that scope acquired the level at the given place in the
+    /// program, and the level ends with the scope.
     pub fn push(&self, owner: OwnerId, acquired: Arc<dyn Acquired>, handle: H, scope: Option<(Site, S)>) {
         self.lock().push(StackLevel { owner, acquired, releasable: true, handle, scope });
     }
 
-    /// Reads the newest level that can be released. If the lock is reentrant, only levels of
-    /// `owner` count.
+    /// Passes the handle of the newest level that can be released to `get`. If the lock is
+    /// reentrant, only the levels of `owner` count.
     pub fn newest<R>(&self, owner: OwnerId, get: impl FnOnce(&H) -> R) -> Option<R> {
         let mut levels = self.lock();
         let closed = forget_closed(&mut levels);
@@ -116,14 +119,15 @@ impl<H, S> AcquiredStack<H, S> {
         newest
     }
 
-    /// Removes the level that [`newest`](Self::newest) reads, so that the caller can release it.
+    /// Removes the level that [`newest`](Self::newest) would read, so that the caller can release
+    /// it.
     pub fn take<R>(&self, owner: OwnerId, get: impl FnOnce(&H) -> R) -> Option<R> {
         self.remove(owner, |level| get(&level.handle)).map(|(taken, _)| taken)
     }
 
-    /// Like [`take`](Self::take), for callers that need no handle for the release. Also returns the
-    /// rest of the level, which the caller must drop after the release. If dropping it runs the
-    /// program's code, that code then finds the lock already released.
+    /// Removes a level like [`take`](Self::take), for callers that need no handle for the release.
+    /// Also returns the rest of the level, which the caller must drop after the release. If the
+    /// drop runs code of the program, that code then finds the lock already released.
     pub fn take_acquired(&self, owner: OwnerId) -> Option<(Arc<dyn Acquired>, impl Sized + use<H, S>)> {
         self.remove(owner, |level| Arc::clone(&level.acquired))
     }
@@ -150,8 +154,8 @@ impl<H, S> AcquiredStack<H, S> {
         Some(change(&mut level.handle))
     }
 
-    /// Removes all levels of `owner`, in order. If the lock is not reentrant, also removes the
-    /// newest held level, whichever owner acquired it.
+    /// Removes and returns all levels of `owner`, in order. If the lock is not reentrant, also
+    /// removes the newest held level, even if another owner acquired it.
     pub fn save(&self, owner: OwnerId) -> Vec<SuspendedLevel<H, S>> {
         let mut levels = self.lock();
         let closed = forget_closed(&mut levels);
@@ -180,14 +184,14 @@ impl<H, S> AcquiredStack<H, S> {
         self.lock().iter().any(|level| level.releasable && level.acquired.is_held())
     }
 
-    /// Ends the scope that this exit belongs to, and forgets the scope's level, whether released or
-    /// not.
+    /// Ends the scope that this exit belongs to, and forgets the scope's level, even if the level
+    /// is not released.
     ///
-    /// This is the scope that the exit's frame entered. If the frame entered none, the exit ends
-    /// another scope of its owner. It ends a scope of a different owner only if that owner has
-    /// ended, or if no other scope is possible.
+    /// The scope is the one that the exit's stack frame entered. If the frame entered none, the
+    /// exit ends another scope of its owner. It ends a scope of a different owner only if that
+    /// owner has ended, or if the exit cannot belong to any other scope.
     ///
-    /// - `beginner` extracts the data of a scope that `ended` needs.
+    /// - `beginner` extracts from a scope the data that `ended` needs.
     /// - `runs` returns `true` if a frame is on the caller's call stack.
     /// - `ended` returns `true` if the owner of a scope has ended.
     ///
@@ -235,9 +239,9 @@ impl<H, S> AcquiredStack<H, S> {
         self.lock().iter().filter_map(entered).collect()
     }
 
-    /// Returns `true` if the caller owns the lock. If the lock is reentrant, `owned_by` decides: it
-    /// says whether the caller holds the lock through any object. If not, this object must hold the
-    /// lock.
+    /// Returns `true` if the caller owns the lock. If the lock is reentrant, returns `owned_by`,
+    /// which says whether the caller holds the lock through any object. If the lock is not
+    /// reentrant, returns `true` if this object holds the lock.
     ///
     /// # Errors
     /// The error in `owned_by`.
@@ -246,8 +250,8 @@ impl<H, S> AcquiredStack<H, S> {
         Ok(if self.reentrant { held } else { self.any_held() })
     }
 
-    /// Returns the error that `caller` (a thread or a task) has not acquired `what`, so that it has
-    /// nothing to release.
+    /// Returns the error for a release without an acquire: `caller` (a thread or a task) has not
+    /// acquired `what`.
     #[must_use]
     pub fn not_held(&self, caller: &str, what: &str) -> Error {
         Error::not_held(if self.reentrant {
@@ -257,8 +261,8 @@ impl<H, S> AcquiredStack<H, S> {
         })
     }
 
-    /// Passes every handle and scope to a garbage collector. Passes none while another thread uses
-    /// the list.
+    /// Passes every handle and scope to `visit`, for a garbage collector. Does nothing while
+    /// another thread uses the list.
     ///
     /// # Errors
     /// The errors of `visit`.
@@ -267,9 +271,10 @@ impl<H, S> AcquiredStack<H, S> {
         levels.iter().try_for_each(|level| visit(&level.handle, level.scope.as_ref().map(|(_, scope)| scope)))
     }
 
-    /// Returns the leases that `owner` has not released, that no scope will release, and whose
-    /// handle `wanted` accepts. Only the owner can release these leases through this object. If the
-    /// lock is not reentrant, returns none, because then any caller can release them.
+    /// Returns the leases that `owner` has not released and that will not be released by the end of
+    /// a scope, if `wanted` accepts their handles. Only the owner can release these leases through
+    /// this object. If the lock is not reentrant, returns none, because then any caller can release
+    /// them.
     pub fn left_by(&self, owner: OwnerId, wanted: impl Fn(&H) -> bool) -> Vec<Arc<dyn Acquired>> {
         let levels = self.lock();
         let left = levels.iter().filter(|level| {
@@ -293,13 +298,13 @@ impl<H, S> AcquiredStack<H, S> {
     }
 }
 
-/// Returns `true` if both are the same object. `Arc::ptr_eq` does not work here: an object can have
-/// several vtables.
+/// Returns `true` if both are the same object. `Arc::ptr_eq` cannot be used here, because it also
+/// compares vtables, and one type can have several vtables.
 fn is_same(one: &Arc<dyn Acquired>, other: &Arc<dyn Acquired>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
 }
 
-/// Removes the levels that are released. A level with a scope stays until the scope ends.
+/// Removes the released levels. A level with a scope remains until the scope ends.
 fn forget_closed<H, S>(levels: &mut Vec<StackLevel<H, S>>) -> Vec<StackLevel<H, S>> {
     for level in levels.iter_mut() {
         level.releasable &= level.acquired.is_open();

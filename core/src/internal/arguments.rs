@@ -1,5 +1,5 @@
-//! Converts a binding's arguments to those of this crate. Bindings differ in their unit of time and
-//! in the spelling of names.
+//! Converts the arguments of a binding to the arguments of this crate. Bindings differ in their
+//! unit of time and in the spelling of names.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub enum Spelling {
 }
 
 impl Language {
-    /// Returns the error with its argument spelled as in this language.
+    /// Returns the error with its argument's name spelled as in this language.
     #[must_use]
     pub fn spell(self, error: Error) -> Error {
         match (self.spelling, error.argument()) {
@@ -63,12 +63,14 @@ impl Language {
             ));
         }
         let seconds = value * self.unit.as_secs_f64();
-        // A tiny timeout must not become zero, because zero means a try.
+        // A tiny timeout must not become zero, because a timeout of zero means that the acquire
+        // does not wait.
         let smallest = if value > 0.0 { Duration::from_nanos(1) } else { Duration::ZERO };
         Ok(Duration::try_from_secs_f64(seconds).map_or(LONGEST, |time| time.clamp(smallest, LONGEST)))
     }
 
-    /// Converts a timeout. Zero means a try. `None` or infinity means no timeout.
+    /// Converts a timeout. Zero means an acquire that does not wait (a try). `None` or infinity
+    /// means no timeout.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a negative number or NaN.
@@ -81,22 +83,23 @@ impl Language {
         })
     }
 
-    /// Converts `blocking` and `timeout` with the meanings of `threading.Lock.acquire`: -1 means no
-    /// timeout.
+    /// Converts `blocking` and `timeout`, which have the same meaning as in
+    /// `threading.Lock.acquire`. A timeout of -1 means no timeout.
     ///
     /// # Errors
-    /// Same as [`timeout`](Self::timeout), and for a timeout together with `blocking=False`.
+    /// Same as [`timeout`](Self::timeout), and [`BadArgument`](crate::ErrorKind::BadArgument) for a
+    /// timeout together with `blocking=False`.
     pub fn blocking(self, blocking: bool, timeout: Option<f64>) -> Result<Timeout> {
         let both = "cannot be given together with blocking=False";
         self.waiting(blocking, unless_minus_one(timeout), both)
     }
 
-    /// Applies a `connect_timeout` to an acquire: a try waits this long for a reply, instead of the
-    /// client's own connect timeout. An acquire that waits does not accept one.
+    /// Applies a `connect_timeout` to a try, which is an acquire that does not wait for the lock.
+    /// The try then waits for a reply this long, instead of the client's own connect timeout.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for zero, a negative number or NaN. Also for
-    /// an acquire that waits, because its timeout covers everything.
+    /// an acquire that waits for the lock, because its timeout covers everything.
     pub fn bounded(self, timeout: Timeout, connect_timeout: Option<f64>) -> Result<Timeout> {
         let Some(value) = connect_timeout else { return Ok(timeout) };
         let bad = |problem: &str| Err(Error::bad_argument("connect_timeout", problem));
@@ -109,11 +112,12 @@ impl Language {
         }
     }
 
-    /// Converts `wait` and `timeout` of a release to the maximum time that it waits for the
-    /// acknowledgement.
+    /// Converts `wait` and `timeout` of a release to the maximum time that the release waits for
+    /// the acknowledgement.
     ///
     /// # Errors
-    /// Same as [`timeout`](Self::timeout), and for a timeout of a release that does not wait.
+    /// Same as [`timeout`](Self::timeout), and [`BadArgument`](crate::ErrorKind::BadArgument) for a
+    /// timeout of a release that does not wait.
     pub fn releasing(self, wait: bool, timeout: Option<f64>) -> Result<Timeout> {
         self.waiting(wait, timeout, "cannot be given to a release that does not wait")
     }
@@ -127,7 +131,7 @@ impl Language {
     }
 
     /// Returns the options of a client. If an option is not given, its value comes from the
-    /// environment, or else is its default.
+    /// environment. If it is not set there either, the option has its default.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument), naming the argument.
@@ -150,7 +154,7 @@ impl Language {
             options = options.connect_timeout(self.duration("connect_timeout", timeout)?)?;
         }
         if let Some(bytes) = max_frame {
-            // A negative or fractional number becomes 0, so that `max_frame` rejects it as out of
+            // Turn a negative or fractional number into 0, so that `max_frame` rejects it as out of
             // range.
             options = options.max_frame(bytes.to_count().unwrap_or(0))?;
         }
@@ -194,8 +198,8 @@ impl Language {
         Ok(options)
     }
 
-    /// Returns the process's shared client for `hosts`, with the options of the environment.
-    /// Without `hosts`, it uses the hosts of [`ClientOptions::new`].
+    /// Returns the process's shared client for `hosts`, with the options of the environment. If
+    /// `hosts` is `None`, the client uses the default hosts of [`ClientOptions::new`].
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for malformed hosts.
@@ -221,7 +225,7 @@ pub fn unless_minus_one(timeout: Option<f64>) -> Option<f64> {
     timeout.filter(|timeout| *timeout != -1.0)
 }
 
-/// Returns the maximum wait for something other than a lock. `None` means forever.
+/// Converts a timeout for an operation other than an acquire. `None` means no timeout.
 #[must_use]
 pub fn limit(timeout: Timeout) -> Option<Duration> {
     match timeout {
@@ -243,7 +247,7 @@ fn camel(name: &str) -> String {
     camel
 }
 
-/// The options of a lock as a program in another language gives them. An option that is not given
+/// The options of a lock, as a program in another language passes them. An option that is not given
 /// has the default of [`LockOptions`].
 #[derive(Clone, Debug, Default)]
 pub struct GivenOptions {
@@ -255,14 +259,16 @@ pub struct GivenOptions {
     pub naming: Option<String>,
     /// Longest hold, in the language's unit of time.
     pub max_hold: Option<f64>,
-    /// Time before the end of its term at which a lease is lost, in the language's unit of time.
-    pub grace: Option<f64>,
-    /// Maximum number of waiters that a new contender accepts ahead of itself.
-    pub max_waiters: Option<f64>,
-    /// Maximum number of consecutive holds on one node within the client.
-    pub cohort: Option<f64>,
-    /// Time for which a node is kept while no owner holds the lock through it, in the language's
+    /// Length of the grace: a lease is lost this long before the end of its term, in the language's
     /// unit of time.
+    pub grace: Option<f64>,
+    /// Maximum number of waiters ahead of a new contender. If there are more, the contender is
+    /// refused.
+    pub max_waiters: Option<f64>,
+    /// Maximum number of times that the lock is held through one node before another client gets
+    /// it.
+    pub cohort: Option<f64>,
+    /// Time for which a node is kept after its lock was released, in the language's unit of time.
     pub linger: Option<f64>,
 }
 
@@ -332,7 +338,7 @@ impl Count for f64 {
 ///
 /// # Errors
 /// [`BadArgument`](crate::ErrorKind::BadArgument), naming `owner`, for a name that is empty or
-/// longer than a label.
+/// longer than a label can be.
 pub fn parse_owner_name(name: Option<String>) -> Result<Option<Arc<str>>> {
     let Some(name) = name else { return Ok(None) };
     if name.is_empty() {
@@ -342,7 +348,7 @@ pub fn parse_owner_name(name: Option<String>) -> Result<Option<Arc<str>>> {
     Ok(Some(name.into()))
 }
 
-/// Converts a number of permits. A number that does not fit the type is rejected like any other
+/// Converts a number of permits. A number that does not fit in a `u32` is rejected like any other
 /// invalid number.
 ///
 /// # Errors
@@ -352,12 +358,12 @@ pub fn parse_count(argument: &str, number: impl Count) -> Result<u32> {
     number.to_count().ok_or_else(problem)
 }
 
-/// Converts the number of permits of a semaphore: either a fixed number, or the path of a node with
-/// the number.
+/// Converts the number of permits of a semaphore, which is either a fixed number or the path of a
+/// node that contains the number.
 ///
 /// # Errors
-/// [`BadArgument`](crate::ErrorKind::BadArgument) for none or both of them, or for a number that is
-/// out of range.
+/// [`BadArgument`](crate::ErrorKind::BadArgument) if neither or both are given, or for a number
+/// that is out of range.
 pub fn parse_permits(number: Option<impl Count>, shared_count: Option<String>) -> Result<Permits> {
     match (number, shared_count) {
         (Some(number), None) => Ok(Permits::Fixed(parse_count("permits", number)?)),
@@ -367,7 +373,8 @@ pub fn parse_permits(number: Option<impl Count>, shared_count: Option<String>) -
 }
 
 /// Converts the version that a node must have. Rejects a number that is not whole or is out of
-/// range, because if it were rounded, a write could succeed that the program wanted to prevent.
+/// range. If the number were rounded, a write could succeed although the program wanted to prevent
+/// it.
 ///
 /// # Errors
 /// [`BadArgument`](crate::ErrorKind::BadArgument).

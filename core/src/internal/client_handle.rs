@@ -13,8 +13,8 @@ use crate::error::escape::Escaped;
 use crate::lock::any::AnyLock;
 use crate::runtime;
 
-/// One client that belongs to the process that created it, or a client for each process. The handle
-/// dereferences to a [`Client`].
+/// Either one client, which belongs to the process that created it, or a separate client for each
+/// process. The handle dereferences to a [`Client`].
 #[derive(Clone, Debug)]
 pub enum ClientHandle {
     /// A client of one process. In another process every call fails with
@@ -25,13 +25,13 @@ pub enum ClientHandle {
 }
 
 impl ClientHandle {
-    /// Creates a handle with a client for each process. Sends no request.
+    /// Creates a handle with a separate client for each process. Sends no request.
     #[must_use]
     pub fn of_each_process(options: ClientOptions) -> Self {
         Self::EachProcess(PerProcessClient::new(options))
     }
 
-    /// Creates a handle with a client for this process only. Sends no request.
+    /// Creates a handle with one client, which only this process can use. Sends no request.
     #[must_use]
     pub fn one(options: ClientOptions) -> Self {
         Self::One(Client::new(options))
@@ -85,7 +85,8 @@ pub fn shown_hosts(lock: &AnyLock) -> String {
 
 /// Closes clients and waits for the servers' acknowledgements, at most for `limit`.
 pub fn close_all<'a>(clients: impl IntoIterator<Item = &'a Client>, limit: Duration) {
-    // `Client::close` starts the closing when it is called. The futures only wait for its end.
+    // `Client::close` starts to close the client when it is called. The returned futures only wait
+    // until it is closed.
     let closing: Vec<_> = clients.into_iter().map(Client::close).collect();
     if closing.is_empty() {
         return;

@@ -19,7 +19,7 @@ pub struct Identity {
     pub auth_file: Option<PathBuf>,
     /// Access control of nodes: `open`, `creator`, or rules.
     pub acl: Option<String>,
-    /// Access control of the parents of lock directories, in the same form.
+    /// Access control of the parents of lock directories, in the same form as `acl`.
     pub parent_acl: Option<String>,
     /// SASL user and password.
     pub sasl: Option<(String, String)>,
@@ -30,8 +30,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Returns which properties the program sets. `auth` and `sasl` count as one property, so a
-    /// program that sets either does not also get the credentials of the environment.
+    /// Returns the properties that the program sets. `auth` and `sasl` count as one property, so a
+    /// program that sets one of them does not also receive the credentials of the environment.
     pub(super) fn set(&self) -> SetByProgram {
         SetByProgram {
             credentials: self.auth.is_some() || self.auth_file.is_some() || self.sasl.is_some(),
@@ -70,7 +70,7 @@ impl Identity {
     }
 }
 
-/// The parts of an encryption configuration, as PEM text or as files that contain it.
+/// The parts of a TLS configuration, as PEM text or as files that contain it.
 #[derive(Clone)]
 pub struct TlsParts<T> {
     ca: T,
@@ -94,7 +94,8 @@ impl<T> TlsParts<T> {
 }
 
 impl<T> TlsParts<T> {
-    /// Returns the authorities' certificates, and the client certificate with its private key.
+    /// Returns the certificates of the authorities, and the client certificate with its private key
+    /// if there is one.
     pub fn parts(&self) -> (&T, Option<(&T, &T)>) {
         (&self.ca, self.identity.as_ref().map(|(cert, key)| (cert, key)))
     }

@@ -1,13 +1,13 @@
-//! Warnings about leases that a program forgets, and reports of leases that the binding keeps for
-//! it. Used by languages with a garbage collector.
+//! Warns about leases that a program forgets to release, and reports leases that the binding keeps
+//! on the program's behalf. Used by bindings for languages with a garbage collector.
 
 use crate::lease::Lease;
 use crate::lease::lease_set::Leases;
 
 pub use crate::lease::{Forgotten, on_forgotten};
 
-/// Marks a lease for an object that a garbage collector drops. Dropping this lease logs a warning
-/// if the lock was held and the drop frees it.
+/// Marks a lease that belongs to an object that a garbage collector drops. When the lease is
+/// dropped, it logs a warning if the lock is still held and the drop releases it.
 pub fn collectable(lease: Lease) -> Lease {
     lease.collectable()
 }
@@ -17,8 +17,8 @@ pub fn collectable_all(leases: Leases) -> Leases {
     leases.into_iter().map(collectable).collect()
 }
 
-/// Notes in the hold's report that the binding keeps this lease until it is released or lost, even
-/// if the program has dropped it.
+/// Records, for the report about the hold, that the binding keeps this lease until it is released
+/// or lost, even if the program has dropped it.
 pub fn pin(lease: &Lease) {
     lease.pin();
 }
@@ -34,7 +34,7 @@ mod tests {
 
     static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-    /// Installs the listener, and returns the warnings so far about this path.
+    /// Installs the listener, and returns all warnings about this path so far.
     fn warnings(path: &str) -> Vec<String> {
         on_forgotten(|forgotten| {
             WARNINGS.lock().unwrap_or_else(PoisonError::into_inner).push(forgotten.to_string());

@@ -1,4 +1,4 @@
-//! Reads nodes, for tools that display many locks. Each read takes a fixed number of requests.
+//! Reads nodes for tools that display many locks. Each read takes a fixed number of requests.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,8 +17,8 @@ use crate::lock::Lock;
 use crate::queue::NodeName;
 use crate::queue::contender::{Contender, ContenderInfo, NodeSnapshot};
 
-/// Lists the node at `path`, or returns `None` if it does not exist. `path` is absolute, below the
-/// client's chroot, or `/`. Sends one request.
+/// Lists the children of the node at `path`. Returns `None` if the node does not exist. `path` is
+/// absolute, below the client's chroot, or `/`. Sends one request.
 ///
 /// Cancel safe: a dropped future has no effect.
 ///
@@ -29,7 +29,7 @@ pub async fn list(client: &Client, path: &str) -> Result<Option<Listing>> {
     client.ask_again(path, |reply| Query::List { node: Arc::clone(&node), reply }).await
 }
 
-/// Reads the node at `path`, or returns `None` if it does not exist. Sends one request.
+/// Reads the node at `path`. Returns `None` if the node does not exist. Sends one request.
 ///
 /// Cancel safe: a dropped future has no effect.
 ///
@@ -41,7 +41,7 @@ pub async fn look(client: &Client, path: &str) -> Result<Option<NodeContent>> {
 }
 
 /// Returns the first contender of a lock, or `None` if the lock is free. Sends three requests,
-/// however many contenders there are.
+/// regardless of the number of contenders.
 ///
 /// Cancel safe: a dropped future has no effect.
 ///
@@ -53,8 +53,8 @@ pub async fn first_contender(lock: &Lock) -> Result<Option<Contender>> {
     lock.with_paths::<Vec<_>>(contender).map(|mut found| found.pop())
 }
 
-/// Resolves a server given as `HOST:PORT`. Runs on the caller's runtime, whose shutdown might have
-/// to wait for the resolver.
+/// Resolves the name of a server, given as `HOST:PORT`. Runs on the caller's runtime. When that
+/// runtime shuts down, it might have to wait for the resolver.
 ///
 /// # Errors
 /// The resolver's errors, and `TimedOut` if no result arrives within `limit`.
@@ -72,9 +72,10 @@ fn split(server: &str) -> io::Result<(&str, u16)> {
     Ok((host, port))
 }
 
-/// Sends one of ZooKeeper's four-letter words to a server, given as `HOST:PORT` and by its
-/// addresses. Uses TLS if the client's connections do. Returns an empty text if the server closes
-/// the connection without a reply. Runs on the caller's runtime, which needs I/O enabled.
+/// Sends one of ZooKeeper's four-letter words (such as `ruok`) to a server. The server is given as
+/// `HOST:PORT`, together with its resolved addresses. Uses TLS if the client's connections do.
+/// Returns an empty string if the server closes the connection without a reply. Runs on the
+/// caller's runtime, which needs I/O enabled.
 ///
 /// Cancel safe: dropping the future closes the connection.
 ///
@@ -93,8 +94,8 @@ pub async fn four_letter_word(
     timeout(limit, asked).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Returns the known reason why a client's session is not proven: either the server that does not
-/// reply, or the result of the last connection attempt at each server.
+/// Returns the known reason why nothing proves that a client's session is alive. This is either the
+/// server that does not reply, or the result of the last connection attempt at each server.
 #[must_use]
 pub fn why_unproven(client: &Client) -> String {
     match client.health().server {
@@ -103,17 +104,20 @@ pub fn why_unproven(client: &Client) -> String {
     }
 }
 
-/// Returns the time since the last proof of the lease's session was sent, even after that session
-/// has ended. `None` before the first proof.
+/// Returns the time since the client sent the last request whose reply proved that the lease's
+/// session was alive. Still available after that session has ended. `None` before the first such
+/// reply.
 #[must_use]
 pub fn last_proof(lease: &Lease) -> Option<Duration> {
     lease.term().proof_age()
 }
 
-/// Returns the remaining term of the lease's session, including the lock's `grace`, even after the
-/// lease was lost. A node that is kept during its grace period after a loss is deleted at the
-/// latest when the term ends in which the lease was lost, because later heartbeats extend the term
-/// but not the grace period.
+/// Returns the time left in the term of the lease's session. It includes the lock's `grace`, and is
+/// still available after the lease was lost.
+///
+/// A loss can leave the lease's node in place during the grace. That node is deleted at the latest
+/// at the end of the term in which the lease was lost, because later heartbeats extend the term but
+/// not the grace.
 #[must_use]
 pub fn term_left(lease: &Lease) -> Duration {
     lease.term().remaining()
@@ -125,8 +129,9 @@ pub fn about(data: &[u8]) -> Option<ContenderInfo> {
     ContenderInfo::parse(&serde_json::from_slice(data).ok()?)
 }
 
-/// Builds a contender from a node's full path, the transaction that created the node, and its data.
-/// For tests that show queues. `None` if the name is not a contender's.
+/// Builds a contender for tests that show queues. Takes the node's full path, the zxid of the
+/// transaction that created the node, and its data. Returns `None` if the name is not a contender's
+/// name.
 #[must_use]
 pub fn contender(position: usize, node: &str, czxid: i64, data: &[u8]) -> Option<Contender> {
     let (directory, name) = node.rsplit_once('/')?;

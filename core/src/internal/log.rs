@@ -1,6 +1,6 @@
-//! Passes this library's events to a listener of a binding, which is not written in Rust. A Rust
-//! program does not need it, because it has its own `tracing` subscribers. This module does not
-//! interfere with them until a binding starts to listen.
+//! Passes this library's events to a binding's listener, which is not written in Rust. A Rust
+//! program does not need this module, because it has its own `tracing` subscribers. This module
+//! does not affect those subscribers until a binding starts to listen.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -16,7 +16,8 @@ use crate::error::escape;
 use crate::runtime::clock;
 use crate::runtime::fork::PerProcess;
 
-/// Maximum number of events that wait for a slow listener. Further events are dropped and counted.
+/// Maximum number of events in the backlog of a slow listener. Further events are dropped and
+/// counted.
 const CAPACITY: usize = 1000;
 
 /// Severity of an event, most severe first.
@@ -64,12 +65,13 @@ impl From<tracing::Level> for LogLevel {
     }
 }
 
-/// An event. Its message and fields have all unprintable text escaped.
+/// An event. All unprintable characters in its message and fields are escaped.
 #[derive(Debug)]
 pub struct Record {
     /// Severity of the event.
     pub level: LogLevel,
-    /// Module that sent the event: a module of this library, or of the ZooKeeper client crate.
+    /// Name of the module that sent the event. It is a module of this library or of the ZooKeeper
+    /// client crate.
     pub target: &'static str,
     /// Path of the source file, as the compiler records it.
     pub file: &'static str,
@@ -107,8 +109,8 @@ impl fmt::Display for Value {
     }
 }
 
-/// Names of the fields with durations. `tracing` has no duration type, only the text of a
-/// `Duration`.
+/// Names of the fields that contain durations. `tracing` has no type for durations, so they arrive
+/// as the text of a `Duration`.
 const TIMES: [&str; 3] = ["waited", "lasted", "last_proof"];
 
 /// Parses the `{:?}` text of a `Duration`.
@@ -132,13 +134,14 @@ impl fmt::Display for Record {
     }
 }
 
-/// A listener. It keeps events until the binding takes them, and stops when it is dropped.
+/// A listener. It keeps events until the binding takes them, and stops listening when it is
+/// dropped.
 pub struct Listener {
     /// Current level as a number, or 0 for none.
     level: AtomicU8,
     backlog: Mutex<Backlog>,
-    /// Called when an event arrives in an empty backlog. It must not wait, because it runs on any
-    /// thread.
+    /// Called when an event arrives while the backlog is empty. It must not block, because it can
+    /// run on any thread.
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -159,8 +162,8 @@ impl fmt::Debug for Listener {
 
 impl Listener {
     /// Starts to listen to events of at least this severity, or to no events if `level` is `None`.
-    /// `wake` is called when an event arrives in an empty backlog. It must not wait, because it is
-    /// called on any thread. [`take`](Self::take) returns the events.
+    /// `wake` is called when an event arrives while the backlog is empty. It must not block,
+    /// because it can be called on any thread. [`take`](Self::take) returns the events.
     ///
     /// If the program has its own `tracing` subscriber, that subscriber receives the events and
     /// this listener receives none.
@@ -229,8 +232,8 @@ struct Hub {
 
 static HUB: PerProcess<Hub> = PerProcess::new();
 
-/// The most verbose level that any listener wants. An event that no listener wants is rejected
-/// after one comparison with it.
+/// The most verbose level that any listener wants. An event that is more verbose is rejected after
+/// one comparison with it.
 static HIGHEST: AtomicU8 = AtomicU8::new(0);
 
 /// `true` if this library's subscriber could be installed.
@@ -243,8 +246,8 @@ impl Hub {
         listeners.push(Arc::downgrade(listener));
     }
 
-    /// Returns the current listeners. The caller wakes them without holding the lock, because a
-    /// woken listener can add or remove listeners.
+    /// Returns the current listeners. The caller wakes them after the mutex is released, because a
+    /// listener that is woken can add or remove listeners.
     fn listeners(&self) -> Vec<Arc<Listener>> {
         self.lock().iter().filter_map(Weak::upgrade).collect()
     }
@@ -259,14 +262,16 @@ impl Hub {
     }
 }
 
-/// The subscriber. It passes on this library's events and the client crate's warnings, but not the
-/// client crate's other events and its spans, because they can reveal a session's password.
+/// The subscriber that passes events to the listeners. It passes on this library's events and the
+/// client crate's warnings. It drops all other events and spans of the client crate, because they
+/// can reveal a session's password.
 struct Emitter;
 
 /// Returns the level at which an event is passed on, or `None` if it is dropped.
 ///
-/// The client crate's warnings are passed on at a lower level. It warns of each connection attempt,
-/// many times a second during an outage, but this library reports the outage once.
+/// The client crate's warnings are passed on at the level `Debug`. During an outage, the client
+/// crate logs a warning for each connection attempt, many times a second, whereas this library
+/// reports the outage only once.
 fn carried_level(metadata: &Metadata<'_>) -> Option<LogLevel> {
     let is_of = |name: &str| {
         metadata.target().strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
@@ -356,7 +361,7 @@ impl Visit for Fields<'_> {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // This library's texts are already escaped. The client crate's texts are not.
+        // The texts of this library are already escaped, but the texts of the client crate are not.
         let text = escape::message(format!("{value:?}").into()).into_owned();
         match field.name() {
             "message" => self.0.message = text,
@@ -386,7 +391,7 @@ mod tests {
         }
     }
 
-    /// Listeners receive the events that they want, up to the backlog's capacity. This is a single
+    /// Listeners receive the events that they want, until their backlog is full. This is a single
     /// test, because a process has only one subscriber.
     #[test]
     fn listeners_hear_what_they_want_and_no_more_than_they_can_take() {
@@ -397,7 +402,7 @@ mod tests {
         });
         let other = Listener::new(None, || ());
 
-        // Other tests of this process send events about their own locks.
+        // Leave out events about other locks, because other tests in this process send such events.
         let told = |records: &[Arc<Record>]| {
             let ours = |record: &&Arc<Record>| {
                 [module_path!(), "zookeeper_client::session"].contains(&record.target)

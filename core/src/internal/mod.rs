@@ -1,8 +1,8 @@
-//! Functions that several bindings or the command-line tool share. Not for Rust programs, and not
-//! stable.
+//! Functions that several bindings or the command-line tool share. They are not meant for Rust
+//! programs, and are not stable.
 //!
 //! A binding only converts errors, durations and handles, and waits in the manner of its language.
-//! It makes no decisions: this module and the layers below it make them.
+//! It makes no decisions itself, because this module and the layers below it make them.
 
 mod acquire;
 mod acquired;
@@ -62,15 +62,15 @@ pub fn error(kind: ErrorKind, message: impl Into<String>) -> Error {
     Error::new(kind, message.into())
 }
 
-/// Creates the error of an argument that is out of range. The message begins with the argument's
+/// Creates the error for an argument that is out of range. The message begins with the argument's
 /// name.
 #[must_use]
 pub fn bad_argument(argument: &str, problem: impl std::fmt::Display) -> Error {
     Error::bad_argument(argument, problem)
 }
 
-/// Returns the full queue if the error reports one, for callers that write their own message
-/// because they have another name for the option.
+/// Returns the full queue if the error reports one. Used by callers that write their own message,
+/// because their language has another name for the option.
 #[must_use]
 pub fn full_queue(error: &Error) -> Option<&FullQueue> {
     error.full_queue()

@@ -1,5 +1,6 @@
 //! Functions that begin and end one run of a slot's body in separate steps, for callers that run
-//! the body themselves.
+//! the body themselves. A *slot* is a name, such as a day or an hour, for which a body must run
+//! only once.
 
 use crate::config::timeout::Timeout;
 use crate::error::{Error, Result};
@@ -14,16 +15,16 @@ pub use crate::lock::once::once_slot::NumberedPeriod;
 pub use crate::lock::once::record::{OnceRecord, RecordedBy, forget, read, record_node};
 pub use crate::lock::once::turn::Turn;
 
-/// Acquires a mutex for a slot. If the slot is already recorded, releases the lock and returns
-/// `None`. With [`Timeout::Try`], fails with [`LockTimeout`](crate::ErrorKind::LockTimeout) if the
-/// lock is taken.
+/// Acquires a mutex in order to run the body of a slot. If the slot is already recorded as done,
+/// releases the lock and returns `None`. With [`Timeout::Try`], fails with
+/// [`LockTimeout`](crate::ErrorKind::LockTimeout) if the lock is taken.
 ///
 /// A caller that receives a [`Turn`] runs its body. It then calls [`Turn::record`] if the body
 /// succeeded, or [`Turn::abandon`] if the body failed. [`Turn::lease`] is the lease to watch while
 /// the body runs.
 ///
 /// Cancel safe: dropping the future leaves the queue or releases the lock. With [`Record::Start`],
-/// the slot might then be recorded.
+/// the slot might already be recorded when the future is dropped.
 ///
 /// # Errors
 /// Same as [`Mutex::once_as`](crate::Mutex::once_as). Also
@@ -38,7 +39,7 @@ pub async fn begin(
     begin_for(lock, owner.id(), owner, slot, timeout, record).await
 }
 
-/// Like [`begin`], for an owner and a `caller`, the owner that reports show.
+/// Like [`begin`], but reports show `caller` as the owner instead of `owner`.
 ///
 /// Cancel safe like [`begin`].
 ///
@@ -60,8 +61,8 @@ pub async fn begin_for(
     }
 }
 
-/// Parses the moment at which a slot is recorded, as a program in another language gives it: `body`
-/// or `start`.
+/// Parses the moment at which a slot is recorded as done. A program in another language gives it as
+/// `body` or `start`.
 ///
 /// # Errors
 /// [`BadArgument`](crate::ErrorKind::BadArgument), naming `record`.

@@ -1,4 +1,4 @@
-//! [`Operation`]: a future that the calling thread starts and that continues on the library's
+//! Defines [`Operation`], a future that starts on the calling thread and continues on the library's
 //! thread.
 
 use std::future::Future;
@@ -20,15 +20,16 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[derive(Debug)]
 pub struct Operation(Arc<EagerTask>);
 
-/// The progress of a future. It is also the waker of polls outside the library's thread.
+/// The progress of a future. While the future is not a task on the library's thread, this type is
+/// also its waker.
 struct EagerTask {
     origin: ForkGuard,
     stage: Mutex<OperationStage>,
 }
 
 enum OperationStage {
-    /// A thread of the program polls the future. `woken` is `true` if the future was woken
-    /// meanwhile.
+    /// A thread of the program polls the future. `woken` is `true` if the future was woken during
+    /// the poll.
     Polled { woken: bool },
     /// The future waits to be woken. It is not a task yet.
     Waiting(Task),
@@ -44,9 +45,9 @@ enum OperationStage {
 /// The calling thread polls the future first, for three reasons:
 /// - The future has started before this function returns.
 /// - A result that is available immediately is delivered on the calling thread.
-/// - The library's thread is woken only once, by the request that the future sends. Starting a task
-///   would wake it a second time. So the future becomes a task only when the library's thread wakes
-///   it.
+/// - The library's thread is woken only once, by the request that the future sends. If the future
+///   started as a task, that would wake the thread a second time. So the future becomes a task only
+///   when the library's thread wakes the future.
 ///
 /// If a thread wakes the future inside [`same_thread::carry_on_woken`], the future continues on
 /// that thread, and its result is delivered there.
@@ -94,8 +95,8 @@ impl EagerTask {
 }
 
 fn run(task: Task) -> OperationStage {
-    // This cannot fail: the library's thread was running when the future started, and it runs until
-    // the process exits.
+    // This cannot fail, because the library's thread was running when the future started, and it
+    // runs until the process exits.
     runtime::run(task, drop).map_or(OperationStage::Over, |task| OperationStage::Running { _task: task })
 }
 
@@ -115,7 +116,7 @@ impl Wake for EagerTask {
                 OperationStage::Waiting(task)
             }
             OperationStage::Waiting(task) => run(task),
-            // The task has its own waker, but this older waker can still be called.
+            // The task has a new waker, but code that has kept this older waker can still call it.
             later => later,
         };
     }
@@ -129,7 +130,7 @@ impl Woken for EagerTask {
                 drop(stage);
                 self.poll(task);
             }
-            // Another thread was faster, or the operation was cancelled.
+            // Another thread has already continued the operation, or the operation was cancelled.
             later => *stage = later,
         }
     }
@@ -148,7 +149,8 @@ impl Drop for Operation {
 
 impl Drop for EagerTask {
     fn drop(&mut self) {
-        // In a forked child, the future exists only in the parent, so it must not be dropped here.
+        // In a forked child, this future is a copy of the parent's future, so it must not be
+        // dropped here.
         if !self.origin.is_here() {
             std::mem::forget(std::mem::replace(&mut *self.stage(), OperationStage::Over));
         }
@@ -180,8 +182,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(20);
 
-    /// Returns a `deliver` function and a channel with the delivered values and the delivering
-    /// threads.
+    /// Returns a `deliver` function, and a channel that receives each delivered value with the
+    /// thread that delivered it.
     fn delivery<T: Send + 'static>() -> (impl FnOnce(T) + Send + 'static, mpsc::Receiver<(T, ThreadId, bool)>)
     {
         let (send, receive) = mpsc::channel();
@@ -312,7 +314,7 @@ mod tests {
         };
         drop(begin(future, deliver).unwrap());
         assert_eq!(dropped.try_recv(), Ok(()));
-        // No receiver waits any more, and calling its waker is harmless.
+        // The operation no longer waits for this channel, and a call of its old waker is harmless.
         assert_eq!(wake.send(3), Err(3));
         assert!(delivered.recv().is_err());
     }

@@ -1,11 +1,11 @@
-//! Operations that continue on the thread that woke them, after the work during which they were
-//! woken. So when one task of an event loop hands a lock to another task, this needs neither a
-//! second thread nor a wake-up of the loop.
+//! Continues operations on the thread that woke them, after the work that woke them. So if one task
+//! of an event loop hands a lock to another task, this needs neither a second thread nor a wake-up
+//! of the loop.
 //!
-//! This is safe, although a waker is called in the middle of work, perhaps while a lock is held:
-//! the waker only records the operation. The operation continues once the work has completed and
-//! holds no lock. Another thread can wake and continue the operation meanwhile, but only one thread
-//! at a time can advance it. A second thread finds nothing to do.
+//! A waker can be called in the middle of work, perhaps while a mutex is locked. This is safe,
+//! because the waker only records the operation, which continues after the work has completed and
+//! has released all mutexes. Another thread can wake the operation at the same time. Only one
+//! thread at a time can advance it, and a second thread finds nothing to do.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -21,30 +21,31 @@ pub trait Woken: Send + Sync {
 }
 
 thread_local! {
-    /// The operations that this thread has woken. `None` if this thread does not continue them.
+    /// The operations that this thread has woken and will continue. `None` while this thread does
+    /// not continue operations.
     static WOKEN: RefCell<Option<Vec<Arc<dyn Woken>>>> = RefCell::new(None);
 }
 
-/// Runs `work`, and then continues the operations that it woke, on this thread and in the order in
-/// which they were woken.
+/// Runs `work`, and then continues the operations that were woken by it. They continue on this
+/// thread, in the order in which they were woken.
 pub fn carry_on_woken<T>(work: impl FnOnce() -> T) -> T {
     let around = WOKEN.with(|woken| woken.borrow_mut().replace(Vec::new()));
-    // Continues the operations when it is dropped, so that they continue even if the work panics.
+    // The drop of this value continues the operations, so they continue even if the work panics.
     let _carries_on = CarriesOn(around);
     work()
 }
 
-/// Records an operation from its waker so that this thread continues it. Returns `false` if this
-/// thread does not continue operations.
+/// Called by an operation's waker: records the operation, so that this thread continues it. Returns
+/// `false` if this thread does not continue operations.
 pub fn note(operation: impl FnOnce() -> Arc<dyn Woken>) -> bool {
-    // Wakers are also called while a thread exits, when the thread-local value is gone.
+    // A waker can be called while its thread exits. The thread-local value is then gone already.
     WOKEN
         .try_with(|woken| woken.borrow_mut().as_mut().map(|woken| woken.push(operation())).is_some())
         .unwrap_or_default()
 }
 
-/// Continues the recorded operations when it is dropped. Stores the list of the surrounding work,
-/// if any.
+/// Continues the recorded operations when it is dropped. Contains the list of an outer call of
+/// [`carry_on_woken`], if any, and restores that list.
 struct CarriesOn(Option<Vec<Arc<dyn Woken>>>);
 
 impl Drop for CarriesOn {

@@ -1,4 +1,4 @@
-//! The end of a scope that held a lock: with the error of its body, or with the loss of the lock.
+//! Ends a scope that held a lock, with the error of the scope's body or with the loss of the lock.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -25,14 +25,14 @@ pub enum BodyOutcome {
 pub enum ScopeError {
     /// The error of the body, if any.
     OfBody,
-    /// The loss of the lock. Its cause is the body's cancellation, if there was one.
+    /// The loss of the lock. If the body was cancelled, the cancellation is attached as its cause.
     Loss(Error),
     /// The error of the body, with the loss attached.
     OfBodyWithLoss(Error),
 }
 
-/// Decides with which error a scope ends. The loss replaces the error of the body only if it is a
-/// cancellation that the loss caused. Any other error of the body is kept, because it says what
+/// Decides with which error a scope ends. If the body's error is only the cancellation that the
+/// loss caused, the loss replaces it. Any other error of the body is kept, because it says what
 /// failed and callers handle it by type.
 #[must_use]
 pub fn scope_error(loss: Option<Error>, raised: BodyOutcome) -> ScopeError {
@@ -46,9 +46,10 @@ pub fn scope_error(loss: Option<Error>, raised: BodyOutcome) -> ScopeError {
 /// The remaining work at the end of a scope.
 #[derive(Debug)]
 pub enum ScopeExit {
-    /// Everything, because the lock was lost or released before. Nothing was changed.
+    /// Everything remains to be done, because the lock was lost or released before the scope ended.
+    /// This module has changed nothing.
     All,
-    /// Nothing remains to be done: the lock is released and was not lost.
+    /// Nothing remains to be done, because the lock is released and was not lost.
     Nothing,
     /// Wait for the release, and then check for a loss.
     ToWait(Released),
@@ -56,8 +57,8 @@ pub enum ScopeExit {
 
 /// Releases held leases at the end of a scope.
 pub fn leave(acquired: &dyn Acquired) -> ScopeExit {
-    // Check before the release, because this check reads the clock. After the release, it could not
-    // be detected that the term had ended before.
+    // Check before the release, because the check compares the term with the clock. After the
+    // release, it could no longer find out that the term had already ended.
     if !acquired.is_held() {
         return ScopeExit::All;
     }
@@ -78,8 +79,8 @@ mod tests {
     use crate::error::loss_reason::LossReason;
     use crate::error::{ErrorKind, Result};
 
-    /// A lease that is held until it is released. With `lost`, the release reveals that it was lost
-    /// just before.
+    /// A lease that is held until it is released. If `lost` is `true`, its release reveals that the
+    /// lock was lost just before the release.
     struct Held {
         released: AtomicBool,
         lost: bool,

@@ -1,10 +1,11 @@
-//! Matches an exit with one of the scopes of a shared lock object.
+//! Matches the call of an exit method with one of the scopes of a shared lock object.
 //!
-//! A language calls the object's exit method without saying which scope it ends, and the scope
-//! entered last is not always the first to end. Several owners can be inside a scope at the same
-//! time, and a generator's scope can be left by an owner that never entered it. The frame
-//! identifies the scope, because a `with` statement enters and leaves in one frame. Only an
-//! explicit call of the exit method, as `ExitStack` makes it, comes from a different frame.
+//! A language calls the object's exit method without saying which scope it ends, and the scope that
+//! was entered last is not always the first to end. Several owners can be inside a scope at the
+//! same time. A generator's scope can be left by an owner that never entered it. The stack frame
+//! identifies the scope, because a `with` statement enters and leaves its scope in the same frame.
+//! Only an explicit call of the exit method, for example by `ExitStack`, comes from a different
+//! frame.
 
 use std::sync::Arc;
 
@@ -13,9 +14,9 @@ use crate::lease::owner::OwnerId;
 
 /// A frame of the program's call stack.
 ///
-/// No two live frames have the same address, but the address of a returned frame is reused. This
-/// rarely matters: only if a frame entered a scope and returned without leaving it, and its code
-/// then runs again and leaves the scope.
+/// No two live frames have the same address, but a new frame can reuse the address of a frame that
+/// has returned. This matters only in a rare case: a frame enters a scope and returns without
+/// leaving it, and then the same code runs again and leaves the scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Address of the frame.
@@ -29,11 +30,11 @@ pub struct Frame {
 pub struct Site {
     /// The calling frame.
     pub frame: Frame,
-    /// `true` if different owners can run the frame one after the other, because it belongs to a
-    /// generator.
+    /// `true` if the frame belongs to a generator. Several owners can then run it, one after the
+    /// other.
     pub moves: bool,
-    /// The object whose enter or exit method is called: 0 for the lock itself, otherwise the number
-    /// of one of its holds.
+    /// The object whose enter or exit method is called. It is 0 for the lock itself, or else the
+    /// number of one of the lock's `hold` objects.
     pub through: u64,
 }
 
@@ -44,7 +45,7 @@ pub struct Exit {
     pub owner: OwnerId,
     /// The place from which it is called.
     pub site: Site,
-    /// `true` if the object was entered only once, so that only one scope is possible.
+    /// `true` if the object was entered only once. The exit then belongs to that scope.
     pub only: bool,
 }
 
@@ -68,7 +69,8 @@ impl Exit {
     /// entered.
     ///
     /// `runs` returns `true` if a frame is on the caller's call stack. `ended` returns `true` if an
-    /// owner has ended. Neither is called if the exit comes from the frame that entered a scope.
+    /// owner has ended. If the exit comes from a frame that entered one of the scopes, neither
+    /// function is called.
     pub(super) fn choose<'a, B>(
         &self,
         entered: &'a [Entered<B>],
@@ -79,20 +81,22 @@ impl Exit {
         if let Some(own) = newest(&|one| self.is_of(one.owner, &one.site)) {
             return Some(own);
         }
-        // A generator leaves only scopes that it entered itself. Here it entered none that is left,
-        // so its scope has already ended in another way.
+        // A generator leaves only scopes that it entered itself. None of the remaining scopes was
+        // entered by this generator, so its scope has already ended in another way.
         if self.site.moves {
             return None;
         }
-        // The scopes that were entered by an explicit call, or by a statement whose frame still
-        // runs. A generator's scopes are excluded, because only the generator leaves them.
+        // The candidates are scopes that were entered by an explicit call, or by a `with` statement
+        // whose frame still runs. Scopes of generators are not candidates, because only the
+        // generator itself leaves them.
         let candidate = |one: &Entered<B>| one.site.through == self.site.through && !one.site.moves;
         let returned = |one: &&Entered<B>| candidate(one) && one.owner == self.owner && !runs(one.site.frame);
         newest(&returned)
             .or_else(|| newest(&|one| self.only && candidate(one)))
             .or_else(|| {
-                // An owner that has ended cannot leave its scopes, and its frames have returned. If
-                // two owners have ended, it is unknown which of their scopes is meant.
+                // An owner that has ended cannot leave its scopes any more, and its frames have
+                // returned. If two owners have ended, it is unknown to which of them the exit
+                // belongs.
                 let abandoned =
                     |one: &Entered<B>| candidate(one) && one.owner != self.owner && ended(&one.beginner);
                 let left: Vec<_> = entered.iter().filter(|one| abandoned(one)).collect();

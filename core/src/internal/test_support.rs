@@ -1,5 +1,5 @@
-//! Test helpers: locks of a client that never connects, and leases as the client's driver would
-//! grant them.
+//! Test helpers: locks of a client that never connects, and leases like those that the client's
+//! driver would grant.
 
 use std::sync::Arc;
 use std::time::Duration;

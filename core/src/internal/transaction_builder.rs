@@ -1,5 +1,5 @@
-//! [`TransactionBuilder`]: a transaction to which a program adds operations with calls on one
-//! object.
+//! Defines [`TransactionBuilder`], to which a program adds the operations of a transaction one by
+//! one.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -22,7 +22,7 @@ impl<T> TransactionBuilder<T> {
     /// Adds operations.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) after [`take`](Self::take).
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if [`take`](Self::take) was called before.
     pub fn add(&self, add: impl FnOnce(T) -> T) -> Result<()> {
         let mut draft = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *draft = Some(add(draft.take().ok_or_else(committed)?));

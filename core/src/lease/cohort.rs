@@ -1,30 +1,30 @@
-//! Hand-off inside a client (the option `cohort`).
+//! Hands a lock from one owner to another inside a client (the option `cohort`).
 //!
-//! The thread that releases a lock gives it to the next waiter of the same client. The new hold
-//! uses the same node, so this needs no request. The waiters of one client for one lock form a
+//! The thread that releases a lock gives the lock to the next waiter of the same client. The new
+//! hold uses the same node, so this needs no request. The waiters of one client for one lock form a
 //! *line*, in order of arrival.
 //!
 //! Hand-off is safe for these reasons:
 //! * The node in the queue stays the same, so other clients notice no change.
 //! * The new hold begins under the same conditions as a grant: the session is connected, and more
 //!   of its term is left than a grant needs.
-//! * Hand-off, loss, timeout and the driver's own grants change the line and the holds under one
-//!   lock. So each waiter receives one answer, and of two holds on one node, the first ends before
-//!   the second begins.
-//! * A hold is identified by its node and its number on that node. So a late event for the first
-//!   hold does not end the second.
+//! * A hand-off, a loss, a timeout and a grant by the driver all change the line and the holds
+//!   under the same mutex. So each waiter receives one answer, and each hold on a node ends before
+//!   the next hold on that node begins.
+//! * A hold is identified by its node and its number on that node. So a late event for one hold
+//!   does not end the next hold.
 //!
 //! A node is not handed to the next waiter in these cases:
 //! * It was already handed on as often as the lock's `cohort` permits. There is a limit because
 //!   other clients wait behind the node.
 //! * Another client has requested the lock from the holder.
-//! * The node has been held for longer than a lock's `max_hold`.
+//! * The node has been held for longer than the lock's `max_hold`.
 //! * The connection is lost, because the node might not exist any more.
 //! * A downgrade was decided, because a reader's node replaces the writer's node.
-//! * The next waiter is a reader, and the holder holds the lock both as a reader and as a writer.
-//!   The holder's reader node will then replace its writer node.
-//! * A transaction might be in progress. Its check of the node would also pass under the next
-//!   holder.
+//! * The next waiter is a reader, and the current owner holds the lock both as a reader and as a
+//!   writer. The owner's reader node will then replace its writer node.
+//! * A transaction might be in progress. It checks that the node exists, and the check would also
+//!   succeed while the next owner holds the lock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,12 +42,13 @@ use crate::queue::{HoldCounts, HoldFacts, JoinId, Kind};
 use crate::runtime::clock::BootInstant;
 use crate::runtime::sync::{AtomicBool, AtomicUsize};
 
-/// Waiters of a client that a holder of the same client can hand the lock to, in order of arrival.
+/// Waiters of a client to which another owner in the same client can hand the lock, in order of
+/// arrival.
 #[derive(Default)]
 pub(crate) struct LocalLine {
     waiting: BTreeMap<JoinId, LineWaiter>,
     /// Fencing token of the node that was handed on last, and the number of hand-offs on that node.
-    /// A reader's node that replaces this node continues the count.
+    /// If a reader's node replaces this node, it continues the count.
     last: (i64, u32),
 }
 
@@ -72,7 +73,8 @@ pub(super) struct SharedNode {
 }
 
 impl SharedNode {
-    /// Creates the state for the first hold on a node. Returns `None` if no other hold can follow.
+    /// Creates the state for the first hold on a node. Returns `None` if the options of the lock
+    /// allow no other hold on the same node.
     pub(super) fn first(claim: &AcquireRequest) -> Option<Box<Self>> {
         (claim.cohort > 1 || claim.linger > 0).then(|| Box::new(Self::new(HoldCounts::new(0, claim.cohort))))
     }
@@ -102,7 +104,7 @@ impl SharedNode {
         self.counts.next(claim.cohort).map(|counts| Box::new(self.after(counts)))
     }
 
-    /// Returns the state for a hold that takes a kept node. The count of consecutive hand-offs
+    /// Returns the state for a hold that reuses a kept node. The count of consecutive hand-offs
     /// starts again, because no other client waits.
     pub(super) fn taken_again(&self, claim: &AcquireRequest) -> Self {
         self.after(self.counts.taken_again(claim.cohort))
@@ -122,16 +124,16 @@ impl SharedNode {
         self.kept_until.is_some_and(|until| now < until)
     }
 
-    /// Returns `true` if the node has been held for longer than the request's `max_hold` permits.
+    /// Returns `true` if the node has been held for at least the request's `max_hold`.
     pub(super) fn is_too_old(&self, claim: &AcquireRequest, now: BootInstant) -> bool {
         claim.max_hold.is_some_and(|most| now.since(self.since) >= most)
     }
 }
 
-/// A hand-off, and the waiter that receives the lock.
+/// A lease that is handed to a waiter.
 ///
-/// Send it only after the lock of the holds is released: if no caller receives the lease, the lease
-/// is dropped, and the drop locks the holds again.
+/// It must be delivered after the mutex of the holds is unlocked. If no caller receives the lease,
+/// the lease is dropped, and the drop locks that mutex again.
 pub(super) struct HandOff {
     lease: Lease,
     reply: oneshot::Sender<Result<Lease>>,
@@ -145,7 +147,8 @@ impl HandOff {
 
 /// Functions for the line of waiters.
 impl HoldTable {
-    /// Adds an acquire to the line. All acquires in the line request the same kind of hold.
+    /// Adds an acquire to the line. All acquires in the line request the same kind of hold
+    /// (exclusive, read or write).
     pub(crate) fn enqueue_local(
         &self,
         join: JoinId,
@@ -157,14 +160,15 @@ impl HoldTable {
         line.waiting.insert(join, LineWaiter { claim: claim.clone(), reply });
     }
 
-    /// Removes an acquire from the line. Returns `None` if it already received the lock.
+    /// Removes an acquire from the line. Returns `None` if the acquire has already received the
+    /// lock.
     pub(crate) fn dequeue_local(&self, join: JoinId) -> Option<oneshot::Sender<Result<Lease>>> {
         let mut all = self.all();
         let line = all.line.as_mut()?;
         Some(line.waiting.remove(&join)?.reply)
     }
 
-    /// Notes that a reader's node will replace this hold's node. Returns `false` if the hold is
+    /// Records that a reader's node will replace this hold's node. Returns `false` if the hold is
     /// over.
     pub(crate) fn begin_downgrade(&self, id: &HoldId) -> bool {
         let all = self.all();
@@ -182,7 +186,8 @@ impl HoldTable {
 }
 
 impl HoldIndex {
-    /// Remembers the hand-offs of the node with this token, for a reader's node that replaces it.
+    /// Stores the number of hand-offs on the node with this token, for a reader's node that
+    /// replaces it.
     pub(super) fn note_shared(&mut self, token: i64, node: &SharedNode) {
         self.line.get_or_insert_default().last = (token, node.counts.handoffs());
     }
@@ -206,7 +211,7 @@ impl Hold {
         }
     }
 
-    /// Counts a transaction that is about to be sent, until its outcome is known.
+    /// Counts a transaction that is about to be sent. It is counted until its outcome is known.
     pub(super) fn begin_transaction(&self) {
         if let Some(node) = &self.shared {
             let _all = self.holds.all();
@@ -222,7 +227,7 @@ impl Hold {
         }
     }
 
-    /// Returns `true` if nothing in this hold prevents another hold on the same node.
+    /// Returns `true` if another hold on the same node can follow this hold.
     pub(super) fn may_have_successor(&self, node: &SharedNode, all: &HoldIndex) -> bool {
         let facts = HoldFacts {
             held: self.state() == LeaseState::Held,
@@ -235,8 +240,8 @@ impl Hold {
         facts.may_have_successor()
     }
 
-    /// Ends this hold, whose last level was released, and begins a hold for the first waiter in the
-    /// line.
+    /// Ends this hold, whose last lease was released, and begins a hold on the same node for the
+    /// first waiter in the line.
     ///
     /// Returns `None` if the line is empty, or if a hand-off is not permitted.
     pub(super) fn hand_on(&self, all: &mut HoldIndex) -> Option<HandOff> {

@@ -2,9 +2,9 @@
 //!
 //! A lease is forgotten if a garbage collector drops it while the lock is held, or if its owner
 //! (for example a thread or task) ends without releasing it. In Rust, the code determines where a
-//! lease is dropped. In other languages, the collector drops it at an unpredictable time, perhaps
-//! while the program still uses the protected resource. So the program is warned, at most once for
-//! each hold.
+//! lease is dropped. In other languages, the collector drops a lease at an unpredictable time,
+//! perhaps while the program still uses the protected resource. So the library warns the program,
+//! at most once for each hold.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -14,13 +14,15 @@ use std::time::Duration;
 use super::Lease;
 use crate::error::escape::Escaped;
 
-/// A lock that was forgotten. Its text addresses the developers of the program.
+/// A lock whose lease was forgotten. Its `Display` text is written for the developers of the
+/// program.
 #[derive(Debug)]
 pub struct Forgotten {
     path: String,
     /// Time for which the lock had been held.
     lasted: Duration,
-    /// Kind of the owner that ended while it still holds the lock. `None` if the lock was released.
+    /// The kind of owner, such as a thread, if the owner ended while it held the lock. `None` if
+    /// the dropped lease has released the lock.
     owner: Option<&'static str>,
 }
 
@@ -43,8 +45,7 @@ impl fmt::Display for Forgotten {
     }
 }
 
-/// The function that receives each forgotten lock, on any thread. Its caller holds no internal
-/// lock.
+/// The listener for forgotten locks. It is called on any thread, with no internal mutex locked.
 static LISTENER: OnceLock<fn(&Forgotten)> = OnceLock::new();
 
 /// Registers a listener for forgotten locks, in addition to the log. Only the first call has an
@@ -60,7 +61,7 @@ impl Lease {
         self
     }
 
-    /// Notes that the library keeps this lease until it is released or lost, even if the program
+    /// Records that the library keeps this lease until it is released or lost, even if the program
     /// drops it.
     pub(crate) fn pin(&self) {
         let all = self.hold.holds.all();
@@ -69,7 +70,8 @@ impl Lease {
         }
     }
 
-    /// Releases the lease because it is dropped. Warns if this frees a lock that was still held.
+    /// Releases the lease because it is dropped. Logs a warning if the lock was still held and this
+    /// release frees it.
     pub(super) fn drop_forgotten(&self) {
         let held = self.state().holds();
         // An error means that another thread released the lease in between, so nothing is left to
@@ -80,8 +82,8 @@ impl Lease {
         }
     }
 
-    /// Warns that the owner ended without releasing this lease. Only the owner could release it, so
-    /// the lock stays held.
+    /// Logs a warning that the owner ended without releasing this lease. The lock stays held,
+    /// because only the owner could release it.
     pub(crate) fn owner_ended(&self, owner: &'static str) {
         if self.check().is_ok() {
             self.warn(Some(owner));

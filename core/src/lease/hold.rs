@@ -1,7 +1,8 @@
-//! The holds in a lock directory.
+//! The holds in a lock directory. A *hold* is the possession of a lock through one node. Each
+//! re-entry adds a lease (a *level*) to the hold.
 //!
-//! The driver and the leases both use this module. It decides re-entries on the caller's thread,
-//! and declares a loss on the first thread that notices it. A [`Notice`] informs the driver of such
+//! Both the driver and the leases use this module. It decides re-entries on the caller's thread. A
+//! loss is declared on the first thread that notices it. A [`Notice`] informs the driver of such
 //! changes. It is sent through the trait [`Report`], because this module cannot import the mailbox
 //! that carries the notices.
 
@@ -38,8 +39,8 @@ use crate::runtime::fork::ForkGuard;
 use crate::runtime::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, OnceLock};
 use crate::session::term::Term;
 
-/// Identifies a hold by its node and its number on that node, because several holds can follow each
-/// other on one node.
+/// Identifies a hold by its node and by its number on that node. The number is necessary because
+/// several holds can follow each other on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HoldId {
     pub(crate) node: NodeName,
@@ -49,25 +50,26 @@ pub(crate) struct HoldId {
 
 /// A message to the driver about a hold.
 pub(crate) enum Notice {
-    /// The last lease was released. Also sent for a lost hold with a grace, whose node can still
-    /// exist.
+    /// The last lease of a hold was released. Also sent if the hold was lost during its grace,
+    /// because its node can then still exist.
     Released { node: NodeName, release: Release },
-    /// The hold with this id has begun, for the waiter with this request. The hold before it has
-    /// ended.
+    /// The hold with this id has begun, for the waiter `join` with this request (`claim`). The
+    /// previous hold on the node has ended.
     HandedOn { hold: HoldId, join: JoinId, claim: Box<AcquireRequest> },
-    /// The node is kept for this long without a hold. Sent only the first time for each node.
+    /// The node is kept for this long without a hold. Sent only once for each node.
     Kept { node: NodeName, time: Duration },
     /// A hold with this request has begun on a node that was kept.
     Retaken { hold: HoldId, claim: Box<AcquireRequest> },
     /// The holder noticed that the hold is over, for this reason.
     Expired { hold: HoldId, reason: LossReason },
-    /// The holder waits for requests to give up the lock, so the driver must watch its node.
+    /// The holder wants to be notified when another client asks for the lock, so the driver must
+    /// watch its node.
     WatchNode { node: NodeName },
     /// Apply these operations if the node exists.
     Transact { node: NodeName, operations: Vec<WriteOperation>, reply: oneshot::Sender<Result<()>> },
 }
 
-/// The receiver of notices about the holds in a directory: the driver.
+/// The driver, as the receiver of notices about the holds in a directory.
 pub(crate) trait Report: Send + Sync {
     /// Sends a notice to the driver. Fails in a forked child, and after the client is closed.
     fn report(&self, directory: &Arc<str>, notice: Notice) -> Result<()>;
@@ -90,8 +92,8 @@ pub(crate) struct Grant {
 
 /// The holds of one client in one lock directory.
 ///
-/// All lock objects with the same client and path share one table. So a re-entry depends on the
-/// owner and the path, not on the lock object.
+/// All lock objects with the same client and path share one table. So an owner can re-enter the
+/// lock through any of these objects.
 pub(crate) struct HoldTable {
     pub(crate) place: LockPath,
     pub(crate) origin: ForkGuard,
@@ -107,7 +109,7 @@ pub(crate) struct HoldTable {
 pub(crate) struct HoldIndex {
     by_node: SmallMap<NodeName, Arc<Hold>>,
     by_owner: HashMap<OwnerId, OwnerHolds, BuildHasherDefault<OwnerHasher>>,
-    /// Waiters of this client that a holder can hand the lock to. `None` for most locks.
+    /// Waiters of this client to which a holder can hand the lock. `None` for most locks.
     pub(super) line: Option<Box<LocalLine>>,
     /// Nodes that are kept without a hold.
     pub(super) kept: Option<Box<Lingering>>,
@@ -119,8 +121,8 @@ struct OwnerHolds {
     others: Vec<Arc<Hold>>,
 }
 
-/// Hash function for owners. It can be simple, because owners are numbered consecutively and no
-/// outsider chooses the numbers.
+/// Hash function for owners. A simple function is sufficient, because owners are numbered
+/// consecutively and no outsider chooses the numbers.
 #[derive(Default)]
 struct OwnerHasher(u64);
 
@@ -130,8 +132,8 @@ impl Hasher for OwnerHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // The map takes the bucket from the lowest bits and a tag from the highest bits. So both
-        // must differ for consecutive numbers.
+        // The map takes the bucket from the lowest bits of the hash and a tag from the highest
+        // bits. So consecutive numbers must differ in both.
         self.0 = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 
@@ -145,23 +147,23 @@ pub(crate) struct Hold {
     pub(crate) holds: Arc<HoldTable>,
     pub(crate) claim: AcquireRequest,
     pub(crate) grant: Grant,
-    /// Time when the hold began. `None` if it does not count as a hold.
+    /// Time when the hold began. `None` if reports and metrics do not count it as a hold.
     began: Option<Instant>,
-    /// Time at which the maximum duration is reached. This clock includes time while the machine is
-    /// suspended.
+    /// Time at which `max_hold` is reached. This clock also runs while the machine is suspended.
     until: Option<BootInstant>,
-    /// The state of the hold. Futures that wait for a change share this state, so that they do not
-    /// keep the hold itself alive.
+    /// The state of the hold. It is shared with futures that wait for a change, so that these
+    /// futures do not keep the hold itself alive.
     pub(crate) state_cell: Arc<HoldState>,
-    /// Number of leases that are not released. Used only while [`HoldIndex`] is locked, which
-    /// orders the changes.
+    /// Number of leases that are not released. Used only while [`HoldIndex`] is locked, so the
+    /// changes have a definite order.
     levels: AtomicUsize,
-    /// Number of these leases that the library keeps for the program. Used like
-    /// [`levels`](Self::levels).
+    /// Number of these leases that the library keeps on behalf of the program. Used under the same
+    /// mutex as [`levels`](Self::levels).
     pins: AtomicUsize,
     /// True if the program was warned that it forgot this hold.
     forgotten: AtomicBool,
-    /// State shared with other holds on the same node. `None` if no other hold can follow.
+    /// State shared with other holds on the same node. `None` if no other hold can follow on the
+    /// node.
     pub(super) shared: Option<Box<SharedNode>>,
 }
 
@@ -178,7 +180,7 @@ impl std::fmt::Debug for Hold {
 }
 
 impl HoldTable {
-    /// Creates the table of a client that belongs to the process of `origin`. Notices are sent to
+    /// Creates the table of holds for a client in the process of `origin`. Notices are sent to
     /// `driver`.
     pub(crate) fn new(
         place: LockPath,
@@ -230,7 +232,7 @@ impl HoldTable {
         }
     }
 
-    /// Informs the hold on a node that a contender asks for the lock. Returns `true` if the node
+    /// Informs the hold on a node that another client asks for the lock. Returns `true` if the node
     /// has a hold.
     pub(crate) fn revoke(&self, node: &NodeName) -> bool {
         self.all().by_node.get(node).is_some_and(|hold| {
@@ -239,7 +241,8 @@ impl HoldTable {
         })
     }
 
-    /// Returns a report of the hold on a node, if it counts as a hold.
+    /// Returns a report on the hold on a node. Returns `None` if there is none, or if it does not
+    /// count as a hold.
     pub(crate) fn report(&self, node: &NodeName) -> Option<HoldReport> {
         let all = self.all();
         let hold = all.by_node.get(node)?;
@@ -259,7 +262,8 @@ impl HoldTable {
         })
     }
 
-    /// Marks the current hold on a node as lost. If the node is kept without a hold, forgets it.
+    /// Marks the current hold on a node as lost. If the node is kept without a hold, stops keeping
+    /// it.
     ///
     /// Returns `false` if the node is neither held nor kept, because its release is already on its
     /// way.
@@ -276,8 +280,8 @@ impl HoldTable {
         })
     }
 
-    /// Marks one particular hold on a node as lost. Returns `None` if that hold is over because its
-    /// node was handed on or is kept without a hold.
+    /// Marks the hold with this id as lost. Returns `None` if that hold is over, because its node
+    /// was handed to a later hold or is kept without a hold.
     pub(crate) fn lose_unless_handed_on(&self, id: &HoldId, reason: LossReason) -> Option<bool> {
         let mut all = self.all();
         let current = all.by_node.get(&id.node).map(|hold| hold.handoffs());
@@ -412,7 +416,7 @@ impl Hold {
         self.holds.driver.report(self.holds.place.full(), notice(self.id()))
     }
 
-    /// Returns the error for a reply from the driver that never arrives.
+    /// Returns the error that callers receive if the driver never replies.
     pub(crate) fn no_answer(&self) -> Error {
         self.holds.driver.no_answer()
     }
@@ -421,7 +425,7 @@ impl Hold {
     /// it to the driver.
     ///
     /// The clock is read because a timer can be late, for example after the machine was suspended.
-    /// A loss that was declared is final.
+    /// Once a loss is declared, it is final.
     pub(crate) fn state(&self) -> LeaseState {
         match self.seen() {
             LeaseState::Lost(reason) => {
@@ -448,22 +452,22 @@ impl Hold {
         }
     }
 
-    /// Returns `true` if more than the grace is left of the term.
+    /// Returns `true` if the time left in the term is longer than the grace.
     ///
-    /// Because every re-entry calls this, it does not compute the remaining time if there is no
-    /// grace.
+    /// If there is no grace, it does not compute the time that is left, because every re-entry
+    /// calls this function.
     fn is_in_term(&self) -> bool {
         let (term, grace) = (&self.grant.term, self.claim.grace);
         if grace.is_zero() { term.runs() } else { term.remaining() > grace.time() }
     }
 
-    /// Returns the time until the maximum duration is reached, if there is one.
+    /// Returns the time until `max_hold` is reached, or `None` if the request has no `max_hold`.
     fn left(&self) -> Option<Duration> {
         self.until.map(|until| until.since(BootInstant::now()))
     }
 
-    /// Returns how long the hold certainly continues, unless an operator breaks the lock or it is
-    /// already lost.
+    /// Returns the time for which the hold certainly continues. It can be shorter only if an
+    /// operator breaks the lock. Ignores a loss that has already happened.
     pub(crate) fn remaining(&self) -> Duration {
         let term = self.grant.term.remaining().saturating_sub(self.claim.grace.time());
         self.left().map_or(term, |left| left.min(term))
@@ -492,8 +496,8 @@ impl Hold {
         lost
     }
 
-    /// Returns an error unless `state`, the state of this hold or of one of its leases, permits use
-    /// of the lock.
+    /// Returns an error unless `state` permits the use of the lock. `state` is the state of this
+    /// hold or of one of its leases.
     pub(crate) fn check(&self, state: LeaseState) -> Result<()> {
         self.holds.origin.check()?;
         match state {

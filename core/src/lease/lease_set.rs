@@ -34,7 +34,7 @@ use crate::lease::state::LeaseState;
 /// # }
 /// ```
 ///
-/// `L` is [`Lease`], or an [`Arc`] of it if several parts of the program share each lease (see
+/// `L` is [`Lease`], or `Arc<Lease>` if several parts of the program share each lease (see
 /// [`into_arcs`](Self::into_arcs)).
 #[derive(Debug)]
 #[must_use = "leases that are dropped release their locks at once: keep them for as long as these are needed"]
@@ -52,7 +52,8 @@ impl Leases {
         self.0.push(lease);
     }
 
-    /// Converts the leases to shared ones. A lease is released when its last reference is dropped.
+    /// Wraps each lease in an [`Arc`], so that it can be shared. A lease is released when its last
+    /// reference is dropped.
     pub fn into_arcs(self) -> Leases<Arc<Lease>> {
         Leases(self.into_iter().map(Arc::new).collect())
     }
@@ -86,7 +87,7 @@ impl<L: Borrow<Lease>> Leases<L> {
         self.0.iter()
     }
 
-    /// Succeeds while all leases are held. Sends no request.
+    /// Returns an error unless all leases are held. Sends no request.
     ///
     /// # Errors
     /// The error of [`Lease::check`] for the first lease that is not held.
@@ -101,13 +102,13 @@ impl<L: Borrow<Lease>> Leases<L> {
     }
 
     /// Returns `true` if at least one lease is not released. Returns `false` in a process that
-    /// inherited the leases through fork. Sends no request.
+    /// inherited the leases through `fork`. Sends no request.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.leases().any(Lease::is_open)
     }
 
-    /// Returns the first lease that is lost, and the reason. Sends no request.
+    /// Returns the first lease that is lost, and the reason of its loss. Sends no request.
     #[must_use]
     pub fn first_loss(&self) -> Option<(&Lease, LossReason)> {
         self.leases().find_map(|lease| match lease.state() {
@@ -116,7 +117,7 @@ impl<L: Borrow<Lease>> Leases<L> {
         })
     }
 
-    /// Waits until a lease is lost. Returns its index and the reason.
+    /// Waits until one of the leases is lost. Returns its index and the reason.
     ///
     /// The future never completes if all leases are released before that.
     ///
@@ -139,8 +140,8 @@ impl<L: Borrow<Lease>> Leases<L> {
     /// Releases all leases that are not released yet, the newest first.
     ///
     /// All requests are on their way when this function returns. The future waits until the servers
-    /// acknowledge them, but no longer than the longest [`remaining`](Lease::remaining) at the time
-    /// of the call. See [`Lease::release`].
+    /// acknowledge them. It waits at most for the longest [`remaining`](Lease::remaining) of these
+    /// leases at the time of the call. See [`Lease::release`].
     ///
     /// Cancel safe: if the future is dropped, the release continues in the background.
     ///
@@ -157,13 +158,13 @@ impl<L: Borrow<Lease>> Leases<L> {
     /// Cancel safe like [`release`](Self::release).
     ///
     /// # Errors
-    /// The same as for [`release`](Self::release).
+    /// Same as [`release`](Self::release).
     pub fn release_within(&self, time: Duration) -> impl Future<Output = Result<()>> + Send + 'static {
         self.release_with(Timeout::For(time))
     }
 
-    /// Releases all leases, and waits for the acknowledgements for at most `timeout`. The time runs
-    /// for all of them from this call.
+    /// Releases all leases, and waits for the acknowledgements for at most `timeout`. The timeout
+    /// counts from this call and covers all leases together.
     pub(crate) fn release_with(&self, timeout: Timeout) -> impl Future<Output = Result<()>> + Send + 'static {
         let begun = self.release_each(|lease| lease.begin_release(timeout));
         async move {
@@ -174,15 +175,16 @@ impl<L: Borrow<Lease>> Leases<L> {
         }
     }
 
-    /// Like [`release`](Self::release), but does not wait for the acknowledgements.
+    /// Releases the leases like [`release`](Self::release), but does not wait for the
+    /// acknowledgements.
     ///
     /// # Errors
-    /// The same as for [`release`](Self::release).
+    /// Same as [`release`](Self::release).
     pub fn release_in_background(&self) -> Result<()> {
         self.release_each(Lease::release_in_background).map(drop)
     }
 
-    /// Releases all leases, the newest first. Fails if all were released before.
+    /// Calls `release` for each lease, the newest first. Fails if all leases were released before.
     fn release_each<T>(&self, release: impl Fn(&Lease) -> Result<T>) -> Result<Vec<T>> {
         let mut released = Vec::new();
         for lease in self.leases().rev() {
@@ -251,8 +253,8 @@ mod tests {
     use crate::runtime::fork::ForkGuard;
     use crate::session::term::Term;
 
-    /// A fake driver that records the nodes whose holds were released, and the senders that
-    /// acknowledge deletions.
+    /// A fake driver. It records the nodes whose holds were released, and keeps the senders with
+    /// which it can acknowledge the deletion of these nodes.
     #[derive(Default)]
     struct Driver {
         released: Mutex<Vec<u64>>,
@@ -356,7 +358,7 @@ mod tests {
         let (lease, reason) = leases.first_loss().unwrap();
         assert_eq!((lease.node(), reason), (leases[1].node(), LossReason::NodeDeleted));
         assert_eq!(leases.check().unwrap_err().kind(), ErrorKind::LockLost);
-        // A lost lease must still be released, but without a notice to the driver.
+        // A lost lease must still be released, but the driver receives no notice of it.
         leases.release_in_background().unwrap();
         assert_eq!(directory.released(), [3, 1]);
     }

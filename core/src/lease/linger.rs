@@ -1,21 +1,21 @@
 //! Nodes that a client keeps for a while without a hold (the option `linger`).
 //!
-//! The next acquire takes such a node again on the caller's thread. It needs no request.
+//! The next acquire takes such a node again, on the caller's thread and without a request.
 //!
 //! This is safe for these reasons:
 //! * The node in the queue stays the same, so other clients notice no change.
 //! * The new hold begins under the same conditions as a grant: the session is connected, and more
 //!   of its term is left than a grant needs.
-//! * Nodes are taken, kept and given up under the lock that guards the holds. So no acquire takes a
-//!   node that the driver has given up.
+//! * Nodes are taken, kept and given up under the mutex that guards the holds. So no acquire takes
+//!   a node that the driver has given up.
 //!
 //! Other waiters are not delayed for long, for these reasons:
 //! * A node is taken again only while the driver watches the children of the directory and sees no
 //!   waiter behind the node.
-//! * If such a waiter appears, or a waiter of this client cannot take the node, the driver gives up
-//!   all kept nodes. No node is kept again before the next grant.
-//! * The time for which a node is kept counts from the first release after which it was kept, no
-//!   matter how often it is taken again.
+//! * If such a waiter appears, or if a waiter of this client cannot use the kept nodes, the driver
+//!   gives up all of them. No node is kept again before the next grant.
+//! * The time for which a node is kept counts from the first release after which it was kept. It is
+//!   not extended when the node is taken again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,12 +28,12 @@ use crate::lease::state::LeaseState;
 use crate::queue::{Access, KeptNodes, Kind, Naming, NodeName, is_kazoos};
 use crate::runtime::clock::BootInstant;
 
-/// Keeping pauses if nodes are given up more often than this within the time for which they are
-/// kept. The pause is as long as that time.
+/// If nodes are given up more often than this within the time for which they are kept, keeping
+/// pauses. The pause is as long as that time.
 const MAX_GIVEN_UP: u32 = 8;
 
-/// Keeping saves more requests than it costs if nodes are taken again at least this often before
-/// they are given up.
+/// If nodes are taken again at least this often before they are given up, keeping saves more
+/// requests than it costs.
 const MIN_RETAKES: u64 = 8;
 
 /// The kept nodes of a lock, and the state that decides whether more nodes can be kept.
@@ -42,10 +42,10 @@ pub(crate) struct Lingering {
     nodes: KeptNodes<KeptNode>,
     /// Time when nodes were first given up, and how often since then.
     given_up: Option<(BootInstant, u32)>,
-    /// End of the pause that began because nodes were given up too often.
+    /// End of the pause that began because keeping nodes did not pay off.
     paused: Option<BootInstant>,
-    /// Number of times that a node was taken again since keeping began, and number of times that
-    /// the driver listed the children because nodes were kept.
+    /// Since keeping began: the number of times that a node was taken again (`taken`), and the
+    /// number of times that the driver listed the children because nodes were kept (`listed`).
     taken: u64,
     listed: u64,
 }
@@ -61,8 +61,8 @@ struct KeptNode {
 impl KeptNode {
     /// Returns `true` if a hold with this request can begin on the node.
     ///
-    /// If the request has a different grace, only the driver can take the node, because only the
-    /// driver knows whether the grace fits the session timeout.
+    /// If the request's grace differs from that of the node's last hold, only the driver can take
+    /// the node, because only the driver knows whether the grace fits the session timeout.
     fn suits(&self, claim: &AcquireRequest, naming: Naming, access: Access) -> bool {
         let Grant { node, term, .. } = &self.grant;
         let (now, same_name) = (BootInstant::now(), is_kazoos(node.as_str()) == (naming == Naming::Kazoo));
@@ -77,8 +77,8 @@ impl KeptNode {
 
 /// Functions for the driver.
 impl HoldTable {
-    /// Permits keeping nodes, after a lock with the option `linger` was granted. Returns `false`
-    /// during a pause.
+    /// Permits the keeping of nodes, because a lock with the option `linger` was granted. Returns
+    /// `false` if keeping is paused.
     pub(crate) fn open_access(&self) -> bool {
         let mut all = self.all();
         let kept = all.kept.get_or_insert_default();
@@ -90,7 +90,7 @@ impl HoldTable {
         kept.paused.is_none()
     }
 
-    /// Sets whether only the driver or also a caller's thread can take a node.
+    /// Sets who can take a kept node: only the driver, or also a caller's thread.
     pub(crate) fn set_access(&self, access: Access) {
         if let Some(kept) = &mut self.all().kept {
             kept.nodes.set_access(access);
@@ -103,7 +103,7 @@ impl HoldTable {
         all.kept.as_mut().map(|kept| kept.nodes.close()).unwrap_or_default()
     }
 
-    /// Counts that nodes are given up for other contenders.
+    /// Counts that the kept nodes are given up because another contender waits.
     ///
     /// If this happens too often within the time for which nodes are kept, keeping pauses, because
     /// it would only delay other contenders. It does not pause if nodes were often taken again
@@ -119,8 +119,8 @@ impl HoldTable {
         }
     }
 
-    /// Counts one more listing of the children, after they changed. Returns `false` if keeping
-    /// costs more requests than it saves.
+    /// Counts one more listing of the children, which was necessary because they changed. Returns
+    /// `false` if keeping costs more requests than it saves.
     pub(crate) fn pays_to_watch(&self) -> bool {
         let mut all = self.all();
         let Some(kept) = &mut all.kept else { return false };
@@ -145,8 +145,8 @@ impl HoldTable {
         self.all().kept.as_ref().is_some_and(|kept| !kept.nodes.is_empty())
     }
 
-    /// Begins a hold on a kept node. Returns `None` if no node suits this request, or if `access`
-    /// does not permit taking nodes.
+    /// Begins a hold on a kept node. Returns `None` if no node suits this request, or if nodes
+    /// cannot be taken with this `access`.
     pub(crate) fn take_again(
         self: &Arc<Self>,
         claim: &AcquireRequest,
@@ -190,7 +190,7 @@ impl HoldIndex {
 }
 
 impl Hold {
-    /// Ends this hold, whose last level was released, and keeps its node. Returns `false` if the
+    /// Ends this hold, whose last lease was released, and keeps its node. Returns `false` if the
     /// node cannot be kept.
     pub(super) fn keep_node(&self, all: &mut HoldIndex) -> bool {
         let Some(shared) = self.shared.as_ref().filter(|_| self.claim.linger > 0) else { return false };

@@ -1,8 +1,8 @@
-//! Leases: a successful acquire returns a lease, the proof that the lock is held.
+//! Defines [`Lease`], the proof that the lock is held, which a successful acquire returns.
 //!
-//! A granted lock is always released exactly once, because the driver puts a [`Lease`] into its
-//! reply. If no caller receives the reply, this lease is dropped, like any other. It does not
-//! matter whether the caller, the reply's channel, or the driver drops it last.
+//! A granted lock is always released exactly once. The driver puts a [`Lease`] into its reply. If
+//! no caller receives the reply, that lease is dropped, which releases the lock. The caller, the
+//! channel or the driver can be the last to drop it.
 
 mod cohort;
 mod forgotten;
@@ -50,18 +50,18 @@ pub use self::forgotten::{Forgotten, on_forgotten};
 /// Waits of at least this duration are logged at level info.
 const LONG_WAIT: Duration = Duration::from_secs(10);
 
-/// The result of an owner's request for a lock, before anything is sent.
+/// The result of an owner's attempt to re-enter a lock, before any request is sent.
 pub(crate) enum EnterOutcome {
     /// The owner already holds the lock. The hold has one more level.
     Reentered(Lease),
-    /// The owner does not hold the lock and must queue with this intent.
+    /// The owner does not hold the lock and must enter the queue with this intent.
     Queues(Intent),
 }
 
 /// The functions that create leases.
 impl HoldTable {
-    /// Re-enters without a request if `owner` holds the lock. Otherwise returns the intent to queue
-    /// with.
+    /// Re-enters the lock without a request if `owner` holds it. Otherwise returns the intent with
+    /// which the owner must enter the queue.
     ///
     /// Fails if a reader requests the write lock, because it would wait for itself.
     pub(crate) fn enter(&self, owner: OwnerId, kind: Kind, intent: Intent) -> Result<EnterOutcome> {
@@ -117,8 +117,9 @@ impl HoldTable {
 
 /// The proof that a lock is held. Dropping the lease releases it in the background.
 ///
-/// Every successful acquire returns a separate lease. The leases of one owner on one path share the
-/// node, the fencing token and the state. The lock is freed when the last of them is released.
+/// Every successful acquire returns a separate lease. If one owner acquires a path several times,
+/// its leases share the node, the fencing token and the state. The lock is freed when the last of
+/// these leases is released.
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
 /// let lock = zklock::Mutex::new(client, "/locks/report")?;
@@ -136,8 +137,8 @@ impl HoldTable {
 pub struct Lease {
     hold: Arc<Hold>,
     level: OwnLevel,
-    /// True if a garbage collector can drop this lease. If it drops the lease while the lock is
-    /// held, the program has made a mistake.
+    /// True if the lease belongs to an object that a garbage collector can drop. If this happens
+    /// while the lock is held, the program has made a mistake.
     collectable: bool,
     /// True if this lease counts as a pin of its hold.
     pinned: AtomicBool,
@@ -159,8 +160,8 @@ impl Lease {
         Self::with_level(hold, OwnLevel::default())
     }
 
-    /// Creates a lease of the same hold that is already released. It takes the place of a lease
-    /// that was released and dropped.
+    /// Creates a lease of the same hold that is already released. It replaces another lease of this
+    /// hold that was released and dropped.
     pub(crate) fn remains(&self) -> Self {
         Self::with_level(Arc::clone(&self.hold), OwnLevel::over())
     }
@@ -194,20 +195,22 @@ impl Lease {
 
     /// Returns the fencing token: the zxid of the transaction that created the node.
     ///
-    /// The token grows from holder to holder as long as the ensemble exists, even if the lock
-    /// directory is deleted and created again. Pass the token to the resource that the lock
-    /// protects. The resource must reject smaller tokens.
+    /// Each new holder receives a larger token, as long as the ensemble exists, even if the lock
+    /// directory is deleted and created again. The exception is a holder with the option
+    /// [`cohort`](crate::LockOptions::cohort) or [`linger`](crate::LockOptions::linger): see
+    /// [`handoffs`](Self::handoffs). Pass the token to the resource that the lock protects. The
+    /// resource must reject smaller tokens.
     #[must_use]
     pub fn fencing_token(&self) -> i64 {
         self.hold.grant.fencing_token
     }
 
-    /// Returns the number of holds on this lease's node before the current hold.
+    /// Returns the number of earlier holds on this lease's node.
     ///
-    /// Several holds can follow each other on one node, because of the options
-    /// [`cohort`](crate::LockOptions::cohort) and [`linger`](crate::LockOptions::linger). They have
-    /// the same fencing token. The pair of token and hand-offs grows from holder to holder. Without
-    /// these options, the number is 0.
+    /// Because of the options [`cohort`](crate::LockOptions::cohort) and
+    /// [`linger`](crate::LockOptions::linger), several holds can follow each other on one node.
+    /// These holds have the same fencing token, but the pair of token and hand-offs grows with
+    /// every hold. Without these options, the number is 0.
     #[must_use]
     pub fn handoffs(&self) -> u32 {
         self.hold.handoffs()
@@ -221,7 +224,7 @@ impl Lease {
 
     /// Returns the session timeout that the server granted.
     ///
-    /// A server that receives nothing from the client for this long frees the lock.
+    /// If the servers receive nothing from the client for this long, they free the lock.
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
         self.hold.grant.term.session_timeout()
@@ -239,7 +242,7 @@ impl Lease {
         if *owner == caller.id() { caller.clone() } else { (*owner).into() }
     }
 
-    /// Returns the owner that health reports, messages and other contenders show.
+    /// Returns the owner that is shown in health reports, in messages and to other contenders.
     pub(crate) fn caller(&self) -> &Owner {
         &self.hold.claim.caller
     }
@@ -255,7 +258,7 @@ impl Lease {
     }
 
     /// Returns `true` if this lease has not been released. Returns `false` in a process that
-    /// inherited the lease through fork.
+    /// inherited the lease through `fork`.
     pub(crate) fn is_open(&self) -> bool {
         self.hold.holds.origin.is_here() && self.level.is_open()
     }
@@ -281,11 +284,11 @@ impl Lease {
     }
 
     /// Returns the time for which no other client can get the lock, unless an operator breaks it.
-    /// Zero if the lease is lost or released. Sends no request.
+    /// Returns zero if the lease is lost or released. Sends no request.
     ///
-    /// This is the rest of the term, less the lock's `grace`, and never more than `max_hold`
-    /// permits. The term ends half the session timeout after the last write that the server
-    /// acknowledged. Heartbeats extend the term while the server replies.
+    /// This is the time left in the session's term minus the lock's `grace`, and never more than
+    /// `max_hold` permits. The term ends half the session timeout after the client sent the last
+    /// write that the server acknowledged. Heartbeats extend the term while the server replies.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         if self.state().holds() { self.hold.remaining() } else { Duration::ZERO }
@@ -296,7 +299,8 @@ impl Lease {
         &self.hold.grant.term
     }
 
-    /// Succeeds while the lock is held, that is, while its term runs. Sends no request.
+    /// Returns an error unless the lock is held. The term of its session must still run. Sends no
+    /// request.
     ///
     /// # Errors
     /// [`LockLost`](ErrorKind::LockLost) if the lock is lost, [`NotHeld`](ErrorKind::NotHeld) after
@@ -305,12 +309,12 @@ impl Lease {
         self.hold.check(self.state())
     }
 
-    /// Waits until a contender asks the holder to release the lock.
+    /// Waits until another client asks the holder to release the lock.
     ///
     /// [`Client::revoke`](crate::Client::revoke) and Curator's `Revoker` send such requests. The
-    /// lease stays held: the holder decides whether to release it. If a request was sent before
-    /// this call, the future completes immediately. It never completes if the lease is released or
-    /// lost.
+    /// lease stays held, because the holder decides whether to release it. If such a request
+    /// arrived before this call, the future completes immediately. It never completes if the lease
+    /// is released or lost.
     ///
     /// Cancel safe: dropping the future changes nothing.
     pub fn revoked(&self) -> impl Future<Output = ()> + Send + 'static {
@@ -330,15 +334,16 @@ impl Lease {
         }
     }
 
-    /// Begins a transaction that is applied only while the lock is held. Sends no request.
+    /// Begins a transaction that the server applies only if the lock is still held. Sends no
+    /// request.
     ///
-    /// The transaction does not keep the lease held.
+    /// The transaction does not keep the lock held if the lease is released or dropped.
     pub fn transaction(&self) -> Transaction {
         Transaction::new(Arc::downgrade(&self.hold))
     }
 
-    /// Waits until the lease is lost. The future never completes if the lease is released before
-    /// that.
+    /// Waits until the lease is lost, and returns the reason. The future never completes if the
+    /// lease is released before that.
     ///
     /// Cancel safe: dropping the future changes nothing.
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + 'static {
@@ -358,8 +363,8 @@ impl Lease {
     pub fn ended(&self) -> impl Future<Output = Option<LossReason>> + Send + 'static {
         let (state_cell, level) = (Arc::clone(&self.hold.state_cell), self.shared_level(true));
         async move {
-            // In a process that inherited the lease through fork, the lease is over. The state of
-            // the parent's hold does not matter here.
+            // In a process that inherited the lease through `fork`, the lease is over. The state of
+            // the parent's hold does not matter in this process.
             let Some(level) = level else { return Some(LossReason::Forked) };
             let ended = |state: LeaseState| (!state.holds() || level.is_over()).then_some(state);
             match state_cell.wait_for(|state_cell| ended(state_cell.state())).await {
@@ -370,11 +375,12 @@ impl Lease {
         }
     }
 
-    /// Returns the lease's level, for a future that waits for a change of state.
+    /// Returns the lease's level (its entry in the hold), for a future that waits for a change of
+    /// state.
     ///
-    /// With `for_its_end`, the end of this level itself also wakes the future. Returns `None` in a
-    /// process that inherited the lease through fork, because there the lock of the holds might
-    /// stay locked forever.
+    /// If `for_its_end` is `true`, the future is also woken when this lease is released. Returns
+    /// `None` in a process that inherited the lease through `fork`, because there the mutex of the
+    /// holds might stay locked forever.
     fn shared_level(&self, for_its_end: bool) -> Option<Arc<Level>> {
         let Hold { holds, .. } = &*self.hold;
         holds.origin.is_here().then(|| {
@@ -387,7 +393,7 @@ impl Lease {
         })
     }
 
-    /// Returns the reason if the lease is lost, otherwise `None`. Sends no request.
+    /// Returns the reason if the lease is lost, or `None` if it is not. Sends no request.
     #[must_use]
     pub fn loss_reason(&self) -> Option<LossReason> {
         match self.state() {
@@ -396,40 +402,42 @@ impl Lease {
         }
     }
 
-    /// Releases this level. The lock is freed when the last level of the hold is released.
+    /// Releases this lease. If its owner has acquired the lock several times, the lock is freed
+    /// when the last of these leases is released.
     ///
     /// The request is on its way when this function returns. The future waits until the server
-    /// acknowledges the release, but no longer than [`remaining`](Self::remaining) at the time of
-    /// the call, which is at most half the session timeout. After that, the release continues in
-    /// the background.
+    /// acknowledges the release. It waits at most for the time that [`remaining`](Self::remaining)
+    /// returns at the call, which is at most half the session timeout. After that, the release
+    /// continues in the background.
     ///
     /// A release never fails because of the network. A lost lease is released without an error,
-    /// because there is nothing to undo. In two cases, the lease seemed to be held, but the release
-    /// shows that it was lost, so [`state`](Self::state) is then lost:
-    /// * The server replies that the node no longer exists: another client has deleted it.
-    /// * The session ends before the server acknowledges the release, although the term runs:
-    ///   another client has closed the session.
+    /// because there is nothing to undo. In two cases, the lease seems to be held, but its release
+    /// reveals that the lock was lost. Then [`state`](Self::state) returns the loss:
+    /// * The server replies that the node no longer exists, because another client has deleted it.
+    /// * The session ends before the server acknowledges the release, although its term still runs,
+    ///   because another client has closed the session.
     ///
     /// Cancel safe: if the future is dropped, the release continues in the background.
     ///
     /// # Errors
-    /// [`NotHeld`](ErrorKind::NotHeld) if this level was released before, or
+    /// [`NotHeld`](ErrorKind::NotHeld) if this lease was released before, or
     /// [`Forked`](ErrorKind::Forked) in a forked child process.
     pub fn release(&self) -> impl Future<Output = Result<()>> + Send + 'static {
         self.release_with(Timeout::Forever)
     }
 
-    /// Like [`release`](Self::release), but waits for at most `time`. A timeout is not an error.
+    /// Releases this lease like [`release`](Self::release), but waits for at most `time`. A timeout
+    /// is not an error.
     ///
     /// Cancel safe like [`release`](Self::release).
     ///
     /// # Errors
-    /// The same as for [`release`](Self::release).
+    /// Same as [`release`](Self::release).
     pub fn release_within(&self, time: Duration) -> impl Future<Output = Result<()>> + Send + 'static {
         self.release_with(Timeout::For(time))
     }
 
-    /// Releases this level, and waits for the acknowledgement for at most `timeout`.
+    /// Releases this lease, and waits for the acknowledgement for at most `timeout`.
     pub(crate) fn release_with(&self, timeout: Timeout) -> Releasing {
         match self.begin_release(timeout) {
             Ok(None) => Releasing::Over,
@@ -438,14 +446,14 @@ impl Lease {
         }
     }
 
-    /// Releases this level and returns a receiver for the server's acknowledgement.
+    /// Releases this lease and returns a receiver for the server's acknowledgement.
     ///
-    /// The receiver fails when there is nothing to wait for any more. Returns `None` if `timeout`
-    /// or the term leaves no time to wait.
+    /// The receiver fails if no acknowledgement can arrive any more. Returns `None` if `timeout` or
+    /// the term leaves no time to wait.
     pub(crate) fn begin_release(&self, timeout: Timeout) -> Result<Option<oneshot::Receiver<()>>> {
         let mut acknowledged = None;
         self.release_level(|| {
-            // Wait for the deletion of the node only while the term runs, because then no other
+            // Wait for the deletion of the node only while the term runs. During the term, no other
             // client can have the lock. After the term, the caller would only wait for a server
             // that does not reply.
             let most = self.hold.remaining();
@@ -464,16 +472,17 @@ impl Lease {
         Ok(acknowledged)
     }
 
-    /// Like [`release`](Self::release), but does not wait for the acknowledgement.
+    /// Releases this lease like [`release`](Self::release), but does not wait for the
+    /// acknowledgement.
     ///
     /// # Errors
-    /// [`NotHeld`](ErrorKind::NotHeld) if this level was released before, or
+    /// [`NotHeld`](ErrorKind::NotHeld) if this lease was released before, or
     /// [`Forked`](ErrorKind::Forked) in a forked child process.
     pub fn release_in_background(&self) -> Result<()> {
         self.release_level(|| None).map(drop)
     }
 
-    /// Releases this level. Returns `true` if this frees the lock.
+    /// Releases this lease. Returns `true` if this frees the lock.
     ///
     /// `waiter` is called only if the release deletes the node. It returns the caller that waits
     /// for the deletion, if there is one.
@@ -494,8 +503,8 @@ impl Lease {
             }
             return Ok(false);
         }
-        // Send the notices while the holds are locked. Then the driver receives this release before
-        // any acquire that results from it.
+        // Send the notices while the index of holds is locked. The driver then receives this
+        // release before any acquire that results from it.
         if let Some(hand_off) = self.hold.hand_on(&mut all) {
             drop(all);
             hand_off.deliver();
@@ -529,16 +538,17 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if !self.hold.holds.origin.is_here() {
-            // This process inherited the lease through fork. Leak the hold, because dropping its
+            // This process inherited the lease through `fork`. Leak the hold, because dropping its
             // last reference would wake tasks of the parent's runtime. This process has only a copy
-            // of that runtime, and threads that do not exist here might hold its locks.
+            // of that runtime, whose mutexes might be locked by threads that do not exist in this
+            // process.
             std::mem::forget(Arc::clone(&self.hold));
             return;
         }
         if self.level.is_open() && self.collectable {
             self.drop_forgotten();
         } else if self.level.is_open() {
-            // An error means that another thread released the lease in between, so nothing is left
+            // An error means that another thread has already released the lease, so nothing is left
             // to do.
             self.release_level(|| None).ok();
         }

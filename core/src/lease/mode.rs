@@ -20,7 +20,7 @@ pub enum LockMode {
     Read,
     /// A write lock, which excludes all other holders.
     Write,
-    /// One permit of a semaphore, or the turn in which permits are acquired.
+    /// One permit of a semaphore, or the internal mutex under which permits are acquired.
     Permit,
     /// Leadership of an election.
     Leadership,

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The owner of a lock, which can re-enter it.
 ///
-/// Two acquires by the same owner, with the same client and path, result in one hold with two
-/// levels.
+/// If the same owner acquires the same path twice through the same client, it has two leases but
+/// holds the lock only once.
 ///
 /// Create one owner for each thread, task or other flow of control that acquires locks. A clone is
 /// the same owner. Each owner has a [number](Self::number) and optionally a [name](Self::named).
-/// Health reports, error messages and other contenders show both.
+/// Both are shown in health reports and error messages, and to other contenders.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -40,8 +40,8 @@ impl Owner {
         OwnerId::new().into()
     }
 
-    /// Creates an owner with a name for humans. It differs from all other owners, even if the names
-    /// are equal.
+    /// Creates an owner with a name for people to read. It differs from all other owners, even from
+    /// those with the same name.
     ///
     /// Other contenders see the first 64 bytes of the name.
     #[must_use]

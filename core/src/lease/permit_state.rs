@@ -1,4 +1,4 @@
-//! Knowledge about permits that the semaphores in one directory share.
+//! State about permits that all semaphores of a client in one directory share.
 
 use std::sync::{Arc, PoisonError};
 
@@ -9,20 +9,21 @@ use crate::runtime::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Notify};
 /// Maximum number of permit nodes to remember.
 const MAX_REMEMBERED_NODES: usize = 1_000;
 
-/// State, apart from the leases, that the semaphores in one directory share. Other locks have none.
+/// State, apart from the leases, that the semaphores in one directory share. Locks of other kinds
+/// have no such state.
 #[derive(Default)]
 pub(crate) struct PermitState {
     /// Notified when a listing shows contenders of this client that wait for permits.
     pub(crate) waiting: Notify,
-    /// The last number of permits that this client compared with the other contenders' number, or 0
-    /// if it compared none.
+    /// The number of permits that this client last compared with the number in other contenders'
+    /// nodes. It is 0 before the first comparison.
     pub(crate) compared: AtomicU32,
     /// True if a node with a number of permits was found.
     pub(crate) number_seen: AtomicBool,
     /// The nodes that existed when a contender of this client last began to wait for permits.
     ///
-    /// No other client adds nodes as long as this contender waits. So the nodes of this list that
-    /// still exist have the permits (rule 17).
+    /// No other client adds nodes as long as this contender waits. So the nodes in this list that
+    /// still exist are those of the permits that are held (rule 17).
     seen: Mutex<Option<NodeSnapshots>>,
 }
 

@@ -18,11 +18,11 @@ use crate::metrics::recorder::Recorder;
 use crate::runtime::sync::{AtomicU8, OnceLock};
 use crate::session::term::Term;
 
-/// One level of a hold, shared by the lease, the futures that wait for its loss, and finally the
-/// driver.
+/// The state of one lease of a hold (a *level*). It is shared by the lease, by futures that wait
+/// for the loss of the lease, and finally by the driver.
 ///
-/// A level is watched and ended only while the holds are locked, which orders these changes. The
-/// driver receives the level only after its end.
+/// A level is watched and ended only while the index of holds is locked, so these changes have a
+/// definite order. The driver receives a level only after the level has ended.
 #[derive(Debug, Default)]
 pub(crate) struct Level(AtomicU8);
 
@@ -31,10 +31,10 @@ const OPEN: u8 = 0;
 const RELEASED: u8 = 1;
 /// Released after the lock was lost.
 const LOST: u8 = 2;
-/// Released while the lock seemed to be held, but another client had deleted the node.
+/// Released. The lock seemed to be held, but another client had deleted its node.
 const BROKEN: u8 = 3;
-/// Released while the lock seemed to be held, but the session ended before the server acknowledged
-/// the release.
+/// Released. The lock seemed to be held, but the session ended before the server acknowledged the
+/// release.
 const EXPIRED: u8 = 4;
 /// Open, and a future waits for its end.
 const WATCHED: u8 = 5;
@@ -44,15 +44,15 @@ impl Level {
         matches!(self.0.load(Ordering::Acquire), OPEN | WATCHED)
     }
 
-    /// Notes that a future waits for the end of this level. Has no effect if the level is over.
+    /// Records that a future waits for the end of this level. Has no effect if the level is over.
     pub(crate) fn watch(&self) {
         if self.0.load(Ordering::Acquire) == OPEN {
             self.0.store(WATCHED, Ordering::Release);
         }
     }
 
-    /// Ends the level. Returns `true` if a future waits for the end and must be woken, and `None`
-    /// if the level was over before.
+    /// Ends the level. Returns `true` if a future waits for the end and must be woken. Returns
+    /// `None` if the level had ended before.
     pub(crate) fn end(&self) -> Option<bool> {
         let before = self.0.load(Ordering::Acquire);
         matches!(before, OPEN | WATCHED).then(|| {
@@ -66,8 +66,8 @@ impl Level {
         Self(AtomicU8::new(self.0.load(Ordering::Acquire)))
     }
 
-    /// Returns `true` if the level was released while the lock was held. Later events of the lock
-    /// do not concern its lease.
+    /// Returns `true` if the lease was released while the lock was held. Later changes of the
+    /// lock's state do not affect that lease.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.0.load(Ordering::Acquire), RELEASED | BROKEN | EXPIRED)
     }
@@ -77,7 +77,7 @@ impl Level {
         self.0.store(LOST, Ordering::Release);
     }
 
-    /// Returns the reason of a loss that was noticed only during the release.
+    /// Returns the reason of the loss, if the loss was noticed only during the release.
     pub(crate) fn late_loss(&self) -> Option<LossReason> {
         match self.0.load(Ordering::Acquire) {
             BROKEN => Some(LossReason::NodeDeleted),
@@ -87,25 +87,25 @@ impl Level {
     }
 }
 
-/// Instructions for the driver to end a hold whose last level was released.
+/// Instructions to the driver to end a hold whose last lease was released.
 pub(crate) struct Release {
     /// The caller that waits until the node is deleted, if there is one.
     pub(crate) waiter: Option<ReleaseWaiter>,
-    /// The reporter for the case that the node no longer exists. `None` for a request that does not
+    /// The reporter of a loss that is noticed during the release. `None` if the lease does not
     /// count as a hold.
     pub(crate) reporter: Option<LateLossReporter>,
 }
 
 /// A caller that waits until a node is deleted.
 pub(crate) struct ReleaseWaiter {
-    /// Receives a message when the node is deleted. It is dropped when there is nothing to wait for
-    /// any more.
+    /// Receives a message when the node is deleted. It is dropped without a message if the caller
+    /// cannot learn of the deletion any more.
     pub(crate) done: oneshot::Sender<()>,
     /// Time at which the caller stops waiting.
     pub(crate) until: Instant,
 }
 
-/// Reports that a lock was already lost when it was released (rule 12).
+/// Reports that a lock had already been lost when it was released (rule 12).
 pub(crate) struct LateLossReporter {
     pub(crate) place: LockPath,
     pub(crate) recorder: Arc<Recorder>,
@@ -116,10 +116,10 @@ pub(crate) struct LateLossReporter {
 impl LateLossReporter {
     /// Counts and logs the loss, and records it in the lease.
     ///
-    /// There are two reasons. Either another client had deleted the node while the lock was held,
-    /// or the session ended before the server acknowledged the release. The second case is no loss
-    /// if the term is over: during the term, no other client could have the lock, and after the
-    /// term the release needs no acknowledgement.
+    /// Either another client deleted the node while the lock was held, or the session ended before
+    /// the server acknowledged the release. In the second case, the loss is not recorded if the
+    /// term is over. During the term, no other client could have the lock, and after the term, the
+    /// release needs no acknowledgement.
     pub(crate) fn report(&self, node: &str, reason: LossReason) {
         let ended = match reason {
             LossReason::NodeDeleted => BROKEN,
@@ -137,15 +137,15 @@ impl LateLossReporter {
 /// A future for a release that has begun. If it is dropped, the release continues in the
 /// background.
 ///
-/// The type has only two words, because moving the larger future of an async block would take
-/// longer than the release of an inner level itself.
+/// The type has the size of two machine words. The future of an async block would be larger, and
+/// moving it would take longer than the release of a re-entry itself.
 #[derive(Debug)]
 pub(crate) enum Releasing {
     /// There is nothing to wait for.
     Over,
     Refused(Box<Error>),
-    /// Waits for the server's acknowledgement. The sender is dropped when there is nothing to wait
-    /// for any more.
+    /// Waits for the server's acknowledgement. The sender is dropped if no acknowledgement can
+    /// arrive any more.
     Sent(oneshot::Receiver<()>),
 }
 
@@ -169,12 +169,12 @@ impl Future for Releasing {
 
 /// The level of one lease. It is stored in the lease itself until it is shared.
 ///
-/// It is stored there to avoid an allocation, because an inner level often lasts only as long as
-/// one function call, and usually only its own lease uses it.
+/// This avoids an allocation. The lease of a re-entry often lasts only as long as one function
+/// call, and usually no other part of the program uses its level.
 ///
-/// A level is shared and ended only while the holds are locked. So the copy in the lease does not
-/// change after the level was shared. A thread that reads the level needs no lock: its result was
-/// correct at the moment when it checked for a shared level.
+/// A level is shared and ended only while the index of holds is locked. So the copy in the lease
+/// does not change after the level was shared. A thread can read the level without that mutex,
+/// because its result was correct at the moment when it checked for a shared level.
 #[derive(Debug, Default)]
 pub(super) struct OwnLevel {
     own: Level,
@@ -193,8 +193,8 @@ impl OwnLevel {
         self.shared.get().map_or(&self.own, |shared| shared)
     }
 
-    /// Moves the level to shared memory: for futures that wait for its end, and for the driver
-    /// after the release.
+    /// Moves the level into an `Arc`, which it shares with futures that wait for its end, and after
+    /// the release with the driver.
     pub(super) fn share(&self, _: &HoldIndex) -> &Arc<Level> {
         self.shared.get_or_init(|| Arc::new(self.own.copy()))
     }

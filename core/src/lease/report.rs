@@ -8,7 +8,7 @@ use super::state::LeaseState;
 use crate::error::server_report::Servers;
 use crate::runtime::clock::BootInstant;
 
-/// An acquire that has neither succeeded nor failed yet.
+/// Report on an acquire that has neither succeeded nor failed yet.
 ///
 /// ```
 /// # fn example(client: &zklock::Client) {
@@ -24,32 +24,33 @@ pub struct WaitReport {
     pub path: String,
     /// The requested mode.
     pub mode: LockMode,
-    /// The label of the lock or of its client. For an election: the candidate's id.
+    /// The label of the lock, or else of its client. For an election, it is the candidate's id.
     pub label: Option<String>,
     /// Time that the caller has waited.
     pub age: Duration,
-    /// The full path of the waiter's node. `None` while it has no node, for example without a
-    /// connection.
+    /// The full path of the waiter's node. `None` while it has no node, for example because the
+    /// client is disconnected.
     pub node: Option<String>,
-    /// True if this waiter waits inside its client for a lock with [`cohort`](crate::LockOptions::cohort).
+    /// True if this waiter waits inside its client for a lock with the option
+    /// [`cohort`](crate::LockOptions::cohort).
     ///
-    /// Such a waiter has no node, so other clients do not see it. One node of the client is in the
-    /// queue for all of these waiters. `position` and `behind` refer to that node.
-    pub in_cohort: bool,
-    /// Number of contenders ahead in the queue, as far as known. `None` while the waiter has no
+    /// Such a waiter has no node of its own, so other clients do not see it. A single node of the
+    /// client is in the queue on behalf of all these waiters. `position` and `behind` refer to that
     /// node.
+    pub in_cohort: bool,
+    /// Number of contenders known to be ahead in the queue. `None` while the waiter has no node.
     pub position: Option<usize>,
-    /// The full path of the node that the waiter waits for: the nearest node ahead that cannot hold
-    /// the lock together with the waiter.
+    /// The full path of the node for which the waiter waits. It is the nearest node ahead whose
+    /// contender cannot hold the lock together with the waiter.
     ///
-    /// `None` if no such node is known. Also `None` for a permit, because it waits for any of the
-    /// permit holders.
+    /// `None` if no such node is known. Also `None` for a permit, because a permit can become free
+    /// at any of the permit holders.
     pub behind: Option<String>,
     /// The owner that requested the lock: see [`Owner::named`].
     pub owner: Owner,
 }
 
-/// A hold of a lock.
+/// Report on a lock that an owner holds.
 ///
 /// ```
 /// # fn example(client: &zklock::Client) {
@@ -65,7 +66,7 @@ pub struct HoldReport {
     pub path: String,
     /// The mode in which the lock is held.
     pub mode: LockMode,
-    /// The label of the lock or of its client. For an election: the candidate's id.
+    /// The label of the lock, or else of its client. For an election, it is the candidate's id.
     pub label: Option<String>,
     /// Time since the hold began.
     pub age: Duration,
@@ -73,17 +74,17 @@ pub struct HoldReport {
     pub node: String,
     /// The fencing token.
     pub fencing_token: i64,
-    /// Number of leases that are not released: one for each acquire by the owner.
+    /// Number of leases that are not released. The owner has one lease for each acquire.
     pub levels: usize,
-    /// True if the library keeps a lease until it is released or lost, even if the program drops
-    /// it.
+    /// True if the library keeps a lease of this hold until it is released or lost, even if the
+    /// program drops that lease.
     ///
     /// This is the case for elections in Python and Node, and in Node for a lease whose `signal`
     /// was read. Always `false` for a lease in Rust.
     pub pinned: bool,
     /// The state of the leases.
     pub state: LeaseState,
-    /// Time for which no other client can get the lock, unless an operator breaks it.
+    /// Time for which no other client can get the lock, unless an operator breaks this lock.
     pub remaining: Duration,
     /// The owner that requested the lock: see [`Owner::named`].
     pub owner: Owner,
@@ -93,7 +94,8 @@ pub struct HoldReport {
 pub(crate) struct DriverSnapshot {
     /// The server that the client is connected to.
     pub(crate) server: Option<String>,
-    /// Waits and holds. `None` if the driver was busy with its queues for too long.
+    /// The waits and the holds. `None` if the driver did not share them in time, because it was
+    /// busy.
     pub(crate) queues: Option<(Vec<WaitReport>, Vec<HoldReport>)>,
 }
 
@@ -102,8 +104,8 @@ pub(crate) trait Inspector: Send + Sync {
     /// Returns a snapshot within 0.1 s.
     fn inspect(&self) -> DriverSnapshot;
 
-    /// Returns the time of the last reply of a server. `None` if there was no reply, or if the
-    /// transport does not report it.
+    /// Returns the time when a server last replied. Returns `None` if there was no reply, or if the
+    /// transport does not record it.
     fn last_answer(&self) -> Option<BootInstant>;
 
     /// Returns the result of the last attempt to connect to each of these servers.

@@ -10,39 +10,42 @@ use crate::metrics::recorder::WaitTimer;
 use crate::queue::Kind;
 
 /// A request to acquire a lock. A contender keeps the same request while it waits and while it
-/// holds.
+/// holds the lock.
 #[derive(Clone)]
 pub(crate) struct AcquireRequest {
     pub(crate) owner: OwnerId,
-    /// The caller that sent the request. If the lock is reentrant, the caller is the owner.
-    /// Otherwise the owner was created for this acquire only, and the caller is the thread or task.
+    /// The thread or task that sent the request. If the lock is reentrant, it is also the owner.
+    /// Otherwise the owner was created for this acquire only.
     pub(crate) caller: Owner,
     pub(crate) kind: Kind,
     /// Label of the lock.
     pub(crate) label: Option<Arc<str>>,
-    /// Time when the caller began to wait. `None` for a request that does not count as a hold.
+    /// Time when the caller began to wait. `None` if reports and metrics do not count the request
+    /// as a hold.
     pub(crate) since: Option<Instant>,
     /// True if the request had to wait for another contender.
     pub(crate) contended: bool,
     /// Maximum duration of the hold, if limited.
     pub(crate) max_hold: Option<Duration>,
-    /// Time before the end of the term at which the lease counts as lost.
+    /// The lease counts as lost this long before the end of the session's term.
     pub(crate) grace: Grace,
-    /// Maximum number of consecutive holds on one node. More than 1 if hand-offs are permitted.
+    /// Maximum number of consecutive holds on one node. It is more than 1 if hand-offs are
+    /// permitted.
     pub(crate) cohort: u16,
-    /// Time in milliseconds for which the node is kept after the first release, or 0.
+    /// Time in milliseconds for which the node is kept, counted from its first release. It is 0 if
+    /// the node is not kept.
     pub(crate) linger: u32,
 }
 
-/// Time before the end of its term at which a lease counts as lost, in whole milliseconds. Stored
-/// as `u32` because every waiter has one.
+/// The lease counts as lost this long before the end of its term. In whole milliseconds, as a `u32`
+/// to save memory, because every waiter has a grace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Grace(u32);
 
 impl Grace {
-    /// Converts a duration, rounded down to milliseconds, but not to zero. It must not be rounded
-    /// up, because the grace must not exceed a sixth of the session timeout, which is seldom a
-    /// whole number of milliseconds.
+    /// Converts a duration to whole milliseconds. Rounds down, but a time above zero becomes at
+    /// least one millisecond. It must not be rounded up, because the grace must not exceed a sixth
+    /// of the session timeout, which is seldom a whole number of milliseconds.
     pub(crate) fn of(time: Duration) -> Self {
         let whole = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
         Self(if time.is_zero() { 0 } else { whole.max(1) })
@@ -62,8 +65,8 @@ impl Grace {
 }
 
 impl AcquireRequest {
-    /// Creates the request of a caller that has waited for `wait`. `None` means that it does not
-    /// count as a hold.
+    /// Creates the request of a caller that has waited since `wait`. If `wait` is `None`, the
+    /// request does not count as a hold.
     pub(crate) fn new(caller: Owner, kind: Kind, wait: Option<WaitTimer>) -> Self {
         let contended = wait.is_some_and(|wait| wait.contended);
         let (since, grace) = (wait.map(|wait| wait.since), Grace::default());
@@ -81,8 +84,9 @@ impl AcquireRequest {
         }
     }
 
-    /// Returns `true` if this is only a part of a semaphore's acquire: the turn, or one of several
-    /// permits. Such a part is not counted, because the acquire as a whole counts its outcome.
+    /// Returns `true` if this request is only a part of a semaphore's acquire: the internal mutex,
+    /// or one of several permits. A part is not counted in the metrics, because the acquire as a
+    /// whole is counted.
     pub(crate) fn is_part(&self) -> bool {
         self.since.is_none() || matches!(self.kind, Kind::Permit(_))
     }

@@ -26,12 +26,12 @@ use crate::runtime::sync::{AtomicBool, AtomicU8, Mutex, Notify};
 pub enum LeaseState {
     /// The lock is held.
     Held,
-    /// The lock is held, but the server is unreachable. The state returns to `Held` if the server
-    /// replies in time. If it does not, the lock is lost.
+    /// The lock is held, but the server does not reply. If the server replies in time, the state
+    /// becomes `Held` again. Otherwise, the lock is lost.
     Suspended,
     /// The lock is lost. This state is final.
     Lost(LossReason),
-    /// This lease was released. Other leases of the same hold can still be held.
+    /// This lease was released. The same owner can still hold the lock through other leases.
     Released,
 }
 
@@ -70,7 +70,7 @@ impl LeaseState {
         Self::ALL[usize::from(number)]
     }
 
-    /// Returns the name of the state. It is the same in all languages.
+    /// Returns the name of the state. It is the same in all language bindings.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -81,7 +81,7 @@ impl LeaseState {
         }
     }
 
-    /// Returns `true` if the lock is held, whether or not the client is connected.
+    /// Returns `true` if the lock is held, even if the client is disconnected.
     pub(crate) fn holds(self) -> bool {
         matches!(self, Self::Held | Self::Suspended)
     }
@@ -93,7 +93,8 @@ pub(crate) struct HoldState {
     state: AtomicU8,
     /// True if another contender has requested the lock.
     revoked: AtomicBool,
-    /// Locked during a change of state, so that each change sees the result of the previous one.
+    /// Locked during each change of the state, so that a change always starts from the result of
+    /// the previous one.
     changing: Mutex<()>,
     changed: Notify,
 }
@@ -117,7 +118,7 @@ impl HoldState {
         true
     }
 
-    /// Notes that another contender has requested the lock, and wakes the waiters.
+    /// Records that another client has requested the lock, and wakes the waiters.
     pub(crate) fn revoke(&self) {
         self.revoked.store(true, Ordering::Release);
         self.wake_waiters();

@@ -1,4 +1,4 @@
-//! Transactions: writes to ZooKeeper that succeed only while a lock is held.
+//! Transactions: writes to ZooKeeper that succeed only if a lock is still held.
 
 use std::fmt;
 use std::sync::Weak;
@@ -10,8 +10,8 @@ use crate::config::size_limits;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::hold::{Hold, Notice};
 
-/// Returns the error for a negative version. The server would accept -1 as "any version", but
-/// callers must omit the version instead.
+/// Returns the error for a negative version. The server would accept -1 as "any version", but in
+/// this library, callers omit the version for that.
 pub(crate) fn bad_version(version: impl fmt::Display) -> Error {
     let problem = format!(
         "must be a whole number from 0 to {}, but is {version}; a write or a delete without one takes any version",
@@ -22,8 +22,8 @@ pub(crate) fn bad_version(version: impl fmt::Display) -> Error {
 
 /// A transaction that the server applies only if the lock's node exists at that moment.
 ///
-/// All writes are applied together. They need no fencing token: if the holder was paused and
-/// another client got the lock in the meantime, the transaction changes nothing.
+/// All writes are applied together. They need no fencing token, because the transaction changes
+/// nothing if the holder was paused and another client got the lock in the meantime.
 ///
 /// Paths are absolute, relative to the client's chroot. New nodes are persistent and have the
 /// client's access control list.
@@ -48,7 +48,7 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    /// Creates a transaction without operations. It does not keep the hold alive.
+    /// Creates a transaction without operations. The transaction does not keep the hold alive.
     pub(crate) fn new(hold: Weak<Hold>) -> Self {
         Self { hold, operations: Vec::new() }
     }
@@ -58,18 +58,19 @@ impl Transaction {
         self.with(WriteOperation::Create { path: path.to_owned(), data: data.to_owned() })
     }
 
-    /// Adds an operation that writes a node's data if its version matches. `None` matches any
-    /// version. Versions begin at 0.
+    /// Adds an operation that writes a node's data, if the node has this version. `None` matches
+    /// any version. Versions begin at 0.
     pub fn set_data(self, path: &str, data: &[u8], version: Option<i32>) -> Self {
         self.with(WriteOperation::SetData { path: path.to_owned(), data: data.to_owned(), version })
     }
 
-    /// Adds an operation that deletes a node if its version matches. `None` matches any version.
+    /// Adds an operation that deletes a node, if the node has this version. `None` matches any
+    /// version.
     pub fn delete(self, path: &str, version: Option<i32>) -> Self {
         self.with(WriteOperation::Delete { path: path.to_owned(), version })
     }
 
-    /// Adds an operation that fails the whole transaction unless a node's version matches.
+    /// Adds an operation that makes the whole transaction fail unless a node has this version.
     pub fn check(self, path: &str, version: i32) -> Self {
         self.with(WriteOperation::Check { path: path.to_owned(), version })
     }
@@ -79,8 +80,8 @@ impl Transaction {
         self
     }
 
-    /// Applies all operations, or none. Waits for the server's reply for at most the client's
-    /// connect timeout.
+    /// Applies all operations, or none of them. Waits for the server's reply at most for the
+    /// client's connect timeout.
     ///
     /// Not cancel safe: if the future is dropped, the transaction might or might not be applied.
     ///
@@ -88,7 +89,7 @@ impl Transaction {
     /// * [`LockLost`](crate::ErrorKind::LockLost) if the lock is no longer held. Nothing was
     ///   written.
     /// * [`TransactionFailed`](crate::ErrorKind::TransactionFailed) if one of the operations cannot
-    ///   be applied. The message names it. Nothing was written.
+    ///   be applied. The message names that operation. Nothing was written.
     /// * [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if no reply arrived. The
     ///   transaction might or might not have been applied.
     /// * [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path or a negative version,
@@ -104,14 +105,15 @@ impl Transaction {
         }
         let hold = self.hold.upgrade().ok_or_else(Error::released)?;
         hold.begin_transaction();
-        // Check only after the transaction has begun, because from then on the node is not handed
-        // to another holder.
+        // Check the hold only after `begin_transaction`. From then on, the node is not handed to
+        // another owner.
         hold.check(hold.state())?;
         let (reply, done) = oneshot::channel();
         hold.report(|hold| Notice::Transact { node: hold.node, operations: self.operations, reply })?;
         match done.await {
             Ok(outcome) => {
-                // After a connection failure, the server might still apply the transaction.
+                // If the connection failed, the server might still apply the transaction, so it
+                // still counts.
                 if outcome.as_ref().err().is_none_or(|error| error.kind() != ErrorKind::ConnectionFailed) {
                     hold.end_transaction();
                 }
@@ -164,7 +166,7 @@ impl fmt::Display for WriteOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = match self {
             Self::Create { .. } => "create",
-            // Not a method's name, because those differ between languages.
+            // Do not use the name of the method here, because it differs between languages.
             Self::SetData { .. } => "set the data of",
             Self::Delete { .. } => "delete",
             Self::Check { .. } => "check",

@@ -23,7 +23,7 @@ use crate::queue::contender::Contender;
 /// A lock of any kind: a mutex, one half of a read/write lock, or a semaphore. An acquire returns
 /// one lease.
 ///
-/// For a semaphore, the lease is one permit. Clones are the same lock.
+/// For a semaphore, the lease is one permit. A clone refers to the same lock.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -119,8 +119,8 @@ impl AnyLock {
         }
     }
 
-    /// Returns `true` if both are the same lock object: one is a clone of the other, or both were
-    /// created from the same object.
+    /// Returns `true` if both refer to the same lock object, because one is a clone of the other or
+    /// both were created from the same object.
     #[must_use]
     pub fn same_lock(&self, other: &Self) -> bool {
         match (self, other) {
@@ -136,13 +136,13 @@ impl AnyLock {
     /// moment, it is released.
     ///
     /// # Errors
-    /// The same as for [`Lock::acquire_as`] and [`Semaphore::acquire_with`].
+    /// Same as [`Lock::acquire_as`] and [`Semaphore::acquire_with`].
     pub async fn acquire_as(&self, owner: &Owner, timeout: impl Into<Timeout>) -> Result<Lease> {
         self.acquire_for((owner.id(), owner), timeout.into()).await
     }
 
-    /// Like [`acquire_as`](Self::acquire_as), but messages and other contenders show the given
-    /// caller instead of the owner.
+    /// Acquires the lock like [`acquire_as`](Self::acquire_as), but messages and other contenders
+    /// show `caller` as the owner.
     pub(crate) async fn acquire_for(
         &self,
         (owner, caller): (OwnerId, &Owner),
@@ -182,7 +182,7 @@ impl AnyLock {
     /// Cancel safe: dropping the future has no side effect.
     ///
     /// # Errors
-    /// The same as for [`Lock::contenders`].
+    /// Same as [`Lock::contenders`].
     pub async fn contenders(&self) -> Result<Vec<Contender>> {
         match self {
             Self::Lock(lock) => lock.contenders().await,
@@ -195,7 +195,7 @@ impl AnyLock {
     /// Cancel safe: dropping the future has no side effect.
     ///
     /// # Errors
-    /// The same as for [`Lock::locked`] and [`Semaphore::locked`].
+    /// Same as [`Lock::locked`] and [`Semaphore::locked`].
     pub async fn locked(&self) -> Result<bool> {
         match self {
             Self::Lock(lock) => lock.locked().await,
@@ -222,8 +222,8 @@ impl AnyLock {
         self.directory().source()
     }
 
-    /// Returns `true` if this lock's client can read the node of a lease that another client holds.
-    /// Then both clients are connected to the same ensemble, because a node's name is unique.
+    /// Returns `true` if this lock's client can read the node of `lease`, which another client
+    /// holds. If it can, both clients use the same ensemble, because a node's name is unique.
     pub(crate) async fn sees(&self, lease: &Lease, deadline: Deadline) -> Result<bool> {
         let node: Arc<str> = lease.full_node().into();
         let ask = || {
@@ -239,12 +239,13 @@ impl AnyLock {
         Ok(self.directory().resolve()?.client.clone())
     }
 
-    /// Returns the time for which the lock's client waits for a server.
+    /// Returns the time for which the lock's client waits for a reply from a server.
     pub(crate) fn connect_timeout(&self) -> Duration {
         self.directory().source().options().connect_timeout
     }
 
-    /// Completes the error of an acquire that had several steps and began at `since`.
+    /// Adds the explanation to the error of an acquire that consisted of several steps and began at
+    /// `since`.
     pub(crate) fn explain(&self, error: Error, since: Instant, timeout: Timeout) -> Error {
         match self.directory().resolve() {
             Ok(resolved) => resolved.client.explain(error, since, timeout),
@@ -265,7 +266,7 @@ impl AnyLock {
         }
     }
 
-    /// Returns the name of the kind of lock. All locks with the same path must be of the same kind.
+    /// Returns the name of the lock's kind. All locks with the same path must be of the same kind.
     pub(crate) fn family(&self) -> &'static str {
         match self {
             Self::Lock(lock) if lock.kind() == Kind::Exclusive => "mutex",

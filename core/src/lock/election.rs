@@ -24,18 +24,18 @@ use crate::lock::{Acquiring, Lock};
 use crate::queue::Kind;
 use crate::queue::contender::{Contender, ContenderInfo};
 
-/// Time without events after which an observer reads the leader again, in case a watch was missed
-/// (rule 10).
+/// If no event arrives for this long, an observer reads the leader again, in case a watch event was
+/// missed (rule 10).
 const RECHECK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// A candidate for the leadership at a path, or an observer of the leader.
+/// One candidate for the leadership at a path, or an observer of the leader.
 ///
 /// Candidates become the leader in the order in which the server queued them. An election is an
-/// exclusive lock, with all guarantees of this library: order, fencing tokens, and a leader that
-/// learns in time that it is no longer the leader. Services that use Curator's `LeaderLatch` can
-/// take part in the same election.
+/// exclusive lock with all guarantees of this library: fair order, fencing tokens, and a leader
+/// that learns in time that it is no longer the leader. Services that use Curator's `LeaderLatch`
+/// can take part in the same election.
 ///
-/// An election object is one candidate, no matter which caller campaigns through it. Overlapping
+/// An election object is one candidate, even if several callers campaign through it. Overlapping
 /// campaigns share a node and a leadership. The leadership ends when the last [`Leadership`] is
 /// resigned. Clones are the same candidate. Creating an election object sends no request.
 ///
@@ -63,7 +63,7 @@ impl Election {
     /// Creates an election at `path`, an absolute path relative to the client's chroot.
     ///
     /// Missing directories are created when they are needed. The candidate's id is `host:pid`, or
-    /// empty if the client does not identify itself.
+    /// empty if the client was created with the option `identify(false)`.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path.
@@ -95,10 +95,11 @@ impl Election {
         Ok(Self { lock, owner: Owner::new(), id })
     }
 
-    /// Returns the same candidate on its current client.
+    /// Returns the same candidate, bound to the client that it uses now.
     ///
-    /// Without this, an election that was created from hosts would get a new client when its client
-    /// is closed, and would continue to lead after the program has closed all clients.
+    /// An election that was created from hosts gets a new client when its client is closed. Without
+    /// this function, such an election would continue to lead after the program has closed all
+    /// clients.
     ///
     /// # Errors
     /// The errors of [`campaign`](Self::campaign) that need no request.
@@ -119,14 +120,14 @@ impl Election {
     /// Returns the candidate's id.
     #[must_use]
     pub fn id(&self) -> String {
-        // Compute the default id here, not when the candidate is created, because the process can
-        // fork in between.
+        // Compute the default id here and not when the candidate is created, because the process
+        // can fork in between and the id contains the process id.
         self.id
             .as_deref()
             .map_or_else(|| ContenderInfo::candidate_id(self.lock.source().options()), str::to_owned)
     }
 
-    /// Becomes a candidate and waits until it leads. Waits without a time limit.
+    /// Enters the election and waits, without a time limit, until this candidate leads.
     ///
     /// If the connection or the session is lost, the call continues to wait. If this candidate
     /// already leads, the call returns immediately and shares the leadership.
@@ -136,14 +137,14 @@ impl Election {
     ///
     /// # Errors
     /// The errors of [`Lock::acquire`], and [`BadArgument`](crate::ErrorKind::BadArgument) if a
-    /// contender of kazoo is in the queue. Kazoo's election does not see our candidates, so both
-    /// could lead at the same time.
+    /// contender of kazoo is in the queue. kazoo's election does not see zklock's candidates, so a
+    /// candidate of each library could lead at the same time.
     pub async fn campaign(&self) -> Result<Leadership> {
         self.campaign_with(Timeout::Forever).await
     }
 
-    /// Like [`campaign`](Self::campaign), but takes at most `time`. This includes connecting,
-    /// queueing and waiting.
+    /// Campaigns like [`campaign`](Self::campaign), but for at most `time`. This includes
+    /// connecting, queueing and waiting.
     ///
     /// Cancel safe like [`campaign`](Self::campaign).
     ///
@@ -154,7 +155,7 @@ impl Election {
         self.campaign_with(Timeout::For(time)).await
     }
 
-    /// Like [`campaign`](Self::campaign), with a timeout.
+    /// Campaigns like [`campaign`](Self::campaign), but with a timeout.
     ///
     /// With [`Timeout::Try`], the candidate leads if there is no other candidate. Otherwise the
     /// call fails with [`LockTimeout`](crate::ErrorKind::LockTimeout).
@@ -167,8 +168,8 @@ impl Election {
         self.lock.acquire_as(&self.owner, timeout).await.map(Leadership)
     }
 
-    /// Like [`campaign_with`](Self::campaign_with), but messages show the given caller. All callers
-    /// share one owner, the candidate.
+    /// Campaigns like [`campaign_with`](Self::campaign_with), but messages show `caller`. All
+    /// callers share one owner, which is the candidate.
     pub(crate) async fn campaign_for(&self, caller: &Owner, timeout: Timeout) -> Result<Leadership> {
         match self.lock.request(self.owner.id(), caller, timeout)? {
             Acquiring::Granted(lease) => Ok(Leadership(lease)),
@@ -189,8 +190,9 @@ impl Election {
     /// Returns the leader, or the candidate that is about to lead. Returns `None` if there is no
     /// candidate.
     ///
-    /// This takes three round trips. The answer can be out of date when it arrives. Actions that
-    /// only the leader can take need [`is_leader`](Self::is_leader) and the fencing token.
+    /// This takes three round trips. The answer can be out of date when it arrives. So it does not
+    /// permit an action that only the leader may take. For such an action, the leader must check
+    /// [`is_leader`](Self::is_leader) and use the fencing token.
     ///
     /// Cancel safe: dropping the future has no side effect.
     ///
@@ -215,8 +217,8 @@ impl Election {
 
     /// Returns an observer that reports the current leader and each change.
     ///
-    /// It sends no request before the first call of [`Leaders::next`]. The caller need not be a
-    /// candidate.
+    /// The observer sends no request before the first call of [`Leaders::next`]. The caller does
+    /// not have to be a candidate.
     #[must_use]
     pub fn observe(&self) -> Leaders {
         Leaders { next: Box::pin(Observer::new(Arc::clone(&self.lock)).next()) }
@@ -241,8 +243,8 @@ pub struct Leadership(Lease);
 impl Leadership {
     /// Resigns, so that the next candidate can lead.
     ///
-    /// If several campaigns share the leadership, it ends when the last of them resigns. This is
-    /// [`Lease::release`] under another name.
+    /// If several campaigns share the leadership, it ends when the last of them resigns. This
+    /// function is the same as [`Lease::release`].
     ///
     /// Cancel safe: if the future is dropped, resigning continues in the background.
     ///
@@ -283,7 +285,7 @@ impl From<Leadership> for Lease {
 pub struct Candidate {
     /// Position in the queue, from 0. The first candidate leads.
     pub position: usize,
-    /// The candidate's id, whichever client library the candidate uses.
+    /// The candidate's id. It is available for candidates of every client library.
     ///
     /// It is empty if the candidate has no id, or if the node's data is longer than 4 KiB or cannot
     /// be read. Invalid UTF-8 is replaced.
@@ -293,7 +295,8 @@ pub struct Candidate {
     pub node: String,
     /// The id of the ZooKeeper session that owns the node.
     pub session_id: i64,
-    /// The fencing token of the candidate's leadership, now or when it leads.
+    /// The fencing token of the candidate's leadership. If the candidate does not lead yet, this
+    /// will be its token when it leads.
     pub fencing_token: i64,
 }
 
@@ -311,13 +314,13 @@ impl From<Contender> for Candidate {
     }
 }
 
-/// An observer that reports the leader of an election now and after each change, from
-/// [`Election::observe`].
+/// An observer that reports the current leader of an election, and the new leader after each
+/// change. [`Election::observe`] returns it.
 ///
-/// It watches one node: the leader's node, or the directory if there is no candidate. So a change
-/// costs one listing and two reads, no matter how many candidates wait. If the leader changes
-/// several times between two calls, only the last leader is reported. If the connection or the
-/// session is lost, reports are delayed. Dropping the observer removes the watch.
+/// The observer watches one node: the leader's node, or the directory if there is no candidate. So
+/// a change costs one listing and two reads, regardless of the number of candidates. If the leader
+/// changes several times between two calls, only the last leader is reported. If the connection or
+/// the session is lost, reports are delayed. Dropping the observer removes the watch.
 ///
 /// ```no_run
 /// # async fn example(election: &zklock::Election) -> zklock::Result<()> {
@@ -334,7 +337,7 @@ pub struct Leaders {
     next: NextLeader,
 }
 
-/// A future that waits for the next report and returns the observer with it.
+/// A future that waits for the next report. Its result contains the observer and the report.
 type NextLeader = Pin<Box<dyn Future<Output = (Observer, Result<Option<Candidate>>)> + Send>>;
 
 impl std::fmt::Debug for Leaders {
@@ -358,7 +361,8 @@ impl Leaders {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// Like [`next`](Self::next), but polls. Use it to implement a stream.
+    /// Polls for the next leader. This is the method [`next`](Self::next) in the form that a stream
+    /// implementation needs.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Candidate>>> {
         let (observer, leader) = ready!(self.next.as_mut().poll(context));
         self.next = Box::pin(observer.next());

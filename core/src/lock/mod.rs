@@ -1,4 +1,4 @@
-//! The type [`Lock`]: the common part of mutexes and of the two halves of read/write locks.
+//! Defines [`Lock`], the common part of mutexes and of the two halves of read/write locks.
 
 pub(crate) mod any;
 pub(crate) mod election;
@@ -69,10 +69,11 @@ struct Inner {
     place: LockPath,
     kind: Kind,
     settings: LockSettings,
-    /// The first client that this lock used in this process, and its holds. Never replaced, but no
-    /// longer used if it is a shared client that was closed.
+    /// The first client that this lock used in this process, with its holds. It is never replaced.
+    /// If it is a shared client and is closed, the lock uses `last` instead.
     first: PerProcess<Arc<Resolved>>,
-    /// The client that replaced the first one, if a shared client was closed.
+    /// The client that the lock uses instead of the first one, if the first one was a shared client
+    /// and is closed.
     last: PerProcess<Mutex<Option<Arc<Resolved>>>>,
 }
 
@@ -88,8 +89,8 @@ impl Lock {
         Self::with_part(source, path, "", kind, settings)
     }
 
-    /// Creates a lock at `path` whose nodes are in the subdirectory `part` of the path: `/name`, or
-    /// empty for none.
+    /// Creates a lock at `path` whose nodes are in a subdirectory of the path. `part` is `/` and
+    /// the name of the subdirectory, or empty if there is none.
     pub(crate) fn with_part(
         source: ClientSource,
         path: &str,
@@ -103,8 +104,8 @@ impl Lock {
         Ok(Self(Arc::new(Inner { source, place, kind, settings, first, last })))
     }
 
-    /// Returns the same lock on its current client. The returned lock keeps that client even after
-    /// it is closed.
+    /// Returns the same lock, bound to the client that it uses now. The returned lock uses that
+    /// client even after the client is closed.
     pub(crate) fn on_one_client(&self) -> Result<Self> {
         let Inner { place, kind, settings, .. } = &*self.0;
         let source = ClientSource::Client(self.resolve()?.client.clone());
@@ -121,8 +122,8 @@ impl Lock {
 
     /// Returns the client of the lock. Sends no request.
     ///
-    /// For a lock on [shared](ClientSource::Shared) options, this is the one client of the process
-    /// with these options. It is created now if it does not exist yet.
+    /// If the lock was created with [shared](ClientSource::Shared) options, this is the process's
+    /// only client with these options. It is created now if it does not exist yet.
     ///
     /// ```no_run
     /// # fn main() -> zklock::Result<()> {
@@ -140,7 +141,7 @@ impl Lock {
         Ok(self.resolve()?.client.clone())
     }
 
-    /// Acquires the lock as a new owner. Waits without a time limit.
+    /// Acquires the lock for a new owner. Waits without a time limit.
     ///
     /// Cancel safe: dropping the future leaves the queue. If the lock is granted at the same
     /// moment, it is released.
@@ -149,8 +150,8 @@ impl Lock {
     /// * [`ClientClosed`](ErrorKind::ClientClosed) if the client is closed.
     /// * [`ConnectionFailed`](ErrorKind::ConnectionFailed) if the client has never reached a
     ///   server.
-    /// * [`AuthFailed`](ErrorKind::AuthFailed) if a server rejects the credentials, or if
-    ///   they do not permit the operation.
+    /// * [`AuthFailed`](ErrorKind::AuthFailed) if a server rejects the credentials, or if they do
+    ///   not permit the operation.
     /// * [`SequenceExhausted`](ErrorKind::SequenceExhausted) if the directory has almost no
     ///   sequence numbers left.
     /// * [`Forked`](ErrorKind::Forked) in a forked child process.
@@ -160,8 +161,8 @@ impl Lock {
         self.acquire_as(&Owner::new(), Timeout::Forever).await
     }
 
-    /// Like [`acquire`](Self::acquire), but takes at most `time`. This includes connecting,
-    /// queueing and waiting.
+    /// Acquires the lock like [`acquire`](Self::acquire), but within at most `time`. This includes
+    /// connecting, queueing and waiting.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
@@ -172,7 +173,8 @@ impl Lock {
         self.acquire_as(&Owner::new(), time).await
     }
 
-    /// Like [`acquire_within`](Self::acquire_within), but with a deadline instead of a duration.
+    /// Acquires the lock like [`acquire_within`](Self::acquire_within), but with a deadline instead
+    /// of a duration.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
@@ -195,8 +197,8 @@ impl Lock {
         busy_is_none(self.acquire_as(&Owner::new(), Timeout::Try).await)
     }
 
-    /// Like [`try_acquire`](Self::try_acquire), but with `time` in place of the client's connect
-    /// timeout.
+    /// Acquires the lock like [`try_acquire`](Self::try_acquire), but with `time` instead of the
+    /// client's connect timeout.
     ///
     /// A server must reply within `time`. The call does not wait for a lock that is taken.
     ///
@@ -223,15 +225,15 @@ impl Lock {
         self.acquire_for((owner.id(), owner), timeout.into()).await
     }
 
-    /// Like [`acquire_as`](Self::acquire_as), but messages and other contenders show the given
-    /// caller instead of the owner.
+    /// Acquires the lock like [`acquire_as`](Self::acquire_as), but messages and other contenders
+    /// show `caller` as the owner.
     pub(crate) async fn acquire_for(
         &self,
         (owner, caller): (OwnerId, &Owner),
         timeout: Timeout,
     ) -> Result<Lease> {
-        // Await only in the slow case: this keeps the future small, which saves time because the
-        // future is moved to the place where it is awaited.
+        // Await only in the slow case. This keeps the future small. A small future is faster,
+        // because it is moved to the place where it is awaited.
         let pending = match self.request(owner, caller, timeout)? {
             Acquiring::Granted(lease) => return Ok(lease),
             Acquiring::Pending(pending) => pending,
@@ -239,15 +241,15 @@ impl Lock {
         pending.await
     }
 
-    /// Requests the lock. Returns a lease if the owner re-enters or takes a kept node, otherwise
-    /// the pending acquire.
+    /// Requests the lock. If the owner re-enters or takes a kept node, returns a lease. Otherwise,
+    /// returns the pending acquire.
     ///
     /// Messages and other contenders show `caller`, which can differ from the owner.
     pub(crate) fn request(&self, owner: OwnerId, caller: &Owner, timeout: Timeout) -> Result<Acquiring> {
         Ok(match self.enter(owner, self.0.kind, self.0.settings.intent(timeout))? {
             EnterOutcome::Reentered(lease) => Acquiring::Granted(lease),
             EnterOutcome::Queues(intent) => {
-                // Read the clock only here, so that a re-entry does not have to.
+                // Read the clock only now, so that a re-entry does not read it.
                 let wait = WaitTimer::begin();
                 if let Some(lease) = self.take_again(owner, caller, &intent, wait)? {
                     return Ok(Acquiring::Granted(lease));
@@ -257,7 +259,7 @@ impl Lock {
         })
     }
 
-    /// Requests the lock as a contender of this kind, for a new owner. `wait` states how long the
+    /// Requests the lock as a contender of this kind, for a new owner. `wait` says since when the
     /// caller has waited.
     pub(crate) fn request_as(
         &self,
@@ -269,22 +271,25 @@ impl Lock {
         self.queue_up((OwnerId::new(), caller), kind, timeout.intent(), timeout, wait)
     }
 
-    /// Adds a level if `owner` holds the lock. Otherwise returns `None`.
+    /// Re-enters the lock if `owner` holds it. Otherwise returns `None`.
     pub(crate) fn reenter(&self, owner: OwnerId) -> Result<Option<Lease>> {
-        // The intent has no effect here: it matters only for an owner that queues.
+        // The intent has no effect here, because it matters only for an owner that enters the
+        // queue.
         Ok(match self.enter(owner, self.0.kind, Timeout::Forever.intent())? {
             EnterOutcome::Reentered(lease) => Some(lease),
             EnterOutcome::Queues(_) => None,
         })
     }
 
-    /// Decides whether the owner re-enters.
+    /// Re-enters if the owner holds the lock. Otherwise, returns the intent with which the owner
+    /// must enter the queue.
     ///
-    /// The hold at the time of this call counts, not the hold when the driver receives the request.
-    /// So if a writer requests the read lock and then releases the write lock, it keeps the lock as
-    /// a reader.
+    /// The decision depends on the owner's holds at the time of this call, not at the time when the
+    /// driver receives the request. So if a writer requests the read lock and then releases the
+    /// write lock, it keeps the lock as a reader.
     fn enter(&self, owner: OwnerId, kind: Kind, intent: Intent) -> Result<EnterOutcome> {
-        // Without this option, every acquire has a different owner, so it must queue.
+        // If the lock is not reentrant, every acquire has a different owner, which must enter the
+        // queue.
         if !self.0.settings.reentrant {
             return Ok(EnterOutcome::Queues(intent));
         }
@@ -308,7 +313,8 @@ impl Lock {
         self.resolved(|resolved| Ok(resolved.holds.take_again(&claim, settings.naming, Access::AnyThread)))
     }
 
-    /// Returns the same lock without `linger`, so that its nodes are not kept.
+    /// Returns the same lock without the option `linger`, so that its nodes are not kept after a
+    /// release.
     pub(crate) fn without_linger(&self) -> Self {
         let Inner { source, place, kind, settings, .. } = &*self.0;
         if settings.linger.is_zero() {
@@ -354,7 +360,8 @@ impl Lock {
         let LockSettings { label, stated_permits, .. } = &self.0.settings;
         let holders = self.0.settings.node_holders(self.0.kind, owner);
         match (self.0.kind, label) {
-            // A candidate's data is only its id, because Curator displays the data as the id.
+            // The data of a candidate's node is only its id, because Curator displays the data as
+            // the id.
             (Kind::Lead, Some(id)) => id.as_bytes().into(),
             (Kind::Lead, None) => ContenderInfo::candidate_id(options).into(),
             _ => ContenderInfo::node_data(options, label.as_deref(), *stated_permits, holders),
@@ -415,7 +422,7 @@ impl Lock {
         Ok(self.resolve()?.holds.owned_by(owner.id(), self.0.kind))
     }
 
-    /// Returns the contenders for the lock in queue order, at most the first 100,000.
+    /// Returns the contenders for the lock, in queue order. Returns at most the first 100,000.
     ///
     /// This takes three round trips for up to 1,000 contenders, and two for each further 1,000.
     ///
@@ -470,7 +477,7 @@ impl Lock {
         self.resolved(|resolved| Ok(Arc::clone(resolved)))
     }
 
-    /// Calls `body` with the client and its holds. A re-entry uses this function instead of
+    /// Passes the client and its holds to `body`. A re-entry uses this function instead of
     /// [`resolve`](Self::resolve), because it does not need its own `Arc`.
     fn resolved<T>(&self, body: impl FnOnce(&Arc<Resolved>) -> Result<T>) -> Result<T> {
         let first = self.0.first.get_or_try_init(|| self.look_up())?;
@@ -508,13 +515,14 @@ pub(crate) fn busy_is_none<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// The result of a request: the lease if it was granted immediately, or the pending acquire.
+/// The result of a request for a lock: the lease if the lock was granted immediately, or else the
+/// pending acquire.
 pub(crate) enum Acquiring {
     Granted(Lease),
     Pending(PendingAcquire),
 }
 
-/// An acquire that waits for the driver's reply. Dropping it leaves the queue.
+/// An acquire that waits for the driver's reply. Dropping it makes the contender leave the queue.
 pub(crate) struct PendingAcquire {
     outcome: oneshot::Receiver<Result<Lease>>,
     leave: LeaveOnDrop,

@@ -16,17 +16,18 @@ use crate::lock::busy_is_none;
 use crate::runtime;
 use crate::runtime::backoff::Backoff;
 
-/// Interval at which a waiter checks again whether it waits for itself. This happens if two members
-/// of a multi-lock are one lock under two names.
+/// Interval at which a waiter checks again whether it waits for a lock that it holds itself. This
+/// happens if two members of a multi-lock are the same lock under two names.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Several locks that are acquired together, all or none, within one deadline.
 ///
-/// All zklock programs acquire the locks in the same order: by path from the ensemble's root, byte
-/// by byte, and for equal paths by the names of the servers. So two programs cannot wait for each
-/// other, with one exception: they use the same path on two ensembles, but different server names
-/// for these ensembles. Curator's `InterProcessMultiLock` acquires the locks in the order of the
-/// caller's list. So programs that use it must sort the list by path.
+/// All zklock programs acquire the locks in the same order. They sort the locks by the bytes of the
+/// path from the ensemble's root, and equal paths by the names of the servers. So two programs
+/// cannot wait for each other. The only exception is the same path on two ensembles, if the
+/// programs use different server names for these ensembles. Curator's `InterProcessMultiLock`
+/// acquires the locks in the order of the caller's list. So programs that use it must sort their
+/// list by path.
 ///
 /// A lock that is listed twice is acquired once. The write half of a read/write lock is acquired
 /// before its read half.
@@ -55,11 +56,11 @@ impl MultiLock {
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) in these cases:
     /// * The list is empty.
-    /// * The list contains one path through two clients of the same ensemble. Both entries are one
-    ///   lock, so the call would wait for itself. If the server names do not show that the ensemble
-    ///   is the same, the acquire fails instead.
-    /// * The list contains one path as locks of two kinds.
-    /// * The list contains a lock twice that is not reentrant.
+    /// * The list contains one path twice, through two clients of the same ensemble. Both entries
+    ///   are the same lock, so an acquire would wait for itself. If the server names do not show
+    ///   that the ensemble is the same, this call succeeds, but the acquire fails.
+    /// * The list contains the same path for locks of two kinds.
+    /// * The list contains a lock twice, and the lock is not reentrant.
     pub fn new(locks: impl IntoIterator<Item = AnyLock>) -> Result<Self> {
         let mut locks: Vec<_> = locks.into_iter().collect();
         if locks.is_empty() {
@@ -83,9 +84,9 @@ impl MultiLock {
         &self.locks
     }
 
-    /// Acquires all locks as a new owner. Waits without a time limit.
+    /// Acquires all locks for a new owner. Waits without a time limit.
     ///
-    /// Cancel safe: dropping the future leaves all queues and releases all locks that were
+    /// Cancel safe: dropping the future leaves all queues and releases all locks that were already
     /// acquired.
     ///
     /// # Errors
@@ -94,18 +95,19 @@ impl MultiLock {
         self.acquire_as(&Owner::new(), Timeout::Forever).await
     }
 
-    /// Like [`acquire`](Self::acquire), but takes at most `time` for all locks together.
+    /// Acquires all locks like [`acquire`](Self::acquire), but within at most `time` in total.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
     /// # Errors
-    /// [`LockTimeout`](crate::ErrorKind::LockTimeout), which names the lock that the call waited
-    /// for, and the errors of [`acquire`](Self::acquire).
+    /// [`LockTimeout`](crate::ErrorKind::LockTimeout), whose message names the lock that the call
+    /// waited for. Also the errors of [`acquire`](Self::acquire).
     pub async fn acquire_within(&self, time: Duration) -> Result<Leases> {
         self.acquire_as(&Owner::new(), time).await
     }
 
-    /// Like [`acquire_within`](Self::acquire_within), but with a deadline instead of a duration.
+    /// Acquires all locks like [`acquire_within`](Self::acquire_within), but with a deadline
+    /// instead of a duration.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
@@ -117,9 +119,9 @@ impl MultiLock {
 
     /// Acquires all locks if all are free, without queueing. Returns `None` if a lock is taken.
     ///
-    /// Some locks can be held for a moment before another one is found to be taken. A lock that is
-    /// lost in that moment counts as taken. The connect timeout limits the whole call. With several
-    /// clients, the longest connect timeout applies.
+    /// The call can hold some of the locks for a moment before it finds that another one is taken.
+    /// If one of these locks is lost in that moment, it counts as taken. The connect timeout limits
+    /// the whole call. With several clients, the longest connect timeout applies.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
@@ -129,7 +131,8 @@ impl MultiLock {
         busy_is_none(self.acquire_as(&Owner::new(), Timeout::Try).await)
     }
 
-    /// Like [`try_acquire`](Self::try_acquire), but the servers must reply within `time` in total.
+    /// Acquires all locks like [`try_acquire`](Self::try_acquire), but the servers must reply
+    /// within `time` in total.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
@@ -139,8 +142,8 @@ impl MultiLock {
         busy_is_none(self.acquire_as(&Owner::new(), Timeout::TryWithin(time)).await)
     }
 
-    /// Acquires all locks for `owner` within one deadline. Returns the leases in the order of the
-    /// acquires.
+    /// Acquires all locks for `owner` within one deadline. Returns the leases in the order in which
+    /// the locks were acquired.
     ///
     /// If a lock is lost while the call waits for another one, all locks are released and acquired
     /// again. The first retry is immediate. Before each later retry, the call pauses for a time
@@ -152,19 +155,20 @@ impl MultiLock {
     /// # Errors
     /// * [`LockTimeout`](crate::ErrorKind::LockTimeout) if not all locks could be acquired in time,
     ///   or with [`Timeout::Try`] if not all are free.
-    /// * [`BadArgument`](crate::ErrorKind::BadArgument) if the owner holds one of the locks but not
-    ///   one that precedes it. Acquiring the missing lock now would violate the order.
-    /// * [`BadArgument`](crate::ErrorKind::BadArgument) if one path through two clients is one
-    ///   lock, because the clients' hosts are different names of the same ensemble.
+    /// * [`BadArgument`](crate::ErrorKind::BadArgument) if the owner holds one of the locks, but
+    ///   does not hold another one that comes earlier in the order. Acquiring the missing lock now
+    ///   would violate the order.
+    /// * [`BadArgument`](crate::ErrorKind::BadArgument) if two of the locks turn out to be the same
+    ///   lock, because their clients use different host names for the same ensemble.
     /// * The errors of [`Lock::acquire_as`](crate::Lock::acquire_as).
     pub async fn acquire_as(&self, owner: &Owner, timeout: impl Into<Timeout>) -> Result<Leases> {
         self.acquire_as_each(&vec![owner.clone(); self.locks.len()], timeout).await
     }
 
-    /// Like [`acquire_as`](Self::acquire_as), with a separate owner for each of the
-    /// [`locks`](Self::locks).
+    /// Acquires all locks like [`acquire_as`](Self::acquire_as), but with a separate owner for each
+    /// of the [`locks`](Self::locks).
     ///
-    /// Use it in programs that hold some of the locks as one owner and some as another.
+    /// Use it in programs in which different owners hold some of the locks.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
@@ -176,8 +180,8 @@ impl MultiLock {
         self.acquire_for(owners, None, timeout.into()).await
     }
 
-    /// Like [`acquire_as_each`](Self::acquire_as_each). If `caller` is given, messages and other
-    /// contenders show it instead of each owner.
+    /// Acquires all locks like [`acquire_as_each`](Self::acquire_as_each). If `caller` is given,
+    /// messages and other contenders show it instead of the owners.
     pub(crate) async fn acquire_for(
         &self,
         owners: &[Owner],
@@ -217,8 +221,8 @@ impl MultiLock {
         }
     }
 
-    /// Acquires all locks. Returns `None` if one was lost before all were acquired. `explain`
-    /// converts the error of one lock to the error of the whole acquire.
+    /// Acquires all locks. Returns `None` if one of them was lost before all were acquired.
+    /// `explain` converts the error of a single lock to the error of the whole acquire.
     async fn acquire_once(
         &self,
         owners: &[(OwnerId, &Owner)],
@@ -238,8 +242,8 @@ impl MultiLock {
         Ok(Some(taken))
     }
 
-    /// Acquires one lock. Fails if it is the same lock, under another name, as a lock that is
-    /// already taken, because the call would wait for itself.
+    /// Acquires one of the locks. Fails if it is the same lock, under another name, as one that
+    /// this call already holds, because the call would wait for itself.
     async fn acquire_member(
         &self,
         place: usize,
@@ -264,8 +268,8 @@ impl MultiLock {
             }
             Ok(())
         };
-        // Check before the acquire. Otherwise a try would report that the lock is taken, although
-        // this call holds it.
+        // Check before the acquire. Otherwise, a try would report that the lock is taken, although
+        // this call itself holds it.
         checked().await?;
         let mut acquired = pin!(lock.acquire_for(owner, deadline.left()));
         loop {
@@ -274,8 +278,8 @@ impl MultiLock {
                 lease = &mut acquired => return lease,
                 slept = runtime::sleep(RECHECK_INTERVAL) => slept?,
             }
-            // Check again. A deposed leader replies to its own clients for a while, so the first
-            // check might have missed the other lock's node.
+            // Check again. A leader that was deposed still replies to its own clients for a while,
+            // so the first check might not have seen the node of the other lock.
             checked().await?;
         }
     }
@@ -308,12 +312,13 @@ async fn pause(time: Duration, deadline: Deadline) -> Result<()> {
     }
 }
 
-/// Returns an error if two locks with the same path cannot be members of one lock.
+/// Returns an error if two locks with the same path cannot be members of one multi-lock.
 fn check_namesakes(one: &AnyLock, other: &AnyLock) -> Result<()> {
     let problem = if !one.same_client(other) {
         let (servers, others) = (one.hosts().ensemble(), other.hosts().ensemble());
-        // A server belongs to one ensemble. Without a common server, these can be two ensembles or
-        // two names of one. Only the servers can answer that, after both locks are acquired.
+        // A server belongs to one ensemble. If the two locks have no server in common, they can be
+        // in two ensembles, or in one ensemble with two names. Only the servers can tell, after
+        // both locks are acquired.
         return if servers.iter().any(|server| others.contains(server)) {
             Err(same_lock_error(one, other))
         } else {
@@ -372,8 +377,8 @@ mod tests {
             let order = paths(vec![mutex(second, "/b"), mutex(first, "/a")]);
             assert!(order[0].ends_with("/a") && order[1].ends_with("/b"), "{order:?}");
         }
-        // Paths below a chroot are compared from the ensemble's root, byte by byte: '-' precedes
-        // '/'.
+        // With a chroot, the path from the ensemble's root is compared. The comparison is by bytes,
+        // so '-' precedes '/'.
         let below = client("localhost:1/a");
         let order = paths(vec![mutex(&below, "/x"), mutex(&number, "/a/y"), mutex(&number, "/a-b")]);
         assert_eq!(order, ["127.0.0.1:1/a-b", "localhost:1/a/x", "127.0.0.1:1/a/y"]);

@@ -10,8 +10,8 @@ use crate::queue::Kind;
 
 /// A fair, reentrant, exclusive lock, compatible with Curator's `InterProcessMutex`.
 ///
-/// Two lock objects with the same client and path are one lock. Creating a lock object sends no
-/// request. Clones are the same lock.
+/// Lock objects with the same client and path, and clones of a lock object, all refer to the same
+/// lock. Creating a lock object sends no request.
 ///
 /// ```no_run
 /// # async fn example() -> zklock::Result<()> {

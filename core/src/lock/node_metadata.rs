@@ -10,15 +10,17 @@ use crate::queue::contender::{ContenderInfo, host_name};
 use crate::runtime::clock;
 use crate::runtime::fork::PerProcess;
 
-/// Description of this process, which is the same in all its nodes. A forked child creates its own.
+/// Description of this process for the data of its nodes. A forked child creates its own
+/// description.
 static HERE: PerProcess<Process> = PerProcess::new();
 
 struct Process {
     /// The host name, as a JSON string.
     host: String,
     pid: u32,
-    /// Time when the process first contended, in microseconds since 1970. It identifies the
-    /// process, because processes in several containers can have the same host name and pid.
+    /// Time when this value was created, which is when the process first acquired a lock, in
+    /// microseconds since 1970. It identifies the process, because processes in different
+    /// containers can have the same host name and pid.
     number: u128,
 }
 
@@ -27,12 +29,13 @@ struct Process {
 pub(crate) enum NodeHolders<'a> {
     One(&'a Owner),
     /// Several consecutive holders. The data names no owner, because the same node serves all of
-    /// them and its data is not written again.
+    /// them and its data is not updated.
     Several {
-        /// Maximum number of consecutive holds on the node, or zero without the option `cohort`.
+        /// Maximum number of consecutive holds on the node, or zero if the option `cohort` is not
+        /// set.
         cohort: u16,
-        /// Time in milliseconds for which the node can be kept, or zero without the option
-        /// `linger`.
+        /// Time in milliseconds for which the node can be kept, or zero if the option `linger` is
+        /// not set.
         linger: u32,
     },
 }
@@ -54,14 +57,16 @@ fn quoted(text: &str) -> String {
 }
 
 impl ContenderInfo {
-    /// Returns the default id of a candidate: `host:pid`, as is usual with Curator.
+    /// Returns the default id of a candidate, which is `host:pid`, as is usual with Curator.
     pub(crate) fn candidate_id(options: &ClientOptions) -> String {
         if options.identify { format!("{}:{}", host_name(), std::process::id()) } else { String::new() }
     }
 
-    /// Returns the data for a new node of ours. Operators and other zklock contenders read it.
+    /// Returns the data for a new node of this client. Operators and other zklock contenders read
+    /// it.
     ///
-    /// The number of permits is always included, because all contenders must agree on it.
+    /// The number of permits is included even if the client does not identify itself, because all
+    /// contenders must agree on this number.
     pub(crate) fn node_data(
         options: &ClientOptions,
         label: Option<&str>,
@@ -81,8 +86,8 @@ impl ContenderInfo {
         });
         let mut data = Vec::with_capacity(LENGTH);
         let since = clock::since_1970().as_millis();
-        // Write piece by piece into one buffer, because every acquire creates this data. The buffer
-        // is usually large enough.
+        // Write the data piece by piece into one buffer, because every acquire creates this data.
+        // The buffer's initial size is usually sufficient.
         let written = (|| {
             write!(data, r#"{{"host":{host},"label":"#)?;
             match label.or(options.label.as_deref()) {
@@ -227,8 +232,8 @@ mod tests {
         assert_eq!((told(&unnamed).number, told(&unnamed).name), (unnamed.number(), None));
         assert_eq!((told(&named).number, told(&named).name.as_deref()), (named.number(), named.name()));
         assert_eq!(told(&named).process, told(&unnamed).process);
-        // One byte, then characters of two bytes each. The limit falls inside a character, so the
-        // name ends before it.
+        // The name is one byte, followed by characters of two bytes each. The limit falls inside a
+        // character, so the shortened name ends before that character.
         let long = Owner::named(format!("x{}", "é".repeat(50)));
         assert_eq!(told(&long).name, Some(format!("x{}", "é".repeat(31))));
     }

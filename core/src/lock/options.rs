@@ -50,7 +50,7 @@ impl LockOptions {
 
     /// Sets a name for this contender. It is stored in the data of its nodes, for operators.
     ///
-    /// At most 1024 bytes of UTF-8. Default: the label of the client.
+    /// The label has at most 1024 bytes of UTF-8. Default: the label of the client.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into().into());
@@ -68,10 +68,10 @@ impl LockOptions {
 
     /// Sets the maximum duration of a hold. Default: no limit.
     ///
-    /// The time counts from the grant, even if the owner acquires the lock again. When it is over,
-    /// the lease is lost with the reason [`HeldTooLong`](crate::LossReason::HeldTooLong). Its node
-    /// is deleted, so the next contender gets the lock. For a semaphore, the limit applies to each
-    /// permit.
+    /// The time counts from the grant, and a re-entry does not extend it. When the time is over,
+    /// the lease is lost with the reason [`HeldTooLong`](crate::LossReason::HeldTooLong). The
+    /// lock's node is deleted, so the next contender gets the lock. For a semaphore, the limit
+    /// applies to each permit.
     ///
     /// Without a limit, a program that hangs keeps its locks forever, because a separate thread
     /// sends the heartbeats. Choose a limit longer than any legitimate hold. The program must stop
@@ -82,36 +82,37 @@ impl LockOptions {
         self
     }
 
-    /// Sets how long before the end of its term a lease is reported lost. Default: zero.
+    /// Sets the *grace*: how long before the end of the session's term a lease is reported as lost.
+    /// Default: zero.
     ///
     /// The lock's node is kept until the lease is released or the term ends. So after the report,
     /// the program has this much time to stop before another contender can get the lock.
     ///
     /// The grace can be at most a sixth of the session timeout that the server granted. Otherwise
     /// an acquire fails with [`BadArgument`](crate::ErrorKind::BadArgument). A lock is granted only
-    /// if more of the term is left than the grace plus a sixth of the session timeout. There is no
-    /// grace if the lock is broken, if the session ends early, or if `max_hold` ends the hold.
+    /// if the time left in the term is longer than the grace plus a sixth of the session timeout.
+    /// There is no grace if an operator breaks the lock, if the session ends early, or if
+    /// `max_hold` ends the hold.
     #[must_use]
     pub fn grace(mut self, time: Duration) -> Self {
         self.grace = time;
         self
     }
 
-    /// Sets the maximum number of waiters that a new contender accepts ahead of itself. Default: no
-    /// limit.
+    /// Sets the maximum number of waiters ahead of a new contender. Default: no limit.
     ///
-    /// Use it in a service that prefers to reject a request rather than let it wait. If an acquire
-    /// would have to wait behind this many waiters, it fails immediately, before it creates a node.
-    /// The error is [`LockTimeout`](crate::ErrorKind::LockTimeout) with the reason
+    /// Use this option in a service that would rather reject a request than let it wait. If an
+    /// acquire would have to wait behind this many waiters, it fails immediately, before it creates
+    /// a node. The error is [`LockTimeout`](crate::ErrorKind::LockTimeout) with the reason
     /// [`Full`](crate::TimeoutReason::Full). With 0, an acquire never waits. Holders do not count
     /// as waiters. A re-entry never fails for this reason.
     ///
-    /// The limit costs an acquire one more round trip, because the acquire first reads the queue.
+    /// With this option, an acquire takes one more round trip, because it first reads the queue.
     /// For a semaphore, it reads two directories in the same round trip. Contenders that arrive at
     /// the same moment read the same queue, so together they can exceed the limit. The limit
-    /// applies to this lock object; other lock objects with the same path have their own limit or
-    /// none. A try ignores the limit, because it never waits: if the lock is taken, it fails with
-    /// the reason [`Taken`](crate::TimeoutReason::Taken).
+    /// applies only to this lock object. Other lock objects with the same path have their own limit
+    /// or none. A try ignores the limit, because it never waits. If the lock is taken, a try fails
+    /// with the reason [`Taken`](crate::TimeoutReason::Taken).
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -132,26 +133,27 @@ impl LockOptions {
         self
     }
 
-    /// Sets the maximum number of consecutive holds on one node within this client. Default: 1; 0
-    /// means the same.
+    /// Sets the maximum number of times in succession that owners in this client hold the lock
+    /// through the same node. Default: 1. The value 0 means the same.
     ///
-    /// Use it for mutexes and write locks for which many threads or tasks of one client contend.
-    /// With the default, the order of the queue is strict. With a larger number, other clients wait
-    /// until this client has used up its holds.
+    /// Use this option for mutexes and write locks for which many threads or tasks of one client
+    /// contend. With the default, the order of the queue is strict. With a larger number, other
+    /// clients wait until this client has used up its consecutive holds.
     ///
     /// The thread that releases the lock hands it to the client's next waiter without a request.
     /// Waiters that receive the lock in this way create no nodes, so other clients do not see them.
-    /// One node is in the queue for all of them. A contender of another client waits for up to this
-    /// many holds for each node ahead of its own. Consecutive holds have the same fencing token, so
-    /// a resource must compare the pair of token and [`handoffs`](crate::Lease::handoffs). This
-    /// option cannot be combined with [`max_waiters`](Self::max_waiters), which counts nodes.
+    /// A single node is in the queue on behalf of all of them. A contender of another client waits
+    /// for up to this many holds for each node ahead of its own. Consecutive holds have the same
+    /// fencing token, so a resource must compare the pair of the token and
+    /// [`handoffs`](crate::Lease::handoffs). This option cannot be combined with
+    /// [`max_waiters`](Self::max_waiters), which counts nodes.
     ///
-    /// The lock is not handed on in these cases:
+    /// The lock is not handed to the next waiter in these cases:
     /// * The client is disconnected.
-    /// * No more than a sixth of the session timeout is left of the term.
+    /// * At most a sixth of the session timeout is left in the session's term.
     /// * Another client has requested the lock from the holder.
-    /// * The node is older than [`max_hold`](Self::max_hold). The limit itself counts from each
-    ///   grant.
+    /// * The node is older than [`max_hold`](Self::max_hold). In contrast, the time limit of each
+    ///   hold counts from its own grant.
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -172,22 +174,23 @@ impl LockOptions {
     /// Sets how long the lock's node is kept after a release, while no other contender waits.
     /// Default: zero.
     ///
-    /// Use it for locks that the same client acquires repeatedly: a mutex, a write lock, or the
-    /// read lock of a configuration that seldom changes.
+    /// Use this option for locks that the same client acquires repeatedly: a mutex, a write lock,
+    /// or the read lock of a configuration that seldom changes.
     ///
-    /// Acquiring the lock again sends no request and waits for no reply. The client watches the
-    /// lock's directory. As soon as a contender arrives that would have to wait for the node, the
-    /// client gives the node up. That contender waits one round trip longer than for a free lock.
-    /// The time counts from the first release after a grant, even if the lock is acquired again in
-    /// between. After that time, the node is deleted. It is also given up immediately when the
-    /// client is closed or the process exits.
+    /// While the node is kept, this client acquires the lock again without a request. The client
+    /// watches the lock's directory. As soon as a contender arrives that would have to wait for the
+    /// node, the client deletes the node. That contender waits one round trip longer than for a
+    /// free lock. The time counts from the first release after a grant, even if the lock is
+    /// acquired again in between. After that time, the node is deleted. It is also deleted
+    /// immediately when the client is closed or the process exits.
     ///
     /// While the node is kept, a try by another client finds the lock taken. Consecutive holds on
     /// one node have the same fencing token, so a resource must compare the pair of token and
     /// [`handoffs`](crate::Lease::handoffs). If keeping nodes is of little use, the client stops it
-    /// for the length of `time`: this happens when, within `time`, it has given up nodes more than
-    /// eight times, each before the node was acquired again eight times. This option is not for
-    /// semaphores, elections and [`once`](crate::Mutex::once).
+    /// for the length of `time`. This happens if, within `time`, it has had to delete kept nodes
+    /// more than eight times, each time before the lock was acquired again eight times.
+    ///
+    /// Semaphores and elections do not support it, and [`once`](crate::Mutex::once) ignores it.
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -238,7 +241,8 @@ impl LockOptions {
         Ok(self.of_mutex())
     }
 
-    /// Returns the settings of a semaphore whose nodes contain this number of permits.
+    /// Returns the settings of a semaphore. `stated_permits` is the number of permits that its
+    /// nodes contain.
     pub(crate) fn of_semaphore(self, stated_permits: Option<u32>) -> Result<LockSettings> {
         if self.reentrant == Some(true) {
             let problem = "a permit has no owner that could acquire it again; leave it out";
@@ -270,9 +274,9 @@ pub(crate) struct LockSettings {
     pub(crate) naming: Naming,
     /// Maximum duration of a hold, if limited.
     pub(crate) max_hold: Option<Duration>,
-    /// Time before the end of its term at which a lease counts as lost.
+    /// A lease counts as lost this long before the end of its term.
     pub(crate) grace: Duration,
-    /// Maximum number of waiters when another contender arrives, if limited.
+    /// Maximum number of waiters ahead of a new contender, if limited.
     pub(crate) max_waiters: Option<u32>,
     /// Maximum number of consecutive holds on one node.
     pub(crate) cohort: u32,
@@ -283,7 +287,7 @@ pub(crate) struct LockSettings {
 }
 
 impl LockSettings {
-    /// Checks the settings and limits `max_hold`.
+    /// Returns the settings after checking them, with `max_hold` capped.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) if the label is too long, if `max_hold` is
@@ -301,7 +305,7 @@ impl LockSettings {
         Ok(Self { max_hold: self.max_hold.map(|time| time.min(LONGEST)), ..self })
     }
 
-    /// Returns the holders that a node is created for: only `owner`, or several consecutive
+    /// Returns the holders for which a node is created: only `owner`, or several consecutive
     /// holders.
     pub(crate) fn node_holders<'a>(&self, kind: Kind, owner: &'a Owner) -> NodeHolders<'a> {
         match (self.consecutive_holds(kind), Grace::of(self.linger).millis()) {
@@ -310,8 +314,8 @@ impl LockSettings {
         }
     }
 
-    /// Returns the maximum number of consecutive holds on one node, or zero if the lock is not
-    /// handed on.
+    /// Returns the maximum number of consecutive holds on one node. Returns zero if the lock is
+    /// never handed to another owner.
     fn consecutive_holds(&self, kind: Kind) -> u16 {
         let handed_on = self.cohort > 1 && matches!(kind, Kind::Exclusive | Kind::Write);
         if handed_on { u16::try_from(self.cohort).unwrap_or(u16::MAX) } else { 0 }

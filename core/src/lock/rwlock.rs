@@ -13,9 +13,9 @@ use crate::queue::Kind;
 ///
 /// Each half is reentrant. An owner of the write lock can also acquire the read lock, and then has
 /// the same fencing token for both. If it releases the write lock, it still holds the read lock,
-/// and no other contender gets the lock in between. If an owner that holds only the read lock
-/// requests the write lock, the request fails with
-/// [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused), because the owner would wait for itself.
+/// and no other writer gets the lock in between. If an owner that holds only the read lock requests
+/// the write lock, the request fails with [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused),
+/// because the owner would wait for itself.
 ///
 /// Fencing tokens of readers that hold the lock together are not comparable.
 ///

@@ -1,4 +1,4 @@
-//! Scopes that hold a lock: a scope ends when its body returns or when the lock is lost.
+//! Scopes that hold a lock. A scope ends when its body returns or when the lock is lost.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -70,7 +70,8 @@ impl Holdable for Leases {
     }
 }
 
-/// Releases the lock at the end of the scope, even if the scope is dropped or its body panics.
+/// Releases the lock at the end of the scope, even if the future of the scope is dropped or its
+/// body panics.
 ///
 /// Dropping the `Arc` is not enough, because the body can pass a clone of it to a task that still
 /// runs.
@@ -85,8 +86,8 @@ impl<H: Holdable> Drop for Scope<H> {
 /// Runs `body` while the lock is held.
 ///
 /// If the lock is lost before the body returns, the body is dropped at its next await point, and
-/// the function returns the error. It also returns an error if the body returns but the lock was
-/// not held throughout.
+/// this function returns the error. It also returns an error if the body has returned, but the lock
+/// had already been lost.
 pub(crate) async fn run<H: Holdable, F: Future>(
     held: H,
     body: impl FnOnce(Arc<H>) -> F,
@@ -101,9 +102,10 @@ pub(crate) async fn run<H: Holdable, F: Future>(
     // If the body itself released the lock, that is not a loss.
     let failure = scope.0.check().err().filter(|error| error.kind() != ErrorKind::NotHeld);
     if let (Some(output), None) = (outcome, &failure) {
-        // The only possible error is that the body has released the lock.
+        // The only possible error is `NotHeld`, if the body has already released the lock.
         scope.0.release().await.ok();
-        // Only the release can show that the lock was already lost (rule 12).
+        // The release can reveal that the lock was already lost (rule 12), so check for a loss
+        // after it.
         return match scope.0.check() {
             Err(error) if error.kind() == ErrorKind::LockLost => Err(error),
             _ => Ok(output),
@@ -114,11 +116,11 @@ pub(crate) async fn run<H: Holdable, F: Future>(
 }
 
 impl Lock {
-    /// Acquires the lock as a new owner, runs `body`, and releases the lock. Returns the value of
+    /// Acquires the lock for a new owner, runs `body`, and releases the lock. Returns the value of
     /// the body.
     ///
-    /// If the lock is lost in the meantime, the body is dropped at its next await point, and the
-    /// call fails with [`LockLost`](ErrorKind::LockLost).
+    /// If the lock is lost while the body runs, the body is dropped at its next await point, and
+    /// the call fails with [`LockLost`](ErrorKind::LockLost).
     ///
     /// The lock is always released: after the body returns, after a loss, after a panic, and if
     /// this future is dropped. To end the scope early, the body can release the lease.
@@ -136,14 +138,14 @@ impl Lock {
     /// Cancel safe: dropping the future drops the body and releases the lock.
     ///
     /// # Errors
-    /// [`LockLost`](ErrorKind::LockLost), even if the body has returned but the lock was lost
-    /// before. Also the errors of [`acquire`](Self::acquire). The value of the body is returned
-    /// unchanged, even if it is an error.
+    /// [`LockLost`](ErrorKind::LockLost) if the lock was lost before it was released, even if the
+    /// body has returned. Also the errors of [`acquire`](Self::acquire). The value of the body is
+    /// returned unchanged, even if it is an error.
     pub async fn hold<F: Future>(&self, body: impl FnOnce(Arc<Lease>) -> F) -> Result<F::Output> {
         run(self.acquire().await?, body).await
     }
 
-    /// Like [`hold`](Self::hold), but waits for the lock for at most `time`.
+    /// Runs `body` like [`hold`](Self::hold), but waits for the lock for at most `time`.
     ///
     /// Cancel safe like [`hold`](Self::hold).
     ///
@@ -158,7 +160,8 @@ impl Lock {
         run(self.acquire_within(time).await?, body).await
     }
 
-    /// Like [`hold`](Self::hold), for `owner`, which can already hold the lock.
+    /// Runs `body` like [`hold`](Self::hold), but acquires the lock for `owner`, which can already
+    /// hold the lock.
     ///
     /// Cancel safe like [`hold`](Self::hold).
     ///
@@ -185,7 +188,7 @@ impl Semaphore {
         run(self.acquire().await?, body).await
     }
 
-    /// Like [`hold`](Self::hold), but waits for the permit for at most `time`.
+    /// Runs `body` like [`hold`](Self::hold), but waits for the permit for at most `time`.
     ///
     /// Cancel safe like [`hold`](Self::hold).
     ///
@@ -202,8 +205,8 @@ impl Semaphore {
 }
 
 impl MultiLock {
-    /// Runs `body` while all locks are held (see [`Lock::hold`]). The loss of one lock ends the
-    /// body.
+    /// Runs `body` while all locks are held (see [`Lock::hold`]). If one of the locks is lost, the
+    /// body is dropped.
     ///
     /// Cancel safe: dropping the future drops the body and releases the locks.
     ///
@@ -213,7 +216,7 @@ impl MultiLock {
         run(self.acquire().await?, body).await
     }
 
-    /// Like [`hold`](Self::hold), but waits for the locks for at most `time`.
+    /// Runs `body` like [`hold`](Self::hold), but waits for the locks for at most `time` in total.
     ///
     /// Cancel safe like [`hold`](Self::hold).
     ///

@@ -11,8 +11,8 @@ use crate::error::loss_reason::LossReason;
 /// A snapshot of the counters of a client since it was created. The counters never decrease.
 ///
 /// A *hold* begins with a grant and ends with its last release or with its loss. A re-entry sends
-/// no request and is not counted. Each permit of a semaphore counts as a hold. The internal lock
-/// that a semaphore's contenders hold while they acquire permits does not.
+/// no request and is not counted. Each permit of a semaphore counts as a hold. The internal mutex
+/// that a semaphore's contenders hold while they acquire permits does not count.
 ///
 /// ```
 /// use zklock::{Client, ClientOptions};
@@ -40,15 +40,15 @@ pub struct Stats {
     /// Number of acquisitions without a request because the client reused a node that it had kept.
     /// See [`linger`](crate::LockOptions::linger).
     pub retakes: u64,
-    /// Number of tries that found the lock taken, and of attempts that
+    /// Number of tries that found the lock taken, plus the number of attempts that
     /// [`max_waiters`](crate::LockOptions::max_waiters) refused.
     pub busy: u64,
     /// Number of attempts that timed out.
     pub timeouts: u64,
     /// Number of holds that were lost. Closing the client does not count as a loss.
     pub losses: u64,
-    /// Number of lost holds by reason. The map contains every reason except a closed client and a
-    /// fork, which are not counted.
+    /// Number of lost holds by reason. The map contains every reason except two: a closed client
+    /// and a fork, which are not counted.
     pub losses_by_reason: BTreeMap<LossReason, u64>,
     /// Number of sessions that began. A number above 1 means that a session was lost.
     pub sessions: u64,
@@ -59,8 +59,8 @@ pub struct Stats {
     /// Durations of the holds that have ended.
     pub hold: Histogram,
     /// Number of requests for locks, by purpose. Requests that only maintain the session or its
-    /// watches are not counted: pings, opening and closing the session, and setting or removing
-    /// watches on a server.
+    /// watches are not counted. These are pings, and requests that open or close the session or set
+    /// or remove watches.
     pub requests: BTreeMap<RequestKind, u64>,
 }
 
@@ -115,22 +115,22 @@ pub enum RequestKind {
     Sync,
     /// Sets a watch on a node.
     Watch,
-    /// Checks the owner of a node after the reply to its create was lost, or checks that a node
-    /// exists.
+    /// Checks which session owns a node after the reply to its create was lost, or checks that a
+    /// node exists.
     Verify,
     /// Deletes a node.
     Delete,
     /// Creates the lock directory and its parents.
     Parents,
-    /// Reads contenders' data, the number of permits in a node, or data for the application.
+    /// Reads the data of contenders, the number of permits in a node, or data for the application.
     Read,
     /// Proves the session, which extends the term of its leases.
     Heartbeat,
     /// Asks a contender to give up its lock.
     Revoke,
-    /// Executes writes of the application on the condition that a lock is held.
+    /// Executes writes of the application on condition that a lock is held.
     Transaction,
-    /// Sets a shared count, or restores the data of a node that a revocation has overwritten.
+    /// Sets a shared count, or restores the data of a node after a revocation has overwritten it.
     Write,
 }
 
@@ -195,10 +195,10 @@ impl RequestKind {
 pub enum Transport {
     /// This library's own sockets and timers.
     Zklock,
-    /// The sockets and timers of the `async-net` and `async-io` crates. They are used if the
-    /// program lacks the two `[patch.crates-io]` lines. Locks are equally safe, but have these
-    /// limits:
-    /// - They need more round trips.
+    /// The sockets and timers of the `async-net` and `async-io` crates, which are used if the
+    /// program lacks the two `[patch.crates-io]` lines. Locks are as safe as with the other
+    /// transport, but this transport has these limits:
+    /// - Acquires need more round trips.
     /// - A forked child cannot use the library.
     /// - Connections cannot be encrypted.
     /// - The client does not validate the servers' replies.
@@ -222,9 +222,9 @@ impl Transport {
         }
     }
 
-    /// Returns the transport that a session used. It asks our transport whether it was used,
-    /// because without the patch the program's ZooKeeper client uses a different transport than the
-    /// one that this crate links.
+    /// Returns the transport that a session used. Asks zklock's transport whether it was used.
+    /// Without the patch, the program's ZooKeeper client uses a different transport from the one
+    /// that this crate links.
     pub(crate) fn in_use() -> Self {
         if zklock_transport::used() { Self::Zklock } else { Self::Stock }
     }

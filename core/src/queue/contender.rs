@@ -28,27 +28,29 @@ pub struct Contender {
     /// [`Lease::node`](crate::Lease::node). [`Client::revoke`](crate::Client::revoke) and
     /// [`Client::break_lock`](crate::Client::break_lock) accept this path.
     pub node: String,
-    /// `true` for a reader, which can hold the lock with other readers. `false` for a contender
-    /// that holds it alone.
+    /// `true` for a reader, which can hold the lock together with other readers. `false` for a
+    /// contender that holds the lock alone.
     pub reader: bool,
     /// The ZooKeeper session that owns the node.
     pub session_id: i64,
-    /// The zxid that created the node. It is the fencing token of the contender's lease, once the
-    /// lock is granted. The exception is a reader after a downgrade: it has its own node, but its
+    /// The zxid that created the node. When the lock is granted, this is the fencing token of the
+    /// contender's lease. The exception is a reader after a downgrade. It has its own node, but its
     /// lease keeps the writer's token.
     pub fencing_token: i64,
-    /// The contender's description of itself, if it is a zklock contender.
+    /// The contender's description of itself. `None` if it is not a zklock contender, or did not
+    /// describe itself.
     pub about: Option<ContenderInfo>,
-    /// The node's data, unchanged. Empty if the data was not read, because it is longer than 4 KiB,
-    /// reading it is forbidden, or 16 MiB were already read for the same list.
+    /// The node's data, unchanged. Empty if the data was not read. There are three reasons for
+    /// that: the data is longer than 4 KiB, reading it is forbidden, or 16 MiB were already read
+    /// for the same list.
     pub data: Vec<u8>,
-    /// Number of bytes of data that the node has, whether or not they were read.
+    /// Length of the node's data in bytes, even if the data was not read.
     pub data_length: usize,
     /// The number of permits, for a semaphore with a fixed number.
     pub(crate) permits: Option<u32>,
 }
 
-/// A description that zklock's contenders write to their nodes.
+/// The description of itself that a zklock contender writes to its node.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -77,17 +79,17 @@ pub struct ContenderInfo {
     pub owner: Option<OwnerInfo>,
     /// The number of permits, for a semaphore with a fixed number.
     pub permits: Option<u32>,
-    /// `true` if the contender was asked to give up the lock while holding it, and has received
-    /// that request.
+    /// `true` if the contender was asked to give up the lock and has received that request while it
+    /// held the lock.
     pub revoked: bool,
     /// Maximum number of consecutive holds of this client on the node before the next client in the
     /// queue is served. `None` without the option
     /// [`LockOptions::cohort`](crate::LockOptions::cohort). With that option, the client can have
-    /// more waiters, which have no nodes and appear in no list.
+    /// further waiters, which have no nodes and are not listed.
     pub cohort: Option<u32>,
     /// Time for which the client can keep the node after a release. `None` without the option
-    /// [`LockOptions::linger`](crate::LockOptions::linger). The node does not show whether it is
-    /// held now or only kept.
+    /// [`LockOptions::linger`](crate::LockOptions::linger). The node does not show whether the lock
+    /// is held now or the node is only kept.
     pub linger: Option<Duration>,
 }
 
@@ -99,7 +101,7 @@ pub struct OwnerInfo {
     pub number: u64,
     /// The owner's name, if it has one. A long name is truncated.
     pub name: Option<String>,
-    /// A number that distinguishes processes with the same host name and process id, as in
+    /// A number that distinguishes processes with the same host name and process id, which occur in
     /// containers.
     pub process: u64,
 }
@@ -137,8 +139,8 @@ impl Contender {
         NodeSnapshot { owner: *owner, czxid: *czxid, data: data.as_slice().into(), data_length: *data_length }
     }
 
-    /// Replaces the node's name with its full path, because the application knows nodes by their
-    /// paths and the driver knows them by their names.
+    /// Replaces the node's name with its full path. Applications identify a node by its path,
+    /// whereas the driver identifies it by its name.
     pub(crate) fn within(mut self, directory: &str) -> Self {
         self.node = format!("{directory}/{}", self.node);
         self
@@ -167,8 +169,8 @@ impl NodeSnapshot {
 }
 
 impl ContenderInfo {
-    /// Parses a node's data. Returns `None` if the data is not in zklock's form. Other libraries
-    /// write addresses, names, or nothing.
+    /// Parses a node's data. Returns `None` if the data does not have zklock's format. Other
+    /// libraries write addresses or names, or no data.
     pub(crate) fn parse(data: &Value) -> Option<Self> {
         Some(Self {
             host: data.get("host")?.as_str()?.to_owned(),
@@ -184,8 +186,8 @@ impl ContenderInfo {
         })
     }
 
-    /// Returns a node's data with a note that its owner was asked to give up the lock, or `None` if
-    /// the data is not a JSON object.
+    /// Adds to a node's data a note that the node's owner was asked to give up the lock. Returns
+    /// `None` if the data is not a JSON object.
     pub(crate) fn revoked_data(data: &[u8]) -> Option<Vec<u8>> {
         let mut data: Value = serde_json::from_slice(data).ok()?;
         data.as_object_mut()?.insert("revoked".to_owned(), true.into());
@@ -207,8 +209,7 @@ pub(crate) fn stated_permits(data: &Value) -> Option<u32> {
     data.get("permits")?.as_u64()?.try_into().ok()
 }
 
-/// Returns the number of bytes of data that a node has. A negative number from the server counts as
-/// 0.
+/// Returns the length of a node's data in bytes. A negative number from the server counts as 0.
 pub(crate) fn data_length(stat: &zookeeper_client::Stat) -> usize {
     usize::try_from(stat.data_length).unwrap_or_default()
 }

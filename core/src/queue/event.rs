@@ -2,12 +2,12 @@
 
 use super::node_name::{Kind, Naming, NodeName};
 
-/// Identifies one attempt to hold the lock. The attempt ends when it is granted or refused. A hold
-/// is identified by its node instead.
+/// Identifies one attempt to acquire the lock. The attempt ends when it is granted or refused. A
+/// hold is identified by its node instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JoinId(pub u64);
 
-/// Identifies a request of a queue. Each request has a higher ticket than the one before it.
+/// Identifies a request of a queue. Each new request has a higher ticket than all earlier ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
@@ -23,21 +23,21 @@ pub enum Intent {
     /// fewer than this number of contenders wait for it (rule 14). Once it has joined, it waits
     /// like any other contender.
     WaitIfFewer(u32),
-    /// The contender is a reader that takes the place of a writer whose owner holds the lock, as in
-    /// Curator's downgrade. If the writer's node no longer exists, the reader proceeds like any
-    /// other reader.
+    /// The contender is a reader whose node takes the place of a writer's node in the queue, as in
+    /// Curator's downgrade. The reader's owner holds the write lock. If the writer's node no longer
+    /// exists, the reader proceeds like any other reader.
     Downgrade {
         /// The writer's node. Boxed to save memory, because each waiter has an intent and few
         /// intents are downgrades.
         writer: Box<NodeName>,
-        /// `true` if the reader only tries. Such a reader never waits, even if it loses the
-        /// writer's place (rule 21).
+        /// `true` if the reader is a try. Such a reader never waits, even if it loses the writer's
+        /// place in the queue (rule 21).
         tries: bool,
     },
 }
 
 impl Intent {
-    /// Returns `true` if the contender only tries. For a downgrade, this stays the same if the
+    /// Returns `true` if the contender only tries, never waiting. A downgrade remains a try if the
     /// contender loses the writer's place.
     #[must_use]
     pub fn only_tries(&self) -> bool {
@@ -74,7 +74,7 @@ pub enum Outcome<T> {
     Done(T),
     /// The node or its parent does not exist.
     NoNode,
-    /// The outcome is unknown, because the connection was lost before the reply arrived.
+    /// The outcome is unknown, because no reply arrived before the connection was lost.
     Lost,
     /// The server refused the request and would refuse it again.
     Refused(Refusal),
@@ -85,16 +85,16 @@ pub enum Outcome<T> {
 pub enum Refusal {
     /// Another contender has the lock, and this one only tried.
     Busy,
-    /// Another contender has the lock, and this number of contenders wait, which reaches the limit
-    /// of this contender.
+    /// Another contender holds the lock, and the number of waiters has reached the contender's
+    /// limit. This is the number of waiters.
     Full(usize),
-    /// The directory's sequence counter is close to its maximum, after which it wraps.
+    /// The directory's sequence counter is close to its maximum, where it would overflow.
     SequenceExhausted,
     /// The access control lists do not permit the request.
     NotAuthorized,
-    /// An election candidate must not contend next to this node, which is named like a node of a
-    /// kazoo lock. Contenders on kazoo do not recognize candidates, so both would lead at the same
-    /// time.
+    /// An election candidate cannot contend next to this node, whose name is that of a kazoo lock's
+    /// node. Contenders on kazoo do not recognize candidates, so a kazoo contender and a candidate
+    /// could lead at the same time.
     BesideKazoo(NodeName),
     /// The directory is too large to list. The string describes its size.
     TooLarge(String),
@@ -108,17 +108,16 @@ pub enum Event {
     /// A local contender wants the lock.
     Join(JoinId, Naming, Kind, Intent),
     /// This writer's node now identifies a hold of the reader's own owner. The reader takes the
-    /// writer's place, because its owner must not wait for itself.
+    /// writer's place in the queue, because it must not wait for a lock that its own owner holds.
     Downgrade(JoinId, NodeName),
-    /// A contender no longer wants the lock. Ignored once the contender holds the lock, because
-    /// only a release ends a hold.
+    /// A contender no longer wants the lock. Ignored if the contender already holds the lock,
+    /// because only a release ends a hold.
     Leave(JoinId),
     /// The hold on this node is released.
     Release(NodeName),
-    /// The hold on this node has lasted long enough for its node to be watched (rule 12).
+    /// The hold on this node has lasted so long that its node must be watched (rule 12).
     WatchHold(NodeName),
-    /// A session began. The seed is random, and the names of the session's nodes are derived from
-    /// it.
+    /// A session began. The seed is random. The names of the session's nodes are derived from it.
     SessionBegan(u64),
     /// The session is over, and its nodes are gone.
     SessionLost,
@@ -126,18 +125,19 @@ pub enum Event {
     Connected,
     /// The session has lost its connection.
     Disconnected,
-    /// The session is proven on this connection, and enough of its term is left for a hold to
-    /// begin. The session's nodes are certain to exist until the term ends.
+    /// A reply on this connection has proven that the session is alive, and enough of its term is
+    /// left for a hold to begin. The *term* is the time during which the session's nodes are
+    /// certain to exist.
     TermBegan,
     /// The conditions of `TermBegan` no longer apply. If the term is over, another client might
-    /// already hold a lock that this client believes it holds, so the driver releases this client's
-    /// holds before it sends this event.
+    /// already hold a lock that this client believes it holds. Therefore, the driver ends this
+    /// client's holds before it sends this event.
     TermEnded,
-    /// The server has been silent about this directory for a long time, so the queue must look
-    /// again (rule 10).
+    /// The server has been silent about this directory for a long time, so the queue must list or
+    /// probe the directory again (rule 10).
     Resync,
-    /// The create in doubt with this ticket can no longer be carried out, because enough time has
-    /// passed (rule 8).
+    /// The create with this ticket, whose outcome was unknown, can no longer be carried out,
+    /// because enough time has passed (rule 8).
     Certain(Ticket),
     /// The outcome of `Action::Create`: the node's name and czxid.
     Created(Ticket, Outcome<(String, i64)>),
@@ -148,11 +148,11 @@ pub enum Event {
     ParentsMade(Ticket, Outcome<()>),
     /// The outcome of `Action::List`: the children's names.
     Listed(Ticket, Outcome<Vec<String>>),
-    /// The outcome of `Action::Probe`: nodes that do not exist. It proves nothing about the nodes
-    /// that it does not name.
+    /// The outcome of `Action::Probe`: the probed nodes that do not exist. It proves nothing about
+    /// the nodes that it does not list.
     Probed(Ticket, Outcome<Vec<NodeName>>),
-    /// The outcome of `Action::Verify`: the node's czxid if the node is this session's, else
-    /// `None`.
+    /// The outcome of `Action::Verify`: the node's czxid if the node belongs to this session, or
+    /// else `None`.
     Verified(Ticket, Outcome<Option<i64>>),
     /// The outcome of `Action::Watch`.
     Watched(Ticket, Outcome<()>),
@@ -160,8 +160,8 @@ pub enum Event {
     Gone(Ticket),
     /// The heartbeat found that a node of ours is gone.
     Missing(NodeName),
-    /// The data of a watched node changed, or the watched children changed. The watch has fired and
-    /// must be set again if it is still needed.
+    /// The data of a watched node changed, or the watched children changed. The watch has fired, so
+    /// it must be set again if it is still needed.
     Changed(Ticket),
     /// The outcome of `Action::Delete`.
     Deleted(Ticket, Outcome<()>),

@@ -1,9 +1,16 @@
-//! Escaping of untrusted text for messages, logs and the `repr` of objects.
+//! Escapes untrusted text for messages, logs and the `repr` of objects.
 //!
+<<<<<<< HEAD:core/transport/src/escape.rs
 //! Such text is untrusted because anyone with the right to create nodes chooses their names and
 //! data, and anyone who runs a server chooses its replies. If it were shown unescaped, it could
 //! move the cursor of a terminal, start a new line in a log, or reverse the direction of the text
 //! after it. This module is in the transport, because the transport logs such text too.
+=======
+//! Such text is untrusted because any client with the right to create nodes chooses their names and
+//! data, and the operator of a server chooses its replies. Without escaping, the text could move
+//! the cursor of a terminal, start a new line in a log, or reverse the direction of the text after
+//! it.
+>>>>>>> edit3:core/src/error/escape.rs
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -14,8 +21,8 @@ const LONGEST: usize = 1024;
 /// Maximum number of characters shown of a whole message.
 const LONGEST_MESSAGE: usize = 4096;
 
-/// Shows text with everything unprintable escaped: control characters, line separators, direction
-/// marks, and invisible characters. Shows at most 1024 characters.
+/// Displays text with all unprintable characters escaped: control characters, line separators,
+/// direction marks, and invisible characters. Displays at most 1024 characters.
 pub struct Escaped<'a>(pub &'a str);
 
 impl fmt::Display for Escaped<'_> {
@@ -32,9 +39,14 @@ impl fmt::Debug for Escaped<'_> {
     }
 }
 
+<<<<<<< HEAD:core/transport/src/escape.rs
 /// Escapes everything unprintable in a message that can contain untrusted text.
 #[must_use]
 pub fn message(text: Cow<'static, str>) -> Cow<'static, str> {
+=======
+/// Escapes all unprintable characters in a message that can contain untrusted text.
+pub(crate) fn message(text: Cow<'static, str>) -> Cow<'static, str> {
+>>>>>>> edit3:core/src/error/escape.rs
     if text.len() <= LONGEST_MESSAGE && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return text;
     }
@@ -58,7 +70,8 @@ fn shorten(text: &str, longest: usize) -> (&str, bool) {
 
 fn write_escaped(out: &mut impl Write, text: &str) -> fmt::Result {
     // `escape_debug` knows which characters are printable. But it also escapes quotes and
-    // backslashes, which must stay unchanged here, so the text is split at them.
+    // backslashes, which must stay unchanged here. Therefore, the text is split at these
+    // characters.
     for part in text.split_inclusive(['\\', '"', '\'']) {
         let literal = part.strip_suffix(['\\', '"', '\'']).unwrap_or(part);
         write!(out, "{}{}", literal.escape_debug(), &part[literal.len()..])?;

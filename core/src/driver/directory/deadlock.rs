@@ -1,4 +1,5 @@
-//! A directory's part of the deadlock search: its waiters and its holds.
+//! The part of the deadlock search that concerns one lock directory: which of its waiters wait, and
+//! which locks their owners hold.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,8 +41,8 @@ impl Directory {
         Some(self.waiters.get(join)?.claim.caller.id())
     }
 
-    /// Returns `true` if this owner has the hold on this node. A hand-off can have changed the
-    /// node's owner.
+    /// Returns `true` if this owner currently holds the lock through this node. The owner can
+    /// differ from the one at the grant, because a hand-off gives the node to another owner.
     pub(in crate::driver) fn is_held_by(&self, node: &NodeName, owner: OwnerId) -> bool {
         self.holders.caller(node) == Some(owner)
     }
@@ -50,7 +51,8 @@ impl Directory {
     pub(in crate::driver) fn add_held_by(&self, owners: &mut HashMap<OwnerId, Vec<HeldLock>>) {
         for (node, holds) in self.holders.tables() {
             let all = holds.caller(node).and_then(|caller| owners.get_mut(&caller));
-            // Skip permits, and the mutexes under which permits are acquired.
+            // Skip semaphore permits, and the internal mutexes that are held while a permit is
+            // acquired.
             let Some(all) = all.filter(|all| all.len() < MOST_HELD && holds.place.part().is_empty()) else {
                 continue;
             };

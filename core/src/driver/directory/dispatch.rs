@@ -10,8 +10,8 @@ use crate::queue::{Action, JoinId};
 
 impl Directory {
     pub(super) fn send(&mut self, request: Action, connection: &mut Connection) {
-        // Without a session, the queue sends no requests. Its earlier requests are forgotten with
-        // the session.
+        // Without a session, this client cannot send the queue's requests. Requests sent in an
+        // earlier session were forgotten when that session ended.
         let Some(directory_client) = connection.directory_client(self.id, &self.path) else { return };
         match request {
             Action::Create(ticket, join, prefix) => {
@@ -67,6 +67,7 @@ impl Directory {
             Action::Verify(ticket, name) => connection.spawn_request(directory_client.verify(ticket, name)),
             Action::Delete(ticket, name) => {
                 self.releases.deleting(ticket, &name);
+                // The reply to a delete can prove that the session is alive.
                 // Other contenders wait behind this node as long as the session is alive. So the
                 // driver must notice a missing reply, and this request counts as unanswered until
                 // then.

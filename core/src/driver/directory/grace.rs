@@ -1,10 +1,11 @@
-//! The option `grace`: a hold with a grace is reported lost that long before the end of its term.
-//! This module tracks such holds and the waiters for them.
+//! The option `grace`: a hold with a grace is reported as lost before its term ends. The report is
+//! earlier by the length of the grace. The *term* is the time until which the session's nodes
+//! certainly exist. This module tracks the holds with a grace, and the waiters that requested one.
 //!
 //! Only the report is earlier than without a grace, so mutual exclusion is not affected. The node
-//! of a lost hold is deleted when the hold is released, or at the end of the term in which the hold
-//! was lost. A heartbeat that is answered during the grace does not restore the lease, and does not
-//! keep the node longer.
+//! of a lost hold is deleted when its lease is released, or at the end of the term in which the
+//! hold was lost. A heartbeat that is answered during the grace does not restore the lease. It does
+//! not prolong the life of the node either.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,15 +23,16 @@ use crate::queue::{Event, NodeName, SmallMap};
 /// The graces of one directory. Most directories have none.
 #[derive(Default)]
 pub(super) struct Graces {
-    /// The holds with a grace, each with the alarm for the start of its grace.
+    /// The nodes of the holds with a grace, each with its grace and the alarm for the start of that
+    /// grace.
     holds: SmallMap<NodeName, (Duration, AlarmKey)>,
-    /// The nodes of holds that are lost and not released yet, each with the alarm for the end of
-    /// its term.
+    /// The nodes of holds that were reported as lost but are not released yet, each with the alarm
+    /// for the end of its term.
     kept: SmallMap<NodeName, AlarmKey>,
     /// The graces of the waiters, each with its number of waiters.
     waiters: BTreeMap<Duration, usize>,
-    /// `true` if the term is too short for a waiter's grace. The queue then behaves as if it had no
-    /// term.
+    /// `true` if less of the term is left than a waiter with a grace needs. The queue then behaves
+    /// as if it had no term.
     short: bool,
     /// `true` if the term is long enough for a hold without a grace.
     term: bool,
@@ -81,7 +83,7 @@ impl Directory {
         }
     }
 
-    /// Sets the alarm for the grace of a new hold, with this much of the term left.
+    /// Sets the alarm for the start of a hold's grace. `left` is the time left in the term.
     pub(super) fn await_grace(
         &mut self,
         node: &NodeName,
@@ -97,7 +99,7 @@ impl Directory {
         self.graces().holds.insert(node.clone(), (grace, alarm));
     }
 
-    /// Sets the alarm for the new hold's grace after a hand-off on the same node.
+    /// Sets the alarm for the grace of the new hold after a hand-off on the same node.
     pub(super) fn hand_on_grace(
         &mut self,
         node: &NodeName,
@@ -110,8 +112,8 @@ impl Directory {
         self.await_grace(node, grace, left, timers);
     }
 
-    /// Reports a node's hold as lost if the rest of the term is no longer than its grace. Otherwise
-    /// sets the alarm again.
+    /// Reports the hold on a node as lost if the time left in the term is at most the hold's grace.
+    /// Otherwise sets the alarm again.
     pub(in crate::driver) fn check_grace(&mut self, node: &NodeName, left: Duration, timers: &mut Timers) {
         let hold = self.graces.as_ref().and_then(|graces| graces.holds.get(node));
         let Some((noted, _)) = hold.copied() else { return };
@@ -129,8 +131,8 @@ impl Directory {
         }
     }
 
-    /// Handles the end of a hold's time. Keeps the node if the hold has a grace and some of its
-    /// term is left. Returns `true` if the node is kept.
+    /// Handles the loss of a hold whose time is over. Keeps the hold's node if the hold has a grace
+    /// and some of its term is left. Returns `true` if the node is kept.
     pub(super) fn begin_grace(&mut self, node: &NodeName, left: Duration, timers: &mut Timers) -> bool {
         let Some(graces) = &mut self.graces else { return false };
         let Some((_, alarm)) = graces.holds.remove(node) else { return false };
@@ -177,14 +179,15 @@ impl Directory {
     }
 
     /// Updates whether the queue can grant the lock. A grant needs more than a sixth of the session
-    /// timeout left in the term, plus the longest grace of a waiter. A heartbeat is due before the
-    /// term gets that short, because a grace is at most a sixth of the timeout.
+    /// timeout left in the term, plus the longest grace that a waiter requested. A heartbeat is due
+    /// before so little of the term is left, because a grace is at most a sixth of the session
+    /// timeout.
     pub(super) fn check_waiters_grace(&mut self, connection: &Connection) {
         let Some(graces) = &mut self.graces else { return };
         let grace = graces.waiters.last_key_value().map(|(grace, _)| *grace);
         let enough = |grace: Duration| {
-            // A waiter whose grace is too long is refused at the moment when it would be granted
-            // the lock, so its grace must not delay that moment.
+            // A waiter whose grace is too long for the session is refused when the queue grants it
+            // the lock, so its grace must not delay that grant.
             let needed = |interval: Duration| interval + grace.min(interval);
             connection.term().is_none_or(|term| term.remaining() > needed(term.interval()))
         };
@@ -194,7 +197,7 @@ impl Directory {
         }
     }
 
-    /// Notes an event about the term. Returns `true` if the queue must not receive it.
+    /// Notes that a term began or ended. Returns `true` if the queue must not receive the event.
     pub(super) fn hides_term_event(&mut self, event: &Event) -> bool {
         let Some(graces) = &mut self.graces else { return false };
         match event {
@@ -205,7 +208,7 @@ impl Directory {
         graces.short
     }
 
-    /// Returns `true` if a waiter needs more of the term than is left.
+    /// Returns `true` if a waiter needs more time than is left in the term.
     pub(in crate::driver) fn is_short_of_term(&self) -> bool {
         self.graces.as_ref().is_some_and(|graces| graces.short)
     }

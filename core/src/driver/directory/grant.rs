@@ -53,13 +53,14 @@ impl Directory {
             self.restore_data(node.clone(), version, connection);
         }
         self.answer_owners_other_waiters(&holds, (owner, kind), &hold, timers);
-        // If no caller receives the lease, dropping the lease releases it.
+        // If no caller waits for the lease any more, dropping the lease releases it.
         if let Some(reply) = reply {
             reply.send(Ok(lease)).ok();
         }
     }
 
-    /// Answers the other waiters of an owner that now holds the lock, or lets them queue.
+    /// Answers the other waiters of an owner that now holds the lock. If the owner has lost the
+    /// lock again, they enter the queue instead.
     pub(super) fn answer_owners_other_waiters(
         &mut self,
         holds: &Arc<HoldTable>,
@@ -75,8 +76,8 @@ impl Directory {
             match holds.enter(owner, kind, Intent::Wait) {
                 Ok(EnterOutcome::Reentered(lease)) => self.answer(other, timers, Ok(lease)),
                 Err(error) => self.answer(other, timers, Err(error)),
-                // The term has ended in the meantime, so the owner no longer holds the lock and its
-                // other waiters must queue.
+                // The term has ended since the grant, so the owner no longer holds the lock and its
+                // other waiters must enter the queue.
                 Ok(EnterOutcome::Queues(_)) => {
                     if self.waiters.enter_owner_line(other) {
                         self.enter_queue(other);
@@ -87,16 +88,16 @@ impl Directory {
         self.answer_other_half(holds, (owner, kind), hold, timers);
     }
 
-    /// Answers a waiter that has left the queue, if it is still waiting.
+    /// Removes a waiter that has left the queue and answers its attempt, if it is still waiting.
     fn answer(&mut self, join: JoinId, timers: &mut Timers, answer: Result<Lease>) {
         let Some(Waiter { attempt, alarms, .. }) = self.remove_waiter(join) else { return };
         timers.cancel(alarms.keys());
         attempt.answer(answer);
     }
 
-    /// Answers the owner's waiters for the other half of a read/write lock. An owner that requested
-    /// both halves concurrently now has one of them, and its request for the other half must not
-    /// wait for the half that it has.
+    /// Answers the waiters of this owner that requested the other half (read or write) of a
+    /// read/write lock. If an owner requests both halves concurrently and is granted one, its
+    /// request for the other half must not wait for the granted one.
     fn answer_other_half(
         &mut self,
         holds: &HoldTable,

@@ -23,30 +23,33 @@ pub(in crate::driver) struct Holder {
 }
 
 impl Holder {
-    /// Cancels the hold's alarms. Short holds are so frequent that their alarms would otherwise
-    /// pile up.
+    /// Cancels the hold's alarms. Many holds are short, so their unused alarms would otherwise
+    /// accumulate.
     pub(in crate::driver) fn cancel_alarms(&self, node: &NodeName, timers: &mut Timers) {
         timers.hold_ends(node);
         timers.cancel(self.alarms.keys());
     }
 
-    /// Returns the client's hold table for this path, or `None` if all lock objects are gone.
+    /// Returns the client's hold table for this path, or `None` if the program has dropped all lock
+    /// objects of the path.
     pub(in crate::driver) fn table(&self) -> Option<Arc<HoldTable>> {
         self.holds.upgrade()
     }
 
-    /// Returns `true` if the hold's node has ever been kept without a hold.
+    /// Returns `true` if this node has been kept without a hold at any time.
     pub(in crate::driver) fn is_kept(&self) -> bool {
         self.alarms.has(KEEPING)
     }
 
-    /// Reports the loss to this hold. Returns `Some(false)` if its release is on its way, and
-    /// `None` if the notice of a hand-off of its node is on its way.
+    /// Reports the loss to this hold. Returns `Some(false)` if the hold was already released but
+    /// the release has not reached the driver. Returns `None` if the node was handed to another
+    /// hold but the driver does not know it yet.
     pub(in crate::driver) fn lose_unless_handed_on(&self, hold: &HoldId, reason: LossReason) -> Option<bool> {
         self.holds.upgrade().map_or(Some(false), |holds| holds.lose_unless_handed_on(hold, reason))
     }
 
-    /// Reports the loss to the hold on this node. Returns `false` if its release is on its way.
+    /// Reports the loss to the hold on this node. Returns `false` if the hold was already released
+    /// but the release has not reached the driver.
     pub(in crate::driver) fn lose(&self, node: &NodeName, reason: LossReason) -> bool {
         self.holds.upgrade().is_some_and(|holds| holds.lose(node, reason))
     }
@@ -54,11 +57,11 @@ impl Holder {
 
 /// Index of the alarm for the maximum hold time.
 const LIMIT: usize = 0;
-/// Index of the alarm for the end of the time for which the node is kept.
+/// Index of the alarm for the end of the time for which the node is kept (the option `linger`).
 const KEEPING: usize = 1;
 
-/// Sets the alarm for a hold's maximum time. It replaces the alarm of the previous hold on the
-/// node.
+/// Sets the alarm for the maximum time of a hold. Replaces the alarm of the previous hold on the
+/// same node.
 fn limit(
     alarms: &mut RareAlarms,
     hold: HoldId,
@@ -77,7 +80,7 @@ fn limit(
 pub(in crate::driver) struct Holders(SmallMap<NodeName, Holder>);
 
 impl Holders {
-    /// Adds a hold that was granted to a claim, through a node with this data.
+    /// Adds a hold that was granted for a request (`claim`). `data` is the data of the hold's node.
     pub(in crate::driver) fn add(
         &mut self,
         hold: &HoldId,
@@ -93,9 +96,9 @@ impl Holders {
         self.0.insert(hold.node.clone(), Holder { holds, alarms, data });
     }
 
-    /// Handles a hand-off to this hold on the same node. Returns the hold table, or `None` if the
-    /// node is lost. The long-hold alarm stays, because it measures how long the node has been held
-    /// by any hold.
+    /// Records that the node was handed to this hold. Returns the hold table, or `None` if the node
+    /// is lost. The alarm for long holds is not restarted, because it measures the total time for
+    /// which the node has been held by any hold.
     pub(in crate::driver) fn hand_on(
         &mut self,
         hold: &HoldId,
@@ -108,7 +111,7 @@ impl Holders {
         holder.holds.upgrade()
     }
 
-    /// Handles a new hold on a node that was kept. Returns `false` if the node is lost.
+    /// Records a new hold on a kept node. Returns `false` if the node is lost.
     pub(in crate::driver) fn retake(
         &mut self,
         hold: &HoldId,
@@ -121,7 +124,7 @@ impl Holders {
         true
     }
 
-    /// Sets the alarm for the end of the time for which a node is kept.
+    /// Sets the alarm for the time when the node is no longer kept.
     pub(in crate::driver) fn await_end_of_keeping(
         &mut self,
         node: &NodeName,
@@ -186,7 +189,8 @@ impl Holders {
         }
     }
 
-    /// Returns a report on each hold, except holds that only serve an attempt.
+    /// Returns a report on each hold. Leaves out holds that exist only during another acquire, such
+    /// as the mutex of a semaphore.
     pub(in crate::driver) fn reports(&self) -> impl Iterator<Item = HoldReport> {
         self.0.iter().filter_map(|(node, holder)| holder.holds.upgrade()?.report(node))
     }

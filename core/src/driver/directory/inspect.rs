@@ -1,6 +1,6 @@
-//! Shares the driver's directories with other threads while the driver waits for input. A
-//! diagnostic query about a hanging program must not wait for the driver's thread, because that
-//! thread might be the one that hangs.
+//! Lets other threads read the driver's directories while the driver waits for input. A diagnostic
+//! query about a hanging program must not wait for the driver's thread, because that thread might
+//! be the one that hangs.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -26,8 +26,9 @@ const STEP: Duration = Duration::from_micros(500);
 /// The lock directories of a client.
 pub(in crate::driver) type All = BTreeMap<DirectoryId, Box<Directory>>;
 
-/// The directories and the settings that a query reads. The driver holds the mutex whenever it
-/// works, which costs it one uncontended lock for each batch.
+/// The directories and the settings that a query reads. The driver holds the mutex while it
+/// processes a batch of input, so it locks the mutex once for each batch, usually without
+/// contention.
 pub(in crate::driver) struct SharedDirectories {
     directories: Mutex<All>,
     settings: Settings,
@@ -40,7 +41,7 @@ impl SharedDirectories {
         Self { directories: Mutex::default(), settings, label }
     }
 
-    /// Locks the directories for the driver. After a panic of the driver, the map is empty.
+    /// Locks the directories for the driver. If the driver has panicked, the map is empty.
     pub(in crate::driver) fn lock(&self) -> MutexGuard<'_, All> {
         self.directories.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,19 +1,21 @@
 //! The option `linger`: a client keeps the node of a released hold, so that its next acquire can
 //! reuse the node.
 //!
-//! Keeping begins with a grant if no other client is known to wait. From then on, the driver
-//! watches the children. Keeping ends, until the next grant, in any of these cases:
+//! Keeping begins when the lock is granted while no other client is known to wait. From then on,
+//! the driver watches the children of the lock directory. Keeping ends in any of these cases, and
+//! can begin again only with the next grant:
 //!
 //! - A waiter appears that cannot hold the lock together with the kept nodes.
 //! - The connection is lost, so the driver does not know whether there is a waiter.
 //! - The watch on the children does not fit in the session's watch budget.
 //!
-//! When keeping ends, all kept nodes are deleted. While the listing that sets the watch is under
-//! way, only the driver can reuse a node, for a waiter of this client.
+//! When keeping ends, all kept nodes are deleted. While the listing that sets the watch is
+//! unanswered, lock objects cannot take a kept node directly. Only the driver can then reuse it,
+//! for a waiter of this client.
 //!
-//! Each change of the children costs a listing. Keeping pauses when it costs more listings than it
-//! saves acquires. For example, if a hundred clients keep nodes for reading, each client's watch
-//! fires whenever another client's node appears or disappears.
+//! Each change of the children costs a listing. Keeping pauses when it costs more requests for
+//! listings than it saves requests for acquires. For example, if a hundred clients keep nodes for
+//! reading, each client's watch fires whenever another client's node appears or disappears.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -38,7 +40,8 @@ pub(super) struct Keeping {
 }
 
 impl Directory {
-    /// Starts keeping after a grant, so that the node can be kept after its release.
+    /// Starts the keeping of nodes after a grant, so that the granted node can be kept when it is
+    /// released.
     pub(super) fn begin_keeping(
         &mut self,
         holds: &Arc<HoldTable>,
@@ -82,7 +85,8 @@ impl Directory {
         let waiters = self.waiters.attempts().map(|attempt| attempt.claim.kind);
         let fired = std::mem::take(&mut keeping.fired);
         match keeping.state.next_step(facts, waiters) {
-            // The watch fired without a waiter and must be set again, which costs a listing.
+            // The watch on the children fired although no waiter arrived. It must be set again,
+            // which costs a listing.
             KeepingStep::Unchanged | KeepingStep::Access(_) if fired && !holds.pays_to_watch() => {
                 holds.pause_keeping(keeping.time);
             }
@@ -95,15 +99,15 @@ impl Directory {
         self.end_keeping(timers);
     }
 
-    /// Notes that a watch has fired. It might be the watch on the children, even if its listing was
-    /// answered only a moment ago.
+    /// Notes that a watch has fired. If it is the watch on the children, `fired` is set, even if
+    /// the reply to the listing that set the watch arrived only a moment ago.
     pub(super) fn note_fired(&mut self, ticket: Ticket) {
         if let Some(keeping) = &mut self.keeping {
             keeping.fired |= self.queue.child_watch() == Some(ticket);
         }
     }
 
-    /// Ends keeping for a new waiter of this client that cannot use any of the kept nodes.
+    /// Ends keeping if a new waiter of this client cannot use any of the kept nodes.
     pub(super) fn end_keeping_for_waiter(&mut self, kind: Kind, timers: &mut Timers) {
         let Some(keeping) = self.keeping.as_ref().filter(|keeping| !keeping.state.suits(kind)) else {
             return;
@@ -177,7 +181,7 @@ impl Directory {
         }
     }
 
-    /// Stops keeping a node, and deletes it if it has no hold. Returns `true` if it had none.
+    /// Stops keeping a node. Deletes the node if it has no hold. Returns `true` if it had no hold.
     pub(in crate::driver) fn stop_keeping(&mut self, node: &NodeName, timers: &mut Timers) -> bool {
         let Some(holder) = self.holders.get(node) else { return false };
         let kept = holder.table().map_or(holder.is_kept(), |holds| holds.stop_keeping(node));

@@ -1,5 +1,5 @@
-//! Ends holds that the program does not release, because their term, their time limit, their node,
-//! or their session is over.
+//! Ends holds that are over although the program has not released them, because their term or their
+//! time limit is over, their node is deleted, or their session is over.
 
 use std::time::Duration;
 
@@ -33,8 +33,8 @@ impl Directory {
         self.end_graces();
     }
 
-    /// Ends a hold whose term or own time limit is over. `left` is the time left in the session's
-    /// term.
+    /// Ends a hold because the session's term or the hold's own time limit is over. `left` is the
+    /// time left in the term.
     pub(in crate::driver) fn expire(
         &mut self,
         hold: &HoldId,
@@ -43,7 +43,7 @@ impl Directory {
         timers: &mut Timers,
     ) {
         let Some(holder) = self.holders.get(&hold.node) else { return };
-        // After a hand-off the node belongs to a later hold, whose time is not over.
+        // After a hand-off the node belongs to a later hold, whose time limit is not over.
         if let Some(known) = holder.lose_unless_handed_on(hold, reason) {
             self.end_in_time(&hold.node, (reason, known), left, timers);
         }
@@ -62,9 +62,9 @@ impl Directory {
         self.end_in_time(node, (reason, known), left, timers);
     }
 
-    /// Deletes the node of a hold that is lost because its time is over. The hold was notified
-    /// first, so no other client is granted the lock before the notification. `known` is `false` if
-    /// the hold's release is on its way to the driver.
+    /// Deletes the node of a hold that is lost because its time is over. The hold is notified
+    /// before the delete, so no other client is granted the lock before that notification. `known`
+    /// is `false` if the hold was already released but the release has not reached the driver.
     fn end_in_time(
         &mut self,
         node: &NodeName,
@@ -85,7 +85,7 @@ impl Directory {
         }
     }
 
-    /// Reports the hold on a node as lost. Returns `true` if there was one.
+    /// Reports the hold on a node as lost. Returns `true` if the node had a hold.
     pub(super) fn lose(&mut self, node: &NodeName, reason: LossReason) -> bool {
         let Some(holder) = self.holders.remove(node) else { return false };
         let known = holder.lose(node, reason);

@@ -66,19 +66,20 @@ pub(super) struct Directory {
     revoked: SmallMap<NodeName, i32>,
     watches: DirectoryWatches,
     pauses: RetryBackoff,
-    /// Creates that a pause delayed. The listings that belong to them were sent before them.
+    /// Tickets of creates that a pause delayed. Each create's listing was sent before the create.
     delayed_creates: SmallSet<Ticket>,
-    /// The pauses before the directory is created again, because a reaper or another client deletes
-    /// it. Most directories are never created here.
+    /// State of the pauses before this client creates the lock directory again, after a reaper or
+    /// another client has deleted it. `None` for most directories, because this client never
+    /// creates them.
     parents: Option<Box<Pacing>>,
     resync: ResyncTimer,
     /// `true` if a listing has arrived since the last flush. Only a listing shows which nodes are
-    /// before a waiter.
+    /// ahead of a waiter.
     listed: bool,
     /// `true` if the queue has received an event since its last flush.
     needs_flush: bool,
-    /// `true` if this client has had a contender here whose node kazoo recognizes only if kazoo is
-    /// configured for such node names.
+    /// `true` if this client has had a contender here with Curator's node names. kazoo recognizes
+    /// such a node only if it is configured for these names.
     hidden_from_kazoo: bool,
     /// `true` if the client is about to close.
     drains: bool,
@@ -91,8 +92,9 @@ impl Directory {
     /// - `term`: `true` if the session's term runs.
     /// - `seed`: seed for the names of this directory's nodes, used only here.
     ///
-    /// A session counts even while it has no connection, because its begin is not announced again
-    /// when the connection is restored.
+    /// If there is a session, the new queue receives `Event::SessionBegan`, even while the session
+    /// is disconnected, because the start of a session is not announced again when its connection
+    /// is restored.
     pub(super) fn new(
         (id, path): (DirectoryId, Arc<str>),
         last_ticket: Ticket,
@@ -155,15 +157,15 @@ impl Directory {
         let was_delayed = matches!(&event, Event::Created(ticket, _) if self.delayed_creates.remove(ticket));
         self.queue.handle(event);
         if was_delayed {
-            // Only a listing sent after the create shows all nodes that are before the new one
+            // Only a listing sent after the create shows all nodes that are ahead of the new one
             // (rule 3).
             self.queue.handle(Event::Resync);
         }
     }
 
-    /// Returns the time at which to report a lost request to the queue, or `None` for immediately.
-    /// `connection_number` is the connection on which the request was sent. `connected` is `true`
-    /// if that connection is still up.
+    /// Returns the time at which to report a lost request to the queue, or `None` to report it
+    /// immediately. `connection_number` is the connection on which the request was sent.
+    /// `connected` is `true` if that connection is still up.
     pub(super) fn delay_until(
         &mut self,
         event: &Event,
@@ -173,8 +175,9 @@ impl Directory {
         self.pauses.after(event, connection_number, connected, Instant::now())
     }
 
-    /// Makes the queue look at its directory again, or settles its doubt about a create, if the
-    /// server has been silent for too long (see `resync`). Returns `true` if it did either.
+    /// Makes the queue list or probe its directory again if the server has been silent for too long
+    /// (see `resync`). If the outcome of a create has been unknown for long enough, tells the queue
+    /// that it can no longer be carried out. Returns `true` if it did either.
     pub(super) fn resync_if_silent(&mut self) -> bool {
         let event = match self.resync.due(self.queue.doubt(), self.is_vital(), Instant::now()) {
             Due::Nothing => return false,
@@ -185,7 +188,8 @@ impl Directory {
         true
     }
 
-    /// Polls for a queue whose watches do not fit in the session's watch budget.
+    /// Looks at the directory instead of relying on watches, for a queue whose watches do not fit
+    /// in the session's watch budget.
     pub(super) fn poll(&mut self, connection: &Connection) {
         let event = self.watches.poll(connection).map_or(Event::Resync, Event::Changed);
         self.queue.handle(event);
@@ -200,15 +204,16 @@ impl Directory {
         self.queue.disable_warnings();
     }
 
-    /// Returns the name of a kazoo contender in a listing, if kazoo might not recognize our nodes.
+    /// Returns the name of a kazoo contender in a listing, if that contender might not recognize
+    /// our nodes.
     pub(super) fn find_blind_kazoo<'a>(&self, event: &'a Event) -> Option<&'a str> {
         let Event::Listed(_, Outcome::Done(children)) = event else { return None };
         let found = children.iter().find(|child| self.hidden_from_kazoo && is_kazoos(child));
         found.map(String::as_str)
     }
 
-    /// Returns `true` if this event shows that the server refuses checks. A server before 3.6 also
-    /// closes the connection.
+    /// Returns `true` if this event shows that the server refuses check requests. A server older
+    /// than 3.6 also closes the connection.
     pub(super) fn is_refused_check(&self, event: &Event) -> bool {
         let Event::Probed(ticket, Outcome::NoNode | Outcome::Refused(_)) = event else { return false };
         self.queue.is_checking(*ticket)
@@ -244,13 +249,13 @@ impl Directory {
         self.waiters.get(join).is_some_and(|attempt| attempt.intent.only_tries())
     }
 
-    /// Returns the maximum time that a try waits for an answer, or `None` if the client's connect
-    /// timeout applies.
+    /// Returns the maximum time that an acquire without waiting (a *try*) waits for the server's
+    /// reply. Returns `None` if the client's connect timeout applies.
     pub(super) fn answer_within(&self, join: JoinId) -> Option<Duration> {
         let attempt = self.waiters.get(join).filter(|_| self.only_tries(join))?;
         let within = attempt.deadline.end()?.saturating_duration_since(attempt.asked);
-        // Round down to whole milliseconds, so that the error shows the bound that the caller gave,
-        // without the microseconds spent on the way here.
+        // Round down to whole milliseconds, so that the error shows the limit that the caller gave,
+        // without the microseconds that passed before this call.
         Some(Duration::from_millis(within.as_millis().try_into().unwrap_or(u64::MAX)))
     }
 
@@ -266,8 +271,8 @@ impl Directory {
     fn enter_queue(&mut self, join: JoinId) {
         let in_cohort = self.waiters.enter_cohort(join);
         if let Some(AcquireAttempt { naming, claim, intent, .. }) = self.waiters.get(join) {
-            // Permits are excluded because kazoo's semaphore uses another layout. Candidates are
-            // excluded because the queue refuses a candidate next to a kazoo contender.
+            // Permits are excluded because kazoo's semaphore uses another layout. Candidates of an
+            // election are excluded because their queue fails if it finds a kazoo contender.
             self.hidden_from_kazoo |=
                 *naming == Naming::Curator && !matches!(claim.kind, Kind::Permit(_) | Kind::Lead);
             if !in_cohort {
@@ -283,7 +288,7 @@ impl Directory {
         }
     }
 
-    /// Removes a waiter. The next waiter of the same owner enters the queue in its place.
+    /// Removes a waiter. The next waiter of the same owner then enters the queue.
     pub(super) fn leave(&mut self, join: JoinId, timers: &mut Timers) -> Option<AcquireAttempt> {
         let Waiter { attempt, alarms, .. } = self.remove_waiter(join)?;
         timers.cancel(alarms.keys());
@@ -292,8 +297,9 @@ impl Directory {
         Some(attempt)
     }
 
-    /// Removes a waiter, so that only the caller can still decide its outcome. Returns `None` if
-    /// the waiter already has an outcome, for example because it was handed the lock.
+    /// Removes a waiter, so that from now on only the caller of this function decides the waiter's
+    /// outcome. Returns `None` if the waiter already has an outcome, for example because it was
+    /// handed the lock.
     fn remove_waiter(&mut self, join: JoinId) -> Option<Waiter> {
         let waiter = self.waiters.remove(join)?;
         self.forget_grace(&waiter.attempt);
@@ -313,7 +319,8 @@ impl Directory {
 
     /// Handles the release of a hold's last lease.
     pub(super) fn release(&mut self, node: &NodeName, release: Release, timers: &mut Timers) {
-        // A hold that was lost has nothing left to release. Dropping `release` informs the caller.
+        // The hold was lost earlier, so there is nothing to release. Dropping `release` informs the
+        // caller.
         let Some(holder) = self.holders.remove(node) else {
             self.releases.late_release(node, &release);
             return self.end_grace(node, timers);
@@ -329,14 +336,14 @@ impl Directory {
         self.releases.stop_waiting(node);
     }
 
-    /// Handles the outcome of a delete. `missing` is `true` if a trustworthy reply said that the
-    /// node did not exist.
+    /// Handles the outcome of a delete. `missing` is `true` if the reply proves that the node was
+    /// gone before the delete.
     pub(super) fn delete_answered(&mut self, ticket: Ticket, missing: bool) {
         self.releases.delete_answered(ticket, missing);
     }
 
-    /// Watches the node of a hold that has lasted for long, or whose holder wants to be notified
-    /// immediately when it is asked to give up the lock.
+    /// Watches the node of a hold, because the hold has lasted for long, or because its program
+    /// wants to be notified immediately when another client asks for the lock.
     pub(super) fn watch_hold(&mut self, node: &NodeName) {
         if self.holders.contains(node) {
             self.on_event(Event::WatchHold(node.clone()));
@@ -356,8 +363,8 @@ impl Directory {
         }
     }
 
-    /// Fails all waiting attempts except those that `keep` selects. Their nodes are deleted, as
-    /// when they leave on their own.
+    /// Fails all waiting attempts except those that `keep` selects, and deletes the nodes of the
+    /// failed attempts.
     pub(super) fn refuse_waiters(
         &mut self,
         error: &Error,
@@ -374,8 +381,8 @@ impl Directory {
         }
     }
 
-    /// Handles a request to the owner of one of our nodes to give up the lock. An owner that is
-    /// still waiting receives the request when it holds the lock.
+    /// Handles another client's request that the owner of one of our nodes give up the lock. If
+    /// that owner is still waiting, it receives the request when it is granted the lock.
     pub(super) fn revoked(
         &mut self,
         node: NodeName,
@@ -399,9 +406,9 @@ impl Directory {
         }
     }
 
-    /// Restores the data of a holder's node, with the owner and a note of the request to give up.
-    /// Curator's revokers overwrite that data. Our revokers write the same bytes as Curator's,
-    /// because a holder on Curator compares all of them.
+    /// Restores the data of a holder's node: the owner, and a note that the holder was asked to
+    /// give up the lock. A client that asks for this on Curator overwrites that data. A zklock
+    /// client writes the same bytes as Curator, because a holder on Curator compares all of them.
     fn restore_data(&self, node: NodeName, version: i32, connection: &mut Connection) {
         let data = self.holders.data(&node).and_then(ContenderInfo::revoked_data);
         let directory_client = connection.directory_client(self.id, &self.path);
@@ -418,8 +425,8 @@ impl Directory {
         self.holders.suspend(suspended);
     }
 
-    /// Returns `true` if a contender holds the lock or might soon, so that the session's term
-    /// matters.
+    /// Returns `true` if one of our contenders holds the lock or might hold it soon, so that the
+    /// session's term matters.
     pub(super) fn is_vital(&self) -> bool {
         !self.holders.is_empty() || self.queue.is_near()
     }
@@ -429,7 +436,7 @@ impl Directory {
         self.queue.len()
     }
 
-    /// Returns our nodes in order, starting after `node` if one is given.
+    /// Returns our nodes in queue order. If `node` is given, returns only the nodes behind it.
     pub(super) fn places_behind(&self, node: Option<&NodeName>) -> impl Iterator<Item = &NodeName> {
         let all = node.is_none().then(|| self.queue.places(usize::MAX));
         let behind = node.map(|node| self.queue.places_behind(node));
@@ -438,8 +445,8 @@ impl Directory {
 
     /// Flushes the queue and carries out its actions.
     pub(super) fn flush(&mut self, connection: &mut Connection, timers: &mut Timers) {
-        // Repeat, because carrying out an action can send the queue another event. For example, a
-        // refusal lets the owner's next waiter enter.
+        // Repeat, because an action can give the queue another event. For example, when a waiter is
+        // refused, its owner's next waiter enters the queue.
         loop {
             self.update_representative();
             self.update_keeping(connection, timers);
@@ -486,7 +493,7 @@ impl Directory {
                 self.holders.cancel_alarms(&node, timers);
                 self.lose_kept(&node, timers);
                 if !self.lose(&node, reason) {
-                    // The hold's release arrived before this action was carried out.
+                    // The release of this hold arrived before the driver carried out this action.
                     self.releases.lost(&node, reason);
                 }
             }

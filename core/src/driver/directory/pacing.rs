@@ -15,7 +15,7 @@ pub(super) struct Pacing {
 }
 
 impl Pacing {
-    /// Returns the pause before the next creation. The pause grows as long as creations follow each
+    /// Returns the pause before the next creation. The pause grows while creations follow each
     /// other quickly.
     pub(super) fn pause(&mut self) -> Duration {
         let now = Instant::now();

@@ -1,5 +1,5 @@
-//! The releases under way in one lock directory: the callers that wait for them, and the detection
-//! of locks that were lost before their release completed.
+//! The unfinished releases in one lock directory: the callers that wait for them, and the detection
+//! of locks that were lost before their release was complete.
 
 use tokio::sync::oneshot;
 
@@ -13,7 +13,7 @@ use crate::queue::{NodeName, SmallMap, Ticket};
 struct PendingRelease {
     /// The waiting caller, and the alarm that ends its wait.
     waiter: Option<(oneshot::Sender<()>, AlarmKey)>,
-    /// Reports that the lock was lost before its release. `None` after a report.
+    /// Reports that the lock was lost before it was released. `None` after the report.
     reporter: Option<LateLossReporter>,
     /// `true` if a delete was sent.
     tried: bool,
@@ -24,13 +24,14 @@ pub(in crate::driver) struct Releases {
     by_node: SmallMap<NodeName, PendingRelease>,
     /// The first delete of each node, while it is under way.
     first_deletes: SmallMap<Ticket, NodeName>,
-    /// Nodes that were lost while their release was on its way to the driver, each with the reason:
-    /// the node was deleted, or the session was ended.
+    /// Nodes that were lost between the call of a release and its arrival at the driver, each with
+    /// the reason: the node was deleted, or the session was ended.
     lost: SmallMap<NodeName, LossReason>,
 }
 
 impl Releases {
-    /// Returns `true` if the release of a lost hold has not arrived yet.
+    /// Returns `true` if a hold in this directory was lost after its release was called, and that
+    /// release has not arrived yet.
     pub(in crate::driver) fn awaits_any(&self) -> bool {
         !self.lost.is_empty()
     }
@@ -51,7 +52,8 @@ impl Releases {
         self.by_node.insert(node.clone(), PendingRelease { waiter, reporter, tried: false });
     }
 
-    /// Ends a release. The node is gone, or its deletion no longer needs the caller.
+    /// Completes a release, because the node is gone, or because its deletion continues without the
+    /// caller.
     pub(in crate::driver) fn end(&mut self, node: &NodeName, timers: &mut Timers) {
         let waiter = self.by_node.remove(node).and_then(|releasing| releasing.waiter);
         if let Some((done, alarm)) = waiter {
@@ -67,9 +69,9 @@ impl Releases {
         }
     }
 
-    /// Notes that a delete is sent. Only a node's first delete can show that another client deleted
-    /// the node. If a later delete finds no node, an earlier delete of ours might have been carried
-    /// out without a reply.
+    /// Records that a delete of this node is sent. Only a node's first delete can show that another
+    /// client deleted the node. If a later delete finds no node, an earlier delete of ours might
+    /// have been carried out without a reply.
     pub(in crate::driver) fn deleting(&mut self, ticket: Ticket, node: &NodeName) {
         let Some(releasing) = self.by_node.get_mut(node) else { return };
         if !std::mem::replace(&mut releasing.tried, true) {
@@ -93,7 +95,8 @@ impl Releases {
         }
     }
 
-    /// Notes that a hold was lost while its release is on its way to the driver.
+    /// Records that a hold was lost after its release was called and before the release arrived at
+    /// the driver.
     pub(in crate::driver) fn lost_meanwhile(&mut self, node: &NodeName, reason: LossReason) {
         if matches!(reason, LossReason::NodeDeleted | LossReason::SessionExpired) {
             self.lost.insert(node.clone(), reason);
@@ -107,9 +110,9 @@ impl Releases {
         }
     }
 
-    /// Handles the end of the session. Replies of that session prove nothing any more. If the term
-    /// still runs, the session was ended early, so the lock might have been lost before its
-    /// release.
+    /// Handles the end of the session. Later replies of that session prove nothing. If the term
+    /// still runs, the session was ended early, so the lock of an unfinished release might have
+    /// been lost before it was released.
     pub(in crate::driver) fn end_session(&mut self) {
         self.first_deletes.clear();
         for (node, releasing) in self.by_node.iter_mut() {
@@ -147,7 +150,7 @@ mod tests {
     }
 
     impl Fixture {
-        /// Returns a fixture with a hold that was released by a waiting caller.
+        /// Returns a fixture with a released hold. A caller waits for the release.
         fn new() -> Self {
             let mut fixture = Self::on_its_way().0;
             let (done, released) = oneshot::channel();
@@ -230,7 +233,8 @@ mod tests {
         assert_eq!(fixture.losses(), 1);
     }
 
-    /// The watch event arrived first, and the release arrived before the driver acted on the event.
+    /// The watch event arrived before the release, and the driver handled the release before that
+    /// event.
     #[tokio::test]
     async fn a_node_that_is_known_to_be_gone_when_its_release_begins_was_broken() {
         let mut fixture = Fixture::new();
@@ -261,8 +265,8 @@ mod tests {
         assert_eq!((fixture.level.late_loss(), fixture.losses()), (None, 0));
     }
 
-    /// A session that ends within its term counts as lost with or without a delete under way,
-    /// because the lock might have been lost before.
+    /// If the session ends within its term, the lock counts as lost, because it might have been
+    /// lost before its release. This does not depend on the number of deletes under way.
     #[tokio::test]
     async fn a_session_that_ends_within_its_term_before_the_release_is_acknowledged_was_ended_by_somebody() {
         for deletes in 0..3 {
@@ -289,7 +293,7 @@ mod tests {
         fixture.releases.lost_meanwhile(&fixture.node, LossReason::SessionExpired);
         fixture.releases.late_release(&fixture.node, &release);
         assert_eq!(fixture.level.late_loss(), Some(LossReason::SessionExpired));
-        // The client caused this end itself: it was closed, or its term ended.
+        // In these two cases the client itself caused the end: it was closed, or its term ended.
         for reason in [LossReason::ClientClosed, LossReason::TermEnded] {
             let (mut fixture, release) = Fixture::on_its_way();
             fixture.releases.lost_meanwhile(&fixture.node, reason);
@@ -307,7 +311,8 @@ mod tests {
         fixture.releases.late_release(&fixture.node, &release);
         assert_eq!(fixture.level.late_loss(), Some(LossReason::NodeDeleted));
         assert!(!fixture.releases.awaits_any());
-        // A hold that was lost for another reason, and was informed of it, is not reported again.
+        // If the program was informed that a hold was lost for another reason, the loss is not
+        // reported again.
         let (mut fixture, release) = Fixture::on_its_way();
         fixture.releases.late_release(&fixture.node, &release);
         assert_eq!(fixture.level.late_loss(), None);

@@ -37,7 +37,7 @@ impl Directory {
         holds.extend(self.holders.reports());
     }
 
-    /// Returns the timeout error of a contender. `servers` reports what happened at the servers, if
+    /// Returns the timeout error of a contender. `servers` describes the connection attempts, if
     /// the client is not connected. `deadlock` is the deadlock that was found, if any.
     pub(in crate::driver) fn timeout_error(
         &self,

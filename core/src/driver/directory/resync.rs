@@ -1,11 +1,11 @@
-//! Decides when a queue looks again at a directory about which the server has been silent. This is
-//! a safety net for missed watch events (rule 10).
+//! Decides when a queue looks at its directory again because the server has been silent about it.
+//! This is a safety net for missed watch events (rule 10).
 //!
 //! - A *look* is a listing or a probe that the queue sends because of the silence.
-//! - *News* is any reply or watch event about the directory, except replies to listings and probes,
-//!   which might be looks.
-//! - A *doubt* is an abandoned create that the server might still carry out, or a create whose node
-//!   a refused listing did not show (rule 8).
+//! - *News* is any reply or watch event about the directory. Replies to listings and probes do not
+//!   count, because they might answer a look.
+//! - A *doubt* is a create whose outcome is unknown. Either the create was abandoned but the server
+//!   might still carry it out, or a refused listing did not show whether its node exists (rule 8).
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use crate::runtime::random;
 /// Time without news after which a queue looks again, whether or not its watches are set.
 const NEAR_SILENCE: Duration = Duration::from_secs(20);
 
-/// The same limit for a queue in which none of our contenders is near the front. Such a queue looks
-/// no more often than this, so the load stays low with many clients.
+/// The same limit for a queue in which none of our contenders is near the front. The longer limit
+/// keeps the load low when many clients wait.
 const FAR_SILENCE: Duration = Duration::from_secs(60);
 
-/// Time over which clients that joined or reconnected together spread their looks.
+/// Period over which the looks of clients that joined or reconnected at the same time are spread.
 const SPREAD: Duration = Duration::from_secs(10);
 
 /// Interval between checks of the clock.
@@ -34,7 +34,7 @@ const DOUBT_TIME: Duration = Duration::from_secs(300);
 
 /// The time since the server last sent news of one directory.
 pub(in crate::driver) struct ResyncTimer {
-    /// Time of the last news from the server about the directory, not counting replies to a look.
+    /// Time when the last news about the directory arrived.
     news: Instant,
     /// Time of the queue's last look.
     looked: Instant,
@@ -52,7 +52,7 @@ pub(in crate::driver) struct ResyncTimer {
 pub(in crate::driver) enum Due {
     Nothing,
     Resync,
-    /// The create in doubt with this ticket can no longer be carried out.
+    /// The create with this ticket, whose outcome was unknown, can no longer be carried out.
     DoubtOver(Ticket),
 }
 
@@ -61,8 +61,8 @@ impl ResyncTimer {
         Self { news: now, looked: now, delay: 0, reconnected: None, doubt: None }
     }
 
-    /// Notes an event. Local events, and changes of the connection or the term, are not news.
-    /// Listings and probes do not count either, because they might be replies to a look.
+    /// Records an event. Local events, and changes of the connection or the term, are not news.
+    /// Replies to listings and probes do not count either, because they might answer a look.
     pub(in crate::driver) fn on_event(&mut self, event: &Event, now: Instant) {
         let looks = matches!(event, Event::Listed(..) | Event::Probed(..));
         let asked = event.is_outcome() && !event.is_lost() && !looks;
@@ -76,8 +76,8 @@ impl ResyncTimer {
         }
     }
 
-    /// Returns the next step that is due. `doubt` is the queue's doubt. `near` is `true` if one of
-    /// our contenders holds the lock or might soon.
+    /// Returns the next step that is due. `doubt` is the ticket of the queue's create with unknown
+    /// outcome. `near` is `true` if one of our contenders holds the lock or might hold it soon.
     pub(in crate::driver) fn due(&mut self, doubt: Option<Ticket>, near: bool, now: Instant) -> Due {
         if self.doubt.map(|(ticket, _)| ticket) != doubt {
             self.doubt = doubt.map(|ticket| (ticket, now));
@@ -117,8 +117,8 @@ mod tests {
     use super::*;
     use crate::queue::{JoinId, Outcome};
 
-    /// Returns the number of looks due in five minutes if these events arrive every second. Also
-    /// returns the second at which the doubt is settled.
+    /// Returns the number of looks that are due in five minutes if these events arrive every
+    /// second. Also returns the second at which the unknown outcome is settled.
     fn looks(heard: &[Event], doubt: Option<Ticket>) -> (usize, Option<u64>) {
         let began = Instant::now();
         let mut resync = ResyncTimer::new(began);
@@ -221,7 +221,7 @@ mod tests {
     fn doubt_lasts_for_five_minutes_and_is_looked_into_meanwhile() {
         for heard in [&[][..], &[Event::Gone(Ticket(1))]] {
             let (looks, certain) = looks(heard, Some(Ticket(7)));
-            // The doubt was seen at the first check, 5 s after the start.
+            // `due` saw the doubt at its first check, 5 s after the start.
             assert_eq!((looks, certain), (15, Some(305)), "{heard:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Pauses before a directory repeats requests that the server did not carry out.
+//! Pauses before the queue of a directory repeats requests that the server did not carry out.
 
 use std::collections::HashMap;
 use std::mem::Discriminant;
@@ -10,8 +10,9 @@ use crate::runtime::backoff::Backoff;
 
 /// The retry pauses of one directory.
 pub(in crate::driver) struct RetryBackoff {
-    /// Losses by kind of request, kept while the last request of that kind was lost. The kinds are
-    /// separate because, for example, a successful listing proves nothing about creates.
+    /// The lost requests by kind. An entry is kept as long as the last request of its kind was
+    /// lost. The kinds are separate because, for example, a successful listing proves nothing about
+    /// creates.
     lost: HashMap<Discriminant<Event>, LostRequests>,
     /// End of the current pause.
     until: Instant,
@@ -45,9 +46,9 @@ impl RetryBackoff {
     /// the cause. If the request is also lost on the next connection, the request itself might be
     /// the cause, so there is a pause.
     ///
-    /// Requests that were in flight together pause together or not at all. A contender whose loss
-    /// is reported late also looks late for its node, and if the node exists, the contenders behind
-    /// it wait for that time.
+    /// Requests that were in flight together all pause, or none of them pauses. If the loss of a
+    /// contender's create is reported late, the contender also looks late for its node. If the node
+    /// exists, the contenders behind it wait longer.
     pub(in crate::driver) fn after(
         &mut self,
         event: &Event,
@@ -87,7 +88,8 @@ mod tests {
     const CREATE: Event = Event::Created(TICKET, Outcome::Lost);
     const LISTING: Event = Event::Listed(TICKET, Outcome::Lost);
 
-    /// Loses this request `count` times. In between, only requests of another kind succeed.
+    /// Loses the request of `event` `count` times, and returns the pause after each loss. In
+    /// between, only requests of another kind succeed.
     fn pauses(event: &Event, connected: bool, count: usize) -> Vec<Option<Duration>> {
         let mut now = Instant::now();
         let mut pauses = RetryBackoff::new(now);

@@ -19,42 +19,41 @@ use crate::error::loss_reason::LossReason;
 use crate::queue::{Event, NodeName, SmallSet, Ticket};
 use crate::runtime::random;
 
-/// The directories in which a contender waits or holds. When the driver ends for any reason, all
-/// its holds end with it, because the session ends too.
+/// The directories in which a contender waits or holds the lock. If the driver stops for any
+/// reason, all holds end, because the session ends too.
 pub(in crate::driver) struct DirectoryTable {
     /// Holds the directories while the driver waits for input.
     shared: Option<Arc<SharedDirectories>>,
     status: Arc<Status>,
-    /// All directories, in a deterministic order. The order matters because a new session draws the
-    /// directories' seeds one after the other.
+    /// All directories, in a deterministic order. The order matters because the directories draw
+    /// their new seeds in this order when a session begins.
     all: All,
     by_path: BTreeMap<Arc<str>, DirectoryId>,
     last_id: DirectoryId,
     seeds: Seeds,
     /// The directories whose queues have received events since their last flush.
     to_flush: SmallSet<DirectoryId>,
-    /// The directories in which a waiter needs more of the term than is left.
+    /// The directories in which a waiter needs more time than is left in the term.
     short: SmallSet<DirectoryId>,
-    /// The last ticket of the dropped queues. Late replies to those queues must not match the
-    /// tickets of later queues.
+    /// The last ticket of all dropped queues. New queues use later tickets, so a late reply to a
+    /// dropped queue cannot match one of theirs.
     last_ticket: Ticket,
-    /// The paths of dropped queues that warned about a child without a sequence number. One warning
-    /// for each path is enough.
+    /// The paths at which a dropped queue warned about a child without a sequence number. One
+    /// warning for each path is enough.
     warned: Reported,
-    /// The paths with a warning about kazoo contenders that might not see ours.
+    /// The paths with a warning that kazoo contenders might not see our contenders.
     blind_kazoo: Reported,
     /// `true` if the server refuses checks. Then no queue sends any.
     refuses_checks: bool,
 }
 
-/// Maximum number of paths for which a warning is remembered, because a client can use millions of
-/// paths in its lifetime.
+/// Maximum number of paths whose warning is remembered. A client can use millions of paths in its
+/// lifetime.
 const MOST_REPORTED: usize = 1_000;
 
-/// The paths for which a once-only warning was logged. Only the first [`MOST_REPORTED`] paths are
-/// remembered, for the life of the client. After that, no warning is logged for other paths,
-/// because repeated warnings would fill the log.
-/// of them, repeated warnings would fill the log.
+/// The paths for which a once-only warning was logged. At most [`MOST_REPORTED`] paths are
+/// remembered, for the life of the client. When this limit is reached, no warning is logged for any
+/// other path, because repeated warnings would fill the log.
 #[derive(Default)]
 struct Reported(BTreeSet<Arc<str>>);
 
@@ -78,8 +77,9 @@ impl Reported {
     }
 }
 
-/// Seeds for node names, each used once. The operating system is asked for randomness only once,
-/// because there are about as many queues as holds: most locks are uncontended and held briefly.
+/// Seeds for node names, each used once. The operating system provides randomness only once for all
+/// seeds, because almost every hold creates a new queue: most locks are uncontended and held
+/// briefly.
 struct Seeds {
     secret: [u64; 2],
     count: u64,
@@ -118,7 +118,7 @@ impl DirectoryTable {
         }
     }
 
-    /// Sets the shared place for the directories while the driver waits.
+    /// Sets the place where other threads read the directories while the driver waits.
     pub(in crate::driver) fn with_shared_directories(mut self, place: &Arc<SharedDirectories>) -> Self {
         self.shared = Some(Arc::clone(place));
         self
@@ -203,8 +203,9 @@ impl DirectoryTable {
         }
     }
 
-    /// Warns about a kazoo contender that might not see ours. Its name does not show whether it
-    /// recognizes our nodes, so one warning for each directory must do.
+    /// Logs a warning about a kazoo contender that might not see our contenders. The name of its
+    /// node does not show whether it recognizes our nodes, so there is one warning for each
+    /// directory.
     fn warn_of_kazoo(&mut self, id: DirectoryId, event: &Event) {
         let directory = self.all.get(&id).filter(|directory| !self.blind_kazoo.is_silent(directory.path()));
         let blind_kazoo =
@@ -244,14 +245,15 @@ impl DirectoryTable {
         }
     }
 
-    /// Wakes the directories with a waiter that needed more of the term than was left, because the
-    /// term was extended.
+    /// Marks for flushing the directories with a waiter that needed more time than was left in the
+    /// term, because the term was extended.
     pub(in crate::driver) fn flush_short_of_term(&mut self) {
         let short = std::mem::take(&mut self.short);
         self.to_flush.extend(short);
     }
 
-    /// Makes the queues that have received no news for a long time look again.
+    /// Makes each queue that has received no news for a long time list or probe its directory
+    /// again.
     pub(in crate::driver) fn resync_silent(&mut self) {
         for (id, directory) in &mut self.all {
             if directory.resync_if_silent() {
@@ -265,8 +267,8 @@ impl DirectoryTable {
         std::mem::take(&mut self.to_flush)
     }
 
-    /// Flushes a queue and carries out its actions. Returns the number of nodes that the heartbeat
-    /// must check there, or 0 if the queue does not need the session's term.
+    /// Flushes a queue and carries out its actions. Returns the number of this queue's nodes that
+    /// the heartbeat must check, or 0 if the queue does not need the session's term.
     pub(in crate::driver) fn flush(
         &mut self,
         id: DirectoryId,

@@ -40,14 +40,15 @@ impl Report for Nobody {
     }
 }
 
-/// Returns a connection without a session, and so without a term. Every hold is lost at its first
-/// check.
+/// Returns a connection without a session and therefore without a term. Every hold is lost when it
+/// is first checked.
 fn connection() -> Connection {
     let (sender, _) = mpsc::unbounded_channel();
     Connection::new(ClientOptions::new(Some("h")).unwrap(), Arc::default(), sender)
 }
 
-/// A directory that has granted the lock to the first of one owner's joins, numbered from 1.
+/// A directory with several waiters (joins) of one owner, numbered from 1. The first of them has
+/// been granted the lock.
 struct Granted {
     directory: Directory,
     holds: Arc<HoldTable>,
@@ -80,7 +81,7 @@ fn table() -> Arc<HoldTable> {
 
 type Outcomes = Vec<oneshot::Receiver<Result<Lease>>>;
 
-/// Returns a directory whose queue has just requested the node of one owner's first join.
+/// Returns a directory whose queue has just requested a node for the first join of one owner.
 fn joined(
     joins: u64,
     connection: &Connection,
@@ -182,7 +183,8 @@ async fn the_node_of_a_hold_that_is_lost_within_its_grace_goes_with_its_release(
     directory.release(&node, Release { waiter: None, reporter: None }, &mut timers);
     assert!(matches!(directory.next_action(), Some(Action::Delete(_, name)) if name == node));
     assert_eq!(timers.len(), 0);
-    // The end of the term also ends the keeping. So do a deletion and the end of the session.
+    // The end of the term also ends the keeping of a node. A deletion and the end of the session do
+    // the same.
     let (mut directory, mut timers, node) = expired();
     directory.end_term(&mut timers);
     assert!(matches!(directory.next_action(), Some(Action::Delete(_, name)) if name == node));

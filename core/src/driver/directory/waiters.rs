@@ -1,7 +1,8 @@
 //! The waiters in one lock directory.
 //!
-//! Waiters of one owner for one kind of hold form a line, and only the first of them is in the
-//! queue. The cohort's line is separate from these lines: its waiters have no nodes (see `cohort`).
+//! Waiters of one owner for one kind of hold form a line, and only the first waiter of a line is in
+//! the queue. The line of the cohort (the waiters to which a holder of this client can hand the
+//! lock) is separate from these lines, because its waiters have no nodes (see `cohort`).
 
 use std::iter::once;
 
@@ -40,7 +41,7 @@ type OwnerWaiters = (OwnerId, Kind);
 /// The sort key of an owner's line of waiters.
 type Key = (u64, u8, u32);
 
-/// An owner's line: the waiter in the queue, and those that follow it.
+/// An owner's line: the waiter that is in the queue, and the waiters that follow it.
 struct OwnerLine {
     first: JoinId,
     others: Vec<JoinId>,
@@ -60,10 +61,11 @@ fn key((owner, kind): OwnerWaiters) -> Key {
 #[derive(Default)]
 pub(in crate::driver) struct Waiters {
     all: SmallMap<JoinId, Waiter>,
-    /// Each owner's lines, oldest waiter first. When the first waiter is granted the lock, the
-    /// others re-enter. If they were in the queue too, they would wait for their own owner.
+    /// Each owner's lines. The oldest waiter is first. When it is granted the lock, the other
+    /// waiters re-enter. If they were in the queue too, they would wait for a lock that their own
+    /// owner holds.
     lines: SmallMap<Key, OwnerLine>,
-    /// Waiters that are not yet known to be contended, or not yet known to be blocked.
+    /// Waiters that are not yet known to have competition, or not yet known to be blocked.
     newcomers: SmallSet<JoinId>,
     /// The waiters to which a holder can hand the lock. Most locks have none.
     cohort: Option<Box<Cohort>>,
@@ -89,8 +91,8 @@ impl Waiters {
         self.all.values().map(|waiter| &waiter.attempt)
     }
 
-    /// Returns the pauses between the nodes of a waiter. They grow for a waiter whose nodes disappear
-    /// immediately or are never seen.
+    /// Returns the state of the pauses between the nodes that are created for a waiter. The pauses
+    /// grow if the waiter's nodes disappear immediately or are never seen.
     pub(super) fn pacing(&mut self, join: JoinId) -> Option<&mut Pacing> {
         if self.representing(join).is_some() {
             return self.cohort.as_mut().map(|cohort| &mut cohort.pacing);
@@ -117,8 +119,8 @@ impl Waiters {
         self.enter_owner_line(join)
     }
 
-    /// Puts a waiter at the end of its owner's line, unless it only tries. Returns `true` if it
-    /// must enter the queue now.
+    /// Puts a waiter at the end of its owner's line, unless it is a try, which does not wait.
+    /// Returns `true` if it must enter the queue now.
     pub(in crate::driver) fn enter_owner_line(&mut self, join: JoinId) -> bool {
         let Some(attempt) = self.get(join) else { return false };
         if attempt.intent.only_tries() {
@@ -134,8 +136,8 @@ impl Waiters {
         true
     }
 
-    /// Removes a waiter, but not from its owner's line. Returns `None` if the waiter already has
-    /// its outcome because a holder has handed it the lock.
+    /// Removes a waiter, but leaves its entry in its owner's line. Returns `None` if the waiter
+    /// already has an outcome, because a holder has handed it the lock.
     pub(in crate::driver) fn remove(&mut self, join: JoinId) -> Option<Waiter> {
         let attempt = self.get(join)?;
         if !attempt.is_in_cohort() {
@@ -163,7 +165,7 @@ impl Waiters {
         all.into_iter().filter_map(|join| Some((join, self.remove(join)?))).collect()
     }
 
-    /// Removes and returns all waiters except those in the queue that `keep` selects.
+    /// Removes and returns all waiters, except those that are in the queue and selected by `keep`.
     pub(in crate::driver) fn refuse_waiters(
         &mut self,
         keep: impl Fn(&AcquireAttempt) -> bool,
@@ -186,8 +188,8 @@ impl Waiters {
         gone
     }
 
-    /// Removes a waiter from its owner's line. Returns the waiter that must enter the queue now, if
-    /// that changed.
+    /// Removes a waiter from its owner's line. If it was the first of the line, returns the next
+    /// waiter, which must now enter the queue.
     pub(in crate::driver) fn leave_owner_line(&mut self, line: OwnerWaiters, join: JoinId) -> Option<JoinId> {
         let OwnerLine { first, others } = self.lines.get_mut(&key(line))?;
         if *first != join {
@@ -216,16 +218,16 @@ impl Waiters {
         self.lines.get(&key(line)).map(|line| line.first)
     }
 
-    /// Marks a waiter as contended because it joins behind other contenders of this client. It must
-    /// wait for them even if no listing shows it.
+    /// Marks a waiter as contended, because it joins behind other contenders of this client. It
+    /// must wait for them even if no listing shows it behind them.
     pub(in crate::driver) fn contend(&mut self, join: JoinId) {
         if let Some(waiter) = self.all.get_mut(&join) {
             waiter.attempt.claim.contended = true;
         }
     }
 
-    /// Marks the new waiters that are contended or blocked. A waiter that was seen behind another
-    /// contender, and was not granted the lock, must wait for it.
+    /// Marks the new waiters that have competition or are blocked. A waiter whose node is seen
+    /// behind another contender's node counts as contended, unless it has been granted the lock.
     pub(in crate::driver) fn note_contended(&mut self, queue: &Queue) {
         let representative = self.cohort.as_ref().and_then(|cohort| cohort.representative());
         self.newcomers.retain(|join| {
@@ -237,8 +239,9 @@ impl Waiters {
         });
     }
 
-    /// Puts a waiter in the cohort's line, if its lock has that option. A holder can hand the lock
-    /// to waiters in that line. Returns `true` if the waiter is in the line.
+    /// Puts a waiter in the line of the cohort, if its lock was created with the option `cohort`. A
+    /// holder can hand the lock to the waiters in that line. Returns `true` if the waiter is in the
+    /// line.
     pub(in crate::driver) fn enter_cohort(&mut self, join: JoinId) -> bool {
         let Some(Waiter { attempt, .. }) = self.all.get_mut(&join) else { return false };
         let wanted = attempt.claim.cohort > 1 && attempt.intent == Intent::Wait;
@@ -266,16 +269,17 @@ impl Waiters {
         self.cohort_mut().filter(|cohort| cohort.representative() == Some(join))
     }
 
-    /// Returns the contender in the queue on behalf of a waiter: the waiter itself, or the cohort's
-    /// representative.
+    /// Returns the contender that is in the queue on behalf of a waiter: the waiter itself, or the
+    /// cohort's representative.
     pub(in crate::driver) fn in_queue_as(&self, join: JoinId) -> JoinId {
         let in_cohort = self.get(join).is_some_and(AcquireAttempt::is_in_cohort);
         let cohort = self.cohort.as_ref().filter(|_| in_cohort);
         cohort.and_then(|cohort| cohort.representative()).unwrap_or(join)
     }
 
-    /// Returns the attempt that a contender in the queue serves: its own, or the first in the
-    /// cohort's line.
+    /// Returns the attempt that is served by a contender in the queue. For the cohort's
+    /// representative, this is the first attempt in the cohort's line. Otherwise it is the
+    /// contender's own attempt.
     pub(in crate::driver) fn of_contender(&self, join: JoinId) -> Option<&AcquireAttempt> {
         if self.cohort.as_ref().is_some_and(|cohort| cohort.representative() == Some(join)) {
             return self.first_of_cohort().and_then(|first| self.get(first));
@@ -283,9 +287,9 @@ impl Waiters {
         self.get(join)
     }
 
-    /// Returns `true` if a reply since a waiter's start showed another contender that blocks it.
-    /// `heard` is `true` if there was any reply since then. A waiter outside the queue, in its
-    /// owner's line, is blocked if the first waiter of that line is.
+    /// Returns `true` if a reply since the start of an attempt showed another contender that blocks
+    /// it. `heard` is `true` if any reply has arrived since the start. A waiter that is in its
+    /// owner's line but not in the queue is blocked if the first waiter of the line is blocked.
     pub(in crate::driver) fn is_blocked(&self, join: JoinId, queue: &Queue, heard: bool) -> bool {
         let is_blocked = |join| {
             let blocked = self.all.get(&join).is_some_and(|waiter| waiter.blocked);

@@ -22,8 +22,8 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// A watch on the server.
 struct ActiveWatch {
     task: AbortHandle,
-    /// Snapshot of the node when the watch was set, if it is another client's node. A session has
-    /// room for few watches, so the snapshots take little memory.
+    /// Snapshot of the node, read when the watch was set. `None` for our own nodes. A session's
+    /// watch budget allows few watches, so the snapshots take little memory.
     snapshot: Option<SnapshotCell>,
     _room: Reserved,
 }
@@ -35,7 +35,8 @@ pub(in crate::driver) struct DirectoryWatches {
     set: HashMap<Ticket, ActiveWatch>,
     /// The watches that do not fit in the session's watch budget.
     parked: BTreeMap<Ticket, (NodeName, bool)>,
-    /// The watch on the children, if it did not fit and the listing was therefore sent without it.
+    /// The watch on the children that did not fit in the watch budget. The listing was sent without
+    /// it.
     parked_listing: Option<Ticket>,
     /// `true` if the queue will poll because watches are parked.
     polling: bool,
@@ -51,9 +52,9 @@ impl DirectoryWatches {
         self.path.len() + 1 + name.as_str().len()
     }
 
-    /// Sets a watch, or parks it until there is room.
+    /// Sets a watch, or keeps it in `parked` until the session's watch budget has room for it.
     ///
-    /// `ours` is `true` if the node is one of ours, whose data is known.
+    /// `ours` is `true` if the node is one of ours. Its data is then known already.
     pub(in crate::driver) fn set(
         &mut self,
         ticket: Ticket,
@@ -62,8 +63,8 @@ impl DirectoryWatches {
         connection: &mut Connection,
     ) {
         let bytes = self.bytes_of(&name);
-        // Without a session, the queue sends no requests. Its earlier requests are forgotten with
-        // the session.
+        // Without a session, this client cannot send the queue's requests. Requests sent in an
+        // earlier session were forgotten when that session ended.
         let Some(directory_client) = connection.directory_client(self.directory, &self.path) else { return };
         if let Some(room) = connection.room().reserve(bytes) {
             let snapshot = (!ours).then(SnapshotCell::default);
@@ -74,8 +75,8 @@ impl DirectoryWatches {
         }
     }
 
-    /// Reserves room for a watch on the children. Without room, the queue polls until the watch
-    /// fits.
+    /// Reserves room in the watch budget for a watch on the children. If there is no room, the
+    /// queue polls until the watch fits.
     pub(in crate::driver) fn reserve_listing(
         &mut self,
         ticket: Ticket,
@@ -96,7 +97,7 @@ impl DirectoryWatches {
         self.set.contains_key(&ticket)
     }
 
-    /// Returns what was read of another client's node when this watch was set.
+    /// Returns the content of another client's node, read when this watch was set.
     pub(in crate::driver) fn snapshot(&self, ticket: Ticket) -> Option<Arc<NodeSnapshot>> {
         self.set.get(&ticket)?.snapshot.as_ref()?.get().cloned()
     }
@@ -123,8 +124,8 @@ impl DirectoryWatches {
         self.parked_listing = None;
     }
 
-    /// Notes a poll of the queue. Returns the watch on the children if there is room for it now, so
-    /// that the next listing sets it.
+    /// Handles the time of a poll. If a parked watch on the children fits now, returns its ticket,
+    /// so that the next listing sets it.
     pub(in crate::driver) fn poll(&mut self, connection: &Connection) -> Option<Ticket> {
         self.polling = false;
         let fits = connection.room().fits(self.path.len());
@@ -132,7 +133,7 @@ impl DirectoryWatches {
     }
 
     /// Tries to set the parked watches. `waits` is `true` if one of our contenders waits. Only
-    /// waiters need the watches: the heartbeat checks the nodes of holders.
+    /// waiters need the watches, because the heartbeat checks the nodes of holders.
     pub(in crate::driver) fn flush(&mut self, connection: &mut Connection, timers: &mut Timers, waits: bool) {
         while let Some((ticket, (name, ours))) = self.parked.first_key_value() {
             if !connection.room().fits(self.bytes_of(name)) {

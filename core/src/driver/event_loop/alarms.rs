@@ -37,8 +37,9 @@ impl Driver {
                 Alarm::Unreachable(id, join) => {
                     let within = self.directories.get(id).and_then(|directory| directory.answer_within(join));
                     let unreachable = unreachable(&self.options, within, self.connection.servers());
-                    // If the client was ever connected, a waiter keeps waiting. A try fails,
-                    // because its caller was promised an answer by now.
+                    // If the client was ever connected, a waiter keeps waiting. An acquire that
+                    // does not wait (a try) fails, because its time limit for the server's reply is
+                    // over.
                     let reached = self.was_connected;
                     if self
                         .directories

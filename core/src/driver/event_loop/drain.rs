@@ -1,4 +1,4 @@
-//! Draining: the client accepts no new attempts and closes when it holds nothing.
+//! Draining: the client accepts no new attempts, and closes as soon as it holds no lock.
 
 use tokio::sync::oneshot;
 
@@ -31,9 +31,9 @@ pub(super) fn is_part_of_a_hold(attempt: &AcquireAttempt) -> bool {
 }
 
 impl Driver {
-    /// Starts to drain: refuses new attempts and fails those that wait. If attempts could still
-    /// wait, a queue that never empties would keep the client open, and a late grant would start a
-    /// scope that the close interrupts.
+    /// Starts to drain: refuses new attempts and fails waiting attempts. If attempts could go on
+    /// waiting, a queue that never becomes empty would keep the client open. Also, a lock that is
+    /// granted late would start a scope, which the close would then interrupt.
     pub(super) fn drain(&mut self, until: Deadline, done: oneshot::Sender<()>) {
         let drain = self.drain.get_or_insert_with(|| Drain { until, closers: Vec::new() });
         drain.closers.push(done);
@@ -49,8 +49,8 @@ impl Driver {
 
     /// Returns `true` if the client was draining and can close now.
     pub(super) fn is_drained(&self) -> bool {
-        // The search stops at the first directory in use. A directory without holds or waiters is
-        // only deleting its nodes.
+        // The search stops at the first directory in use. A directory without holds and waiters is
+        // not in use, because at most it still deletes nodes.
         self.drain
             .as_ref()
             .is_some_and(|drain| drain.until.is_over() || !self.directories.iter().any(Directory::is_in_use))

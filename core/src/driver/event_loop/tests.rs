@@ -16,8 +16,8 @@ use crate::driver::mailbox::Mailbox;
 use crate::queue::Ticket;
 use crate::runtime;
 
-/// Returns a driver without a session, its inbox and its mailbox. The client asks for sessions of
-/// one minute.
+/// Returns a driver without a session, its inbox and its mailbox. The client requests a session
+/// timeout of one minute.
 fn driver(hosts: &str) -> (Driver, Inbox, Mailbox) {
     let (mailbox, inbox) = Mailbox::new();
     let options = ClientOptions::new(Some(hosts)).expect("hosts");
@@ -84,7 +84,7 @@ async fn a_question_that_is_not_answered_counts_and_its_answer_proves_nothing() 
         driver.connection.spawn_request(async { drop(one.await) });
         let left = driver.connection.give_up_in().expect("a question is asked");
         assert!(left <= whole);
-        // The pause before the question does not count as time without an answer.
+        // The pause before the request is sent does not count as time without a reply.
         driver.connection.spawn_request_later(Duration::from_secs(1), async { drop(other.await) });
         driver.connection.spawn_request(async { drop(last.await) });
         assert!(driver.connection.give_up_in().expect("questions are asked") <= left);
@@ -192,8 +192,8 @@ async fn the_log_warns_of_a_session_time_out_that_a_server_shortened_once_for_ea
     let warnings = Warnings { text: "the server shortened", count: Arc::default() };
     let (mut driver, _inbox, _mailbox) = driver("h");
     let _recorded = tracing::subscriber::set_default(warnings.clone());
-    // The timeouts that the server grants to successive sessions, each with the number of warnings
-    // logged by then.
+    // Each entry is the timeout that the server grants to the next session, and the number of
+    // warnings that have been logged after that.
     for (timeout, warned) in
         [(MINUTE * 2, 0), (MINUTE, 0), (MINUTE / 2, 1), (MINUTE / 2, 1), (MINUTE / 3, 2), (MINUTE, 2)]
     {

@@ -29,7 +29,8 @@ use crate::session::{ConnectRefusal, Session};
 /// Sender for the reply to a command.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
 
-/// A command from a handle. Each path is a lock directory's path from the ensemble's root.
+/// A command from a handle (a client or lock object of the program). Each path is a lock
+/// directory's path from the ensemble's root.
 pub(crate) enum Command {
     /// Report when there is a session.
     Connect { reply: Reply<()> },
@@ -41,8 +42,8 @@ pub(crate) enum Command {
     Hold { path: Arc<str>, notice: Notice },
     /// Ask the server a question that involves no queue.
     Ask(Query),
-    /// Accept no new attempts. End the session and the driver when nothing is held, or at this
-    /// deadline.
+    /// Accept no new attempts. End the session and the driver when the client holds no lock, or at
+    /// this deadline.
     Drain { until: Deadline, done: oneshot::Sender<()> },
     /// End the session and the driver.
     Close { done: Option<oneshot::Sender<()>> },
@@ -59,16 +60,16 @@ pub(crate) struct AcquireAttempt {
     pub(crate) naming: Naming,
     /// The data of the attempt's node.
     pub(crate) data: Arc<[u8]>,
-    /// The attempt's deadline. For a try: the deadline for a server's reply, or none if the
-    /// client's connect timeout applies.
+    /// The attempt's deadline. For an acquire that does not wait: the deadline for the server's
+    /// reply, or none if the client's connect timeout applies.
     pub(crate) deadline: Deadline,
-    /// Sender for the outcome. `None` while the attempt is in its client's cohort line, which then
-    /// has the sender.
+    /// Sender for the outcome. `None` while the attempt is in the cohort's line, because that line
+    /// then has the sender.
     pub(crate) reply: Option<Reply<Lease>>,
 }
 
 impl AcquireAttempt {
-    /// Sends the outcome to the caller. If the caller does not receive a lease, the lease is
+    /// Sends the outcome to the caller. If the caller no longer waits for a lease, the lease is
     /// dropped, which releases it.
     pub(crate) fn answer(self, outcome: Result<Lease>) {
         if let Some(reply) = self.reply {
@@ -83,8 +84,8 @@ impl AcquireAttempt {
 
     /// Returns the mode that the caller asked for.
     pub(crate) fn mode(&self) -> LockMode {
-        // Permits are acquired under a mutex in a separate directory. The caller did not ask for
-        // that mutex, so report the permit.
+        // A permit is acquired under a mutex in a separate directory. Because the caller asked for
+        // a permit, this function returns the permit's mode for that mutex too.
         let turn = self.claim.is_part() && self.claim.kind == Kind::Exclusive;
         if turn { LockMode::Permit } else { self.claim.kind.into() }
     }
@@ -98,19 +99,20 @@ pub(crate) enum Query {
     First { place: LockPath, watch: bool, reply: Reply<First> },
     /// The number of contenders.
     Count { place: LockPath, reply: Reply<usize> },
-    /// The children of this node and the number of children ever created. `None` if there is no
-    /// node.
+    /// The children of this node, and the number of children ever created under it. `None` if the
+    /// node does not exist.
     List { node: Arc<str>, reply: Reply<Option<Listing>> },
-    /// The data and the owner of this node. `None` if there is no node.
+    /// The data and the owner of this node. `None` if the node does not exist.
     ReadNode { node: Arc<str>, reply: Reply<Option<NodeContent>> },
-    /// Whether the node at this full path exists. It is the node of a lock that was granted to
-    /// another client. The server first catches up with its leader.
+    /// The existence of the node at this full path, through which a lock was granted to another
+    /// client. The server first catches up with its leader.
     Exists { node: Arc<str>, reply: Reply<bool> },
     /// The data of this node, with a watch if requested.
     ReadData { node: Arc<str>, watch: bool, reply: Reply<Option<VersionedData>> },
-    /// Set the data of this node. Create the node and its parents if they do not exist.
+    /// Set the data of this node. If it does not exist, create it and its parents.
     Put { node: Arc<str>, data: Vec<u8>, reply: Reply<()> },
-    /// Revoke or break the lock of the contender's node at this full path.
+    /// Carry out an action on the contender's node at this full path: ask its owner to give up the
+    /// lock, or delete the node.
     ActOnNode { node: Arc<str>, action: NodeAction, reply: Reply<()> },
 }
 
@@ -140,8 +142,8 @@ pub(crate) enum Input {
         /// The version of the data that contains the request.
         version: i32,
     },
-    /// A deadlock between a waiter's owner and another owner. `held` is the index of the waiter's
-    /// hold in the list that was searched.
+    /// A deadlock between a waiter's owner and another owner. `held` is the index of the owner's
+    /// hold that takes part in the deadlock, in the list that was searched.
     Deadlock {
         directory: DirectoryId,
         join: JoinId,
@@ -150,28 +152,28 @@ pub(crate) enum Input {
     },
 }
 
-/// An event of a session. The first field is the session's number, so that late events of an
-/// earlier session are ignored.
+/// An event of a session. The first field is the session's number. It allows the driver to ignore
+/// late events of an earlier session.
 pub(crate) enum SessionEvent {
     /// The search for a session has ended.
     Established(u64, Result<Session, ConnectRefusal>),
     /// The client crate reports a new state.
     State(u64, zk::SessionState),
-    /// The session is over. There are two ways to notice that: the server reported it in a reply
-    /// that the client crate does not examine, or the connection is on a different session because
-    /// the server could not restore ours (rule 11).
+    /// The session is over. Either the server reported this in a reply that the client crate does
+    /// not examine, or the connection belongs to a different session because the server could not
+    /// restore ours (rule 11).
     Over(u64),
-    /// The task that serves the session has ended. If that was intended, a `State` event gives the
-    /// reason.
+    /// The client crate's task that serves the session has ended. If the session ended as intended,
+    /// a `State` event gives the reason.
     SessionTaskEnded(u64),
     /// A task of the session panicked, with this message.
     Panicked(u64, String),
-    /// The server answered a heartbeat on the connection with this number.
+    /// The server replied to a heartbeat. The second number is that of the connection.
     HeartbeatAnswered(u64, u64, Checked),
 }
 
-/// Identifies a lock directory in its driver, from the first waiter until our last node is gone. A
-/// driver never reuses an id.
+/// Identifies a lock directory in its driver, from the arrival of the first waiter until our last
+/// node there is gone. A driver never reuses an id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DirectoryId(u64);
 
@@ -196,22 +198,24 @@ pub(crate) struct OwnNode {
 pub(crate) struct Checked {
     /// The nodes that do not exist.
     pub(crate) missing: Vec<OwnNode>,
-    /// The last node that was checked, if the nodes after it were not.
+    /// The last node that was checked. `None` if the heartbeat checked all nodes up to the end of
+    /// the list.
     pub(crate) last: Option<OwnNode>,
-    /// `true` if the server carried out the heartbeat. With a missing node, that does not prove the
-    /// session: the proof relies on a node of ours, and that node might be the missing one.
+    /// `true` if the server carried out the heartbeat. If a node was missing, this does not prove
+    /// that the session is alive, because the proof relies on one of our nodes, and the missing
+    /// node might be that one.
     pub(crate) answered: bool,
 }
 
-/// The handles' end of the channel. The driver does not keep it, so the client closes when the last
-/// handle is dropped.
+/// The handles' end of the channel. The driver has no copy of it, so the client closes when the
+/// last handle is dropped.
 pub(crate) struct Mailbox {
     pub(crate) origin: ForkGuard,
     pub(crate) status: Arc<Status>,
     sender: mpsc::UnboundedSender<Input>,
 }
 
-/// The driver's end of the channel. Input that is sent before the driver starts waits here.
+/// The driver's end of the channel. It keeps the input that is sent before the driver starts.
 pub(crate) struct Inbox {
     pub(crate) status: Arc<Status>,
     /// Sender for reports from the driver's own tasks.
@@ -227,7 +231,7 @@ impl Mailbox {
         (Self { origin: ForkGuard::new(), status, sender }, inbox)
     }
 
-    /// Returns `true` if this process can give new work to this client.
+    /// Returns `true` if this client is open and belongs to this process, not to a parent process.
     pub(crate) fn usable(&self) -> bool {
         self.origin.is_here() && self.status.get() != ClientState::Closed
     }
@@ -240,14 +244,13 @@ impl Mailbox {
         self.sender.send(Input::Command(command)).map_err(|_| Error::client_closed())
     }
 
-    /// Waits for the driver's reply. Returns an error if the session ends first, because then there
-    /// is no reply.
+    /// Waits for the driver's reply. Returns an error if the session ends before the reply arrives.
     pub(crate) async fn answer<T>(&self, answer: oneshot::Receiver<Result<T>>) -> Result<T> {
         answer.await.unwrap_or_else(|_| Err(self.no_answer()))
     }
 
-    /// Asks the driver to close when nothing is held, or at this deadline. Returns `None` if the
-    /// driver has ended.
+    /// Asks the driver to close when the client holds no lock, or at this deadline. Returns `None`
+    /// if the driver has ended.
     pub(crate) fn drain(&self, until: Deadline) -> Option<oneshot::Receiver<()>> {
         let (done, closed) = oneshot::channel();
         self.sender.send(Input::Command(Command::Drain { until, done })).ok().map(|()| closed)

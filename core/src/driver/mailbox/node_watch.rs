@@ -1,5 +1,5 @@
-//! A node's data with a watch, and its encoding as a number shared by several clients, in the
-//! layout of Curator's `SharedCount`.
+//! Reads a node's data with a watch, and decodes data that is a number shared by several clients,
+//! in the layout of Curator's `SharedCount`.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ pub(crate) struct VersionedData {
     /// The number of times the data was set.
     pub(crate) version: i32,
     /// Fires when the node changes or is deleted, if the watch was requested and fits in the watch
-    /// budget. The server sets the watch together with the read, so no change in between is missed.
-    /// After a reconnection, the server compares the node with what was read. The watch ends with
-    /// the session.
+    /// budget. The server reads the data and sets the watch in one step, so no change is missed.
+    /// After a reconnection, the server compares the node with the version that was read. The watch
+    /// ends with the session.
     pub(crate) changed: Option<NodeWatch>,
 }
 
@@ -44,8 +44,8 @@ impl NodeWatch {
         drop(room);
     }
 
-    /// Waits like [`changed`](Self::changed), if there is a watch, but for at most `longest`,
-    /// because a change might be missed.
+    /// Waits until the watch fires, like [`changed`](Self::changed), but for at most `longest`.
+    /// Without a watch, waits for `longest`.
     pub(crate) async fn changed_within(watch: Option<Self>, longest: Duration) -> Result<()> {
         let changed = async {
             match watch {
@@ -71,7 +71,8 @@ impl VersionedData {
         Ok(value.to_be_bytes())
     }
 
-    /// Returns the number, if the data is one: four bytes, big-endian, and not negative.
+    /// Returns the number in the data, or `None` if the data is not a number (four bytes,
+    /// big-endian, not negative).
     pub(crate) fn value(&self) -> Option<u32> {
         let bytes: [u8; 4] = self.data.as_slice().try_into().ok()?;
         i32::from_be_bytes(bytes).try_into().ok()

@@ -1,4 +1,4 @@
-//! Replies to queries about nodes, for programs that display locks without taking part in a queue.
+//! Replies to queries about nodes, for programs that display locks without entering a queue.
 
 use crate::driver::mailbox::node_watch::NodeWatch;
 use crate::queue::contender::Contender;
@@ -8,16 +8,17 @@ use crate::queue::contender::Contender;
 pub struct Listing {
     /// The children's names, in no order.
     pub names: Vec<String>,
-    /// The zxid that created the node. A different zxid means a different node, whose count starts
-    /// from zero.
+    /// The zxid that created the node. If it has changed, the node was deleted and created again,
+    /// and its counts start from zero.
     pub czxid: i64,
     /// Number of children created below the node so far.
     pub created: u32,
 }
 
 impl Listing {
-    /// Creates a listing from a server's reply. `cversion` counts creates and deletes of children,
-    /// and the difference between the two is the number of existing children.
+    /// Creates a listing from a server's reply. `cversion` is the number of creates plus the number
+    /// of deletes of children. `number` is the number of existing children, which is the creates
+    /// minus the deletes.
     pub(crate) fn new(names: Vec<String>, czxid: i64, cversion: i32, number: i32) -> Self {
         let created = i64::from(cversion).saturating_add(i64::from(number)) / 2;
         Self { names, czxid, created: u32::try_from(created).unwrap_or_default() }
@@ -39,8 +40,8 @@ pub struct NodeContent {
     pub czxid: i64,
     /// The session that owns the node if it is ephemeral, or 0.
     pub session_id: i64,
-    /// When the node was created, in milliseconds since 1970, by the clock of the server that led
-    /// then.
+    /// The node's creation time, in milliseconds since 1970, by the clock of the server that was
+    /// the leader then.
     pub created: i64,
 }
 
@@ -49,8 +50,7 @@ pub(crate) struct First {
     /// `None` if there is no contender.
     pub(crate) contender: Option<Contender>,
     /// Fires when another contender might be first, if the watch was requested and fits in the
-    /// watch budget. The watch is set before the contender is read, so no change in between is
-    /// missed.
+    /// watch budget. The watch is set before the contender is read, so no change is missed.
     pub(crate) changed: Option<NodeWatch>,
 }
 
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn what_came_and_what_went() {
-        // Five children created and three deleted: eight changes, two remaining.
+        // Five children were created and three deleted: eight changes, and two children exist.
         let listing = Listing::new(vec![String::new(); 2], 1, 8, 2);
         assert_eq!((listing.created, listing.gone()), (5, 3));
         assert_eq!(Listing::new(Vec::new(), 1, -5, 0).created, 0, "a server may say anything");

@@ -1,5 +1,5 @@
-//! Reads the contenders of a lock for a handle. Names and data come from other clients, so this
-//! module limits how much of them it reads.
+//! Reads the contenders of a lock for a handle. The names and the data are written by other
+//! clients, so this module limits the amount that it reads.
 
 use std::collections::BTreeSet;
 
@@ -16,11 +16,12 @@ use crate::queue::contender::{Contender, data_length};
 use crate::runtime::offload::offload_work;
 use crate::session::watch_budget::WatchBudget;
 
-/// Maximum number of nodes that are read together. More nodes are read in batches, so that
-/// heartbeats can use the connection in between.
+/// Maximum number of nodes that are read in one batch. Further nodes are read in further batches,
+/// so that heartbeats can use the connection between the batches.
 const MAX_NODES_PER_REQUEST: usize = 1000;
 
-/// Maximum number of bytes of data read for one query, starting with the first contenders.
+/// Maximum number of bytes of node data that one query reads. The contenders at the front of the
+/// queue are read first.
 const MAX_DATA: usize = 16 << 20;
 
 /// Maximum number of contenders reported, counted from the first.
@@ -30,9 +31,9 @@ const MAX_CONTENDERS: usize = 100_000;
 type ReadNode = (NodeName, zk::Stat, Option<Vec<u8>>);
 
 impl DirectoryClient {
-    /// Returns the contenders in order. Data is read only after the Stat shows that it is small, so
-    /// this takes three round trips for the first thousand contenders and two for each further
-    /// thousand.
+    /// Returns the contenders in queue order. The data of a node is read only if its Stat shows
+    /// that the data is small. So this function takes three round trips for the first thousand
+    /// contenders, and two for each further thousand.
     pub(in crate::driver) async fn contenders(&self) -> Result<Vec<Contender>, zk::Error> {
         let mut names = self.names().await?;
         if names.len() > MAX_CONTENDERS {
@@ -58,7 +59,8 @@ impl DirectoryClient {
         Ok(contenders)
     }
 
-    /// Returns the contenders at these places that still exist, in two round trips.
+    /// Returns the contenders with these positions and names, if they still exist, in two round
+    /// trips.
     pub(in crate::driver) async fn contenders_at(
         &self,
         places: &[(usize, NodeName)],
@@ -73,9 +75,10 @@ impl DirectoryClient {
         Ok(found.into_iter().filter_map(new).collect())
     }
 
-    /// Returns the first contender. With `room`, it also returns a watch that fires when another
-    /// contender might be first. The watch is on the contender's node, on the directory's children
-    /// if there is no contender, or on the directory's creation. This takes three round trips.
+    /// Returns the first contender. If `room` is given, also returns a watch that fires when
+    /// another contender might be first. The watch is on the contender's node. If there is no
+    /// contender, it is on the directory's children, or on the creation of the directory. This
+    /// takes three round trips.
     pub(in crate::driver) async fn first(&self, room: Option<&WatchBudget>) -> Result<First, zk::Error> {
         loop {
             let names = self.names().await?;
@@ -83,23 +86,23 @@ impl DirectoryClient {
                 Some(name) => self.first_named(name, room).await?,
                 None => self.watch_empty_queue(room).await?,
             };
-            // `None` means that the queue has changed since the listing, so list again. The watch
-            // is already dropped.
+            // `None` means that the queue has changed since the listing, so list the directory
+            // again. The watch has been dropped.
             if let Some(found) = found {
                 return Ok(found);
             }
         }
     }
 
-    /// Returns the contender with this node, with a watch on the node. Returns `None` if the node
-    /// is gone.
+    /// Returns the contender with this node, and a watch on the node. Returns `None` if the node is
+    /// gone.
     async fn first_named(
         &self,
         name: &NodeName,
         room: Option<&WatchBudget>,
     ) -> Result<Option<First>, zk::Error> {
         let node = self.child(name.as_str());
-        // The Stat is read first, because the data is read only once it is known to be small.
+        // The Stat is read first, because the data is read only if the Stat shows that it is small.
         let (stat, changed) = self.stat(&node, room).await?;
         let Some(stat) = stat else { return Ok(None) };
         let size = data_length(&stat);
@@ -116,8 +119,8 @@ impl DirectoryClient {
         Ok(Some(First { contender: Some(Contender::new(0, name, &stat, data)), changed }))
     }
 
-    /// Returns a result without a contender, with a watch on the children. Returns `None` if there
-    /// is a contender now.
+    /// Returns a [`First`] without a contender, with a watch on the children. Returns `None` if
+    /// there is a contender now.
     async fn watch_empty_queue(&self, room: Option<&WatchBudget>) -> Result<Option<First>, zk::Error> {
         let reserved = room.and_then(|room| room.reserve(self.path.len()));
         let Some(reserved) = reserved else { return Ok(Some(First { contender: None, changed: None })) };
@@ -142,8 +145,8 @@ impl DirectoryClient {
         Ok(Some(First { contender: None, changed }))
     }
 
-    /// Returns a node's Stat, with a watch that fires when the node is created, changed or deleted,
-    /// if there is room for one.
+    /// Returns a node's Stat. If the watch budget has room, also returns a watch that fires when
+    /// the node is created, changed or deleted.
     async fn stat(
         &self,
         node: &str,
@@ -165,7 +168,7 @@ impl DirectoryClient {
             .ok_or(zk::Error::RuntimeInconsistent)
     }
 
-    /// Returns the names of the nodes that count as contenders, in order.
+    /// Returns the names of the nodes that count as contenders, in queue order.
     async fn names(&self) -> Result<Vec<NodeName>, zk::Error> {
         let children = self.children().await?;
         let size = size(&children);
@@ -184,14 +187,15 @@ impl DirectoryClient {
         }
     }
 
-    /// Returns how many of these nodes are read together. Their paths must fit in one request.
+    /// Returns the number of these nodes to read in one batch. Their paths must fit in one request.
     fn batch_size(&self, names: &[NodeName]) -> usize {
-        // At least one node is always read: its path fits, because a larger request created the
-        // node.
+        // Read at least one node. Its path fits, because the request that created the node was
+        // larger.
         request_size::readable(&self.path, &names[..names.len().min(MAX_NODES_PER_REQUEST)]).max(1)
     }
 
-    /// Returns the nodes that still exist. All requests are sent before the first reply.
+    /// Returns those of the given nodes that still exist. Sends all requests before it waits for
+    /// the first reply.
     async fn find(&self, names: &[NodeName]) -> Result<Vec<ReadNode>, zk::Error> {
         let ask = |name: &NodeName| self.client.ask(RequestKind::Read).check_stat(&self.child(name.as_str()));
         let asked: Vec<_> = names.iter().map(ask).collect();
@@ -204,8 +208,8 @@ impl DirectoryClient {
         Ok(found)
     }
 
-    /// Reads the data of the nodes with little data, as long as `room` lasts. Omits nodes that were
-    /// deleted in between.
+    /// Reads the data of each node with little data, until `room` bytes have been read. Omits nodes
+    /// that were deleted since their Stat was read.
     async fn read_data(
         &self,
         mut found: Vec<ReadNode>,

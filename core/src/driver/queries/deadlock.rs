@@ -1,14 +1,15 @@
 //! Searches for a deadlock between two owners, for a waiter that is near its deadline.
 //!
 //! The waiter's owner holds some locks. The search lists the queues of those locks, and then the
-//! queue in which the owner waits. In a held lock's queue, it looks for another owner that waits
-//! behind our node. In the waiter's queue, it looks for a node of that same owner in front of ours.
-//! Finally it reads two nodes of the held lock again: our node, and the other owner's node.
+//! queue in which the waiter waits. In the queue of a held lock, it looks for another owner that
+//! waits behind our node. In the waiter's queue, it looks for a node of that other owner ahead of
+//! ours. Finally it reads two nodes in the queue of the held lock again: our node, and the other
+//! owner's node.
 //!
 //! All replies arrive on one session, so they show successive states of the ensemble. The two nodes
-//! of the held lock exist in the first listing and at the end, and a deleted node does not come
-//! back. So they also existed at the moment of the listing in between, which shows the other two
-//! nodes. At that moment, each owner waited for the other.
+//! in the queue of the held lock exist in the first listing and at the end, and a deleted node is
+//! never created again. So they also existed at the time of the second listing, which shows the
+//! other two nodes. At that moment, each owner waited for the other.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -57,7 +58,8 @@ pub(in crate::driver) struct OwnPlace {
 type NamedContenders = Vec<(NodeName, Contender)>;
 
 impl Search {
-    /// Searches, and reports a deadlock if one is found in time. A failed search reports nothing.
+    /// Searches, and reports a deadlock if one is found before the deadline. A failed search
+    /// reports nothing.
     pub(in crate::driver) async fn run(self) {
         let found = timeout_at(self.deadline, self.find()).await;
         if let Ok(Ok(Some((held, found)))) = found {
@@ -122,8 +124,8 @@ impl OwnPlace {
         self.client.client.ask(RequestKind::List).list_children(&self.client.path)
     }
 
-    /// Returns the names of the nodes that count as contenders, in order. Returns `None` if there
-    /// are too many, or if our node is not among them.
+    /// Returns the names of the nodes that count as contenders, in queue order. Returns `None` if
+    /// there are too many children, or if our node is not among them.
     fn sorted(&self, listing: Result<Vec<String>, zk::Error>) -> Result<Option<Vec<NodeName>>, zk::Error> {
         let children = match listing {
             Err(zk::Error::NoNode) => return Ok(None),
@@ -137,7 +139,7 @@ impl OwnPlace {
         Ok(names.binary_search(&self.node).is_ok().then_some(names))
     }
 
-    /// Returns `true` if our node still exists, and `node` still has this creation zxid.
+    /// Returns `true` if our node still exists and `node` still has the creation zxid `czxid`.
     async fn still_blocks(&self, node: &NodeName, czxid: i64) -> Result<bool, zk::Error> {
         let stat = |node: &NodeName| {
             let node = self.client.child(node.as_str());

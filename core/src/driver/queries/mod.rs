@@ -27,7 +27,8 @@ use crate::queue::{NodeName, Outcome, Refusal};
 use crate::session::reply::is_over;
 use crate::session::watch_budget::Reserved;
 
-/// Maximum number of attempts to set or create a node while other clients create and delete it.
+/// Maximum number of attempts to set the data of a node, or to create it, while other clients
+/// create and delete it.
 const MAX_PUT_ATTEMPTS: usize = 3;
 
 /// The answer to a query, or `None` if the server did not answer.
@@ -97,8 +98,8 @@ pub(super) fn start_query(connection: &mut Connection, options: &ClientOptions, 
     }
 }
 
-/// Carries out a transaction on condition that the lock's node exists. Any session can send it,
-/// because node names are never reused.
+/// Carries out a transaction on condition that the lock's node exists. The transaction is safe on
+/// any session, because node names are never reused.
 pub(super) fn transact(
     connection: &mut Connection,
     options: &ClientOptions,
@@ -116,8 +117,8 @@ pub(super) fn transact(
     });
 }
 
-/// Sends a question to the server and limits the wait to the connect timeout. `no_answer` is the
-/// error if the server does not answer.
+/// Sends a question to the server and waits for the answer at most for the connect timeout. If no
+/// answer arrives, the caller receives the error `no_answer`.
 fn ask<T: Send + 'static, F>(
     connection: &mut Connection,
     options: &ClientOptions,
@@ -136,9 +137,9 @@ fn ask<T: Send + 'static, F>(
     }
 }
 
-/// Like `ask`, for a single-request question that callers repeat while they wait. If the server
-/// never answers, the driver gives up the session (rule 16), even if the caller has already
-/// received `no_answer`.
+/// Sends a question like `ask`. It must consist of a single request, which callers repeat while
+/// they wait. If the server never answers, the driver gives up the session (rule 16), even if the
+/// caller has already received `no_answer`.
 fn ask_until_answered<T: Send + 'static, F>(
     connection: &mut Connection,
     options: &ClientOptions,
@@ -160,8 +161,8 @@ fn ask_until_answered<T: Send + 'static, F>(
     }
 }
 
-/// Returns the question and the reply's sender. Without a session, sends an error to the caller and
-/// returns `None`.
+/// Returns the question together with the sender for its reply. If there is no session, sends an
+/// error to the caller and returns `None`.
 fn prepare<T, F>(
     connection: &Connection,
     options: &ClientOptions,
@@ -176,8 +177,8 @@ fn prepare<T, F>(
     None
 }
 
-/// Sends the answer, or the error if none arrived within the limit. Returns `true` if an answer
-/// arrived in time.
+/// Sends the answer to the caller. Sends the error `no_answer` instead if no answer arrives within
+/// the limit. Returns `true` if an answer arrived in time.
 async fn send_answer<T>(
     question: Pin<&mut impl Future<Output = Answer<T>>>,
     limit: Duration,
@@ -200,8 +201,8 @@ fn unless_missing<T>(read: Result<T, zk::Error>) -> Result<Option<T>, zk::Error>
 }
 
 impl DirectoryClient {
-    /// Returns the answer for the outcome of reading this client's own path. An error shows `path`,
-    /// the path that the caller knows.
+    /// Turns the outcome of a read at this client's path into an answer. An error shows `path`,
+    /// which is the path that the caller knows.
     fn read<T>(&self, path: &str, outcome: Result<T, zk::Error>) -> Answer<T> {
         match outcome {
             Ok(value) => Some(Ok(value)),
@@ -210,7 +211,7 @@ impl DirectoryClient {
         }
     }
 
-    /// Returns the children of the node at this client's own path, or `None` if there is no node.
+    /// Returns the children of the node at this client's path, or `None` if there is no node.
     async fn all_children(&self) -> Result<Option<Listing>, zk::Error> {
         let listed = self.client.ask(RequestKind::List).get_children(&self.path).await;
         unless_missing(
@@ -218,7 +219,8 @@ impl DirectoryClient {
         )
     }
 
-    /// Returns the node at this client's own path, or `None` if there is no node.
+    /// Returns the data and the owner of the node at this client's path, or `None` if there is no
+    /// node.
     async fn read_node(&self) -> Result<Option<NodeContent>, zk::Error> {
         let read = self.client.ask(RequestKind::Read).get_data(&self.path).await;
         unless_missing(read.map(|(data, stat)| NodeContent {
@@ -229,17 +231,18 @@ impl DirectoryClient {
         }))
     }
 
-    /// Returns `true` if there is a node at this client's own path, after the server has caught up
-    /// with its leader.
+    /// Returns `true` if there is a node at this client's path. The server first catches up with
+    /// its leader.
     async fn exists(&self) -> Result<bool, zk::Error> {
-        // Both requests are sent back to back, and the server answers them in order.
+        // Both requests are sent without a wait between them, and the server answers them in order.
         let synced = self.client.ask(RequestKind::Sync).sync(&self.path);
         let found = self.client.ask(RequestKind::Verify).check_stat(&self.path);
         synced.await?;
         Ok(found.await?.is_some())
     }
 
-    /// Returns the data of the node at this client's own path, or `None` if there is no node.
+    /// Returns the data of the node at this client's path, or `None` if there is no node. If `room`
+    /// is given, sets a watch too.
     async fn read_versioned(&self, room: Option<Reserved>) -> Result<Option<VersionedData>, zk::Error> {
         let read = if let Some(room) = room {
             let read = self.client.ask(RequestKind::Watch).get_and_watch_data(&self.path).await;
@@ -283,7 +286,7 @@ impl DirectoryClient {
         self.read(self.shown(), outcome)
     }
 
-    /// Revokes or breaks the lock of the contender's node at this client's own path.
+    /// Carries out an operator's action on the contender's node at this client's path.
     async fn act_on_node(&self, action: NodeAction) -> Answer<()> {
         let node = &self.path;
         let done = match action {
@@ -317,8 +320,8 @@ impl DirectoryClient {
             self.report_end();
         }
         match committed {
-            // If the error comes from an operation, nothing was written. If it comes from the whole
-            // request, the outcome is unknown.
+            // If one operation failed, nothing was written. If the whole request failed, the
+            // outcome is unknown.
             Err(zk::MultiWriteError::OperationFailed { .. }) if over => {
                 let message = "the session is over, and the lock lost; nothing was written";
                 Some(Err(Error::lost(LossReason::SessionExpired, message)))

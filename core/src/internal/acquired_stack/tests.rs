@@ -1,4 +1,4 @@
-//! Tests for [`AcquiredStack`]: the levels that a lock object keeps, and those that it forgets.
+//! Tests for [`AcquiredStack`]: the levels that it keeps, and the levels that it forgets.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,8 +33,8 @@ impl Acquired for Fake {
     }
 }
 
-/// Code objects of the tests: `STATEMENT` enters and leaves a scope, `ENTER` only enters one,
-/// `EXIT` only leaves one.
+/// Numbers of the code that the tests pretend to run: `STATEMENT` enters and leaves a scope,
+/// `ENTER` only enters one, `EXIT` only leaves one.
 const STATEMENT: usize = 1;
 const ENTER: usize = 2;
 const EXIT: usize = 3;
@@ -52,7 +52,7 @@ fn generator(address: usize) -> Site {
     Site { moves: true, ..function(address) }
 }
 
-/// Adds a level with a number as its handle. Function 1 enters the given scope, if any.
+/// Adds a level with a number as its handle. If a scope is given, function 1 has entered it.
 fn push<'a>(
     levels: &AcquiredStack<u8, &'a str>,
     owner: OwnerId,
@@ -199,7 +199,8 @@ fn an_exit_of_another_owner_ends_nothing() {
     push(&levels, one, 1, Some("one"));
     enter(&levels, one, 2, Some((site(7, ENTER), "two")));
     enter(&levels, one, 3, Some((generator(4), "three")));
-    // Not even an exit in a frame that once entered a scope, except the frame that still has one.
+    // An exit in a frame that once entered a scope does not end one either. The only exception is
+    // the frame whose scope still runs.
     for site in [function(1), function(9), site(7, EXIT), generator(9)] {
         let exit = Exit { owner: other, site, only: false };
         let left = levels.leave(&exit, |_| (), |_| true, |()| false);
@@ -217,7 +218,8 @@ fn a_call_that_is_written_out_ends_what_such_a_call_began() {
     let exit = Exit { owner, site: site(7, EXIT), only: false };
     let running = |frame: Frame| frame == function(1).frame;
     assert_eq!(levels.leave(&exit, |_| (), running, |()| false), Exited::Scope(1, "stack"));
-    // The statement's frame can also have entered this scope by a plain call.
+    // The frame of the `with` statement can also have entered this scope by calling the enter
+    // method.
     assert_eq!(levels.leave(&exit, |_| (), running, |()| false), Exited::Scope(3, "statement"));
     assert_eq!(levels.leave(&exit, |_| (), running, |()| false), Exited::Others);
     assert_eq!(leave_at(&levels, OwnerId::new(), generator(3)), Exited::Scope(2, "generator"));

@@ -1,4 +1,4 @@
-//! A loop that campaigns and leads repeatedly, as long as the program runs.
+//! Campaigns and leads repeatedly, as long as the program runs.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::runtime::backoff::RestartBackoff;
 /// Decides how long a candidate pauses before it campaigns again, and when it stops.
 ///
 /// Without pauses, a body that returns immediately, or a server that rejects every client, would
-/// cause a busy loop. After short leaderships the pauses grow, and other candidates can lead during
-/// them.
+/// cause a busy loop. After short leaderships the pauses become longer. During a pause, other
+/// candidates can lead.
 #[derive(Debug, Default)]
 pub struct Rounds {
     backoff: RestartBackoff,
@@ -33,7 +33,7 @@ impl Rounds {
         self.began = Some(Instant::now());
     }
 
-    /// Notes that the leadership is over. Returns the pause before the next campaign.
+    /// Records that the leadership is over. Returns the pause before the next campaign.
     pub fn end(&mut self) -> Duration {
         let lasted = self.began.take().map(|began| began.elapsed()).unwrap_or_default();
         self.backoff.after(lasted)
@@ -56,7 +56,7 @@ impl Rounds {
         }
     }
 
-    /// Returns the same candidate on the election's current client.
+    /// Returns the same candidate, bound to the client that the election uses now.
     ///
     /// # Errors
     /// The errors of [`Election::campaign`] that need no request.
@@ -64,14 +64,14 @@ impl Rounds {
         election.on_one_client()
     }
 
-    /// Returns `true` if no campaign follows, because the client is closed. `election` must be a
-    /// candidate that [`election`](Self::election) returned.
+    /// Returns `true` if there will be no further campaign, because the client is closed.
+    /// `election` must be a candidate that [`election`](Self::election) returned.
     #[must_use]
     pub fn are_over(election: &Election) -> bool {
         election.lock.resolve().is_ok_and(|resolved| resolved.client.state() == ClientState::Closed)
     }
 
-    /// Waits for `time` before the next campaign, or until the client is closed.
+    /// Waits for `time` before the next campaign. Returns earlier if the client is closed.
     ///
     /// # Errors
     /// [`Forked`](ErrorKind::Forked), or [`ConnectionFailed`](ErrorKind::ConnectionFailed) if the
@@ -89,16 +89,16 @@ impl Rounds {
 }
 
 impl Election {
-    /// Campaigns, runs `body` while this candidate leads, and campaigns again, in a loop.
+    /// Campaigns and runs `body` while this candidate leads, again and again.
     ///
     /// The body receives the lease of the leadership. When it returns, the candidate resigns. If
-    /// the leadership is lost, the body is dropped at its next await point. If the body returns in
-    /// spite of the loss because it does not await, its result is ignored, even if it is an error.
-    /// After leaderships shorter than five seconds, the loop pauses for up to six seconds.
+    /// the leadership is lost, the body is dropped at its next await point. If the body has no
+    /// further await point and returns after the loss, its result is ignored, even if it is an
+    /// error. After leaderships shorter than five seconds, the loop pauses for up to six seconds.
     ///
-    /// Returns when the client is closed or drained. This also applies to a shared client, which
-    /// the process's locks on the same hosts use too. To stop the loop in another way, drop the
-    /// future, or return an error from the body.
+    /// The loop ends when the client is closed or drained. If the client is a shared client, note
+    /// that other locks of the process on the same hosts use it too. To end the loop in another
+    /// way, drop the future, or return an error from the body.
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -111,8 +111,8 @@ impl Election {
     /// Cancel safe: dropping the future drops the body, withdraws the candidate and resigns.
     ///
     /// # Errors
-    /// The errors of the body, and those of [`campaign`](Self::campaign), except
-    /// [`ConnectionFailed`](ErrorKind::ConnectionFailed): after that error, the candidate campaigns
+    /// The errors of the body, and the errors of [`campaign`](Self::campaign). There is one
+    /// exception: after [`ConnectionFailed`](ErrorKind::ConnectionFailed), the candidate campaigns
     /// again.
     pub async fn run<F, E>(&self, mut body: impl FnMut(Arc<Lease>) -> F) -> Result<(), E>
     where

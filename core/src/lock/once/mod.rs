@@ -26,21 +26,21 @@ pub enum Record {
     /// After the body succeeds. If a body crashes, it can run again.
     #[default]
     AfterBody,
-    /// Before the body begins, so it runs at most once. If a body crashes or fails, it does not run
-    /// again.
+    /// Before the body begins. The body then runs at most once: if it crashes or fails, it does not
+    /// run again.
     Start,
 }
 
 impl Mutex {
-    /// Runs `body` under the lock unless this slot is already recorded. Then records the slot and
-    /// releases the lock.
+    /// Runs `body` while holding the lock, unless this slot is already recorded. Then records the
+    /// slot and releases the lock. The slot is identified by `key`.
     ///
     /// Returns the value of the body, or `None` if the slot was already recorded.
     ///
     /// A slot is recorded only once, but a body that crashes before its slot is recorded can run
-    /// again. The lock remembers only its last slot, so do not use keys as idempotency keys: the
-    /// sequence A, B, A runs A twice. In contrast, [`once_per`](Self::once_per) rejects earlier
-    /// slots.
+    /// again. The record contains only the last slot, so the sequence A, B, A runs A twice.
+    /// Therefore, do not use keys as idempotency keys. In contrast, [`once_per`](Self::once_per)
+    /// rejects earlier slots.
     ///
     /// The record of the last slot is a node next to the lock directory, with `.once` appended to
     /// the lock's path. One transaction writes the record and checks the lock's node, so a holder
@@ -62,9 +62,9 @@ impl Mutex {
     /// # async fn write_report(_: i64) -> zklock::Result<u32> { Ok(1) }
     /// ```
     ///
-    /// Dropping the future drops the body and leaves the queue or releases the lock. No node
-    /// remains in the queue. The call is cancel safe with one exception: if the future is dropped
-    /// after the body, while the slot is being recorded, the slot might or might not be recorded.
+    /// Cancel safe, with one exception. Dropping the future drops the body, and leaves the queue or
+    /// releases the lock. No node remains in the queue. The exception is a future that is dropped
+    /// after the body has completed. The slot might or might not be recorded then.
     ///
     /// # Errors
     /// * [`BadArgument`](crate::ErrorKind::BadArgument) with the argument `key` if the key is
@@ -90,7 +90,7 @@ impl Mutex {
         self.once_as(&Owner::new(), &slot, Timeout::Forever, Record::default(), body).await
     }
 
-    /// Like [`once`](Self::once), but waits for the lock for at most `time`.
+    /// Runs `body` like [`once`](Self::once), but waits for the lock for at most `time`.
     ///
     /// Cancel safe like [`once`](Self::once).
     ///
@@ -111,15 +111,16 @@ impl Mutex {
         self.once_as(&Owner::new(), &slot, time, Record::default(), body).await
     }
 
-    /// Like [`once`](Self::once), but the slot is the current period: the body runs at most once in
-    /// each period.
+    /// Runs `body` like [`once`](Self::once), with the current period as the slot. So each period
+    /// is recorded only once.
     ///
     /// Periods of length `period` are counted from the beginning of 1970 by the local clock. So a
-    /// period of one day begins at midnight UTC. The period in which the lock is acquired counts.
+    /// period of one day begins at midnight UTC. The slot is the period in which the lock is
+    /// acquired.
     ///
-    /// The body runs only if the current period is later than the recorded one, so a clock that is
-    /// behind does not cause a second run. A lock has one record, so use a separate lock for each
-    /// length of period.
+    /// The body runs only if the current period is later than the recorded one, so a machine whose
+    /// clock is slow does not cause a second run. A lock has one record, so use a separate lock for
+    /// each length of period.
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -150,14 +151,14 @@ impl Mutex {
         self.once_as(&Owner::new(), &slot, Timeout::Forever, Record::default(), body).await
     }
 
-    /// Like [`once`](Self::once), with an owner, a timeout, and a choice of when the slot is
-    /// recorded.
+    /// Runs `body` like [`once`](Self::once), but with an owner, a timeout, and a choice of when
+    /// the slot is recorded.
     ///
     /// The owner can already hold the lock. With [`Timeout::Try`], the call fails with
     /// [`LockTimeout`](crate::ErrorKind::LockTimeout) if the lock is taken.
     ///
     /// Cancel safe like [`once`](Self::once). With [`Record::Start`], the slot is recorded before
-    /// the body.
+    /// the body begins, so the slot can be recorded although the future is dropped.
     ///
     /// # Errors
     /// The same as for [`once_within`](Self::once_within). With [`Record::Start`], the slot can be

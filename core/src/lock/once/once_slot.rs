@@ -50,7 +50,7 @@ impl OnceSlot {
         }
     }
 
-    /// Creates a slot that stands for the current period of this length.
+    /// Creates a slot that represents the current period of this length.
     ///
     /// The local clock determines the current period when the lock is acquired. Periods are counted
     /// from the beginning of 1970, in whole milliseconds.
@@ -85,7 +85,7 @@ fn millis(time: Duration) -> u64 {
     time.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
-/// A slot at a certain time. If the slot is a period, it includes the period's number.
+/// A slot at a certain time. If the slot is a period, this type contains the number of the period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CurrentSlot {
     pub(super) name: String,

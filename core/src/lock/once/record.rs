@@ -1,4 +1,4 @@
-//! The record of a lock's slots: a persistent node next to the lock directory.
+//! The record of a lock's last slot, in a persistent node next to the lock directory.
 
 use serde_json::{Value, json};
 
@@ -22,8 +22,8 @@ pub struct OnceRecord {
     pub slot: String,
     /// The period, if the slot is a period.
     pub period: Option<NumberedPeriod>,
-    /// Time of the record by the holder's clock: RFC 3339, in UTC. Empty if the record does not
-    /// contain it.
+    /// Time at which the slot was recorded, by the clock of the process that recorded it. In RFC
+    /// 3339 format, in UTC. Empty if the record does not contain it.
     pub at: String,
     /// The process that recorded the slot. `None` if its client does not identify itself.
     pub by: Option<RecordedBy>,
@@ -58,8 +58,8 @@ impl OnceRecord {
         Self { slot: name, period, at: Date(at).to_string(), by, fencing_token }
     }
 
-    /// Returns `true` if the slot must not run: it is recorded, or a later period of the same
-    /// length is recorded.
+    /// Returns `true` if the slot's body must not run, because this slot or a later period of the
+    /// same length is recorded.
     pub(super) fn covers(&self, slot: &CurrentSlot) -> bool {
         match (self.period, slot.period) {
             (None, None) => self.slot == slot.name,
@@ -137,8 +137,8 @@ pub(super) async fn read_node(client: &Client, node: &str) -> Result<Option<Vers
 
 /// Reads the record of the lock at `path`. Returns `None` if no slot was recorded.
 ///
-/// `path` is an absolute path relative to the client's chroot. The call sends one request. The
-/// server can lag behind other servers.
+/// `path` is an absolute path relative to the client's chroot. Sends one request. The result can be
+/// out of date, because the server can lag behind other servers.
 ///
 /// Cancel safe: dropping the future has no side effect.
 ///

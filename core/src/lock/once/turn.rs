@@ -1,5 +1,5 @@
-//! [`Turn`]: one run of a slot's body. A turn holds the lock, and exists only if the slot was not
-//! recorded when the lock was granted.
+//! Defines [`Turn`], one run of a slot's body. A turn holds the lock. It exists only if the slot
+//! was not recorded when the lock was granted.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -26,7 +26,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The session id in the Stat of a container node.
 const CONTAINER: i64 = i64::MIN;
 
-/// One run of a slot's body under the lock. Dropping it releases the lock and records nothing.
+/// One run of a slot's body while holding the lock. Dropping it releases the lock and records
+/// nothing.
 #[derive(Debug)]
 #[must_use = "a turn that is dropped releases the lock and records nothing"]
 pub struct Turn {
@@ -45,7 +46,7 @@ pub struct Turn {
 /// Acquires the lock and reads its record. With [`Record::Start`], also records the slot.
 ///
 /// If the slot was already recorded, releases the lock and returns `None`. `owner` contains the
-/// owner, and the caller that messages and other contenders show.
+/// owner's id, and the caller that messages and other contenders show.
 pub(crate) async fn begin(
     lock: &Lock,
     owner: (OwnerId, &Owner),
@@ -80,7 +81,7 @@ pub(crate) async fn begin(
 }
 
 impl Turn {
-    /// Returns the lease under which the body runs. Only the turn releases it.
+    /// Returns the lease that is held while the body runs. Only the turn may release it.
     #[must_use]
     pub fn lease(&self) -> &Arc<Lease> {
         &self.lease
@@ -95,18 +96,18 @@ impl Turn {
     /// Records the slot unless it is already recorded, and releases the lock.
     ///
     /// Not cancel safe: if the future is dropped, the slot might or might not be recorded. The lock
-    /// is released.
+    /// is released in any case.
     ///
     /// # Errors
-    /// The same as for [`Mutex::once_as`](crate::Mutex::once_as). The lock is released in any case.
+    /// Same as [`Mutex::once_as`](crate::Mutex::once_as). The lock is released in any case.
     pub async fn record(self) -> Result<()> {
         if !self.recorded {
             let written = self.write().await;
             self.lease.release().await.ok();
             return written;
         }
-        // If the lock was lost in the meantime, return an error, as all scopes do, even if only the
-        // release shows the loss.
+        // If the lock was lost in the meantime, return an error, like every scope. This includes a
+        // loss that only the release reveals.
         let lost = || self.lease.check().err().filter(|error| error.kind() == ErrorKind::LockLost);
         let before = lost();
         self.lease.release().await.ok();
@@ -145,7 +146,7 @@ impl Turn {
         }
     }
 
-    /// Returns the error that explains why the lock is no longer held.
+    /// Returns the error that says why the lock is no longer held.
     fn loss(&self) -> Error {
         self.lease.check().err().unwrap_or_else(Error::released)
     }
@@ -153,8 +154,9 @@ impl Turn {
     /// Reads the record after the grant.
     ///
     /// A read alone might reach a server that lags behind. So a check of the lock's node is sent
-    /// first. The check is a write: a majority of the servers must accept it, after all writes of
-    /// earlier holders. So the read, whose reply arrives later, includes those writes.
+    /// before the read. ZooKeeper treats the check as a write, so a majority of the servers must
+    /// accept it, after all writes of earlier holders. The read is answered after the check and
+    /// therefore includes those writes.
     async fn read_once_held(&self) -> Result<Option<VersionedRecord>> {
         let read = async || {
             // Send both requests together, in this order.
@@ -168,8 +170,8 @@ impl Turn {
         self.while_held(read).await
     }
 
-    /// Reads the record after the server has caught up with its leader. Used after a write that was
-    /// not answered.
+    /// Reads the record after the server has caught up with its leader. Used after a write that
+    /// received no reply.
     async fn read_behind_sync(&self) -> Result<Option<VersionedRecord>> {
         let node = self.client.full(&self.node)?;
         self.client.ask_again(&self.node, |reply| Query::Exists { node: Arc::clone(&node), reply }).await?;
@@ -198,8 +200,8 @@ impl Turn {
         }
     }
 
-    /// Rejects a lock whose record would be a child of another lock's directory, because some
-    /// client libraries fail if a child has no sequence number.
+    /// Rejects a lock whose record would be a child of another lock's directory. Some client
+    /// libraries fail if such a directory has a child without a sequence number.
     async fn check_parent(&self) -> Result<()> {
         let Some((parent, _)) = self.lease.path().rsplit_once('/').filter(|(parent, _)| !parent.is_empty())
         else {
@@ -212,7 +214,8 @@ impl Turn {
         };
         let first = self.while_held(first).await?;
         match first.contender {
-            // A persistent or container node whose name ends with ten digits is not a contender.
+            // A node that is persistent or a container is not a contender, even if its name ends
+            // with ten digits.
             Some(contender) if !matches!(contender.session_id, 0 | CONTAINER) => {
                 let problem = format!(
                     "{path:?} is in the directory of another lock: the record {node:?} would be among the contenders \
@@ -226,11 +229,11 @@ impl Turn {
         }
     }
 
-    /// Records the slot. One transaction writes the record and checks the lock's node, so a former
-    /// holder writes nothing.
+    /// Records the slot. One transaction writes the record and checks that the lock's node exists,
+    /// so a former holder cannot write the record.
     ///
-    /// The transaction also requires the version of the record, so that an earlier attempt of this
-    /// turn cannot be applied late.
+    /// The transaction also checks the version of the record. So if this turn has already tried to
+    /// write the record, that earlier attempt cannot be applied late.
     async fn write(&self) -> Result<()> {
         let record = OnceRecord::new(&self.slot, self.by.clone(), self.lease.fencing_token());
         let data = record.encode();
@@ -288,8 +291,8 @@ impl Turn {
         Error::new(ErrorKind::AuthFailed, message)
     }
 
-    /// Returns the error for a slot that another holder recorded in the meantime, which shows that
-    /// this turn had already lost the lock.
+    /// Returns the error for a slot that another holder recorded in the meantime. That record shows
+    /// that this turn had lost the lock before.
     fn overtaken(&self, record: &OnceRecord) -> Error {
         self.lease.check().err().unwrap_or_else(|| {
             let message = format!(

@@ -1,7 +1,8 @@
-//! The counting semaphore: a contender first acquires a mutex, called the *turn*, and then its
-//! permits. While it waits for permits, it holds the turn.
+//! The counting semaphore. A contender first acquires a mutex, called the *turn*, and then its
+//! permits. It holds the turn while it waits for the permits.
 //!
-//! The turn and the permits use two lock directories with one protocol.
+//! The turn and the permits are in two lock directories, and both use the protocol of the other
+//! locks.
 
 mod shared_count;
 #[cfg(test)]
@@ -26,7 +27,8 @@ use crate::metrics::recorder::WaitTimer;
 use crate::queue::Kind;
 use crate::queue::contender::Contender;
 
-/// Time for which a try waits while another contender acquires its permits: a few round trips.
+/// Time for which a try waits for the turn while another contender holds it to acquire its permits.
+/// That takes only a few round trips.
 const TRY_LIMIT: Duration = Duration::from_secs(2);
 
 /// Subdirectory of the nodes for permits, both held and requested.
@@ -54,7 +56,7 @@ pub enum Permits {
     /// A number in the node at this absolute path, relative to the client's chroot.
     ///
     /// The data has the format of Curator's `SharedCount`: four bytes, big-endian. The number is
-    /// read at every acquire. Waiters notice a change.
+    /// read at every acquire. Waiters notice when it changes.
     SharedCount(String),
 }
 
@@ -66,13 +68,13 @@ impl From<u32> for Permits {
 
 /// A fair semaphore with a number of permits, compatible with Curator's `InterProcessSemaphoreV2`.
 ///
-/// A contender first acquires a mutex, called the turn, and holds it while it waits for its
-/// permits. So a smaller request cannot overtake a larger one, and two contenders cannot each hold
-/// a part of the permits that both need.
+/// A contender first acquires an internal mutex, and holds it while it waits for its permits. So a
+/// smaller request cannot overtake a larger one, and two contenders cannot each hold a part of the
+/// permits that both need.
 ///
-/// Every permit has a separate [`Lease`]. It can be released separately, by any owner. A semaphore
-/// is not reentrant. Fencing tokens of permits that are held at the same time are not comparable.
-/// Clones are the same semaphore.
+/// Every permit has a separate [`Lease`], which any thread or task can release. A semaphore is not
+/// reentrant. Fencing tokens of permits that are held at the same time are not comparable. A clone
+/// refers to the same semaphore.
 ///
 /// All contenders with the same path must agree on the number of permits. A contender compares its
 /// number when it first uses the path and when it must wait. If another contender's number differs,
@@ -117,8 +119,8 @@ impl Semaphore {
         options: LockOptions,
     ) -> Result<Self> {
         let (source, path, permits) = (client.into(), path.as_ref(), permits.into());
-        // This directory has the longer name of the semaphore's two directories, so check the
-        // length limit with it.
+        // Of the semaphore's two directories, this one has the longer name, so check the length
+        // limit with it.
         LockPath::new(&source.hosts().chroot, path, LEASES)?;
         let stated = match &permits {
             Permits::Fixed(0) => return Err(Error::bad_argument("permits", "must be at least 1")),
@@ -172,7 +174,7 @@ impl Semaphore {
         self.acquire_with(Timeout::Forever).await
     }
 
-    /// Like [`acquire`](Self::acquire), but takes at most `time` in total.
+    /// Acquires a permit like [`acquire`](Self::acquire), but within at most `time` in total.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
@@ -183,7 +185,8 @@ impl Semaphore {
         self.acquire_with(time).await
     }
 
-    /// Like [`acquire_within`](Self::acquire_within), but with a deadline instead of a duration.
+    /// Acquires a permit like [`acquire_within`](Self::acquire_within), but with a deadline instead
+    /// of a duration.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
@@ -197,8 +200,8 @@ impl Semaphore {
     /// free.
     ///
     /// If no permit is free, the call sends one read, and a second one if the number of permits is
-    /// in a node. If another contender is acquiring its permits, the call waits for the turn for at
-    /// most two seconds. The connect timeout limits the whole call.
+    /// in a node. If another contender is just acquiring its permits, the call waits until that
+    /// contender has them, but for at most two seconds. The connect timeout limits the whole call.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
@@ -208,8 +211,8 @@ impl Semaphore {
         busy_is_none(self.acquire_with(Timeout::Try).await)
     }
 
-    /// Like [`try_acquire`](Self::try_acquire), but with `time` in place of the client's connect
-    /// timeout.
+    /// Acquires a permit like [`try_acquire`](Self::try_acquire), but with `time` instead of the
+    /// client's connect timeout.
     ///
     /// The servers must reply within `time` in total. The call does not wait for a permit.
     ///
@@ -234,7 +237,7 @@ impl Semaphore {
         self.acquire_one(&Owner::new(), timeout.into()).await
     }
 
-    /// Like [`acquire_with`](Self::acquire_with), but reports show the given caller.
+    /// Acquires a permit like [`acquire_with`](Self::acquire_with), but reports show `caller`.
     pub(crate) async fn acquire_one(&self, caller: &Owner, timeout: Timeout) -> Result<Lease> {
         let leases = self.acquire_for(caller, 1, timeout).await?;
         leases.into_iter().next().ok_or_else(Error::client_closed)
@@ -242,10 +245,11 @@ impl Semaphore {
 
     /// Acquires `count` permits, all or none. A smaller request cannot overtake this one.
     ///
-    /// If `count` exceeds the number in a [`SharedCount`](Permits::SharedCount), the call holds the
-    /// turn and waits until the number grows. Meanwhile it creates no nodes for the permits.
+    /// If `count` exceeds the number in a [`SharedCount`](Permits::SharedCount), the call waits
+    /// until the number grows. In the meantime, other acquires wait behind it, and it creates no
+    /// nodes for the permits.
     ///
-    /// Cancel safe like [`acquire`](Self::acquire): no permit is kept.
+    /// Cancel safe like [`acquire`](Self::acquire). If the future is dropped, no permit is kept.
     ///
     /// # Errors
     /// [`BadArgument`](ErrorKind::BadArgument) if `count` is zero or greater than a fixed number,
@@ -255,8 +259,8 @@ impl Semaphore {
         self.acquire_for(&Owner::new(), count, timeout.into()).await
     }
 
-    /// Like [`acquire_many`](Self::acquire_many), but reports show the given caller. Permits have
-    /// no owner.
+    /// Acquires `count` permits like [`acquire_many`](Self::acquire_many), but reports show
+    /// `caller`. Permits have no owner.
     pub(crate) async fn acquire_for(&self, caller: &Owner, count: u32, timeout: Timeout) -> Result<Leases> {
         match self.permits {
             _ if count == 0 => return Err(Error::bad_argument("count", "must be at least 1")),
@@ -271,7 +275,8 @@ impl Semaphore {
         let wait = WaitTimer::begin();
         self.acquire_all(caller, count, timeout, wait).await.map_err(|error| {
             let error = client.explain(error, wait.since, timeout);
-            // Count one acquire, no matter how many contenders it had in the queues.
+            // Count the whole call as one acquire, regardless of the number of its contenders in
+            // the queues.
             if error.kind() == ErrorKind::LockTimeout {
                 let refused = timeout.is_try() || error.timeout_reason() == Some(TimeoutReason::Full);
                 if refused { holds.recorder.busy() } else { holds.recorder.timed_out() }
@@ -305,8 +310,8 @@ impl Semaphore {
             let uncounted = WaitTimer { counts: false, ..wait };
             let turn = self.turns.request_as(caller, Kind::Exclusive, time, uncounted)?.await;
             let turn = match turn {
-                // Without a reply, the state of the turn is unknown. A try repeats the request
-                // until its time limit.
+                // Without a reply, it is unknown whether the turn is taken. A try repeats the
+                // request until its time limit.
                 Err(error) if timeout.is_try() && error.is_unanswered() => {
                     if deadline.is_over() {
                         return Err(error.with_timeout_reason(TimeoutReason::Unreachable));
@@ -316,9 +321,9 @@ impl Semaphore {
                 turn => turn?,
             };
             wait.contended |= turn.contended();
-            // If the turn is lost, stop waiting for permits: another contender can then get the
-            // turn and wait for permits too, and each could hold a part of the permits that both
-            // need.
+            // If the turn is lost, stop waiting for permits. Otherwise another contender could get
+            // the turn and wait for permits too. Each of the two contenders could then hold a part
+            // of the permits that both need.
             let leases = tokio::select! {
                 biased;
                 leases = self.take(caller, count, deadline, wait) => leases?,
@@ -329,8 +334,8 @@ impl Semaphore {
         }
     }
 
-    /// Acquires permits while the turn is held. If this fails, the permits are released before the
-    /// turn.
+    /// Acquires permits while the turn is held. If the acquire fails, the permits are released
+    /// before the turn.
     async fn take(&self, caller: &Owner, count: u32, deadline: Deadline, wait: WaitTimer) -> Result<Leases> {
         let resolved = self.leases.resolve()?;
         let permit_state = resolved.holds.permit_state();
@@ -342,7 +347,8 @@ impl Semaphore {
             permit_state.compared.store(permits, Ordering::Relaxed);
         }
         loop {
-            // While the total is too small, create no nodes, because they could not get permits.
+            // If more permits are requested than exist, create no nodes, because they could not be
+            // granted.
             if count > permits {
                 let too_few = || self.too_few(count, permits);
                 if deadline.is_try() {
@@ -366,7 +372,8 @@ impl Semaphore {
                 biased;
                 leases = &mut leases => return leases,
                 changed = self.changed(permits, deadline) => match changed {
-                    // The requests in the queue also time out, and their error names the blockers.
+                    // The requests in the queue time out at the same moment. Return their error,
+                    // because it names the blockers.
                     Err(error) if error.kind() == ErrorKind::LockTimeout => return leases.await,
                     changed => changed?,
                 },
@@ -392,8 +399,8 @@ impl Semaphore {
             for request in requests {
                 leases.push(request.await?);
             }
-            // A permit that was granted early can be lost while the call waits for the others. Then
-            // all permits are released and requested again.
+            // A permit that was granted early can be lost while the call waits for the other
+            // permits. Then all permits are released and requested again.
             if leases.is_held() {
                 return Ok(leases);
             }
@@ -425,8 +432,8 @@ impl Semaphore {
     /// Returns an error if the acquire would have to wait and the maximum number of waiters is
     /// reached.
     ///
-    /// All contenders for the turn count as waiters. A contender that holds the turn and acquires
-    /// free permits counts too, but only for a moment.
+    /// All contenders for the turn count as waiters. The contender that holds the turn also counts,
+    /// even if its permits are free, but then it holds the turn only for a moment.
     async fn fail_if_full(&self, count: u32, waiters: u32, deadline: Deadline) -> Result<()> {
         let client = self.turns.resolve()?.client.clone();
         let reached = || client.was_connected();
@@ -439,7 +446,7 @@ impl Semaphore {
         Ok(())
     }
 
-    /// Returns the error for a request of more permits than exist. The request fails as if no
+    /// Returns the error for a request of more permits than exist. The error is the same as if no
     /// permit were free.
     fn too_few(&self, count: u32, permits: u32) -> Error {
         let message =
@@ -458,9 +465,9 @@ impl Semaphore {
 
     /// Returns the contenders for the semaphore. Takes as many round trips as [`Lock::contenders`].
     ///
-    /// The list begins with the holders of permits and the contender that holds the turn and waits
-    /// for permits. Each has one node per permit (`leases/…`). Then the contenders for the turn
-    /// follow (`locks/…`). The first of these is again the contender that waits for permits.
+    /// The list begins with the holders of permits and the first waiter, which waits for its
+    /// permits. Each of them has one node per permit (`leases/…`). Then the contenders for the
+    /// internal mutex follow (`locks/…`). The first of these is again the first waiter.
     ///
     /// Cancel safe: dropping the future has no side effect.
     ///
@@ -490,12 +497,12 @@ impl Semaphore {
         Ok(taken >= permits as usize)
     }
 
-    /// Returns the lock whose directory contains the nodes for permits.
+    /// Returns the lock whose directory contains the nodes of the permits.
     pub(crate) fn leases(&self) -> &Lock {
         &self.leases
     }
 
-    /// Returns an error in a process that inherited the client through fork.
+    /// Returns an error in a process that inherited the client through `fork`.
     pub(crate) fn check_process(&self) -> Result<()> {
         self.leases.resolve()?.holds.origin.check()
     }

@@ -1,5 +1,5 @@
-//! The number of permits of a semaphore: a fixed number that all contenders state, or a number in a
-//! node, which can change.
+//! The number of permits of a semaphore. It is either a fixed number, which the nodes of all
+//! contenders contain, or a number in a separate node, which can change.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::driver::mailbox::node_watch::NodeWatch;
 use crate::error::escape::Escaped;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Time without events after which a waiter reads the number in the node again, in case a watch was
-/// missed (rule 10).
+/// If no event arrives for this long, a waiter reads the number in the node again, in case a watch
+/// event was missed (rule 10).
 const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
 
 impl Semaphore {
@@ -41,7 +41,7 @@ impl Semaphore {
         }
     }
 
-    /// Remembers the holders of permits, for the error message of a waiter that times out.
+    /// Stores the holders of permits, for the error message of a waiter that times out.
     ///
     /// One read is enough, because no other contender adds a node in the meantime (rule 17). If no
     /// reply arrives, the message names no holder.
@@ -60,11 +60,11 @@ impl Semaphore {
         }
     }
 
-    /// Fails if there is no number to read. It is called before a node or a directory is created,
-    /// so that none is created in vain.
+    /// Fails if the node does not contain a number. Called before a node or a directory is created,
+    /// so that none is created unnecessarily.
     ///
-    /// It reads only when the client first uses the path. To save a request, later acquires rely on
-    /// the read that they send while they hold the turn.
+    /// The number is read only when the client first uses the path. To save a request, later
+    /// acquires rely on the read that they send while they hold the turn.
     pub(super) async fn check_number_exists(&self, deadline: Deadline) -> Result<()> {
         if matches!(self.permits, Permits::SharedCount(_)) {
             let resolved = self.leases.resolve()?;

@@ -1,5 +1,5 @@
 //! Tests of the state that passes from a dropped queue to the next queue at the same path, and of
-//! queues that look again after a silence.
+//! queues that list or probe their directory again because the server was silent.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Returns a fixture without a session, because the tests play the server.
+    /// Returns a fixture without a session, because each test plays the server's part.
     fn new() -> Self {
         let (sender, _) = mpsc::unbounded_channel();
         let connection = Connection::new(ClientOptions::new(Some("h")).unwrap(), Arc::default(), sender);
@@ -29,8 +29,8 @@ impl Fixture {
         }
     }
 
-    /// Adds a waiter at the path, with a node of this number, behind the given nodes or alone.
-    /// Returns the tickets of the create and of the listing.
+    /// Adds a waiter at the path. Its node has the sequence number `number`, and the nodes `others`
+    /// are ahead of it. Returns the tickets of the create and of the listing.
     fn queue(&mut self, number: u64, others: &[&str]) -> (Ticket, Ticket) {
         let id = self.directories.open(&self.path, &self.connection, false);
         let directory = self.directories.get_to_flush(id).expect("a directory");
@@ -107,7 +107,7 @@ async fn a_queue_that_hears_nothing_for_twenty_seconds_looks_again() {
 const MOST_BYTES: usize = 1_536;
 const MINUTES: usize = 30;
 
-/// Returns the number of bytes on the wire of a request that reads these nodes, with its reply
+/// Returns the size on the wire, in bytes, of a request that reads these nodes and of its reply
 /// (`docs/protocol.md`, rule 10).
 fn probe_bytes(path: &str, nodes: &[NodeName]) -> usize {
     const REQUEST: usize = 4 + 8 + 9;
@@ -116,7 +116,7 @@ fn probe_bytes(path: &str, nodes: &[NodeName]) -> usize {
     REQUEST + REPLY + nodes.iter().map(node).sum::<usize>()
 }
 
-/// Adds a waiter behind this number of other nodes, with its watches acknowledged.
+/// Adds a waiter behind this number of other nodes. All its watches are set.
 fn idle(fixture: &mut Fixture, others: u64) {
     let others: Vec<_> = (0..others).map(|number| format!("{:038}-lock-{number:010}", 7)).collect();
     let number = others.len() as u64;
@@ -130,7 +130,7 @@ fn idle(fixture: &mut Fixture, others: u64) {
     fixture.directories.take_to_flush();
 }
 
-/// Lets time pass and returns the queue's requests. Every probe is answered: each node exists.
+/// Lets time pass and returns the requests of the queue. Answers each probe: every node exists.
 async fn pass(fixture: &mut Fixture, minutes: usize) -> Vec<Action> {
     let mut asked = Vec::new();
     for _ in 0..minutes * 60 / 5 {
@@ -165,7 +165,8 @@ async fn a_far_waiter_looks_at_a_few_nodes_once_a_minute_however_many_wait() {
     assert_eq!(all[0], all[1], "they depend on how many wait");
 }
 
-/// A server before 3.6 also closes the connection on which it receives a check.
+/// If one check is refused, the client sends no other check. A server older than 3.6 also closes
+/// the connection on which it receives a check.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_one_check_is_asked_for_no_other_one() {
     let mut fixture = Fixture::new();
@@ -220,8 +221,8 @@ async fn a_child_that_does_not_count_is_reported_once_however_many_queues_there_
     }
 }
 
-/// Joins and leaves at each of these paths, where a child without a sequence number exists. Returns
-/// the number of paths at which the child was reported.
+/// Joins and leaves the queue at each of these paths, where a child without a sequence number
+/// exists. Returns the number of paths at which a warning about that child was logged.
 fn use_paths(fixture: &mut Fixture, paths: std::ops::Range<usize>) -> usize {
     let mut reported = 0;
     for number in paths {
@@ -244,8 +245,8 @@ async fn however_many_paths_a_client_uses_it_remembers_a_thousand_reports_and_ma
     let mut fixture = Fixture::new();
     assert_eq!(use_paths(&mut fixture, 0..10_000), MOST_REPORTED);
     assert_eq!(fixture.directories.warned.0.len(), MOST_REPORTED);
-    // There is no report for a path that was reported before, nor for a path that is not
-    // remembered.
+    // There is no warning for a path that was reported before. There is none for a path beyond the
+    // limit either.
     assert_eq!(use_paths(&mut fixture, 0..10), 0);
     assert_eq!(use_paths(&mut fixture, 9_990..10_000), 0);
 }

@@ -1,5 +1,5 @@
-//! Test helper that measures the memory kept by some work, to the byte. Each thread counts only its
-//! own allocations.
+//! Test helper that measures, in bytes, how much memory a piece of work keeps allocated. Each
+//! thread counts only its own allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -34,7 +34,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Returns the number of bytes that this thread keeps because of some work.
+/// Returns the number of bytes that are allocated during `work` and not freed.
 pub(crate) fn kept(work: impl FnOnce()) -> isize {
     let before = KEPT.get();
     work();

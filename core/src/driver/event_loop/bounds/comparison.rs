@@ -10,8 +10,8 @@ use self::instructions::instructions;
 const FEW: u64 = 100;
 const MANY: u64 = 10_000;
 
-/// Number of instructions below which costs are not compared, because doubling so small a cost
-/// means nothing.
+/// Costs below this number of instructions are not compared, because they are too small for a
+/// doubling to matter.
 const NEXT_TO_NOTHING: u64 = 5_000;
 
 /// The number of instructions for each part of some work.
@@ -23,7 +23,7 @@ pub(crate) struct Costs {
 
 impl Costs {
     /// Counts the instructions of `work` in a forked copy of this process, so `work` has no effect
-    /// here.
+    /// in this process.
     pub(crate) fn note<T>(&mut self, name: &'static str, work: impl FnOnce() -> T) {
         if self.count {
             self.found.push((name, instructions(work)));
@@ -31,13 +31,13 @@ impl Costs {
     }
 }
 
-/// Fails if any operation takes more than twice as many instructions among many objects as among
-/// few. A search in a tree passes, because its height grows only from two to four. `live` creates
-/// the given number of objects and notes the costs.
+/// Fails if any operation takes more than twice as many instructions with many objects as with few.
+/// A search in a tree passes, because the height of the tree only grows from two to four. `live`
+/// creates the given number of objects and records the costs.
 #[allow(clippy::print_stdout, reason = "tells the figures")]
 pub(crate) fn compare(what: &str, live: impl Fn(u64, &mut Costs)) {
-    // The subscriber of another test must not receive these events, and the forked copy must not
-    // inherit its locks.
+    // Events of this test must not reach the subscriber of another test. The forked copy must not
+    // inherit that subscriber's locks.
     let _quiet = tracing::dispatcher::set_default(&Dispatch::none());
     // Run once without counting, so that work done once per process is not counted.
     live(1, &mut Costs::default());

@@ -1,5 +1,5 @@
-//! Tests the cost of an event at one lock in a client with many other waiters or holds, and the
-//! cost of a query for one of many holds.
+//! Tests the cost of an event at one lock of a client that has many other waiters or holds, and the
+//! cost of a query about one of many holds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,7 +97,8 @@ impl Desk {
         [Event::Created(create, Outcome::Done((name, 1))), listed]
     }
 
-    /// Delivers an input, first in a forked copy that counts its cost, and then here.
+    /// Delivers an input twice: first in a forked copy of the process that counts the cost, and
+    /// then in this process.
     fn happens(&mut self, costs: &mut Costs, name: &'static str, input: impl Fn(&mut Self) -> Input) {
         let copy = input(self);
         let driver = &mut self.driver;
@@ -124,7 +125,7 @@ pub(in crate::driver) fn path(number: u64) -> String {
     format!("/locks/{number:05}")
 }
 
-/// Returns the path of one more lock, sorted into the middle of `count` other paths.
+/// Returns the path of one more lock. It sorts into the middle of `count` other paths.
 fn path_amidst(count: u64) -> Arc<str> {
     format!("{}-and-one", path(count / 2)).into()
 }
