@@ -1,16 +1,9 @@
 //! Escapes untrusted text for messages, logs and the `repr` of objects.
 //!
-<<<<<<< HEAD:core/transport/src/escape.rs
-//! Such text is untrusted because anyone with the right to create nodes chooses their names and
-//! data, and anyone who runs a server chooses its replies. If it were shown unescaped, it could
-//! move the cursor of a terminal, start a new line in a log, or reverse the direction of the text
-//! after it. This module is in the transport, because the transport logs such text too.
-=======
 //! Such text is untrusted because any client with the right to create nodes chooses their names and
 //! data, and the operator of a server chooses its replies. Without escaping, the text could move
 //! the cursor of a terminal, start a new line in a log, or reverse the direction of the text after
-//! it.
->>>>>>> edit3:core/src/error/escape.rs
+//! it. This module is in the transport, because the transport logs such text too.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -39,14 +32,9 @@ impl fmt::Debug for Escaped<'_> {
     }
 }
 
-<<<<<<< HEAD:core/transport/src/escape.rs
-/// Escapes everything unprintable in a message that can contain untrusted text.
+/// Escapes all unprintable characters in a message that can contain untrusted text.
 #[must_use]
 pub fn message(text: Cow<'static, str>) -> Cow<'static, str> {
-=======
-/// Escapes all unprintable characters in a message that can contain untrusted text.
-pub(crate) fn message(text: Cow<'static, str>) -> Cow<'static, str> {
->>>>>>> edit3:core/src/error/escape.rs
     if text.len() <= LONGEST_MESSAGE && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return text;
     }
