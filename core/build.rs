@@ -1,9 +1,9 @@
-//! Stops the build of a program that patches only one of the two stand-in crates below the
-//! ZooKeeper client.
+//! Stops the build of a program that replaces only one of the crates `async-io` and `async-net` with
+//! our stand-in. The ZooKeeper client depends on both crates.
 //!
-//! A single stand-in is a mistake. With only our `async-io`, the registry's `async-net` does not
-//! compile. With only our `async-net`, timers and sockets use two reactors. Without both, a program
-//! uses the stock transport, which works.
+//! The stand-ins work only together. With only our `async-io`, the `async-net` of the registry does
+//! not compile. With only our `async-net`, timers and sockets use two different reactors. With
+//! neither, the program uses the stock transport, which works.
 //!
 //! This script has no dependencies, so cargo runs it early: its message usually appears before
 //! another crate fails to compile. If all other crates are already compiled, `async-net` can fail

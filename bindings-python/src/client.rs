@@ -121,11 +121,13 @@ impl Client {
         Ok(client)
     }
 
-    /// Wait until there is a session, and return the client. For a client with `connect=False`.
+    /// Wait until there is a session, and return the client. Use this method for a client that was
+    /// created with `connect=False`.
     ///
     /// >>> client = zklock.Client("zk1:2181,zk2:2181", connect=False).connect()
     ///
-    /// Raise `ConnectionFailed` if no server answers within `connect_timeout`, and `AuthFailed`.
+    /// Raise `ConnectionFailed` if no server answers within `connect_timeout`, and `AuthFailed` if the
+    /// servers refuse the credentials.
     fn connect(slf: PyRef<'_, Self>) -> Result<PyRef<'_, Self>> {
         slf.wait_until_connected(slf.py())?;
         Ok(slf)

@@ -199,7 +199,7 @@ def test_a_callback_that_blocks_does_not_stop_the_process_from_ending(hosts: str
         client, begun = zklock.Client(hosts), threading.Event()
         def block(state):
             begun.set()
-            # The exit of the process waits a second for a callback, so block for longer than that.
+            # At its exit, the process waits one second for a running callback, so block for longer.
             time.sleep(1.5)
             while True:
                 time.sleep(0.001)

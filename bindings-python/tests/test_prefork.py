@@ -121,7 +121,9 @@ inherited: zklock.Mutex | None = None
 
 
 def _work(hosts: str, path: str) -> tuple[int, str]:
-    """Run as a task of a pool. Return the worker's session id, and the outcome for the parent's lock."""
+    """Try to acquire the lock of the parent, then acquire a lock of this worker of the pool. Return the
+    worker's session id, and `acquired` or the error code for the parent's lock.
+    """
     assert inherited is not None
     try:
         inherited.acquire()

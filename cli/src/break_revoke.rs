@@ -14,9 +14,9 @@ use crate::terminal_output::{ask, print};
 
 /// Take a contender's lock, or its place in the queue, away
 ///
-/// The next waiter is granted the lock immediately. The holder learns of its loss at that moment at
-/// the earliest, so end the holder first if you can reach it. `zklock ls PATH` shows the nodes.
-/// Asks for confirmation first.
+/// The next waiter is granted the lock immediately, possibly before the holder learns that it has
+/// lost the lock. Stop the holder's process first if you can. `zklock ls PATH` shows the nodes. Asks
+/// for confirmation first.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  zklock break /locks/nightly _c_2f7c…-lock-0000000007\n  zklock break /locks/nightly --holder backup"

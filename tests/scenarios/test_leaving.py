@@ -1,4 +1,4 @@
-"""A waiter that leaves the queue by timeout, cancellation, Ctrl-C or close leaves nothing behind."""
+"""A waiter whose wait ends by a timeout, a cancellation, Ctrl-C or a close leaves no node behind."""
 
 from __future__ import annotations
 

@@ -212,11 +212,13 @@ class Client:
         connect: bool = True,
     ) -> Self: ...
     def connect(self) -> Self:
-        """Wait until there is a session, and return the client. For a client with `connect=False`.
+        """Wait until there is a session, and return the client. Use this method for a client that was
+        created with `connect=False`.
 
         >>> client = zklock.Client("zk1:2181,zk2:2181", connect=False).connect()
 
-        Raise `ConnectionFailed` if no server answers within `connect_timeout`, and `AuthFailed`.
+        Raise `ConnectionFailed` if no server answers within `connect_timeout`, and `AuthFailed` if the
+        servers refuse the credentials.
         """
 
     @property

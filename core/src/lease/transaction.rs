@@ -112,8 +112,8 @@ impl Transaction {
         hold.report(|hold| Notice::Transact { node: hold.node, operations: self.operations, reply })?;
         match done.await {
             Ok(outcome) => {
-                // If the connection failed, the server might still apply the transaction, so it
-                // still counts.
+                // If the connection failed, the server might still apply the transaction. It remains
+                // in progress, so that the node is not handed to another owner.
                 if outcome.as_ref().err().is_none_or(|error| error.kind() != ErrorKind::ConnectionFailed) {
                     hold.end_transaction();
                 }

@@ -107,8 +107,8 @@ pub enum Refusal {
 pub enum Event {
     /// A local contender wants the lock.
     Join(JoinId, Naming, Kind, Intent),
-    /// This writer's node now identifies a hold of the reader's own owner. The reader takes the
-    /// writer's place in the queue, because it must not wait for a lock that its own owner holds.
+    /// A downgrade: the owner of this waiting reader now holds the lock as a writer, with this node.
+    /// The reader takes the writer's place in the queue, because an owner must not wait for itself.
     Downgrade(JoinId, NodeName),
     /// A contender no longer wants the lock. Ignored if the contender already holds the lock,
     /// because only a release ends a hold.

@@ -147,7 +147,8 @@ pub enum KeepingStep {
 }
 
 impl KeepingState {
-    /// Creates the state after a lock of this kind was granted. The lock's node can be kept.
+    /// Creates the state of a node that was granted a lock of this kind, and that the client can
+    /// keep after the release.
     #[must_use]
     pub fn begin(kind: Kind) -> Self {
         Self { kind, access: Access::Driver, must_end: false }

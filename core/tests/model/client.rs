@@ -78,7 +78,7 @@ pub(crate) struct Hold {
     pub(crate) join: JoinId,
     /// Number of the lock directory.
     pub(crate) directory: usize,
-    /// `true` if the hold belongs to an attempt at several locks or permits.
+    /// `true` if the hold is part of an acquire of several locks or permits.
     pub(crate) part: bool,
     pub(crate) kind: Kind,
     /// The writer's place that it was requested for.

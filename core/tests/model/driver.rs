@@ -1,4 +1,4 @@
-//! A client's driver, which runs the real queue like the crate's driver.
+//! The model of a client's driver. Like the crate's driver, it runs the real queue code.
 
 use zklock::queue::{Action, Event, Intent, JoinId, Kind, NodeName, Outcome, Refusal, Ticket};
 use zklock::reply::discard_stale;

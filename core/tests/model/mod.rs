@@ -29,8 +29,8 @@ pub(crate) mod world;
 
 use zklock::queue::Ticket;
 
-/// Returns the ticket that precedes the first ticket of a directory's queue. The upper half of a
-/// ticket is the number of the directory.
+/// Returns the ticket from which a directory's queue starts to count. No request has this ticket.
+/// The upper half of a ticket is the number of the directory.
 fn first_ticket(directory: usize) -> Ticket {
     Ticket((directory as u64) << 32)
 }

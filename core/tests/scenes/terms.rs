@@ -1,9 +1,10 @@
 //! Scenes in which a clock determines the terms of sessions (the times for which they are certain
-//! to exist). A proof, its reply or the end of a session can be late. Even so, no two contenders
-//! hold the lock at the same time, and no grant uses an ended session (rule 16).
+//! to exist). A request that proves a session, its reply, or the end of a session can be late. Even
+//! so, no two contenders hold the lock at the same time, and no grant uses an ended session (rule
+//! 16).
 //!
-//! The other contender is a foreign one, which has no term, because worlds with two clients and a
-//! clock are too large to explore.
+//! One of our clients contends with a contender of another library, which has no term. Two of our
+//! clients and a clock would have too many states to explore.
 
 use super::model::explorer::{Budget, Grain, NOTHING, Scene};
 use super::play;

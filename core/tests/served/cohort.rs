@@ -127,7 +127,7 @@ fn a_waiter_in_the_line_counts_as_contended_without_a_listing() {
         let mut waiters = waiters(&client, &lock, 2).await;
         lease.release().await.expect("held");
         // The third waiter requested the lock while the first waiter held it. The server lists the
-        // third waiter's node after the first and the second hold have ended.
+        // third waiter's node only after both earlier holds have ended.
         get(waiters.remove(0)).await.release_in_background().expect("held");
         server.resume().await;
         let third = get(waiters.remove(0)).await;

@@ -66,7 +66,7 @@ impl Setting {
         let tick = chance.pick(&[250, 500, 1000]);
         let timeout = tick * chance.pick(&[4, 4, 6, 10]);
         let clients = chance.index(4) + 2;
-        // The latency of a slow packet is twenty times as long, and must not end a session.
+        // A slow packet takes twenty times this latency, which must not end a session.
         let latency = chance.pick(&[2, 5, 20, 60]).min(timeout / 50);
         let periods = chance.number(6..=10);
         // Draw these from separate sequences, so that the earlier draws do not change.

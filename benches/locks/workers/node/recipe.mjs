@@ -1,5 +1,5 @@
-// The worker that uses node-zookeeper-client, which has no lock: the recipe of ZooKeeper's
-// documentation.
+// The worker that uses node-zookeeper-client. That package has no lock, so the worker implements the
+// recipe of ZooKeeper's documentation.
 
 import { createRequire } from 'node:module'
 import { promisify } from 'node:util'

@@ -22,12 +22,12 @@ _T = TypeVar("_T")
 
 
 class Lock(Acquirable[Lease]):
-    """A lock that can be acquired: a `Mutex`, a half of a `ReadWriteLock`, or a `Semaphore`.
+    """The base class of every lock: a `Mutex`, a `Semaphore`, or the read or write lock of a `ReadWriteLock`.
 
     >>> async with lock as lease:
     ...     await write_report(lease.fencing_token)
 
-    See `zklock.Lock` for the details. A lock decorates async functions:
+    See `zklock.Lock` for the details. A lock can also decorate async functions:
 
     >>> @lock
     ... async def rebuild_the_index():

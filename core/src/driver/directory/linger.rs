@@ -99,8 +99,8 @@ impl Directory {
         self.end_keeping(timers);
     }
 
-    /// Notes that a watch has fired. If it is the watch on the children, `fired` is set, even if
-    /// the reply to the listing that set the watch arrived only a moment ago.
+    /// Records that a watch has fired. Sets `fired` if it is the watch on the children. The reply to
+    /// the listing that set the watch can still be unprocessed.
     pub(super) fn note_fired(&mut self, ticket: Ticket) {
         if let Some(keeping) = &mut self.keeping {
             keeping.fired |= self.queue.child_watch() == Some(ticket);

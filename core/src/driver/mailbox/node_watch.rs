@@ -31,9 +31,9 @@ pub(crate) struct NodeWatch {
 }
 
 impl NodeWatch {
-    /// Waits until the watch fires or the session ends. If the client crate's task ends first, the
-    /// crate's watch panics in the caller's task. So the end of that task is checked first, and a
-    /// panic also counts as the end.
+    /// Waits until the watch fires or the session ends. If the client crate's session task has
+    /// ended, awaiting the crate's watcher panics. So the end of the session task is checked first,
+    /// and a panic of the watcher counts as the end of the session.
     pub(crate) async fn changed(self) {
         let Self { watcher, room, mut tasks } = self;
         tokio::select! {

@@ -63,7 +63,8 @@ impl Queue {
         let reads = |kind: Kind| kind == Kind::Read;
         let contenders = names.len() + without_node.len();
         let holders = match names.first() {
-            // A reader in the place of its owner's writer holds the lock together with that writer.
+            // A reader that downgrades has the same position as the writer of its owner, and holds the
+            // lock together with it.
             Some(first) if !reads(first.kind()) => {
                 names.iter().take_while(|name| name.sequence() == first.sequence()).count()
             }

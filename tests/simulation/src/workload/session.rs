@@ -31,7 +31,7 @@ impl Contender {
         }
     }
 
-    /// Closes the client, including all leases and waits of other contenders that use it.
+    /// Closes the client. This also ends the leases and waits of all other contenders that use it.
     pub(super) async fn close(&mut self) {
         self.now_does("closes its client");
         let (name, _) = self.clients.named_now(self.of);

@@ -31,7 +31,8 @@ pub(super) struct Entries {
     asked: SmallSet<(Ticket, JoinId)>,
     /// Contenders that only try and have a place.
     trying: SmallSet<JoinId>,
-    /// Contenders that belong in a writer's place and do not hold the lock yet.
+    /// Readers that take over the position of a writer of the same owner (a downgrade) and do not
+    /// hold the lock yet.
     downgrading: SmallSet<JoinId>,
     /// Contenders that hold the lock and are leaving.
     departing: SmallSet<JoinId>,
