@@ -50,8 +50,8 @@ WORKS = (
 
 @contextmanager
 def server() -> Iterator[str]:
-    """Run the block with a process of the embedded server (for development and tests only). The work of that
-    process is not counted.
+    """Run the block with the embedded server (for development and tests only) in a separate process, whose
+    work is not counted.
     """
     process = subprocess.Popen([RELEASE / "zklock-test-server"], stdout=subprocess.PIPE, text=True)
     try:
@@ -69,8 +69,8 @@ def carried_out(work: Work, times: int, hosts: str, *before: str) -> subprocess.
 
 
 def instructions(work: Work, hosts: str) -> float:
-    """Return the instructions for one repetition. The result is the difference of two runs of different
-    lengths, so that one-time work does not count.
+    """Return the number of instructions of one repetition. It is computed from two runs with different
+    numbers of repetitions, so that the work at startup does not count.
     """
     tool = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
     found = []
@@ -135,7 +135,7 @@ def differences(baseline: Tools, now: Tools) -> list[str]:
 
 
 def moved(baseline: Counts, now: Counts) -> list[str]:
-    """Return a line for each count that has grown or shrunk by more than the limit of its work."""
+    """Return a line for each count that has changed by more than the limit of its operation."""
     found = []
     for work in WORKS:
         for name, value in now.get(work.name, {}).items():

@@ -1,6 +1,6 @@
-// Describes the addon that tools/parts.mk has compiled, as `napi build` would. `napi build` itself
-// always compiles for an explicit target, in a separate build directory. So its build could not be
-// shared with the Rust and Python tests.
+// Adds the loader and the type declarations to the addon that tools/parts.mk has compiled, as `napi
+// build` would. `napi build` itself always compiles for an explicit target, in a separate build
+// directory. So its build could not be shared with the Rust and Python tests.
 //
 //   node describe.mjs TYPES LIBRARY
 //

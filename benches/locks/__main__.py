@@ -101,7 +101,7 @@ def show(told: results.Json, console: Console) -> None:
 def main() -> int:
     """Run all workloads and write their results."""
     given, console = arguments(), Console()
-    # Hide errors about clients that close while the proxy writes to them.
+    # Hide log messages about clients that close their connection while the proxy writes to it.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     pace = QUICK if given.quick else FULL
     workloads = [one for one in WORKLOADS if one.name in given.only] if given.only else list(WORKLOADS)

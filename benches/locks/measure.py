@@ -1,4 +1,4 @@
-"""Runs one workload with all its peers, which start together and then take turns."""
+"""Measures one workload: starts all its peers together, and then lets them run in turn."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ from locks.worker import Counted, Worker, WorkerFailed
 from locks.workloads import DELAY, Workload
 
 READY = 60.0
-"""Time limit in seconds for a worker to connect and acquire its locks, and then again to join its queue."""
+"""Time limit in seconds for a worker to connect and acquire its locks. The same limit applies to joining its
+queue afterwards.
+"""
 
 
 ENOUGH = 100
-"""Requests are counted until this many pairs are complete, in at most `MOST_TURNS` turns."""
+"""Requests are counted until this many pairs of acquire and release are complete, or `MOST_TURNS` turns have
+been run.
+"""
 
 MOST_TURNS = 8
 
@@ -47,10 +51,11 @@ COUNTING = Pace(0.2, 0.4, 1)
 
 
 def turn_length(workload: Workload, pace: Pace, number: int, pair: float) -> float:
-    """Return the length of a turn in seconds, where a pair takes `pair` seconds.
+    """Return the length of a turn in seconds. `pair` is the duration of one pair of acquire and release.
 
-    A turn of a delayed workload has only a few dozen pairs, and counts only whole ones. Each turn therefore
-    ends at another point within a pair, so that the error of all turns together is less than one pair.
+    A turn of a workload with a network delay has time for only a few dozen pairs, and an unfinished pair at
+    its end is not counted. Each turn therefore ends at another point within a pair, so that the error of all
+    turns together is less than one pair.
     """
     return pace.turn + (pair * number / pace.rounds if workload.delayed else 0.0)
 
@@ -98,14 +103,14 @@ class Result:
     turns: list[Counted] = field(default_factory=list)
     traffic: Traffic | None = None
     problem: str = ""
-    # Processor time, if the work is done by the worker and one server process only.
+    # Processor time. None if processes other than the worker and one server process do part of the work.
     used: Used | None = None
-    # Results of bare requests behind the same delay, sent one after another.
+    # Results of plain reads with the same network delay, sent one after another, which measure a round trip.
     bare: list[Counted] = field(default_factory=list)
 
 
 class Place(NamedTuple):
-    """The address to which a peer connects, and the proxy behind that address, if it counts requests."""
+    """The address to which a peer connects. If requests are counted, also the proxy at that address."""
 
     hosts: str
     proxy: Proxy | None = None
@@ -246,7 +251,7 @@ class Measurement:
                 break
 
     def _await_queue(self, path: str, length: int) -> None:
-        """Wait until this many contenders are in the queue. The holder then waits at the gate."""
+        """Wait until this many contenders are in the queue. Then the holder is waiting at the closed gate."""
         client = KazooClient(self._servers["zookeeper"].hosts)
         client.start()
         try:

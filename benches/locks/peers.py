@@ -20,8 +20,9 @@ MUTEX = frozenset({"mutex"})
 ALL_KINDS = frozenset({"mutex", "readwrite", "semaphore"})
 
 
-# The peers of workloads with the options `cohort` and `linger`, which hand a lock on or keep it without a
-# request: zklock's bindings, and Curator for comparison. No other library has such options.
+# The peers of the workloads that use the options `cohort` and `linger`. With these options zklock hands a
+# lock on, or keeps it, without a request. No other library has such options; Curator is included for
+# comparison.
 CACHING = ("rust", "python", "asyncio", "node", "curator")
 
 
@@ -37,8 +38,8 @@ class Peer:
     server: str = "zookeeper"
     # Maximum number of contenders and holders.
     most: int = 2_000
-    # Names of the only workloads in which the peer takes part. If empty, it takes part in every workload that
-    # it supports.
+    # Names of the workloads in which the peer takes part. If empty, it takes part in every workload that it
+    # supports.
     only: frozenset[str] = frozenset()
     # Factor for the duration of its warm-up.
     warm: float = 1.0
@@ -94,7 +95,8 @@ _RELAYED = frozenset({"free", "threads", "each"})
 _NODE_WARM = 2.0
 _JVM = ("-Xmx1g", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
 
-# Not a peer: bare requests, one after another, which measure the round trip of a delayed workload.
+# Not a real peer: it sends single reads one after another, to measure the round trip of a workload with a
+# network delay.
 BARE = Peer("bare", "a bare request", _plain("bare"), queues=False)
 
 PEERS = (

@@ -20,8 +20,8 @@ DELAYED = (
 )
 
 # Colors that people with color blindness can distinguish (Okabe and Ito's), and a marker for each line, so
-# that no line depends on its color alone. zklock's lines are solid, other recipes are dashed, and designs are
-# dotted.
+# that no line depends on its color alone. zklock's lines are solid, those of other recipes are dashed, and
+# those of the classic designs are dotted.
 LINES = {
     "rust": ("#d55e00", "o", "-"),
     "python": ("#0072b2", "s", "-"),
@@ -81,7 +81,7 @@ def _curve(table: Table, peer: str, value: str) -> Curve:
 
 
 def _same(one: Curve, other: Curve) -> bool:
-    """Return whether the lines coincide at every point of the other line, which can be the shorter one."""
+    """Return whether `one` coincides with `other` at every point of `other`, which can have fewer points."""
     known = dict(one)
     return all(abs(known.get(number, 0.0) - value) < 0.03 * value for number, value in other)
 

@@ -11,7 +11,8 @@ _TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 def used(pid: int) -> float:
     """Return the processor time of all threads of a process since its start, in seconds."""
-    # The second field is the program's name, which can contain any characters.
+    # The second field, in parentheses, is the program's name. It can contain any characters, so split after
+    # it.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) * _TICK
 

@@ -30,8 +30,8 @@ BESIDE = (*OURS, "curator", "kazoo", "go", "redis", "postgres")
 
 
 def digest(told: Json) -> str:
-    """Return a digest of the results without their time. The plots contain this digest, so that a test can
-    check whether they show these results.
+    """Return a digest of the results, which does not include the time of the run. The plots contain this
+    digest, so that a test can check whether they show these results.
     """
     return hashlib.sha256(json.dumps(told["results"], sort_keys=True).encode()).hexdigest()[:16]
 
@@ -131,7 +131,7 @@ def faster(table: Table) -> Iterator[tuple[str, str, str, float]]:
 
 
 def better(table: Table) -> str:
-    """Return a table with one line for each workload and peer that is faster in it than one of ours."""
+    """Return a table with one line for each case in which another peer is faster than one of ours."""
     found: dict[tuple[str, str], list[str]] = {}
     for name, peer, ours, times in faster(table):
         found.setdefault((name, peer), []).append(f"{SHOWN[ours]} {number(times)}")

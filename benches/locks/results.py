@@ -21,7 +21,7 @@ SCHEMA = 2
 RESULTS = BENCHES / "results"
 
 QUIET = 0.9
-"""Minimum idle share of the processors' time before the run. Below it, the machine counts as busy."""
+"""Minimum idle share of the processors' time before the run. Below this value, the machine counts as busy."""
 
 Json = dict[str, Any]
 
@@ -83,8 +83,8 @@ def entry(result: Result) -> Json:
         trip = 1 / bare
         told["round_trip_ms"] = rounded(trip * 1e3)
     figures = [workload.figure(rate, trip) for rate in rates]
-    # A turn of a delayed workload has only a few dozen pairs, and counts only whole ones. The figure of a
-    # single turn is therefore coarse.
+    # Compute the figure of a workload with a network delay from all turns together. One turn has time for
+    # only a few dozen pairs, so its own figure is imprecise.
     figure = workload.figure(overall, trip) if workload.delayed else median(figures)
     told |= {"figure": rounded(figure), "low": rounded(min(figures)), "high": rounded(max(figures))}
     told["turns"] = [rounded(one) for one in figures]
@@ -185,8 +185,8 @@ class Table:
         return float(found["processor_us"]["worker"]), float(found["processor_us"]["server"])
 
     def ratio(self, workload: str, peer: str, to: str) -> float | None:
-        """Return how many times as fast one peer is as another: the ratio of rates, or the inverse ratio of
-        times.
+        """Return the factor by which one peer is faster than another: the ratio of rates, or the inverse
+        ratio of times.
         """
         ours, theirs = self.entry(workload, peer), self.entry(workload, to)
         if ours is None or theirs is None:

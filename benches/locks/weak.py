@@ -1,5 +1,5 @@
-"""Sentences about cases in which other peers are faster, and about limits. Each appears only if the figures
-support it.
+"""Generates sentences about cases in which other peers are faster, and about limits. A sentence appears only
+if the figures support it.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ def _status(pid: int, field: str) -> int:
 
 
 def _socket_bytes(port: int) -> tuple[int, int]:
-    """Return the payload bytes that the server has received on its open connections, and the bytes that it
-    has sent on them.
+    """Return two numbers of payload bytes: those that the server has received on its open connections, and
+    those that it has sent on them.
     """
     command = ["ss", "-tinH", "state", "established", "sport", "=", f":{port}"]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -15,8 +15,8 @@ Json = dict[str, Any]
 
 
 def titles(told: Json) -> tuple[dict[str, str], dict[str, str]]:
-    """Return two mappings from phases to titles: phases in which the clients rest, and phases in which all of
-    them act.
+    """Return two mappings from phases to titles: phases in which the clients are idle, and phases in which
+    all of them perform an action.
     """
     clients = told["clients"]
     each = told["locks"] // clients

@@ -33,7 +33,8 @@ impl Wake {
         wake.build_threadsafe_function().callee_handled::<false>().weak::<true>().build().map(Self)
     }
 
-    /// Returns immediately. Does nothing once the environment has ended.
+    /// Notifies the JavaScript thread, without waiting for it. Does nothing once the environment
+    /// has ended.
     pub fn call(&self) {
         self.0.call((), ThreadsafeFunctionCallMode::NonBlocking);
     }
@@ -192,8 +193,8 @@ impl Bridge {
     /// Starts `future` and returns the id of its outcome.
     ///
     /// Polls the future once here, so that operations begin in the order of the JavaScript calls.
-    /// So if a holder calls `acquire()` and then `release()`, it still holds the lock when the
-    /// acquire begins, which is therefore a re-entry.
+    /// For example, if a holder calls `acquire()` and then `release()`, the acquire begins while
+    /// the lock is still held, so it is a re-entry.
     pub fn start<T>(&self, future: impl Future<Output = zklock::Result<T>> + Send + 'static) -> Result<i64>
     where
         T: ToNapiValue + Send + 'static,
@@ -235,7 +236,7 @@ impl Shared {
         self.wake.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Drops the thread-safe function if it cannot be called any more: no operation runs, and all
+    /// Drops the thread-safe function if it is no longer needed, because no operation runs and all
     /// clients are closed.
     fn drop_unused_wake(&self) {
         let operations = self.operations();

@@ -77,8 +77,8 @@ impl NativeClient {
         Ok(Self { client })
     }
 
-    /// Starts waiting for a session, and starts connecting if the client has not tried yet. The
-    /// operation has no value.
+    /// Starts an operation that waits for a session and yields no value. Also starts to connect, if
+    /// the client has not tried yet.
     ///
     /// # Errors
     /// `CONNECTION_FAILED` if the library's thread cannot be started.
@@ -125,7 +125,7 @@ impl NativeClient {
         self.client.health().into()
     }
 
-    /// Starts asking a contender to give up its lock.
+    /// Starts an operation that asks a contender to give up its lock.
     ///
     /// # Errors
     /// `CONNECTION_FAILED` if the library's thread cannot be started.
@@ -135,7 +135,7 @@ impl NativeClient {
         bridge.start(async move { client.revoke(&node).await })
     }
 
-    /// Starts deleting a contender's node.
+    /// Starts an operation that deletes a contender's node.
     ///
     /// # Errors
     /// `CONNECTION_FAILED` if the library's thread cannot be started.
@@ -145,8 +145,8 @@ impl NativeClient {
         bridge.start(async move { client.break_lock(&node).await })
     }
 
-    /// Starts closing the client. With `drain`, first waits until the client holds no locks, for at
-    /// most `drain` milliseconds.
+    /// Starts an operation that closes the client. With `drain`, the operation first waits until
+    /// the client holds no locks, for at most `drain` milliseconds.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.

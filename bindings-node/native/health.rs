@@ -124,8 +124,8 @@ pub fn dump_on(signal: i32, file: i32) -> Result<()> {
     if file < 0 {
         return Err(bad_argument("file", "is not open").into());
     }
-    // SAFETY: the descriptor is only duplicated, before this function returns. If the number does
-    // not belong to an open file, that fails.
+    // SAFETY: the descriptor is used only to duplicate it, before this function returns. If the
+    // number is not an open descriptor, the duplication fails.
     let file = unsafe { BorrowedFd::borrow_raw(file) };
     Ok(zklock::dump_on(signal, &file).map_err(|problem| match problem.raw_os_error() {
         None => bad_argument("signal", problem),

@@ -217,8 +217,8 @@ impl NativeLease {
         pin(&self.lease);
     }
 
-    /// Logs a warning: an acquire inside the `await using` block of this lease waits for the lease
-    /// itself.
+    /// Logs a warning that an acquire inside the `await using` block of this lease waits for this
+    /// same lease.
     #[napi]
     pub fn warn_of_wait_in_block(&self) {
         warn_of_wait_for_oneself(
@@ -259,7 +259,7 @@ impl NativeLease {
     ///
     /// - Zero: the lease is released, and there is nothing to wait for or to report.
     /// - Another number: the id of the operation that waits for the release.
-    /// - Nothing: the lease was lost or released before. It is unchanged.
+    /// - Nothing: the lease had already been lost or released, so this call did not change it.
     ///
     /// # Errors
     /// `CONNECTION_FAILED` if the library's thread cannot be started.

@@ -78,7 +78,7 @@ impl NativeLock {
     /// as a new owner. If that owner already holds the lock, this function returns a lease
     /// immediately. Otherwise it starts an operation that yields a lease. Without a timeout the
     /// operation waits forever; with a timeout of zero it does not wait. Other programs see the
-    /// owner of the `outermost` scope's lease.
+    /// owner of the lease `outermost`, which belongs to the outermost scope.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.
@@ -105,8 +105,8 @@ impl NativeLock {
         bridge.start(async move { pending?.await.map(NativeLease::from) }).map(Either::B)
     }
 
-    /// Acquires the lock again for the owner of a lease, if this is possible immediately. Returns
-    /// the number under which that lease stores the new one.
+    /// Acquires the lock again as the owner of the lease `around`, if this is possible immediately.
+    /// Stores the new lease inside `around`, and returns its number there.
     #[napi]
     pub fn again(&self, around: &NativeLease) -> Option<u32> {
         let owner = owners(slice::from_ref(&self.lock), &[], &[&around.lease]).ok()?[0].id();

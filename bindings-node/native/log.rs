@@ -48,7 +48,8 @@ impl NativeListener {
         Ok(Self { listener: Listener::new(None, move || wake.call()) })
     }
 
-    /// Sets the least severe level to listen to. Any other text stops the listener.
+    /// Sets the least severe level to listen to. The listener stops if the text is not the name of
+    /// a level.
     #[napi]
     pub fn set_level(&self, level: Option<String>) {
         self.listener

@@ -43,9 +43,9 @@ impl NativeMultiLock {
     }
 
     /// Starts acquiring all locks. The operation yields their leases, in the order of acquisition.
-    /// A lock that one of the leases `within`, or else `around`, already holds is acquired as that
-    /// lease's owner. The other locks are acquired as a new owner. Other programs see the owner of
-    /// the `outermost` scope's lease.
+    /// If one of the leases `within`, or else `around`, already holds a lock, this lock is acquired
+    /// as the owner of that lease. The other locks are acquired as a new owner. Other programs see
+    /// the owner of the lease `outermost`, which belongs to the outermost scope.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.

@@ -16,7 +16,8 @@ use crate::lease::NativeLease;
 use crate::lock::NativeLock;
 use crate::owner::{NativeWait, caller};
 
-/// One run of a slot's body, under the lock. When JavaScript drops it, the lock is released.
+/// One run of a slot's body while the lock is held. When JavaScript drops this object, the lock is
+/// released.
 #[napi]
 pub struct NativeTurn {
     turn: RefCell<Option<Turn>>,
@@ -57,7 +58,7 @@ impl NativeLock {
     /// Starts acquiring the lock for a *turn* (one run of the body), as the owner of the lease
     /// `around` or else as a new owner. The operation yields a turn, or nothing if the slot is
     /// already recorded. `slot` is a key, or the length of a period in milliseconds. Other programs
-    /// see the owner of the `outermost` scope's lease.
+    /// see the owner of the lease `outermost`, which belongs to the outermost scope.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`; `CONNECTION_FAILED` if the library's thread cannot be started.

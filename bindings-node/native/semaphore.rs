@@ -22,8 +22,8 @@ pub struct NativeSemaphore {
 
 #[napi]
 impl NativeSemaphore {
-    /// Creates a semaphore with a fixed number of permits, or with the number in the node at a
-    /// path. Sends nothing.
+    /// Creates a semaphore. The number of permits is fixed, or is read from the node at a path.
+    /// Sends nothing.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.
@@ -48,7 +48,7 @@ impl NativeSemaphore {
     }
 
     /// Starts acquiring several permits. The operation yields their leases. Other programs see the
-    /// owner of the `outermost` scope's lease, or a new owner.
+    /// owner of the lease `outermost`, which belongs to the outermost scope, or else a new owner.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.

@@ -68,7 +68,7 @@ function explained(error: unknown): string {
   );
 }
 
-// A separate function, because bundlers do not process a `require` inside `try`, and so would not bundle its module.
+// A separate function, because bundlers ignore a `require` inside `try`, and would leave its module out of the bundle.
 function load(): void {
   // eslint-disable-next-line @typescript-eslint/no-require-imports -- an import cannot be caught
   require('../addon');

@@ -35,8 +35,8 @@ let watched = false;
 export function watchBlocks(): void {
   if (watched) return;
   watched = true;
-  // Up to Node 22, async contexts are separate only after the first use of a store. If the first block were that first
-  // use, code that runs concurrently with the block would count as inside it.
+  // Up to Node 22, async contexts are separate only after a store has been used once, so use the store now. Otherwise
+  // code that runs concurrently with the first block would count as inside that block.
   current.enterWith(current.getStore());
 }
 

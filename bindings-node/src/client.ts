@@ -216,8 +216,8 @@ export class Client extends ClientEvents {
   }
 
   /**
-   * Takes away a contender's lock, or its place in the queue, by deleting its node. For operators. A connected holder
-   * is notified of the loss almost immediately, but the next contender may be granted the lock before that.
+   * Takes away a contender's lock, or its position in the queue, by deleting its node. For operators. A connected
+   * holder is notified of the loss almost immediately, but the next contender may be granted the lock before that.
    *
    * @param node as in `revoke()`.
    * @throws the same errors as `revoke()`.

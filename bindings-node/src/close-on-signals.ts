@@ -72,7 +72,8 @@ class Handler {
 
   readonly #listener = (): void => {
     if (process.listenerCount(this.#signal) > 1) {
-      // The program's own handlers decide whether the process ends. If it continues, its leases must report their loss.
+      // The program's own handlers decide whether the process ends. If the process continues, its leases must report
+      // that they are lost.
       for (const { client } of this.#entries) client.close().catch(() => undefined);
       return;
     }

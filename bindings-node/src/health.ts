@@ -71,7 +71,7 @@ export interface HoldReport {
   readonly pinned: boolean;
   /** The state of the leases. */
   readonly state: LeaseState;
-  /** The time in ms during which no other client can get the lock, unless the lock is broken. */
+  /** The time in ms during which no other client can get the lock, unless an operator breaks it. */
   readonly remaining: number;
 }
 
@@ -91,7 +91,7 @@ export interface Health {
    * and waits for nothing, because it then sends no such writes.
    */
   readonly lastProof?: number;
-  /** The remaining time of the session's term, in ms, or 0. At its end, the leases are lost. */
+  /** The time in ms until the leases are lost if no server answers. 0 if no lease can be valid. */
   readonly remaining: number;
   /**
    * Whether the library's thread answered within 100 ms. If not, the machine is heavily overloaded or there is a bug,

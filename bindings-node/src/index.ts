@@ -9,8 +9,8 @@
  * @module zklock
  */
 
-// This import must be first. Without the native addon every other module fails, but this one explains that the addon is
-// missing.
+// This import must be first. If the native addon is missing, every module fails to load, but only this one reports the
+// reason.
 import './addon';
 // Provides `client.request()` and `client.query()`.
 import './web-locks';

@@ -10,8 +10,8 @@
  * @module zklock/testing
  */
 
-// This import must be first. Without the native addon every other module fails, but this one explains that the addon is
-// missing.
+// This import must be first. If the native addon is missing, every module fails to load, but only this one reports the
+// reason.
 import './addon';
 
 import { getSystemErrorName } from 'node:util';
@@ -100,7 +100,8 @@ export class Server {
       throw new BadArgumentError(`port: must be a whole number from 0 to ${LARGEST_PORT}, but is ${port}`);
     }
     const keepAlive = new KeepAlive();
-    // Set this while the caller is on the stack, because jest reports the line that opened a handle.
+    // Set this before the first `await`, while the caller is still on the stack, because jest reports the caller's line
+    // as the one that opened the handle.
     keepAlive.always = true;
     const { server, problem, errno } = await startServer(port);
     if (server !== undefined) return new Server(server, keepAlive, internalKey);

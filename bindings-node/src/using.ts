@@ -185,8 +185,8 @@ function leave<T>(held: Lease | Leases, leases: readonly Lease[], end: PromiseSe
   const failed = end.status === 'rejected';
   // For the tracer, the release ends the hold. So report the failure of the body before the release.
   if (failed) scopeTrace(leases)?.failed(end.reason);
-  // If the lease's term ends while the release waits, that is not a loss. If another client has deleted the node, that
-  // is a loss, which only the release discovers.
+  // If the servers do not reply and the lease expires while the release waits, this is not a loss. If another client
+  // has deleted the node, it is a loss, and only the release discovers it.
   const findLoss = (): NativeLoss | null =>
     lossToReport(nativeLeases(leases), failed ? kindOf(end.reason) : undefined);
   const loss = release(held, leases, findLoss);

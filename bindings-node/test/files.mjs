@@ -56,8 +56,8 @@ const contents = (file) => {
 /** Runs one file; resolves to true if it passed. */
 async function runFile(file, { flags, options, cwd, env, limit, print }) {
   const scratch = mkdtempSync(join(tmpdir(), 'zklock-file-'));
-  // Each process would overwrite the reporters' files. So each writes to separate files, which are
-  // then appended to the reporters' files.
+  // If all processes wrote to the reporters' files, each would overwrite them. So each process
+  // writes separate files, which are then appended to the reporters' files.
   const parts = new Map();
   const own = options.map((option) => {
     const [, destination] = option.split(DESTINATION);

@@ -1,4 +1,5 @@
-// Tests of `grace`: a lease is reported lost before the end of its term.
+// Tests of the option `grace`, which makes a client report a lost lease some time before another
+// client can get the lock.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

@@ -201,7 +201,8 @@ scenario("an error of the body's own wins over the loss, which is the last of it
   const plain = new Declined('order 17');
   assert.equal(await endOfLostScope(t, throwing(plain)), plain);
   assert.deepEqual([plain.cause.code, plain.cause.reason], ['LOCK_LOST', 'node deleted']);
-  // Like a `cause` from the constructor, it is shown by `console.log` but is not enumerable.
+  // `console.log` shows the `cause`, although it is not enumerable, like a `cause` from the
+  // constructor.
   assert.ok(!Object.keys(plain).includes('cause'));
   const socket = new Error('reset');
   const caused = new Declined('order 18', { cause: socket });

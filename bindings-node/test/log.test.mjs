@@ -111,8 +111,8 @@ scenario('a blocked thread keeps its locks, and the events that it misses are co
   Atomics.store(blocked, 0, 1);
   Atomics.notify(blocked, 0);
   assert.notEqual(Atomics.wait(done, 0, 0, 40_000), 'timed-out');
-  // Block this thread until the term of the lease would have ended if no further heartbeats had
-  // been sent.
+  // Block this thread so long that the lease would be lost if the library sent no further
+  // heartbeats.
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, Math.max(0, term - performance.now()));
   lease.check();
   await once(worker, 'exit');

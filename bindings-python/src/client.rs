@@ -210,7 +210,7 @@ impl Client {
         Ok(block_on(py, self.inner.revoke(&node))??)
     }
 
-    /// Take away a contender's lock or its place in the queue, by deleting its node. For operators.
+    /// Take away a contender's lock or its position in the queue, by deleting its node. For operators.
     ///
     /// >>> for contender in lock.contenders():
     /// ...     if contender.host == "retired.example.org":
@@ -286,7 +286,7 @@ impl Client {
 
     #[pyo3(signature = (*_exception), text_signature = "($self, kind, value, trace, /)")]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> Result<()> {
-        // If the client was inherited through fork, only the parent can close it.
+        // Ignore an error: if the client was inherited through fork, only the parent can close it.
         block_on(py, self.inner.close())?.ok();
         Ok(())
     }

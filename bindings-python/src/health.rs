@@ -34,7 +34,7 @@ pub(crate) struct Health {
     /// Such a write proves that the session is alive. None without a session, and before the first such
     /// write. A client that holds nothing and waits for nothing sends none, so this value grows.
     last_proof: Option<f64>,
-    /// The time in seconds until the leases are lost, unless a server answers before that; or 0.
+    /// The time in seconds until the leases are lost if no server answers. 0 if no lease can be valid.
     remaining: f64,
     /// Whether the library's thread answered within 0.1 seconds.
     ///
@@ -153,7 +153,7 @@ pub(crate) struct HoldReport {
     pinned: bool,
     /// The state of its leases: `held`, `suspended` or `lost`.
     state: &'static str,
-    /// The time in seconds during which no other client can get the lock, unless the lock is broken.
+    /// The time in seconds during which no other client can get the lock, unless an operator breaks it.
     remaining: f64,
     /// The owner that requested the lock.
     owner: OwnerReport,
@@ -240,8 +240,8 @@ pub(crate) fn dump_on(
     if number < 0 {
         return Err(bad_argument("file", "is not open").into());
     }
-    // SAFETY: the descriptor is only duplicated, before this function returns. If it is not open, that fails
-    // with an error.
+    // SAFETY: the descriptor is used only to duplicate it, before this function returns. If it is not open,
+    // the duplication fails with an error.
     let file = unsafe { BorrowedFd::borrow_raw(number) };
     // A number that does not fit into an `i32` becomes `i32::MAX`, which is refused because it is not a
     // signal.

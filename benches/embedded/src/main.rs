@@ -124,7 +124,8 @@ impl Client {
         }
     }
 
-    /// Reads this many frames. With `replies`, each must be a reply to a successful request.
+    /// Reads this many frames. If `replies` is true, each frame must be a reply to a successful
+    /// request.
     fn frames(&mut self, count: usize, replies: bool) {
         let mut left = count;
         let mut chunk = [0; 8 * 1024];

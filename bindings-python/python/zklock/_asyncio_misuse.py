@@ -1,4 +1,6 @@
-"""Warnings about blocking locks in an event loop. They block all its tasks, which are one owner."""
+"""Warnings about blocking locks in an event loop. A wait for such a lock blocks all tasks of the loop, and
+all of them count as one owner.
+"""
 
 from __future__ import annotations
 

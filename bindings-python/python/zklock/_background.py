@@ -33,7 +33,7 @@ class Background:
         try:
             if _unpatched_threading.is_patched():
                 # The patched `threading` would start a greenlet in the calling thread, and that greenlet
-                # would never run on.
+                # would never be resumed.
                 _unpatched_threading.original("start_new_thread")(self._run, ())
             else:
                 threading.Thread(target=self._run, name=self._name, daemon=True).start()

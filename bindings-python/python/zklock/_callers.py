@@ -56,7 +56,9 @@ def greenlets() -> Iterator[tuple[_zklock.Owner, str]]:
 
 
 def _name_or_none(give: Callable[[], object]) -> str | None:
-    """Return the name that the program's code returns, or None if that fails: the dump must continue."""
+    """Return the result of `give`, or None if it fails. `give` runs code of the program, whose errors must
+    not stop the dump.
+    """
     try:
         name = give()
     except Exception:

@@ -1,4 +1,6 @@
-"""Owners, waits and callbacks of gevent's greenlets. Imported only after the program has imported gevent."""
+"""Lets gevent's greenlets own locks, wait and run callbacks. Imported only after the program has imported
+gevent.
+"""
 
 from __future__ import annotations
 

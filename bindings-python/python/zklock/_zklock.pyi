@@ -289,7 +289,7 @@ class Client:
         """
 
     def break_lock(self, node: str) -> None:
-        """Take away a contender's lock or its place in the queue, by deleting its node. For operators.
+        """Take away a contender's lock or its position in the queue, by deleting its node. For operators.
 
         >>> for contender in lock.contenders():
         ...     if contender.host == "retired.example.org":
@@ -1566,7 +1566,7 @@ class Health:
 
     @property
     def remaining(self) -> float:
-        """The time in seconds until the leases are lost, unless a server answers before that; or 0."""
+        """The time in seconds until the leases are lost if no server answers. 0 if no lease can be valid."""
 
     @property
     def responsive(self) -> bool:
@@ -1683,7 +1683,7 @@ class HoldReport:
 
     @property
     def remaining(self) -> float:
-        """The time in seconds during which no other client can get the lock, unless the lock is broken."""
+        """The time in seconds during which no other client can get the lock, unless an operator breaks it."""
 
     @property
     def owner(self) -> OwnerReport:

@@ -52,8 +52,8 @@ impl<A> Integer<A> {
 }
 
 impl<A> Integer<A> {
-    /// Returns the number as a float. A number that does not fit into 32 bits becomes -1, which is out of
-    /// range as well.
+    /// Returns the number as a float. A number that does not fit into 32 bits becomes -1, so that the range
+    /// check refuses it.
     pub(crate) fn to_number(&self) -> f64 {
         i32::try_from(self.0).map_or_else(|_| u32::try_from(self.0).map_or(-1.0, f64::from), f64::from)
     }

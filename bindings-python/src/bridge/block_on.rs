@@ -1,5 +1,5 @@
-//! Waits of a Python thread for an operation of the core. The waiting thread lets other threads use the
-//! interpreter, and reacts to signals.
+//! Lets a Python thread wait for an operation of the core. During the wait, other threads can use the
+//! interpreter, and the thread reacts to signals.
 
 use std::cell::Cell;
 use std::pin::{Pin, pin};
@@ -38,7 +38,7 @@ pub(crate) fn admit(py: Python<'_>) -> PyResult<()> {
     begin(py)
 }
 
-/// Returns the output if the future completes on its first poll, such as a release by an owner that has
+/// Returns the output if the future completes on its first poll. An example is a release by an owner that has
 /// acquired the lock more than once.
 pub(crate) fn at_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     match Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {

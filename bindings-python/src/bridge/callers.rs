@@ -61,7 +61,8 @@ fn threads(py: Python<'_>, all: &mut HashMap<OwnerId, String>) -> PyResult<()> {
     Ok(())
 }
 
-/// Adds the owners that are Python objects, if `needed`, the module that keeps them, has been imported.
+/// Adds the tasks or greenlets that `function` of `zklock._callers` returns, if the program has imported the
+/// module `needed`. Otherwise there are none.
 fn owners(py: Python<'_>, function: &str, needed: &str, all: &mut HashMap<OwnerId, String>) -> PyResult<()> {
     if py.import("sys")?.getattr(interned!(py, "modules")?)?.contains(needed)? {
         for found in py.import("zklock._callers")?.call_method0(function)?.try_iter()? {

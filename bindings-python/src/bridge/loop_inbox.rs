@@ -46,7 +46,7 @@ pub(crate) type Inbox = Arrivals<Delivery>;
 /// A completed operation, and the future that waits for it.
 type Delivery = (Arc<dyn Abandonable>, Py<PyAny>);
 
-/// The inboxes of the event loops on which a future waits, by address.
+/// The inboxes of the event loops on which a future waits, each with the address of its loop.
 type Known = Mutex<Vec<(usize, Weak<Inbox>)>>;
 
 impl Inbox {
@@ -76,8 +76,8 @@ pub(crate) fn complete_through_loop(
     WaitingFuture { inbox, future }: WaitingFuture,
 ) -> bool {
     if !inbox.push((ended, future)) {
-        // The pending wake-up takes the operation, or has just taken it. No Python object is left to drop
-        // here.
+        // A wake-up that is already pending takes the operation, or has just taken it. In both cases no
+        // Python object is left to drop here.
         return true;
     }
     Python::try_attach(|py| WakeUp::send(py, inbox)).is_some()

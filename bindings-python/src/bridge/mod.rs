@@ -1,4 +1,5 @@
-//! Waits of threads, asyncio tasks and greenlets, and the threads that deliver outcomes to them.
+//! Lets threads, asyncio tasks and greenlets wait for operations, and delivers the outcomes to them on
+//! background threads.
 
 mod arrivals;
 pub(crate) mod asyncio_tasks;

@@ -70,8 +70,8 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Returns the owner with the name that other clients see while it queues. If the owner is not a task,
-    /// this is the name of the calling thread or greenlet.
+    /// Returns the owner with the name that other clients see while the owner is in a queue. If the owner is
+    /// not a task, this is the name of the calling thread or greenlet.
     pub(crate) fn caller(&self, py: Python<'_>) -> PyResult<zklock::Owner> {
         match &self.task {
             Some(task) => Ok(self.id.named(owner_names::of_task(task.bind(py))?)),
@@ -127,8 +127,8 @@ thread_local! {
 
 /// Returns the owner that represents the calling thread.
 pub(crate) fn this_thread() -> OwnerId {
-    // The thread-local value is already destroyed while the thread ends. A new owner is correct then, because
-    // the thread owns nothing any more.
+    // If the thread is ending, its thread-local value might be destroyed already. In this case a new owner is
+    // correct, because the thread no longer owns anything.
     THIS_THREAD.try_with(|thread| thread.owner).unwrap_or_else(|_| OwnerId::new())
 }
 

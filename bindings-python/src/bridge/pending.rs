@@ -173,7 +173,7 @@ impl Shared {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Arranges that a future is completed when the outcome arrives. Returns `false` if there is an outcome
+    /// Stores a future that is completed when the outcome arrives. Returns `false` if there is an outcome
     /// already.
     fn wait(&self, waiting: WaitingFuture) -> bool {
         let mut state = self.state();
@@ -258,7 +258,8 @@ impl Woken for Shared {
             }
             let mut state = self.state();
             state.waiting = Some(waiting);
-            // The delivery thread might have looked for the future while it was taken out of the state.
+            // While the future was taken out of the state, the delivery thread might have looked for it in
+            // vain.
             let there = state.outcome.is_some();
             drop(state);
             if there {

@@ -65,7 +65,7 @@ class Gate:
         self._opened.wait()
 
     def count(self, seconds: float) -> tuple[int, float]:
-        """Open the gate for this many seconds. Return the number of pairs and the actual duration."""
+        """Open the gate for this many seconds. Return the number of completed pairs and the actual time."""
         before, began = sum(self.counts), time.perf_counter()
         self._opened.set()
         time.sleep(seconds)
@@ -102,7 +102,7 @@ def start(threads: int, body: Callable[[int], None]) -> list[threading.Thread]:
 
 
 def hold(holders: int, acquire: Callable[[], object]) -> None:
-    """Call `acquire` in several threads, which keep the result. Return when all threads have it."""
+    """Start threads that each call `acquire` once and keep the result. Return when all have succeeded."""
     ready = threading.Semaphore(0)
 
     def body(_number: int) -> None:

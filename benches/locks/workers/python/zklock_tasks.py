@@ -23,7 +23,7 @@ class Gate:
         self.done = 0
 
     async def count(self, seconds: float) -> tuple[int, float]:
-        """Open the gate for this many seconds. Return the number of pairs and the actual duration."""
+        """Open the gate for this many seconds. Return the number of completed pairs and the actual time."""
         before, began = self.done, time.perf_counter()
         self.opened.set()
         await asyncio.sleep(seconds)

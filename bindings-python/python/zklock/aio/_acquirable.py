@@ -28,7 +28,7 @@ _L = TypeVar("_L", Lease, Leases)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-# The owner that is passed for a lock without re-entry, whose levels any owner can release.
+# The owner that is passed for a lock that is not reentrant. Any task or thread can release such a lock.
 _ANY_OWNER = _zklock.Owner()
 
 # The timeout for default arguments, so that it is checked only once.

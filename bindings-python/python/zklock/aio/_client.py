@@ -132,7 +132,7 @@ class Client:
         return outcome(_zklock.start_revoke(self._client, node))
 
     def break_lock(self, node: str) -> Coroutine[Any, Any, None]:
-        """Take away a contender's lock or its place in the queue. See `zklock.Client.break_lock`.
+        """Take away a contender's lock or its position in the queue. See `zklock.Client.break_lock`.
 
         >>> for contender in await lock.contenders():
         ...     if contender.host == "retired.example.org":

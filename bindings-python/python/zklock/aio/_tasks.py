@@ -1,4 +1,4 @@
-"""Asyncio tasks: the owners that represent them, and their waits for operations."""
+"""Maps asyncio tasks to the owners that represent them, and lets tasks wait for operations."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def outcome(pending: _zklock.Pending[_T]) -> _T:
         await pending
         return pending.take()
     finally:
-        # After a cancellation, this leaves the queue, and releases a lease that has just arrived.
+        # If the task was cancelled, this call leaves the queue, and releases a lease that has just arrived.
         pending.abandon()
 
 

@@ -433,7 +433,7 @@ class Semaphore(_Recipe):
 
 
 def _text(identifier: object) -> str:
-    # Without an identifier, an empty string, because None would select the client's label.
+    # Return an empty string if there is no identifier, because None would select the client's label.
     return str(identifier or "")
 
 

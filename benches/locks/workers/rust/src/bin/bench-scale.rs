@@ -93,8 +93,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Returns the sums of this process's statistics that show lost leases, new sessions and
-    /// reconnections, and the number of acquisitions.
+    /// Returns the numbers of lost leases, sessions, reconnections and acquisitions of all clients
+    /// of this process together.
     fn losses(&self) -> Value {
         let stats: Vec<_> = self.clients.iter().map(Client::stats).collect();
         let sum = |field: fn(&zklock::Stats) -> u64| stats.iter().map(field).sum::<u64>();

@@ -1,9 +1,9 @@
-//! The plain ZooKeeper client: a lock's requests without a lock, as the baseline, and the classic
-//! lock designs. The second argument is the design.
+//! Uses the plain ZooKeeper client. Either sends a lock's requests without a lock, as the baseline,
+//! or runs one of the classic lock designs. The second argument selects the design.
 //!
-//! * `raw`: a pair is a create and a listing together, followed by a delete. With one contender,
-//!   the listing returns its only child. With more contenders, the state of the directory is read
-//!   instead.
+//! * `raw`: a pair is a create and a listing, which are sent together, and then a delete. With one
+//!   contender, the listing returns only its node. With more contenders, the state of the directory
+//!   is read instead.
 //! * `relay`: the same requests, with the client on its own thread.
 //! * `spin`: a contender that cannot create the only node tries again immediately.
 //! * `herd`: every waiter watches the only node, and all try again when it is deleted.
