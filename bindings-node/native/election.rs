@@ -66,8 +66,8 @@ impl NativeElection {
         })
     }
 
-    /// Starts reading the current leader. The operation yields a candidate, or nothing if there is
-    /// no candidate.
+    /// Starts an operation that reads the current leader. It yields a candidate, or nothing if
+    /// there is none.
     ///
     /// # Errors
     /// `CONNECTION_FAILED` if the library's thread cannot be started.
@@ -77,7 +77,7 @@ impl NativeElection {
         bridge.start(async move { Ok(election.leader().await?.map(NativeCandidate::from)) })
     }
 
-    /// Starts reading the candidates. The operation yields a list.
+    /// Starts an operation that yields the list of candidates.
     ///
     /// # Errors
     /// `CONNECTION_FAILED` if the library's thread cannot be started.
@@ -151,7 +151,7 @@ pub struct NativeLeaders {
 
 #[napi]
 impl NativeLeaders {
-    /// Starts waiting for the next leader. The operation yields a candidate, or nothing if no
+    /// Starts an operation that waits for the next leader. It yields a candidate, or nothing if no
     /// candidate leads.
     ///
     /// # Errors

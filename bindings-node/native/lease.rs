@@ -228,7 +228,7 @@ impl NativeLease {
         );
     }
 
-    /// Starts waiting for the loss. The operation ends, without a value, when the lease is lost.
+    /// Starts an operation that ends, without a value, when the lease is lost.
     ///
     /// # Errors
     /// `CONNECTION_FAILED` if the library's thread cannot be started.
@@ -241,8 +241,7 @@ impl NativeLease {
         })
     }
 
-    /// Starts waiting for a revocation request. The operation ends, without a value, when a request
-    /// arrives.
+    /// Starts an operation that ends, without a value, when a revocation request arrives.
     ///
     /// # Errors
     /// `CONNECTION_FAILED` if the library's thread cannot be started.

@@ -113,7 +113,7 @@ impl NativeLock {
         around.keep_inner(reenter(&self.lock, owner).ok()??)
     }
 
-    /// Starts reading the contenders. The operation yields a list.
+    /// Starts an operation that yields the list of contenders.
     ///
     /// # Errors
     /// `CONNECTION_FAILED` if the library's thread cannot be started.
@@ -123,7 +123,7 @@ impl NativeLock {
         bridge.start(async move { lock.contenders().await.map(NativeContender::all) })
     }
 
-    /// Starts reading whether the lock is taken. The operation yields a boolean.
+    /// Starts an operation that yields `true` if the lock is taken.
     ///
     /// # Errors
     /// `CONNECTION_FAILED` if the library's thread cannot be started.

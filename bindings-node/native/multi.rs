@@ -42,10 +42,10 @@ impl NativeMultiLock {
         self.order.clone()
     }
 
-    /// Starts acquiring all locks. The operation yields their leases, in the order of acquisition.
-    /// If one of the leases `within`, or else `around`, already holds a lock, this lock is acquired
-    /// as the owner of that lease. The other locks are acquired as a new owner. Other programs see
-    /// the owner of the lease `outermost`, which belongs to the outermost scope.
+    /// Starts an operation that acquires all locks, and yields their leases in the order of
+    /// acquisition. If one of the leases `within`, or else `around`, already holds a lock, this
+    /// lock is acquired as the owner of that lease. The other locks are acquired as a new owner.
+    /// Other programs see the owner of the lease `outermost`, which belongs to the outermost scope.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.

@@ -23,7 +23,8 @@ impl From<NodeData> for NativeNodeData {
 
 #[napi]
 impl NativeClient {
-    /// Starts reading a node. The operation yields the node's data, or nothing if there is no node.
+    /// Starts an operation that reads a node. It yields the node's data, or nothing if there is no
+    /// node.
     ///
     /// # Errors
     /// `CONNECTION_FAILED` if the library's thread cannot be started.
@@ -33,7 +34,7 @@ impl NativeClient {
         bridge.start(async move { Ok(client.get(&path).await?.map(NativeNodeData::from)) })
     }
 
-    /// Starts setting a shared count.
+    /// Starts an operation that sets a shared count.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.

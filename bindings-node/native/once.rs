@@ -55,8 +55,8 @@ impl NativeTurn {
 
 #[napi]
 impl NativeLock {
-    /// Starts acquiring the lock for a *turn* (one run of the body), as the owner of the lease
-    /// `around` or else as a new owner. The operation yields a turn, or nothing if the slot is
+    /// Starts an operation that acquires the lock for a *turn* (one run of the body), as the owner
+    /// of the lease `around` or else as a new owner. It yields a turn, or nothing if the slot is
     /// already recorded. `slot` is a key, or the length of a period in milliseconds. Other programs
     /// see the owner of the lease `outermost`, which belongs to the outermost scope.
     ///

@@ -47,8 +47,9 @@ impl NativeSemaphore {
         Arc::clone(&self.semaphore).into()
     }
 
-    /// Starts acquiring several permits. The operation yields their leases. Other programs see the
-    /// owner of the lease `outermost`, which belongs to the outermost scope, or else a new owner.
+    /// Starts an operation that acquires several permits and yields their leases. Other programs
+    /// see the owner of the lease `outermost`, which belongs to the outermost scope, or else a new
+    /// owner.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.

@@ -23,8 +23,8 @@ impl NativeStates {
 
 #[napi]
 impl NativeStates {
-    /// Starts waiting for the next change. The operation yields the new state, or nothing after the
-    /// last change.
+    /// Starts an operation that waits for the next change. It yields the new state, or nothing
+    /// after the last change.
     ///
     /// # Errors
     /// `CONNECTION_FAILED` if the library's thread cannot be started.

@@ -65,7 +65,7 @@ impl NativeTransaction {
         self.add(|transaction| transaction.check(&path, version))
     }
 
-    /// Starts committing the transaction.
+    /// Starts an operation that commits the transaction.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`, and `CONNECTION_FAILED` if the library's thread cannot be started.

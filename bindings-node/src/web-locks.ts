@@ -48,7 +48,7 @@ async function request<T>(client: Client, path: string, ...args: Arguments<T>): 
 function countHolders(queue: readonly Contender[]): number {
   const [first] = queue;
   if (first === undefined) return 0;
-  // During a downgrade, a writer has two nodes for a moment. They have the same sequence number.
+  // While a writer downgrades to a reader, it has two nodes for a moment. Both have the same sequence number.
   const number = first.node.slice(-10);
   const end = queue.findIndex(({ node, reader }, index) => index > 0 && !(reader && (first.reader || node.endsWith(number))));
   return end < 0 ? queue.length : end;

@@ -1,5 +1,5 @@
 // Tests of `await using` blocks. Such blocks are not scopes for re-entry. If an acquire inside a
-// block waits for the lock that the block holds, a warning in the log names the wait.
+// block waits for the lock that the block itself holds, the library logs a warning.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

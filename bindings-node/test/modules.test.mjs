@@ -28,8 +28,8 @@ scenario('a client of one entry works with a mutex of the other, and so do scope
   });
 });
 
-// A program that uses two instances of the package. It does not release its last locks: the exit of
-// the process must free them.
+// A program that uses two instances of the package. It does not release its last locks, so they
+// must become free when the process exits.
 const BOTH = `
   const path = process.argv[2];
   const clients = [await second.Client.connect(), await first.Client.connect()];

@@ -8,7 +8,7 @@ use zklock::internal::Escaped;
 
 use crate::owner_info::OwnerInfo;
 
-/// One contender in the queue of a lock, as found by `Lock.contenders()`. Immutable.
+/// One contender in the queue of a lock, as returned by `Lock.contenders()`. Immutable.
 ///
 /// >>> with lock:
 /// ...     lock.contenders()[0].language

@@ -9,8 +9,8 @@ use zklock::internal::PerProcess;
 
 use crate::modules::{attribute, interned, once};
 
-/// Time for which daemon threads are paused at the end of the process. The interpreter is usually gone before
-/// this time has elapsed, unless other `atexit` handlers take longer.
+/// Time for which daemon threads are paused while the process ends. Usually the interpreter is destroyed
+/// before this time has elapsed, unless other `atexit` handlers run for longer.
 const PAUSE: Duration = Duration::from_secs(1);
 
 static ENDING: AtomicBool = AtomicBool::new(false);

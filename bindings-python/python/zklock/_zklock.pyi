@@ -791,7 +791,7 @@ class ClientOptions:
 
 @final
 class Contender:
-    """One contender in the queue of a lock, as found by `Lock.contenders()`. Immutable.
+    """One contender in the queue of a lock, as returned by `Lock.contenders()`. Immutable.
 
     >>> with lock:
     ...     lock.contenders()[0].language

@@ -21,7 +21,7 @@ impl<T> Default for Arrivals<T> {
 }
 
 impl<T> Arrivals<T> {
-    /// Locks the state. Ignores poisoning, because a panic cannot leave a partial change.
+    /// Locks the state. Ignores poisoning, because a panic cannot leave the state half changed.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Arrived<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -31,7 +31,7 @@ pub(crate) fn begin(py: Python<'_>) -> PyResult<()> {
     prepare(py)
 }
 
-/// Like [`begin`], for a call that might wait. Fails where a wait is impossible.
+/// Like [`begin`], for a call that might wait. Fails where a wait is impossible, such as in a trio task.
 pub(crate) fn admit(py: Python<'_>) -> PyResult<()> {
     gevent::refuse_eventlet(py)?;
     trio::refuse(py)?;

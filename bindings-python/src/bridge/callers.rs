@@ -17,7 +17,7 @@ use crate::modules::interned;
 /// unlock it. So it is never locked when another thread forks.
 static THREADS: Mutex<Vec<(OwnerId, u64, Weak<()>)>> = Mutex::new(Vec::new());
 
-/// Locks a mutex. Ignores poisoning, because a panic cannot leave a partial change.
+/// Locks a mutex. Ignores poisoning, because a panic cannot leave the value half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

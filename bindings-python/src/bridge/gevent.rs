@@ -261,7 +261,7 @@ impl AbandonOnHubEnd {
 struct Unpark(Mutex<Option<Py<PyAny>>>);
 
 impl Unpark {
-    /// Locks the state. Ignores poisoning, because a panic cannot leave a partial change.
+    /// Locks the state. Ignores poisoning, because a panic cannot leave the state half changed.
     fn lock(&self) -> MutexGuard<'_, Option<Py<PyAny>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

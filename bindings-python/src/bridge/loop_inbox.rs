@@ -138,8 +138,8 @@ impl WakeUp {
         Ok(())
     }
 
-    /// Locks the stage. Ignores poisoning, because a panic cannot leave a partial change. Only threads that
-    /// are attached to the interpreter lock this mutex, and they stay attached until they unlock it.
+    /// Locks the stage. Ignores poisoning, because a panic cannot leave the stage half changed. Only threads
+    /// that are attached to the interpreter lock this mutex, and they stay attached until they unlock it.
     fn stage(&self) -> MutexGuard<'_, Stage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }

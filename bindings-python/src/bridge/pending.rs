@@ -168,7 +168,7 @@ impl Drop for Pending {
 }
 
 impl Shared {
-    /// Locks the state. Ignores poisoning, because a panic cannot leave a partial change.
+    /// Locks the state. Ignores poisoning, because a panic cannot leave the state half changed.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

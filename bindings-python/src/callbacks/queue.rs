@@ -27,7 +27,7 @@ impl<T> Default for Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// Locks the state. Ignores poisoning, because a panic cannot leave a partial change.
+    /// Locks the state. Ignores poisoning, because a panic cannot leave the state half changed.
     fn state(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -76,7 +76,7 @@ class Acquirable(Generic[_L]):
         return Answer(self._acquire(owner, wait_limit), "acquire()")
 
     def release(self, wait: bool = True, timeout: float | None = None) -> Coroutine[Any, Any, None]:
-        """Undo the calling task's newest acquire of this object. Wait for up to `timeout` seconds.
+        """Undo the calling task's newest acquire of this object. Wait up to `timeout` seconds for the reply.
 
         >>> if await lock.acquire(blocking=False):
         ...     await lock.release()

@@ -65,7 +65,7 @@ class Client:
 
     @property
     def state(self) -> _ClientState:
-        """`idle` before the first use, then `connecting`, `connected`, `suspended` or `closed`."""
+        """The state: `idle` before the first use, then `connecting`, `connected`, `suspended` or `closed`."""
         return self._client.state
 
     @property
@@ -164,7 +164,7 @@ class Client:
 
         >>> await client.close()
 
-        The close has begun when this returns. Await it to wait until the server has acknowledged the close,
+        When the call returns, the close has begun. Await the result to wait for the server's acknowledgement,
         for two seconds at most. A second call waits for the same close.
 
         >>> await client.close(drain=10)

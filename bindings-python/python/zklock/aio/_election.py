@@ -25,7 +25,7 @@ class Leadership(Lease):
     >>> async with election.lead() as leadership:
     ...     leadership.check()
 
-    The election keeps it until it is resigned or lost.
+    The election keeps the lease until it is resigned or lost, even if the program drops it.
     """
 
     __slots__ = ()

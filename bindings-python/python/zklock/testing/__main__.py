@@ -40,7 +40,7 @@ def main() -> int:
     try:
         server = Server(port)
     except (BadArgument, OSError) as problem:
-        # Print the reason without the error number with which the text of an `OSError` starts.
+        # Print only the reason, because the text of an `OSError` starts with its error number.
         print(getattr(problem, "strerror", None) or problem, file=sys.stderr)
         return 1
     with server:
