@@ -29,7 +29,7 @@ Tools = dict[str, str]
 
 @dataclass(frozen=True)
 class Work:
-    """An operation, the number of its repetitions, and the permitted growth of its counts."""
+    """An operation to measure, the number of its repetitions, and the permitted growth of its counts."""
 
     name: str
     shown: str

@@ -1,5 +1,6 @@
 // Tests of leases that a program drops without releasing them. When the garbage collector collects
-// such a lease, it is released with a warning, unless it is pinned (kept by an election).
+// such a lease, the library releases it and logs a warning, unless an election keeps the lease (it
+// is *pinned*).
 
 import assert from 'node:assert/strict';
 

@@ -20,8 +20,8 @@ scenario('a test of a lost lock runs with the installed package', (t) => {
   writeFileSync(join(project, 'package.json'), '{ "private": true }\n');
   npm(project, 'install', '--offline', '--no-audit', '--no-fund', '--silent', ...tarballs);
   cpSync(LOST, join(project, 'lost.test.mjs'));
-  // The inner run must be independent of this test run, and must use only the server that its test
-  // starts.
+  // The test run inside the project must be independent of this one, and must use only the server
+  // that its own test starts.
   const env = { ...process.env, NODE_TEST_CONTEXT: undefined, ZKLOCK_HOSTS: undefined };
   const options = { cwd: project, env, encoding: 'utf8', timeout: 30_000 };
   const { status, stdout, stderr } = spawnSync(process.execPath, ['--test', '--test-reporter=tap', 'lost.test.mjs'], options);

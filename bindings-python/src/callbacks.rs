@@ -62,7 +62,7 @@ pub(crate) fn end(py: Python<'_>, limit: Duration) {
 
 /// Wait for a callback that is due, and return it with its argument.
 ///
-/// Return None when there will be no more.
+/// Return None when no more callbacks can become due.
 #[pyfunction]
 pub(crate) fn next_callback(py: Python<'_>) -> Option<(Py<PyAny>, Py<PyAny>)> {
     delivery_thread::mark_this_thread();

@@ -35,7 +35,7 @@ pub(crate) fn begin_by_signal() {
 /// Call this only while the thread is not attached to the interpreter.
 pub(crate) fn block_if_signalled() {
     let signalled = SIGNALLED.load(Ordering::Acquire);
-    // Do not block a child that was forked meanwhile.
+    // Do not block a child process that was forked after the signal arrived.
     while signalled != 0 && signalled == std::process::id() {
         std::thread::park();
     }

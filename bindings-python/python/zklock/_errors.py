@@ -113,8 +113,8 @@ class LockTimeout(Error, TimeoutError):
 class LockLost(Error):
     """The lease is no longer valid. `reason` tells why.
 
-    The possible reasons: its term ended, its session expired, its node was deleted, it was held for longer
-    than `max_hold`, or its client was closed.
+    The possible reasons: its term ended because no server replied in time, its session expired, its node was
+    deleted, it was held for longer than `max_hold`, or its client was closed.
 
     >>> lock.acquire()
     True

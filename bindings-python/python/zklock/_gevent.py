@@ -122,7 +122,7 @@ class Parker:
 
 def _give_up_all(parkers: set[Parker], hub: Hub | None = None) -> None:
     """End the waits in a hub, or all waits of a thread."""
-    # An exception during one call, such as the one from Ctrl-C, must not skip the other calls.
+    # If one call raises an exception such as `KeyboardInterrupt`, the other calls must still run.
     with contextlib.ExitStack() as stack:
         for parker in list(parkers):
             if hub is None or parker.hub is hub:

@@ -1,5 +1,5 @@
-//! Descriptions of the threads, tasks and greenlets that hold locks or wait for them, for `dump()`. They are
-//! looked up when a dump is made, so an acquire has no extra cost.
+//! Describes the threads, tasks and greenlets that hold locks or wait for them, for `dump()`. They are looked
+//! up only when a dump is made, so an acquire has no extra cost.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};

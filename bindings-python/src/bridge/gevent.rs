@@ -141,9 +141,9 @@ impl<'py> Hub<'py> {
         Ok((!hub.is_none()).then_some(Self { hub, gevent }))
     }
 
-    /// Waits for `future` up to `limit`, while the other greenlets of the thread run. If an exception ends
-    /// the wait, such as `gevent.Timeout` or the one from `kill`, the future is dropped, so the waiter leaves
-    /// the queue.
+    /// Waits for `future` up to `limit`, while the other greenlets of the thread run. If an exception such as
+    /// `gevent.Timeout` or `GreenletExit` ends the wait, the future is dropped, so the waiter leaves the
+    /// queue.
     ///
     /// The future is on the heap, because gevent reuses the greenlet's stack while the core's thread still
     /// accesses the future.
@@ -223,8 +223,8 @@ struct Claim<F>(Mutex<Option<Pin<Box<F>>>>);
 
 impl<F: Future> Claim<F> {
     fn poll(&self, context: &mut Context<'_>) -> Poll<F::Output> {
-        // Ignore poisoning, because a panic ends the wait anyway. Only threads that are attached to the
-        // interpreter lock this mutex, and they stay attached until they unlock it.
+        // Ignore poisoning, because a panic ends the wait. Only threads that are attached to the interpreter
+        // lock this mutex, and they stay attached until they unlock it.
         let mut future = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         future.as_mut().map_or(Poll::Pending, |future| future.as_mut().poll(context))
     }

@@ -172,7 +172,7 @@ fn log_event(record: &Record) -> LogEvent {
     (level.as_str(), target, file, *line, record.time.as_secs_f64(), record.to_string(), fields)
 }
 
-/// Set the core's verbosity to the logger's, and wait for events. Return None when there will be no more.
+/// Set the core's verbosity to the logger's, and wait for events. Return None when no more events can arrive.
 ///
 /// Also return the number of dropped events.
 #[pyfunction]

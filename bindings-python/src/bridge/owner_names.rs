@@ -43,7 +43,7 @@ fn task<'py>(reference: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>
 }
 
 /// Returns the name if it is a non-empty string. An error while reading a name must not make an acquire fail.
-/// But an exception that is not an `Exception`, such as the one from Ctrl-C, ends the acquire.
+/// But an exception that does not derive from `Exception`, such as `KeyboardInterrupt`, ends the acquire.
 fn non_empty_name(py: Python<'_>, found: PyResult<Option<Bound<'_, PyAny>>>) -> PyResult<Option<Arc<str>>> {
     match found {
         Ok(name) => {

@@ -77,7 +77,8 @@ class InconsistentLeases(PermitsMismatch, ValueError):  # noqa: N818
 class _Recipe:
     """The common part of kazoo's locks and its semaphore.
 
-    An object can hold the lock only once, on behalf of all threads. It has at most one acquire in progress.
+    All threads that use an object share its hold, so an object can hold the lock only once. It has at most
+    one acquire in progress.
     """
 
     client: Client | str | None
@@ -208,8 +209,8 @@ class _Recipe:
             pin(lease)
             self._granted()
         except BaseException:
-            # Release on an exception such as the one from Ctrl-C, because the caller does not know that the
-            # lock was acquired.
+            # Release the lock if an exception such as `KeyboardInterrupt` arrives here, because the caller
+            # does not know that the lock was acquired.
             self.release()
             raise
         return True

@@ -50,7 +50,8 @@ impl Task {
         if self.0["each"] == true { format!("{path}/{contender}") } else { path.to_owned() }
     }
 
-    /// Returns `true` if a contender acquires the write lock (not the read lock) in this turn.
+    /// Returns `true` if a contender's acquire with this number is for the write lock, and `false`
+    /// if it is for the read lock.
     #[must_use]
     pub fn writes(&self, contender: usize, turn: usize) -> bool {
         let reads = self.0["reads"].as_f64().expect("a percentage");
