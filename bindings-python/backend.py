@@ -38,7 +38,7 @@ def command(*options: str) -> None:
 
 
 def chosen() -> Sequence[str]:
-    """Return the options for the profile that maturin uses for the extension."""
+    """Return cargo's options for the profile with which maturin builds the extension."""
     words = shlex.split(os.environ.get("MATURIN_PEP517_ARGS", ""))
     return words[words.index("--profile") :][:2] if "--profile" in words else ["--release"]
 

@@ -98,7 +98,7 @@ struct Operations {
     running: HashMap<i64, Option<Operation>>,
     /// Operations that have ended and have not been taken.
     settled: Vec<(i64, Outcome)>,
-    /// `true` if the JavaScript thread is about to take the outcomes, so that it needs no
+    /// `true` if the JavaScript thread is about to take the outcomes, and therefore needs no
     /// notification.
     will_take: bool,
 }

@@ -211,7 +211,7 @@ impl NativeLease {
         Ok(self.lease.check()?)
     }
 
-    /// Records that JavaScript keeps the lease until it is released or lost.
+    /// Records, for health reports, that JavaScript keeps the lease until it is released or lost.
     #[napi]
     pub fn pin(&self) {
         pin(&self.lease);

@@ -26,16 +26,16 @@ impl NativeTransaction {
 
 #[napi]
 impl NativeTransaction {
-    /// Adds the creation of a node.
+    /// Adds an operation that creates a node.
     ///
     /// # Errors
-    /// `BAD_ARGUMENT` after `commit`, like all methods here.
+    /// `BAD_ARGUMENT`. Like every method here, also fails after `commit`.
     #[napi]
     pub fn create(&self, path: String, data: Uint8Array) -> Result<()> {
         self.add(|transaction| transaction.create(&path, &data))
     }
 
-    /// Adds a write of a node's data.
+    /// Adds an operation that writes a node's data.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.
@@ -45,7 +45,7 @@ impl NativeTransaction {
         self.add(|transaction| transaction.set_data(&path, &data, version))
     }
 
-    /// Adds the deletion of a node.
+    /// Adds an operation that deletes a node.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.
@@ -55,7 +55,7 @@ impl NativeTransaction {
         self.add(|transaction| transaction.delete(&path, version))
     }
 
-    /// Adds a check of a node's version.
+    /// Adds an operation that checks a node's version.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.

@@ -331,7 +331,7 @@ export function errorOf(code: string, message: string, details?: NativeDetails):
   if (servers.length > 0) {
     const reports = Object.freeze(servers.map((report) => Object.freeze(report)));
     Object.assign(error, { servers: reports });
-    // Non-enumerable, as the `Error` constructor defines it, so that `cause` is not shown twice.
+    // Make `cause` non-enumerable, as the `Error` constructor does. Otherwise it would be shown twice.
     Object.defineProperty(error, 'cause', { value: causeOf(servers), writable: true, configurable: true });
   }
   if (blockers.length > 0) Object.assign(error, { blockers: Object.freeze(blockers.map(contenderOf)) });

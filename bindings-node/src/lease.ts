@@ -376,7 +376,7 @@ export class Lease {
     this.#released = true;
     this.#again?.tracker.over(this);
     this.#keeper?.over(this);
-    // Most leases are never watched. A lease that is not watched is not pinned either.
+    // Most leases are never watched, so there is nothing to end. A lease that is not watched is not pinned either.
     if (this.#watches.length === 0) return;
     pinned.delete(this);
     collected.unregister(this);

@@ -41,8 +41,8 @@ pub(crate) fn start(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Makes the callback thread check whether a callback is due. Any thread can call this, but usually the
-/// core's thread does.
+/// Makes the callback thread check whether a callback is due. Any thread can call this function. Usually the
+/// core's thread calls it.
 pub(crate) fn send(caller: Arc<dyn Caller>) {
     if let Some(queue) = QUEUE.get() {
         queue.push(caller);

@@ -79,7 +79,7 @@ impl ClientOptions {
         Ok(Self { inner: given.at(Some("localhost"))?, keywords: Arc::new(keywords.unbind()), secret })
     }
 
-    /// Whether locks on the same hosts would share a client with these options.
+    /// Returns `true` if the options are equal. Locks on the same hosts with equal options share a client.
     fn __eq__(&self, other: &Self) -> bool {
         self.inner == other.inner
     }

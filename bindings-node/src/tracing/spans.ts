@@ -10,7 +10,7 @@ import type { LossReason } from '../types';
 
 export const NAME = 'zklock';
 
-// Not an import, because the file is outside the compiled sources.
+// This is not an `import`, because the file is outside the directory of the compiled sources.
 // eslint-disable-next-line @typescript-eslint/no-require-imports
 export const { version: VERSION } = require('../../package.json') as { version: string };
 

@@ -35,7 +35,9 @@ def _round(rounds: _zklock.Rounds, election: _zklock.Election, body: Callable[..
 
 
 def failed(rounds: _zklock.Rounds, leadership: Any, error: Error) -> float | None:
-    """Return the pause after the error of a round. Raise the error if it ends the run."""
+    """Return the pause before the next campaign, after a round failed with this error. Raise the error if it
+    ends the run.
+    """
     if leadership is None:
         return rounds.fail(error)
     # Only the loss of this leadership continues the run. The body might also raise the `LockLost` of another

@@ -108,6 +108,6 @@ fn deliver(messages: Receiver<Message>) {
             }
         })
     });
-    // Report that the thread has stopped only now, after it has left the interpreter.
+    // The thread has now left the interpreter, so report that it has stopped.
     drop(stopped);
 }

@@ -100,7 +100,8 @@ impl<'py> Caller<'py> {
         Ok(self.owner().named(name))
     }
 
-    /// Records that the owner acquired a lock through this lock object and must release it itself.
+    /// Records that the owner acquired a lock through this lock object, and that no `with` block will release
+    /// it.
     pub(crate) fn record_use<L: OwnerEndListener + 'static>(&self, lock: &Arc<L>) {
         match self {
             Self::Thread => owner::record_use_by_this_thread(lock),

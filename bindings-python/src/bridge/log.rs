@@ -94,7 +94,7 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Signals that there is an event. Any thread can call this, but usually the core's thread does.
+    /// Signals that there is an event. Any thread can call this function. Usually the core's thread calls it.
     fn notify(&self) {
         let mut state = self.state();
         state.has_event = true;

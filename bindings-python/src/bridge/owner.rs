@@ -32,7 +32,7 @@ fn address(lock: &Weak<dyn OwnerEndListener>) -> *const () {
 }
 
 impl Used {
-    /// Adds a lock object. For a re-entry, the cost is one comparison.
+    /// Adds a lock object to the list. For a re-entry, this costs only one comparison.
     fn add<L: OwnerEndListener + 'static>(&mut self, lock: &Arc<L>) {
         if self.locks.last().is_some_and(|last| address(last) == Arc::as_ptr(lock).cast()) {
             return;
@@ -79,7 +79,8 @@ impl Owner {
         }
     }
 
-    /// Records that the owner acquired a lock through this lock object and must release it itself.
+    /// Records that the owner acquired a lock through this lock object, and that no `with` block will release
+    /// it.
     pub(crate) fn record_use<L: OwnerEndListener + 'static>(&self, lock: &Arc<L>) {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).add(lock);
     }
@@ -132,7 +133,8 @@ pub(crate) fn this_thread() -> OwnerId {
     THIS_THREAD.try_with(|thread| thread.owner).unwrap_or_else(|_| OwnerId::new())
 }
 
-/// Records that the calling thread acquired a lock through this lock object and must release it itself.
+/// Records that the calling thread acquired a lock through this lock object, and that no `with` block will
+/// release it.
 pub(crate) fn record_use_by_this_thread<L: OwnerEndListener + 'static>(lock: &Arc<L>) {
     THIS_THREAD.try_with(|thread| thread.used.borrow_mut().add(lock)).ok();
 }

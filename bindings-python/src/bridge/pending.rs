@@ -235,7 +235,7 @@ impl Deliver for Shared {
 
 impl Wake for Shared {
     /// Runs on the core's thread, which must not be delayed, or on the thread of a task that hands its lock
-    /// on.
+    /// to the next waiter.
     fn wake(self: Arc<Self>) {
         if !same_thread::note(|| Arc::clone(&self) as _) {
             delivery_thread::send(self);

@@ -16,7 +16,7 @@ import redis
 from gate import Gate, Task, serve, start
 
 TTL = 10_000
-"""Milliseconds until a dead holder's key expires: the session timeout of the other peers."""
+"""Milliseconds until a dead holder's key expires, the same as the session timeout of the other peers."""
 
 PAUSE = 0.01
 """Maximum pause of a waiter, in seconds."""

@@ -62,8 +62,8 @@ class Scope:
         try:
             await outcome(turn.start_record())
         finally:
-            # The lock was lost, but the body swallowed the cancellation. The record below fails with that
-            # loss.
+            # If the lock was lost but the body swallowed the cancellation, take the cancellation back. The
+            # recording above fails and reports the loss.
             self._uncancel()
 
     def _close(self) -> None:
