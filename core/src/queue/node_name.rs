@@ -198,8 +198,9 @@ impl NodeNamer {
         Uuid::from_u64_pair(self.session, (self.next & (u64::MAX >> 2)) | (1 << 63))
     }
 
-    /// Returns the uuid in a child's name, if this namer generated it. Comparing the first digits,
-    /// which both namings have in common, rejects most of the other clients' nodes quickly.
+    /// Returns the uuid in a child's name if this namer generated it. First compares the first
+    /// digits, which have the same position in both formats of names. This quickly rejects most
+    /// nodes of other clients.
     pub(super) fn own_uuid(&self, child: &str) -> Option<Uuid> {
         let digits = child.strip_prefix("_c_").unwrap_or(child).get(..8)?;
         if u64::from_str_radix(digits, 16).ok()? != self.session >> 32 {
@@ -270,8 +271,8 @@ mod tests {
                 // Another program might write the uuid in upper case.
                 let upper = name.replace("abcdef", "ABCDEF").replace("cdef", "CDEF");
                 assert_eq!(namer.own_uuid(&upper), Some(first), "{upper}");
-                // The seeds of other sessions. Their half of the uuid differs in the last digit or
-                // in the first.
+                // The seeds of two other sessions. Their half of the uuid differs only in the last
+                // or in the first digit.
                 for other in [0x0123_4567_89ab_cdee, 0x1123_4567_89ab_cdef] {
                     assert_eq!(NodeNamer::new(other).own_uuid(&name), None, "{name}");
                 }
