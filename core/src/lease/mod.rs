@@ -288,9 +288,9 @@ impl Lease {
     /// Returns the time for which no other client can get the lock, unless an operator breaks it.
     /// Returns zero if the lease is lost or released. Sends no request.
     ///
-    /// This is the time left in the session's term minus the lock's `grace`, and never more than
-    /// `max_hold` permits. The term ends half the session timeout after the client sent the last
-    /// write that the server acknowledged. Heartbeats extend the term while the server replies.
+    /// The session's *term* ends half the session timeout after the client sent the last write that
+    /// the server acknowledged. Heartbeats extend the term while the server replies. The result is
+    /// the time left in the term minus the lock's `grace`, and never more than `max_hold` permits.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         if self.state().holds() { self.hold.remaining() } else { Duration::ZERO }
@@ -452,8 +452,8 @@ impl Lease {
 
     /// Releases this lease and returns a receiver for the server's acknowledgement.
     ///
-    /// The receiver fails if no acknowledgement can arrive any more. Returns `None` if `timeout` or
-    /// the term leaves no time to wait.
+    /// The receiver fails if no acknowledgement can arrive any more. Returns `None` if the caller
+    /// must not wait, because of `timeout` or because the term of the session has ended.
     pub(crate) fn begin_release(&self, timeout: Timeout) -> Result<Option<oneshot::Receiver<()>>> {
         let mut acknowledged = None;
         self.release_level(|| {

@@ -44,15 +44,16 @@ impl Level {
         matches!(self.0.load(Ordering::Acquire), OPEN | WATCHED)
     }
 
-    /// Records that a future waits for the end of this level. Has no effect if the level is over.
+    /// Records that a future waits for the end of this level (the state of one lease). Has no
+    /// effect if the lease is already released.
     pub(crate) fn watch(&self) {
         if self.0.load(Ordering::Acquire) == OPEN {
             self.0.store(WATCHED, Ordering::Release);
         }
     }
 
-    /// Ends the level. Returns `true` if a future waits for the end and must be woken. Returns
-    /// `None` if the level had ended before.
+    /// Ends the level (the state of one lease). Returns `true` if a future waits for the end and
+    /// must be woken. Returns `None` if the level has already ended.
     pub(crate) fn end(&self) -> Option<bool> {
         let before = self.0.load(Ordering::Acquire);
         matches!(before, OPEN | WATCHED).then(|| {

@@ -24,7 +24,8 @@ pub struct WaitReport {
     pub path: String,
     /// The requested mode.
     pub mode: LockMode,
-    /// The label of the lock, or else of its client. For an election, it is the candidate's id.
+    /// The label of the lock, or of its client if the lock has none. For an election, this is the
+    /// candidate's id.
     pub label: Option<String>,
     /// Time that the caller has waited.
     pub age: Duration,
@@ -37,7 +38,8 @@ pub struct WaitReport {
     /// Other clients do not see such a waiter. One node of the client is in the queue on behalf of
     /// all waiters of this client. `position` and `behind` refer to that node.
     pub in_cohort: bool,
-    /// Number of contenders known to be ahead in the queue. `None` while the waiter has no node.
+    /// Number of contenders that are known to be ahead of the waiter in the queue. `None` while the
+    /// waiter has no node.
     pub position: Option<usize>,
     /// The full path of the nearest node ahead that blocks the waiter. Nodes whose contenders can
     /// hold the lock together with the waiter do not block it.
@@ -65,7 +67,8 @@ pub struct HoldReport {
     pub path: String,
     /// The mode in which the lock is held.
     pub mode: LockMode,
-    /// The label of the lock, or else of its client. For an election, it is the candidate's id.
+    /// The label of the lock, or of its client if the lock has none. For an election, this is the
+    /// candidate's id.
     pub label: Option<String>,
     /// Time since the hold began.
     pub age: Duration,

@@ -132,8 +132,8 @@ impl AnyLock {
 
     /// Acquires the lock for `owner`. A permit of a semaphore has no owner.
     ///
-    /// Cancel safe: dropping the future leaves the queue. If the lock is granted at the same
-    /// moment, it is released.
+    /// Cancel safe: if the future is dropped, the contender leaves the queue. If the lock is
+    /// granted at the same moment, it is released.
     ///
     /// # Errors
     /// Same as [`Lock::acquire_as`] and [`Semaphore::acquire_with`].

@@ -32,8 +32,8 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(60);
 ///
 /// Candidates become the leader in the order in which the server queued them. An election is an
 /// exclusive lock with all guarantees of this library: fair order, fencing tokens, and a leader
-/// that learns in time that it is no longer the leader. Services that use Curator's `LeaderLatch`
-/// can take part in the same election.
+/// that notices in time when it no longer leads. Services that use Curator's `LeaderLatch` can take
+/// part in the same election.
 ///
 /// An election object is one candidate, even if several callers campaign through it. Overlapping
 /// campaigns share a node and a leadership. The leadership ends when the last [`Leadership`] is

@@ -143,8 +143,8 @@ impl Lock {
 
     /// Acquires the lock for a new owner. Waits without a time limit.
     ///
-    /// Cancel safe: dropping the future leaves the queue. If the lock is granted at the same
-    /// moment, it is released.
+    /// Cancel safe: if the future is dropped, the contender leaves the queue. If the lock is
+    /// granted at the same moment, it is released.
     ///
     /// # Errors
     /// * [`ClientClosed`](ErrorKind::ClientClosed) if the client is closed.
@@ -249,7 +249,7 @@ impl Lock {
         Ok(match self.enter(owner, self.0.kind, self.0.settings.intent(timeout))? {
             EnterOutcome::Reentered(lease) => Acquiring::Granted(lease),
             EnterOutcome::Queues(intent) => {
-                // Read the clock only now, so that a re-entry does not read it.
+                // Read the clock only here, because a re-entry does not need it.
                 let wait = WaitTimer::begin();
                 if let Some(lease) = self.take_again(owner, caller, &intent, wait)? {
                     return Ok(Acquiring::Granted(lease));

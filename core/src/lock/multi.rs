@@ -59,7 +59,7 @@ impl MultiLock {
     /// * The list contains one path twice, through two clients of the same ensemble. Both entries
     ///   are the same lock, so an acquire would wait for itself. If the server names do not show
     ///   that the ensemble is the same, this call succeeds, but the acquire fails.
-    /// * The list contains the same path for locks of two kinds.
+    /// * Two locks in the list have the same path but different kinds.
     /// * The list contains a lock twice, and the lock is not reentrant.
     pub fn new(locks: impl IntoIterator<Item = AnyLock>) -> Result<Self> {
         let mut locks: Vec<_> = locks.into_iter().collect();
@@ -86,8 +86,8 @@ impl MultiLock {
 
     /// Acquires all locks for a new owner. Waits without a time limit.
     ///
-    /// Cancel safe: dropping the future leaves all queues and releases all locks that were already
-    /// acquired.
+    /// Cancel safe: if the future is dropped, the contender leaves all queues, and the locks that
+    /// were already acquired are released.
     ///
     /// # Errors
     /// The same as for [`Lock::acquire`](crate::Lock::acquire).

@@ -191,7 +191,8 @@ impl LockOptions {
     /// the same fencing token, so a resource must compare the pair of token and
     /// [`handoffs`](crate::Lease::handoffs). If keeping nodes is of little use, the client stops it
     /// for the length of `time`. This happens if, within `time`, it has deleted kept nodes for
-    /// other contenders more than eight times, and none of these nodes was taken again eight times.
+    /// other contenders more than eight times, each time after fewer than eight acquires without a
+    /// request.
     ///
     /// Semaphores and elections do not support it, and [`once`](crate::Mutex::once) ignores it.
     ///

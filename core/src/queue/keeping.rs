@@ -160,8 +160,8 @@ impl KeepingState {
         self.kind
     }
 
-    /// Returns `true` if a contender of this kind can use a lock whose nodes are kept: only a
-    /// reader can hold the lock while nodes of other readers exist.
+    /// Returns `true` if a contender of this kind can hold the lock while nodes are kept. This
+    /// requires that the contender and the kept nodes are readers.
     #[must_use]
     pub fn suits(&self, kind: Kind) -> bool {
         kind == Kind::Read && self.kind == Kind::Read

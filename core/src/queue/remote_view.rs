@@ -172,8 +172,8 @@ impl RemoteView {
     }
 }
 
-/// Returns the number of nodes at the start of the slice that are gone. At least `passed` nodes are
-/// already known to be gone.
+/// Returns the number of nodes at the start of the slice that are all gone. At least the first
+/// `passed` nodes are already known to be gone.
 fn pass(nodes: &[NodeName], gone: &BTreeSet<NodeName>, passed: usize) -> usize {
     passed + nodes[passed..].iter().take_while(|node| gone.contains(*node)).count()
 }

@@ -166,8 +166,8 @@ impl<'a> WaitGraph<'a> {
                 self.waits.push(Vec::new());
             }
             self.places[owner].push((at, position));
-            // The owner of a writer that holds the lock can also have a reader at the writer's
-            // position (rule 4). That reader does not wait for the writers behind that position.
+            // An owner that holds the lock as a writer can also hold it as a reader (a downgrade,
+            // rule 4). That reader does not wait for the writers between the two.
             let in_its_place = !self.queues[at].contenders[0].reader && owners.first() == Some(&owner);
             let holds = position == 0 || contender.reader && (writers.is_empty() || in_its_place);
             // A persistent node blocks other contenders permanently and waits for none.

@@ -47,7 +47,7 @@ impl ForkGuard {
         self.0 == generation()
     }
 
-    /// Fails in any process except the one that created this guard.
+    /// Returns an error in any process except the one that created this guard.
     ///
     /// # Errors
     /// [`Forked`](crate::ErrorKind::Forked).
@@ -78,6 +78,9 @@ impl<T: Send + Sync> PerProcess<T> {
 
     /// Returns this process's value. Creates it on first use. If several threads create it at the
     /// same time, one value is kept and the others are dropped.
+    ///
+    /// # Errors
+    /// The errors of `make`.
     pub fn get_or_try_init<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         match self.get() {
             Some(value) => Ok(value),

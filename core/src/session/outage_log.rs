@@ -50,7 +50,7 @@ impl Outages {
         *self.last() = None;
     }
 
-    /// Logs a warning, with the causes, each time all servers reject the client after this call.
+    /// Logs a warning with the causes whenever all servers reject the client after this call.
     ///
     /// `servers` is a list of `host:port`, separated by commas. The future runs until it is
     /// dropped.

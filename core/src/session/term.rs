@@ -137,8 +137,8 @@ impl Term {
         self.runs_at(BootInstant::now())
     }
 
-    /// Returns `true` if the term still runs. Every re-entry calls this, so it does not compute the
-    /// remaining time.
+    /// Returns `true` if the term has not ended at this time. Every re-entry calls this function,
+    /// so it does not compute the remaining time.
     fn runs_at(&self, now: BootInstant) -> bool {
         match self.proof.load(Ordering::Acquire) {
             0 => false,

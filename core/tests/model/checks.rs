@@ -190,8 +190,8 @@ impl World {
         self.server.nodes.iter().any(|(other, node)| node.deleted_by_operator && same(other))
     }
 
-    /// Checks that no two holders of a lock conflict. A holder does not count if an operator
-    /// deleted its node, or the node of the writer whose position it took over.
+    /// Checks that all holders of a lock can hold it together. A holder does not count if an
+    /// operator deleted its node, or the node of the writer whose position it took over.
     fn check_exclusion(&self) -> Result<(), String> {
         for directory in 1..self.server.directories.len() {
             self.check_exclusion_in(directory)?;

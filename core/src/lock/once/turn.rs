@@ -200,7 +200,7 @@ impl Turn {
         }
     }
 
-    /// Rejects a lock whose record would be a child of another lock's directory. Some client
+    /// Rejects a lock whose record would be stored in the directory of another lock. Some client
     /// libraries fail if such a directory has a child without a sequence number.
     async fn check_parent(&self) -> Result<()> {
         let Some((parent, _)) = self.lease.path().rsplit_once('/').filter(|(parent, _)| !parent.is_empty())

@@ -161,8 +161,8 @@ impl Semaphore {
 
     /// Acquires a permit. Waits without a time limit.
     ///
-    /// Cancel safe: dropping the future leaves the queue. If the permit is granted at the same
-    /// moment, it is released.
+    /// Cancel safe: if the future is dropped, the contender leaves the queue. If the permit is
+    /// granted at the same moment, it is released.
     ///
     /// # Errors
     /// * The errors of [`Lock::acquire`].

@@ -35,8 +35,8 @@ impl Queue {
         self.deferred
     }
 
-    /// Returns the last view of the other clients' nodes. The view might be from the previous
-    /// connection, so no lock is granted because of it.
+    /// Returns the last known nodes of other clients. They might be from the previous connection,
+    /// so they must not be used to grant a lock.
     pub(super) fn last_view(&self) -> Option<&RemoteView> {
         self.view.as_ref().or(self.old_view.as_deref())
     }

@@ -67,8 +67,8 @@ impl Queue {
     }
 }
 
-/// The nodes to be deleted. There can be thousands, and each reply concerns one of them, so an
-/// index finds a node by the ticket of its request.
+/// The nodes to be deleted. There can be thousands, and each reply concerns one of them, so they
+/// are indexed by the ticket of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct PendingDeletes {
     all: SmallMap<NodeName, PendingDelete>,

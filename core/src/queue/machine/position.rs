@@ -32,7 +32,7 @@ impl Queue {
     }
 
     /// Returns the node that a waiter waits for: the nearest known node ahead of it that conflicts
-    /// with it. Returns `None` for a permit, because permits are granted in any order.
+    /// with it. Returns `None` for a permit, because permits do not depend on the queue order.
     #[must_use]
     pub fn waits_for(&self, join: JoinId) -> Option<&NodeName> {
         let (name, view) = (self.node_of(join)?, self.last_view().into_iter());
@@ -96,7 +96,7 @@ impl Queue {
     /// Returns `true` if one of our waiters is near: at most
     /// [`NEAR`](crate::queue::machine::position::NEAR) contenders ahead of it conflict with it.
     /// Contenders that do not conflict are not counted: a reader does not wait for other readers,
-    /// and permits are granted in any order.
+    /// and permits do not depend on the queue order.
     ///
     /// A reader that takes over the position of a writer of the same owner is always near, because
     /// that writer leaves only when the reader holds the lock.
@@ -166,8 +166,8 @@ pub enum Known {
 impl Queue {
     /// Returns the contenders that block this one, in the order of the queue. Omits contenders of
     /// which only the name is known. The result contains the first contender in the queue and the
-    /// two nearest to this one. Permits are granted in any order, so for a permit the result
-    /// contains some of the permit holders.
+    /// two nearest to this one. Permits do not depend on the queue order, so for a permit the
+    /// result contains some of the permit holders.
     #[must_use]
     pub fn known_blockers(&self, join: JoinId) -> Vec<ContenderAhead> {
         let Some(waiter) = self.entries.get(&join) else { return Vec::new() };

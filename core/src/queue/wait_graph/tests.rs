@@ -117,8 +117,8 @@ fn an_owner_does_not_wait_for_itself() {
 
 #[test]
 fn a_writer_that_reads_too_waits_for_nobody() {
-    // Owner 1 holds the lock as a writer, and as a reader at the writer's position. Owner 2 waits
-    // behind the writer.
+    // Owner 1 holds the lock both as a writer and as a reader, although owner 2 waits between the
+    // two.
     assert!(cycles(&[queue("/a", &[1, 2, -1])]).is_empty());
     let elsewhere = [queue("/a", &[1, 2, -1]), queue("/b", &[2, 1])];
     assert_eq!(cycles(&elsewhere), [told(&[(1, "/b"), (2, "/a")])]);

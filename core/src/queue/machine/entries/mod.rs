@@ -145,7 +145,7 @@ impl Entries {
         self.with_ids(&self.departing)
     }
 
-    /// Returns the contenders that were seen in the queue and wait for a permit.
+    /// Returns the contenders that wait for a permit and whose nodes a listing has shown.
     pub(super) fn awaiting(&self) -> impl Iterator<Item = JoinId> {
         self.awaiting.iter().copied()
     }
@@ -202,7 +202,7 @@ impl Deref for Entries {
     }
 }
 
-/// Compare only the contenders, because the indexes are derived from them.
+/// Compares only the contenders, because the indexes are derived from them.
 impl PartialEq for Entries {
     fn eq(&self, other: &Self) -> bool {
         self.all == other.all
