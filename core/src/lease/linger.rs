@@ -29,8 +29,8 @@ use crate::lease::state::LeaseState;
 use crate::queue::{Access, KeptNodes, Kind, Naming, NodeName, is_kazoos};
 use crate::runtime::clock::BootInstant;
 
-/// If, within the `linger` time, the client must give up more kept nodes than this, it stops
-/// keeping nodes for as long as the `linger` time.
+/// If, within the `linger` time, the client gives up its kept nodes more often than this, it then
+/// keeps no nodes for as long as the `linger` time.
 const MAX_GIVEN_UP: u32 = 8;
 
 /// If kept nodes are taken again at least this often before they are given up, the option `linger`

@@ -32,11 +32,12 @@ pub struct WaitReport {
     /// The full path of the waiter's node. `None` while the waiter has no node, for example because
     /// the client is disconnected.
     pub node: Option<String>,
-    /// True if this waiter has no node of its own, because its lock has the option
+    /// True if this waiter waits inside its client for a lock with the option
     /// [`cohort`](crate::LockOptions::cohort).
     ///
-    /// Other clients do not see such a waiter. One node of the client is in the queue on behalf of
-    /// all waiters of this client. `position` and `behind` refer to that node.
+    /// Such a waiter has no node of its own, so other clients do not see it. A single node of the
+    /// client is in the queue on behalf of all these waiters. `position` and `behind` refer to that
+    /// node.
     pub in_cohort: bool,
     /// Number of contenders that are known to be ahead of the waiter in the queue. `None` while the
     /// waiter has no node.

@@ -7,8 +7,8 @@
 //! what the client believes. The session timeout is four ticks, and the term is two ticks.
 //!
 //! In this model, servers report a client's messages to the leader immediately. With late reports,
-//! the term would begin before the write that extends it was sent. A separate test next to the code
-//! covers all short histories with late reports.
+//! a write would count from a time before it was sent. A separate test next to the code covers all
+//! short histories with late reports.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -245,10 +245,10 @@ impl Queue {
         }
     }
 
-    /// Concludes that a contender has no node. This requires a listing without the node that was
-    /// sent after a sync and after the create (rule 8). The conclusion is not final: if the client
-    /// tried to reconnect to a server that was cut off, and then connected to another one, the
-    /// first server might still carry out the create late.
+    /// Concludes that a contender has no node. This requires a listing that was sent after a sync
+    /// and after the create, and that does not show the node (rule 8). The conclusion is not final:
+    /// if the client tried to reconnect to a server that was cut off, and then connected to another
+    /// one, the first server might still carry out the create late.
     fn conclude_no_node(&mut self, id: JoinId) {
         self.doubt = Some(self.last_ticket);
         if self.entries.get(&id).is_some_and(|join| join.leaving) {
