@@ -10,9 +10,9 @@
 //!
 //! # When not to use it
 //! Within one process use `std::sync::Mutex`, which sends no request. Also, a lock cannot protect a
-//! resource from a paused process. A process that is paused (for example by a debugger or a
-//! suspended machine) can lose the lock, and notices the loss only after it continues. So if the
-//! guarded resource can check a token, pass [`Lease::fencing_token`] to it.
+//! resource from a paused process. If a process is paused, for example by a debugger or a suspended
+//! machine, it can lose the lock without noticing before it continues. So if the guarded resource
+//! can check a token, pass [`Lease::fencing_token`] to it.
 //!
 //! # Statistics and events
 //! [`Client::stats`] returns counters of the client's work. The library sends events to `tracing`,
@@ -36,10 +36,10 @@
 //!
 //! # Layers
 //! `queue` decides what a contender does next, and does no I/O. `driver` sends the requests that
-//! follow from these decisions, on a `session`. The types in `lock` and `lease` are handles that
-//! pass a program's calls to the driver. Each folder uses only folders to its right: `blocking`,
-//! `internal` → `lock` → `client` → `driver` → `lease` → `session` → `config` → `runtime`,
-//! `metrics` → `error` → `queue`.
+//! follow from these decisions, on a `session`. The types in `lock` and `lease` pass a program's
+//! calls to the driver. Each folder uses only folders to its right: `blocking`, `internal` → `lock`
+//! → `client` → `driver` → `lease` → `session` → `config` → `runtime`, `metrics` → `error` →
+//! `queue`.
 
 pub mod blocking;
 mod client;

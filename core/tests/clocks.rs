@@ -9,7 +9,8 @@ use std::time::Duration;
 use zklock::{Client, LeaseState, LossReason};
 use zklock_embedded::Server;
 
-/// Seconds that are added to two clocks: the wall clock, and the clock that includes suspension.
+/// Seconds that the test adds to two clocks: the wall clock, and the clock that includes
+/// suspensions.
 static WALL: AtomicI64 = AtomicI64::new(0);
 static BOOT: AtomicI64 = AtomicI64::new(0);
 
@@ -59,8 +60,8 @@ fn a_machine_that_was_suspended_for_longer_than_the_term_finds_its_lease_lost() 
     run(async {
         let (_server, _client, lock, lease) = held().await;
         BOOT.fetch_add(TIMEOUT.as_secs().cast_signed() / 2 + 1, Ordering::Relaxed);
-        // Timers do not count the suspension. Before any timer fires, the lease itself reports the
-        // loss.
+        // Timers do not notice the suspension. So before any timer fires, the lease itself must
+        // report the loss.
         assert_eq!(lease.remaining(), Duration::ZERO);
         assert_eq!(lease.state(), LeaseState::Lost(LossReason::TermEnded));
         assert_eq!(lease.check().map_err(|error| error.code()), Err("LOCK_LOST"));

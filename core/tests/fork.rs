@@ -1,8 +1,8 @@
 //! A forked child cannot use the clients that it inherited, but can use clients that it creates.
 //!
-//! No server replies in this test. The parent's end of the connection shows whether the child has
-//! sent anything on it. Python tests cover leases in forked children, because Python programs
-//! really fork.
+//! In this test, the server never replies. The server's end of the connection shows whether the
+//! child has sent any data. The Python tests cover leases in forked children, because forks are
+//! common in Python programs.
 
 use std::future::Future;
 use std::io::Read;
@@ -23,9 +23,9 @@ fn block_on<F: Future>(future: F) -> F::Output {
 
 /// Runs a function in a forked child, and fails if the function panics.
 fn in_child(run: impl FnOnce()) {
-    // SAFETY: the child only does what is allowed in a child of a threaded process. It allocates,
-    // which the C library supports, and takes no lock that another thread could have held. It exits
-    // without reporting to the test runner.
+    // SAFETY: the child only does what is allowed in a child of a multithreaded process. It
+    // allocates memory, which the C library supports, but uses no mutex that another thread could
+    // have locked. It exits without reporting to the test runner.
     unsafe {
         let child = libc::fork();
         if child == 0 {
@@ -77,7 +77,7 @@ fn a_child_of_a_process_that_connects_and_waits() {
         refused(block_on(client.get("/fork/n")));
         refused(block_on(client.set_shared_count("/fork/n", 1)));
         refused(block_on(client.close()));
-        // This client runs on the child's own thread. It gets no reply either.
+        // The child creates this client itself, with its own thread. It gets no reply either.
         let own = Client::new(options(200).expect("options"));
         let error = block_on(own.ready()).expect_err("no server answers");
         assert_eq!(error.kind(), ErrorKind::ConnectionFailed);

@@ -4,18 +4,19 @@
 //!
 //! This is safe for these reasons:
 //! * The node in the queue stays the same, so other clients notice no change.
-//! * The new hold begins under the same conditions as a grant: the session is connected, and more
-//!   of its term is left than a grant needs.
-//! * Nodes are taken, kept and given up under the mutex that guards the holds. So no acquire takes
-//!   a node that the driver has given up.
+//! * The new hold begins under the same conditions as a grant: the session is connected, and at
+//!   least as much time as a grant needs is left until the term of the session ends. The term is
+//!   the time for which the client is certain that the session is alive.
+//! * Every change to the kept nodes happens under the mutex that guards the holds. So no acquire
+//!   takes a node that the driver has already decided to delete.
 //!
 //! Other waiters are not delayed for long, for these reasons:
-//! * A node is taken again only while the driver watches the children of the directory and sees no
-//!   waiter behind the node.
+//! * A node is taken again only while the driver watches the lock's directory and finds no waiter
+//!   behind the node.
 //! * If such a waiter appears, or if a waiter of this client cannot use the kept nodes, the driver
-//!   gives up all of them. No node is kept again before the next grant.
-//! * The time for which a node is kept counts from the first release after which it was kept. It is
-//!   not extended when the node is taken again.
+//!   deletes all of them. No node is kept again before the next grant.
+//! * The time for which a node is kept begins at its first release. Taking the node again does not
+//!   extend it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,12 +29,12 @@ use crate::lease::state::LeaseState;
 use crate::queue::{Access, KeptNodes, Kind, Naming, NodeName, is_kazoos};
 use crate::runtime::clock::BootInstant;
 
-/// If nodes are given up more often than this within the time for which they are kept, keeping
-/// pauses. The pause is as long as that time.
+/// If, within the `linger` time, the client gives up its kept nodes more often than this, it then
+/// keeps no nodes for as long as the `linger` time.
 const MAX_GIVEN_UP: u32 = 8;
 
-/// If nodes are taken again at least this often before they are given up, keeping saves more
-/// requests than it costs.
+/// If kept nodes are taken again at least this often before they are given up, the option `linger`
+/// saves more requests than it costs.
 const MIN_RETAKES: u64 = 8;
 
 /// The kept nodes of a lock, and the state that decides whether more nodes can be kept.
@@ -42,10 +43,10 @@ pub(crate) struct Lingering {
     nodes: KeptNodes<KeptNode>,
     /// Time when nodes were first given up, and how often since then.
     given_up: Option<(BootInstant, u32)>,
-    /// End of the pause that began because keeping nodes did not pay off.
+    /// Time until which no node is kept, because keeping nodes did not pay off.
     paused: Option<BootInstant>,
-    /// Since keeping began: the number of times that a node was taken again (`taken`), and the
-    /// number of times that the driver listed the children because nodes were kept (`listed`).
+    /// Counters since keeping began: how often a node was taken again (`taken`), and how often the
+    /// driver listed the directory because nodes were kept (`listed`).
     taken: u64,
     listed: u64,
 }
@@ -59,10 +60,10 @@ struct KeptNode {
 }
 
 impl KeptNode {
-    /// Returns `true` if a hold with this request can begin on the node.
+    /// Returns `true` if the request can be granted on this kept node.
     ///
-    /// If the request's grace differs from that of the node's last hold, only the driver can take
-    /// the node, because only the driver knows whether the grace fits the session timeout.
+    /// If the request has another grace than the node's last hold, only the driver can take the
+    /// node, because only the driver knows whether the grace fits the session timeout.
     fn suits(&self, claim: &AcquireRequest, naming: Naming, access: Access) -> bool {
         let Grant { node, term, .. } = &self.grant;
         let (now, same_name) = (BootInstant::now(), is_kazoos(node.as_str()) == (naming == Naming::Kazoo));
@@ -77,8 +78,8 @@ impl KeptNode {
 
 /// Functions for the driver.
 impl HoldTable {
-    /// Permits the keeping of nodes, because a lock with the option `linger` was granted. Returns
-    /// `false` if keeping is paused.
+    /// Permits kept nodes, because a lock with the option `linger` was granted. Returns `false` if
+    /// keeping is paused.
     pub(crate) fn open_access(&self) -> bool {
         let mut all = self.all();
         let kept = all.kept.get_or_insert_default();
@@ -90,7 +91,8 @@ impl HoldTable {
         kept.paused.is_none()
     }
 
-    /// Sets who can take a kept node: only the driver, or also a caller's thread.
+    /// Sets which threads can take a kept node: only the driver's thread, or also a caller's
+    /// thread.
     pub(crate) fn set_access(&self, access: Access) {
         if let Some(kept) = &mut self.all().kept {
             kept.nodes.set_access(access);
@@ -103,11 +105,11 @@ impl HoldTable {
         all.kept.as_mut().map(|kept| kept.nodes.close()).unwrap_or_default()
     }
 
-    /// Counts that the kept nodes are given up because another contender waits.
+    /// Records that the kept nodes are given up because another contender waits.
     ///
-    /// If this happens too often within the time for which nodes are kept, keeping pauses, because
-    /// it would only delay other contenders. It does not pause if nodes were often taken again
-    /// before.
+    /// If this happens too often within the `linger` time, no nodes are kept for a while, because
+    /// keeping them would only delay other contenders. There is no such pause if nodes were often
+    /// taken again before.
     pub(crate) fn note_given_up(&self, time: Duration) {
         let mut all = self.all();
         let Some(kept) = all.kept.as_mut().filter(|kept| kept.taken < MIN_RETAKES) else { return };
@@ -119,8 +121,8 @@ impl HoldTable {
         }
     }
 
-    /// Counts one more listing of the children, which was necessary because they changed. Returns
-    /// `false` if keeping costs more requests than it saves.
+    /// Records one more listing of the directory, which was necessary because its children changed.
+    /// Returns `false` if keeping nodes costs more requests than it saves.
     pub(crate) fn pays_to_watch(&self) -> bool {
         let mut all = self.all();
         let Some(kept) = &mut all.kept else { return false };
@@ -145,8 +147,8 @@ impl HoldTable {
         self.all().kept.as_ref().is_some_and(|kept| !kept.nodes.is_empty())
     }
 
-    /// Begins a hold on a kept node. Returns `None` if no node suits this request, or if nodes
-    /// cannot be taken with this `access`.
+    /// Grants the request on a kept node. Returns `None` if no kept node suits the request, or if a
+    /// caller with this `access` must not take one.
     pub(crate) fn take_again(
         self: &Arc<Self>,
         claim: &AcquireRequest,
@@ -166,8 +168,8 @@ impl HoldTable {
         self.recorder.retake();
         let hold = Arc::new(Hold::new(Arc::clone(self), claim.clone(), grant, Some(Box::new(next))));
         all.add(&hold);
-        // The driver needs a notice only in these cases, because then the hold can end before its
-        // node is released.
+        // Notify the driver only if the new hold has a time limit or another grace, because then
+        // the hold can end before its node is released.
         if claim.max_hold.is_some() || claim.grace != grace {
             let claim = Box::new(claim.clone());
             hold.report(|hold| Notice::Retaken { hold, claim }).ok();

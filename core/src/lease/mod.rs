@@ -1,8 +1,8 @@
 //! Defines [`Lease`], the proof that the lock is held, which a successful acquire returns.
 //!
-//! A granted lock is always released exactly once. The driver puts a [`Lease`] into its reply. If
-//! no caller receives the reply, that lease is dropped, which releases the lock. The caller, the
-//! channel or the driver can be the last to drop it.
+//! A granted lock is always released exactly once. The driver sends the [`Lease`] to the caller
+//! that waits. If no caller receives it, the lease is dropped, wherever it is at that moment, and
+//! dropping it releases the lock.
 
 mod cohort;
 mod forgotten;
@@ -50,20 +50,21 @@ pub use self::forgotten::{Forgotten, on_forgotten};
 /// Waits of at least this duration are logged at level info.
 const LONG_WAIT: Duration = Duration::from_secs(10);
 
-/// The result of an owner's attempt to re-enter a lock, before any request is sent.
+/// The result of an attempt to re-enter a lock, before any request is sent.
 pub(crate) enum EnterOutcome {
     /// The owner already holds the lock. The hold has one more level.
     Reentered(Lease),
-    /// The owner does not hold the lock and must enter the queue with this intent.
+    /// The owner does not hold the lock. It must join the queue with this intent.
     Queues(Intent),
 }
 
 /// The functions that create leases.
 impl HoldTable {
-    /// Re-enters the lock without a request if `owner` holds it. Otherwise returns the intent with
-    /// which the owner must enter the queue.
+    /// Re-enters the lock without a request if `owner` holds it. Otherwise, returns the intent with
+    /// which the owner must join the queue.
     ///
-    /// Fails if a reader requests the write lock, because it would wait for itself.
+    /// Fails if the owner holds only the read lock and requests the write lock, because it would
+    /// wait for itself.
     pub(crate) fn enter(&self, owner: OwnerId, kind: Kind, intent: Intent) -> Result<EnterOutcome> {
         let holds = self.all();
         let held = |kind: Kind| holds.of(owner, kind);
@@ -137,8 +138,8 @@ impl HoldTable {
 pub struct Lease {
     hold: Arc<Hold>,
     level: OwnLevel,
-    /// True if the lease belongs to an object that a garbage collector can drop. If this happens
-    /// while the lock is held, the program has made a mistake.
+    /// True if the lease belongs to an object that a garbage collector can drop. A program that
+    /// lets this happen while the lock is held has a bug.
     collectable: bool,
     /// True if this lease counts as a pin of its hold.
     pinned: AtomicBool,
@@ -160,7 +161,7 @@ impl Lease {
         Self::with_level(hold, OwnLevel::default())
     }
 
-    /// Creates a lease of the same hold that is already released. It replaces another lease of this
+    /// Creates another lease of the same hold, in the released state. It replaces a lease of this
     /// hold that was released and dropped.
     pub(crate) fn remains(&self) -> Self {
         Self::with_level(Arc::clone(&self.hold), OwnLevel::over())
@@ -224,7 +225,8 @@ impl Lease {
 
     /// Returns the session timeout that the server granted.
     ///
-    /// If the servers receive nothing from the client for this long, they free the lock.
+    /// If the servers receive no message from the client for this long, they end its session and
+    /// free the lock.
     #[must_use]
     pub fn session_timeout(&self) -> Duration {
         self.hold.grant.term.session_timeout()
@@ -286,9 +288,9 @@ impl Lease {
     /// Returns the time for which no other client can get the lock, unless an operator breaks it.
     /// Returns zero if the lease is lost or released. Sends no request.
     ///
-    /// This is the time left in the session's term minus the lock's `grace`, and never more than
-    /// `max_hold` permits. The term ends half the session timeout after the client sent the last
-    /// write that the server acknowledged. Heartbeats extend the term while the server replies.
+    /// The session's *term* ends half the session timeout after the client sent the last write that
+    /// the server acknowledged. Heartbeats extend the term while the server replies. The result is
+    /// the time left in the term minus the lock's `grace`, and never more than `max_hold` permits.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         if self.state().holds() { self.hold.remaining() } else { Duration::ZERO }
@@ -299,8 +301,8 @@ impl Lease {
         &self.hold.grant.term
     }
 
-    /// Returns an error unless the lock is held. The term of its session must still run. Sends no
-    /// request.
+    /// Returns an error unless the lock is held and the term of its session still runs (see
+    /// [`remaining`](Self::remaining)). Sends no request.
     ///
     /// # Errors
     /// [`LockLost`](ErrorKind::LockLost) if the lock is lost, [`NotHeld`](ErrorKind::NotHeld) after
@@ -313,21 +315,21 @@ impl Lease {
     ///
     /// [`Client::revoke`](crate::Client::revoke) and Curator's `Revoker` send such requests. The
     /// lease stays held, because the holder decides whether to release it. If such a request
-    /// arrived before this call, the future completes immediately. It never completes if the lease
-    /// is released or lost.
+    /// arrived before this call, the future completes immediately. After the lease is released or
+    /// lost, the future never completes.
     ///
     /// Cancel safe: dropping the future changes nothing.
     pub fn revoked(&self) -> impl Future<Output = ()> + Send + 'static {
         if !self.hold.state_cell.is_revoked() {
-            // The driver already watches the node of a long hold. With this notice, it watches the
-            // node of this hold now.
+            // The driver watches the node of every long hold. This notice makes it watch the node
+            // of this hold immediately.
             self.hold.report(|hold| Notice::WatchNode { node: hold.node }).ok();
         }
         let (state_cell, level) = (Arc::clone(&self.hold.state_cell), self.shared_level(false));
         async move {
             state_cell.wait_for(|state_cell| state_cell.is_revoked().then_some(())).await;
-            // The request can arrive at the hold after this lease was released, while other leases
-            // of the hold are open. Then ignore it, as after a loss.
+            // The request to release can arrive while this lease is released, but other leases of
+            // the hold are still open. Ignore it then, as after a loss.
             if !state_cell.state().holds() || !level.is_some_and(|level| level.is_open()) {
                 std::future::pending::<()>().await;
             }
@@ -356,31 +358,32 @@ impl Lease {
         }
     }
 
-    /// Waits until the lease is lost or released. Returns the reason of the loss, or `None` after a
-    /// release.
+    /// Waits until the lease is lost or released. Returns the reason for the loss, or `None` after
+    /// a release.
     ///
     /// Cancel safe: dropping the future changes nothing.
     pub fn ended(&self) -> impl Future<Output = Option<LossReason>> + Send + 'static {
         let (state_cell, level) = (Arc::clone(&self.hold.state_cell), self.shared_level(true));
         async move {
-            // In a process that inherited the lease through `fork`, the lease is over. The state of
-            // the parent's hold does not matter in this process.
+            // In a process that inherited the lease through `fork`, the lease counts as lost,
+            // regardless of the state of the parent's hold.
             let Some(level) = level else { return Some(LossReason::Forked) };
             let ended = |state: LeaseState| (!state.holds() || level.is_over()).then_some(state);
             match state_cell.wait_for(|state_cell| ended(state_cell.state())).await {
-                // The hold can be lost through its other levels after this lease was released.
+                // If this lease was released first, it was not lost, even if another lease of the
+                // hold was lost later.
                 LeaseState::Lost(reason) if !level.is_over() => Some(reason),
                 _ => None,
             }
         }
     }
 
-    /// Returns the lease's level (its entry in the hold), for a future that waits for a change of
+    /// Returns the state of this lease (its [`Level`]), for a future that waits for a change of the
     /// state.
     ///
     /// If `for_its_end` is `true`, the future is also woken when this lease is released. Returns
-    /// `None` in a process that inherited the lease through `fork`, because there the mutex of the
-    /// holds might stay locked forever.
+    /// `None` in a process that inherited the lease through `fork`. There, the mutex of the holds
+    /// might stay locked forever.
     fn shared_level(&self, for_its_end: bool) -> Option<Arc<Level>> {
         let Hold { holds, .. } = &*self.hold;
         holds.origin.is_here().then(|| {
@@ -393,7 +396,8 @@ impl Lease {
         })
     }
 
-    /// Returns the reason if the lease is lost, or `None` if it is not. Sends no request.
+    /// Returns the reason for the loss if the lease is lost, or `None` if it is not. Sends no
+    /// request.
     #[must_use]
     pub fn loss_reason(&self) -> Option<LossReason> {
         match self.state() {
@@ -402,20 +406,20 @@ impl Lease {
         }
     }
 
-    /// Releases this lease. If its owner has acquired the lock several times, the lock is freed
-    /// when the last of these leases is released.
+    /// Releases this lease. If its owner has several leases of this lock, the lock is freed when
+    /// the last of them is released.
     ///
-    /// The request is on its way when this function returns. The future waits until the server
-    /// acknowledges the release. It waits at most for the time that [`remaining`](Self::remaining)
-    /// returns at the call, which is at most half the session timeout. After that, the release
-    /// continues in the background.
+    /// The release has begun when this function returns, even if the future is never polled. The
+    /// future waits until the server acknowledges the release, but not longer than the time that
+    /// [`remaining`](Self::remaining) returns at the call. That time is at most half the session
+    /// timeout. After that, the release continues in the background.
     ///
     /// A release never fails because of the network. A lost lease is released without an error,
-    /// because there is nothing to undo. In two cases, the lease seems to be held, but its release
-    /// reveals that the lock was lost. Then [`state`](Self::state) returns the loss:
+    /// because there is nothing to undo. In two cases, only the release reveals that the lock was
+    /// lost. Then [`state`](Self::state) returns the loss:
     /// * The server replies that the node no longer exists, because another client has deleted it.
-    /// * The session ends before the server acknowledges the release, although its term still runs,
-    ///   because another client has closed the session.
+    /// * The session ends before the server acknowledges the release and before the end of its
+    ///   term, because another client has closed the session.
     ///
     /// Cancel safe: if the future is dropped, the release continues in the background.
     ///
@@ -448,14 +452,14 @@ impl Lease {
 
     /// Releases this lease and returns a receiver for the server's acknowledgement.
     ///
-    /// The receiver fails if no acknowledgement can arrive any more. Returns `None` if `timeout` or
-    /// the term leaves no time to wait.
+    /// The receiver fails if no acknowledgement can arrive any more. Returns `None` if the caller
+    /// must not wait, because of `timeout` or because the term of the session has ended.
     pub(crate) fn begin_release(&self, timeout: Timeout) -> Result<Option<oneshot::Receiver<()>>> {
         let mut acknowledged = None;
         self.release_level(|| {
-            // Wait for the deletion of the node only while the term runs. During the term, no other
-            // client can have the lock. After the term, the caller would only wait for a server
-            // that does not reply.
+            // Wait for the deletion of the node at most until the term ends. Until then, no other
+            // client can have the lock. After that, the lock is free in any case, and the wait
+            // would only be for a server that does not reply.
             let most = self.hold.remaining();
             let time = match timeout {
                 Timeout::Forever => most,
@@ -484,8 +488,8 @@ impl Lease {
 
     /// Releases this lease. Returns `true` if this frees the lock.
     ///
-    /// `waiter` is called only if the release deletes the node. It returns the caller that waits
-    /// for the deletion, if there is one.
+    /// `waiter` is called only if the release deletes the node. It returns the sender that reports
+    /// the deletion to the caller, or `None` if the caller does not wait.
     fn release_level(&self, waiter: impl FnOnce() -> Option<ReleaseWaiter>) -> Result<bool> {
         let Hold { holds, claim, grant, .. } = &*self.hold;
         holds.origin.check()?;
@@ -503,8 +507,8 @@ impl Lease {
             }
             return Ok(false);
         }
-        // Send the notices while the index of holds is locked. The driver then receives this
-        // release before any acquire that results from it.
+        // Send the notices while the index of holds is locked. So the driver receives this release
+        // before any acquire that the release makes possible.
         if let Some(hand_off) = self.hold.hand_on(&mut all) {
             drop(all);
             hand_off.deliver();
@@ -526,7 +530,7 @@ impl Lease {
             hold.report(|hold| Notice::Released { node: hold.node, release: Release { waiter, reporter } })
                 .ok();
         } else if !claim.grace.is_zero() {
-            // The lease was lost before the end of its term because of the grace, so its node can
+            // Because of the grace, the lease was lost before the end of its term, so its node can
             // still exist.
             let release = Release { waiter: None, reporter: None };
             self.hold.report(|hold| Notice::Released { node: hold.node, release }).ok();
@@ -540,16 +544,14 @@ impl Drop for Lease {
         if !self.hold.holds.origin.is_here() {
             // This process inherited the lease through `fork`. Leak the hold, because dropping its
             // last reference would wake tasks of the parent's runtime. This process has only a copy
-            // of that runtime, whose mutexes might be locked by threads that do not exist in this
-            // process.
+            // of that runtime, and threads that do not exist here might have locked its mutexes.
             std::mem::forget(Arc::clone(&self.hold));
             return;
         }
         if self.level.is_open() && self.collectable {
             self.drop_forgotten();
         } else if self.level.is_open() {
-            // An error means that another thread has already released the lease, so nothing is left
-            // to do.
+            // An error means that another thread has already released the lease.
             self.release_level(|| None).ok();
         }
     }

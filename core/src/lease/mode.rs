@@ -20,7 +20,8 @@ pub enum LockMode {
     Read,
     /// A write lock, which excludes all other holders.
     Write,
-    /// One permit of a semaphore, or the internal mutex under which permits are acquired.
+    /// One permit of a semaphore, or the internal mutex that a contender holds while it acquires
+    /// permits.
     Permit,
     /// Leadership of an election.
     Leadership,

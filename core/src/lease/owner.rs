@@ -40,16 +40,16 @@ impl Owner {
         OwnerId::new().into()
     }
 
-    /// Creates an owner with a name for people to read. It differs from all other owners, even from
-    /// those with the same name.
+    /// Creates an owner with a name. It differs from all other owners, even from those with the
+    /// same name.
     ///
-    /// Other contenders see the first 64 bytes of the name.
+    /// The name is for people who read reports. Other contenders see its first 64 bytes.
     #[must_use]
     pub fn named(name: impl Into<Arc<str>>) -> Self {
         OwnerId::new().named(Some(name.into()))
     }
 
-    /// Returns the number of the owner. No other owner in this process has or had the same number.
+    /// Returns the number of the owner, which is unique in this process.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.id.0

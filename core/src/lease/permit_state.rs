@@ -1,4 +1,4 @@
-//! State about permits that all semaphores of a client in one directory share.
+//! Permit-related state that all semaphores of a client in one directory share.
 
 use std::sync::{Arc, PoisonError};
 
@@ -9,21 +9,21 @@ use crate::runtime::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Notify};
 /// Maximum number of permit nodes to remember.
 const MAX_REMEMBERED_NODES: usize = 1_000;
 
-/// State, apart from the leases, that the semaphores in one directory share. Locks of other kinds
-/// have no such state.
+/// State that the semaphores in one directory share, in addition to their leases. Locks of other
+/// kinds have no such state.
 #[derive(Default)]
 pub(crate) struct PermitState {
     /// Notified when a listing shows contenders of this client that wait for permits.
     pub(crate) waiting: Notify,
-    /// The number of permits that this client last compared with the number in other contenders'
-    /// nodes. It is 0 before the first comparison.
+    /// The last number of permits that this client compared with the number in the nodes of other
+    /// contenders. It is 0 before the first comparison.
     pub(crate) compared: AtomicU32,
     /// True if a node with a number of permits was found.
     pub(crate) number_seen: AtomicBool,
     /// The nodes that existed when a contender of this client last began to wait for permits.
     ///
-    /// No other client adds nodes as long as this contender waits. So the nodes in this list that
-    /// still exist are those of the permits that are held (rule 17).
+    /// No other client adds nodes while this contender waits. So each node of this list that still
+    /// exists belongs to a permit that is held (rule 17).
     seen: Mutex<Option<NodeSnapshots>>,
 }
 

@@ -18,11 +18,11 @@ use crate::metrics::recorder::Recorder;
 use crate::runtime::sync::{AtomicU8, OnceLock};
 use crate::session::term::Term;
 
-/// The state of one lease of a hold (a *level*). It is shared by the lease, by futures that wait
-/// for the loss of the lease, and finally by the driver.
+/// The state of one lease of a hold (a *level*). The lease shares it with futures that wait for the
+/// loss of the lease, and after the release with the driver.
 ///
-/// A level is watched and ended only while the index of holds is locked, so these changes have a
-/// definite order. The driver receives a level only after the level has ended.
+/// A level changes only while the index of holds is locked, so all threads see the changes in the
+/// same order. The driver receives a level only after it has ended.
 #[derive(Debug, Default)]
 pub(crate) struct Level(AtomicU8);
 
@@ -31,10 +31,10 @@ const OPEN: u8 = 0;
 const RELEASED: u8 = 1;
 /// Released after the lock was lost.
 const LOST: u8 = 2;
-/// Released. The lock seemed to be held, but another client had deleted its node.
+/// Released. Only the release revealed that another client had deleted the node.
 const BROKEN: u8 = 3;
-/// Released. The lock seemed to be held, but the session ended before the server acknowledged the
-/// release.
+/// Released. Only the release revealed that the session had ended, because the server had not
+/// acknowledged the release before that.
 const EXPIRED: u8 = 4;
 /// Open, and a future waits for its end.
 const WATCHED: u8 = 5;
@@ -44,15 +44,16 @@ impl Level {
         matches!(self.0.load(Ordering::Acquire), OPEN | WATCHED)
     }
 
-    /// Records that a future waits for the end of this level. Has no effect if the level is over.
+    /// Records that a future waits for the end of this level (the state of one lease). Has no
+    /// effect if the lease is already released.
     pub(crate) fn watch(&self) {
         if self.0.load(Ordering::Acquire) == OPEN {
             self.0.store(WATCHED, Ordering::Release);
         }
     }
 
-    /// Ends the level. Returns `true` if a future waits for the end and must be woken. Returns
-    /// `None` if the level had ended before.
+    /// Ends the level (the state of one lease). Returns `true` if a future waits for the end and
+    /// must be woken. Returns `None` if the level has already ended.
     pub(crate) fn end(&self) -> Option<bool> {
         let before = self.0.load(Ordering::Acquire);
         matches!(before, OPEN | WATCHED).then(|| {
@@ -66,8 +67,8 @@ impl Level {
         Self(AtomicU8::new(self.0.load(Ordering::Acquire)))
     }
 
-    /// Returns `true` if the lease was released while the lock was held. Later changes of the
-    /// lock's state do not affect that lease.
+    /// Returns `true` if the lease was released while the lock was held. A later loss of the lock
+    /// does not affect such a lease.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.0.load(Ordering::Acquire), RELEASED | BROKEN | EXPIRED)
     }
@@ -77,7 +78,7 @@ impl Level {
         self.0.store(LOST, Ordering::Release);
     }
 
-    /// Returns the reason of the loss, if the loss was noticed only during the release.
+    /// Returns the reason for the loss, if only the release revealed it.
     pub(crate) fn late_loss(&self) -> Option<LossReason> {
         match self.0.load(Ordering::Acquire) {
             BROKEN => Some(LossReason::NodeDeleted),
@@ -91,21 +92,20 @@ impl Level {
 pub(crate) struct Release {
     /// The caller that waits until the node is deleted, if there is one.
     pub(crate) waiter: Option<ReleaseWaiter>,
-    /// The reporter of a loss that is noticed during the release. `None` if the lease does not
-    /// count as a hold.
+    /// Reports a loss that only the release reveals. `None` if the lease does not count as a hold.
     pub(crate) reporter: Option<LateLossReporter>,
 }
 
 /// A caller that waits until a node is deleted.
 pub(crate) struct ReleaseWaiter {
-    /// Receives a message when the node is deleted. It is dropped without a message if the caller
-    /// cannot learn of the deletion any more.
+    /// Receives a message when the node is deleted. The sender is dropped without a message if the
+    /// client can no longer find out about the deletion.
     pub(crate) done: oneshot::Sender<()>,
     /// Time at which the caller stops waiting.
     pub(crate) until: Instant,
 }
 
-/// Reports that a lock had already been lost when it was released (rule 12).
+/// Reports a loss that only the release of the lock revealed (rule 12).
 pub(crate) struct LateLossReporter {
     pub(crate) place: LockPath,
     pub(crate) recorder: Arc<Recorder>,
@@ -117,8 +117,8 @@ impl LateLossReporter {
     /// Counts and logs the loss, and records it in the lease.
     ///
     /// Either another client deleted the node while the lock was held, or the session ended before
-    /// the server acknowledged the release. In the second case, the loss is not recorded if the
-    /// term is over. During the term, no other client could have the lock, and after the term, the
+    /// the server acknowledged the release. A session's end after its term is not recorded as a
+    /// loss: until the end of the term, no other client could have the lock, and after it, the
     /// release needs no acknowledgement.
     pub(crate) fn report(&self, node: &str, reason: LossReason) {
         let ended = match reason {
@@ -137,8 +137,8 @@ impl LateLossReporter {
 /// A future for a release that has begun. If it is dropped, the release continues in the
 /// background.
 ///
-/// The type has the size of two machine words. The future of an async block would be larger, and
-/// moving it would take longer than the release of a re-entry itself.
+/// The type has the size of two machine words. The future of an async block would be larger. For a
+/// re-entry, moving that future would take longer than the release itself.
 #[derive(Debug)]
 pub(crate) enum Releasing {
     /// There is nothing to wait for.
@@ -167,14 +167,15 @@ impl Future for Releasing {
     }
 }
 
-/// The level of one lease. It is stored in the lease itself until it is shared.
+/// The state (level) of one lease. It is stored in the lease itself until another part of the
+/// program needs it, and then in an `Arc`.
 ///
-/// This avoids an allocation. The lease of a re-entry often lasts only as long as one function
-/// call, and usually no other part of the program uses its level.
+/// This saves an allocation: the lease of a re-entry often lasts only for one function call, and
+/// usually no other part of the program uses its level.
 ///
-/// A level is shared and ended only while the index of holds is locked. So the copy in the lease
-/// does not change after the level was shared. A thread can read the level without that mutex,
-/// because its result was correct at the moment when it checked for a shared level.
+/// A level is moved to the `Arc` and ended only while the index of holds is locked. So the copy in
+/// the lease does not change after the move. A thread can read the level without that mutex: the
+/// result was correct at the moment when the thread checked for the `Arc`.
 #[derive(Debug, Default)]
 pub(super) struct OwnLevel {
     own: Level,
@@ -193,8 +194,8 @@ impl OwnLevel {
         self.shared.get().map_or(&self.own, |shared| shared)
     }
 
-    /// Moves the level into an `Arc`, which it shares with futures that wait for its end, and after
-    /// the release with the driver.
+    /// Moves the level into an `Arc`, so that futures that wait for its end can share it, and after
+    /// the release also the driver.
     pub(super) fn share(&self, _: &HoldIndex) -> &Arc<Level> {
         self.shared.get_or_init(|| Arc::new(self.own.copy()))
     }

@@ -24,12 +24,13 @@ pub struct WaitReport {
     pub path: String,
     /// The requested mode.
     pub mode: LockMode,
-    /// The label of the lock, or else of its client. For an election, it is the candidate's id.
+    /// The label of the lock, or of its client if the lock has none. For an election, this is the
+    /// candidate's id.
     pub label: Option<String>,
     /// Time that the caller has waited.
     pub age: Duration,
-    /// The full path of the waiter's node. `None` while it has no node, for example because the
-    /// client is disconnected.
+    /// The full path of the waiter's node. `None` while the waiter has no node, for example because
+    /// the client is disconnected.
     pub node: Option<String>,
     /// True if this waiter waits inside its client for a lock with the option
     /// [`cohort`](crate::LockOptions::cohort).
@@ -38,13 +39,14 @@ pub struct WaitReport {
     /// client is in the queue on behalf of all these waiters. `position` and `behind` refer to that
     /// node.
     pub in_cohort: bool,
-    /// Number of contenders known to be ahead in the queue. `None` while the waiter has no node.
+    /// Number of contenders that are known to be ahead of the waiter in the queue. `None` while the
+    /// waiter has no node.
     pub position: Option<usize>,
-    /// The full path of the node for which the waiter waits. It is the nearest node ahead whose
-    /// contender cannot hold the lock together with the waiter.
+    /// The full path of the nearest node ahead that blocks the waiter. Nodes whose contenders can
+    /// hold the lock together with the waiter do not block it.
     ///
-    /// `None` if no such node is known. Also `None` for a permit, because a permit can become free
-    /// at any of the permit holders.
+    /// `None` if no such node is known. Also `None` for a permit, because any of the permit holders
+    /// can free a permit.
     pub behind: Option<String>,
     /// The owner that requested the lock: see [`Owner::named`].
     pub owner: Owner,
@@ -66,7 +68,8 @@ pub struct HoldReport {
     pub path: String,
     /// The mode in which the lock is held.
     pub mode: LockMode,
-    /// The label of the lock, or else of its client. For an election, it is the candidate's id.
+    /// The label of the lock, or of its client if the lock has none. For an election, this is the
+    /// candidate's id.
     pub label: Option<String>,
     /// Time since the hold began.
     pub age: Duration,
@@ -74,7 +77,7 @@ pub struct HoldReport {
     pub node: String,
     /// The fencing token.
     pub fencing_token: i64,
-    /// Number of leases that are not released. The owner has one lease for each acquire.
+    /// Number of leases that are not released. Each acquire of the owner returned one lease.
     pub levels: usize,
     /// True if the library keeps a lease of this hold until it is released or lost, even if the
     /// program drops that lease.
@@ -84,7 +87,8 @@ pub struct HoldReport {
     pub pinned: bool,
     /// The state of the leases.
     pub state: LeaseState,
-    /// Time for which no other client can get the lock, unless an operator breaks this lock.
+    /// Time for which no other client can get the lock, unless an operator deletes this lock's
+    /// node.
     pub remaining: Duration,
     /// The owner that requested the lock: see [`Owner::named`].
     pub owner: Owner,
@@ -94,8 +98,7 @@ pub struct HoldReport {
 pub(crate) struct DriverSnapshot {
     /// The server that the client is connected to.
     pub(crate) server: Option<String>,
-    /// The waits and the holds. `None` if the driver did not share them in time, because it was
-    /// busy.
+    /// The waits and the holds. `None` if the driver was too busy to report them in time.
     pub(crate) queues: Option<(Vec<WaitReport>, Vec<HoldReport>)>,
 }
 
@@ -104,8 +107,8 @@ pub(crate) trait Inspector: Send + Sync {
     /// Returns a snapshot within 0.1 s.
     fn inspect(&self) -> DriverSnapshot;
 
-    /// Returns the time when a server last replied. Returns `None` if there was no reply, or if the
-    /// transport does not record it.
+    /// Returns the time of the last reply from a server. Returns `None` if there was no reply, or
+    /// if the transport does not record this time.
     fn last_answer(&self) -> Option<BootInstant>;
 
     /// Returns the result of the last attempt to connect to each of these servers.

@@ -26,8 +26,8 @@ use crate::runtime::sync::{AtomicBool, AtomicU8, Mutex, Notify};
 pub enum LeaseState {
     /// The lock is held.
     Held,
-    /// The lock is held, but the server does not reply. If the server replies in time, the state
-    /// becomes `Held` again. Otherwise, the lock is lost.
+    /// The lock is held, but the server does not reply. If it replies in time, the state becomes
+    /// `Held` again. Otherwise, the lock is lost.
     Suspended,
     /// The lock is lost. This state is final.
     Lost(LossReason),
@@ -93,8 +93,8 @@ pub(crate) struct HoldState {
     state: AtomicU8,
     /// True if another contender has requested the lock.
     revoked: AtomicBool,
-    /// Locked during each change of the state, so that a change always starts from the result of
-    /// the previous one.
+    /// Locked during each change of the state, so that each change is based on the result of the
+    /// previous one.
     changing: Mutex<()>,
     changed: Notify,
 }
@@ -137,8 +137,8 @@ impl HoldState {
     pub(crate) async fn wait_for<T>(&self, look: impl Fn(&Self) -> Option<T>) -> T {
         let mut changed = pin!(self.changed.notified());
         loop {
-            // Check only after `changed` was created, because then `changed` completes with any
-            // later change.
+            // Check the state only after creating `changed`, because then any later change
+            // completes `changed`.
             if let Some(found) = look(self) {
                 return found;
             }

@@ -10,8 +10,8 @@ use crate::config::size_limits;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::hold::{Hold, Notice};
 
-/// Returns the error for a negative version. The server would accept -1 as "any version", but in
-/// this library, callers omit the version for that.
+/// Returns the error for a negative version. The server accepts -1 as "any version", but this
+/// library does not: callers that want any version pass `None`.
 pub(crate) fn bad_version(version: impl fmt::Display) -> Error {
     let problem = format!(
         "must be a whole number from 0 to {}, but is {version}; a write or a delete without one takes any version",
@@ -22,8 +22,8 @@ pub(crate) fn bad_version(version: impl fmt::Display) -> Error {
 
 /// A transaction that the server applies only if the lock's node exists at that moment.
 ///
-/// All writes are applied together. They need no fencing token, because the transaction changes
-/// nothing if the holder was paused and another client got the lock in the meantime.
+/// All writes are applied together. They need no fencing token: if the holder was paused and
+/// another client got the lock in the meantime, the transaction changes nothing.
 ///
 /// Paths are absolute, relative to the client's chroot. New nodes are persistent and have the
 /// client's access control list.
@@ -48,7 +48,8 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    /// Creates a transaction without operations. The transaction does not keep the hold alive.
+    /// Creates a transaction without operations. It has only a weak reference to the hold, so it
+    /// does not prevent the release of the lock.
     pub(crate) fn new(hold: Weak<Hold>) -> Self {
         Self { hold, operations: Vec::new() }
     }
@@ -80,7 +81,7 @@ impl Transaction {
         self
     }
 
-    /// Applies all operations, or none of them. Waits for the server's reply at most for the
+    /// Applies all operations, or none of them. Waits for the server's reply for at most the
     /// client's connect timeout.
     ///
     /// Not cancel safe: if the future is dropped, the transaction might or might not be applied.
@@ -93,7 +94,7 @@ impl Transaction {
     /// * [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if no reply arrived. The
     ///   transaction might or might not have been applied.
     /// * [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path or a negative version,
-    ///   and if the transaction exceeds the server's maximum request size of about 1 MiB.
+    ///   or for a transaction that exceeds the server's maximum request size of about 1 MiB.
     /// * The errors of [`Lease::check`](crate::Lease::check).
     pub async fn commit(self) -> Result<()> {
         for operation in &self.operations {
@@ -105,15 +106,16 @@ impl Transaction {
         }
         let hold = self.hold.upgrade().ok_or_else(Error::released)?;
         hold.begin_transaction();
-        // Check the hold only after `begin_transaction`. From then on, the node is not handed to
-        // another owner.
+        // Check the hold only after `begin_transaction`. From then on, this client does not hand
+        // the node to another owner.
         hold.check(hold.state())?;
         let (reply, done) = oneshot::channel();
         hold.report(|hold| Notice::Transact { node: hold.node, operations: self.operations, reply })?;
         match done.await {
             Ok(outcome) => {
-                // If the connection failed, the server might still apply the transaction. It remains
-                // in progress, so that the node is not handed to another owner.
+                // If the connection failed, the server might still apply the transaction. Then do
+                // not mark the transaction as ended, so that the node is not handed to another
+                // owner.
                 if outcome.as_ref().err().is_none_or(|error| error.kind() != ErrorKind::ConnectionFailed) {
                     hold.end_transaction();
                 }
@@ -166,7 +168,8 @@ impl fmt::Display for WriteOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = match self {
             Self::Create { .. } => "create",
-            // Do not use the name of the method here, because it differs between languages.
+            // Do not print the name of the method here, because it differs between the language
+            // bindings.
             Self::SetData { .. } => "set the data of",
             Self::Delete { .. } => "delete",
             Self::Check { .. } => "check",

@@ -119,8 +119,8 @@ impl AnyLock {
         }
     }
 
-    /// Returns `true` if both refer to the same lock object, because one is a clone of the other or
-    /// both were created from the same object.
+    /// Returns `true` if both refer to the same lock object: one is a clone of the other, or both
+    /// were created from the same object.
     #[must_use]
     pub fn same_lock(&self, other: &Self) -> bool {
         match (self, other) {
@@ -132,8 +132,8 @@ impl AnyLock {
 
     /// Acquires the lock for `owner`. A permit of a semaphore has no owner.
     ///
-    /// Cancel safe: dropping the future leaves the queue. If the lock is granted at the same
-    /// moment, it is released.
+    /// Cancel safe: if the future is dropped, the contender leaves the queue. If the lock is
+    /// granted at the same moment, it is released.
     ///
     /// # Errors
     /// Same as [`Lock::acquire_as`] and [`Semaphore::acquire_with`].
@@ -222,8 +222,8 @@ impl AnyLock {
         self.directory().source()
     }
 
-    /// Returns `true` if this lock's client can read the node of `lease`, which another client
-    /// holds. If it can, both clients use the same ensemble, because a node's name is unique.
+    /// Returns `true` if this lock's client can read the node of `lease`, a lease of another
+    /// client. A node's path is unique in an ensemble, so both clients then use the same ensemble.
     pub(crate) async fn sees(&self, lease: &Lease, deadline: Deadline) -> Result<bool> {
         let node: Arc<str> = lease.full_node().into();
         let ask = || {
@@ -244,8 +244,8 @@ impl AnyLock {
         self.directory().source().options().connect_timeout
     }
 
-    /// Adds the explanation to the error of an acquire that consisted of several steps and began at
-    /// `since`.
+    /// Adds an explanation to the error of an acquire that began at `since` and consisted of
+    /// several steps.
     pub(crate) fn explain(&self, error: Error, since: Instant, timeout: Timeout) -> Error {
         match self.directory().resolve() {
             Ok(resolved) => resolved.client.explain(error, since, timeout),

@@ -24,16 +24,16 @@ use crate::lock::{Acquiring, Lock};
 use crate::queue::Kind;
 use crate::queue::contender::{Contender, ContenderInfo};
 
-/// If no event arrives for this long, an observer reads the leader again, in case a watch event was
-/// missed (rule 10).
+/// If an observer receives no event for this long, it reads the leader again, in case it missed a
+/// watch event (rule 10).
 const RECHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// One candidate for the leadership at a path, or an observer of the leader.
 ///
 /// Candidates become the leader in the order in which the server queued them. An election is an
 /// exclusive lock with all guarantees of this library: fair order, fencing tokens, and a leader
-/// that learns in time that it is no longer the leader. Services that use Curator's `LeaderLatch`
-/// can take part in the same election.
+/// that notices in time when it no longer leads. Services that use Curator's `LeaderLatch` can take
+/// part in the same election.
 ///
 /// An election object is one candidate, even if several callers campaign through it. Overlapping
 /// campaigns share a node and a leadership. The leadership ends when the last [`Leadership`] is
@@ -73,8 +73,8 @@ impl Election {
 
     /// Creates an election in which the candidate has this id.
     ///
-    /// Every client with read permission can read the id. Curator's `getLeader().getId()` returns
-    /// it. Ids need not be unique. An id can be empty and has at most 1024 bytes.
+    /// Every client with read permission can read the id, and Curator's `getLeader().getId()`
+    /// returns it. Ids need not be unique. An id can be empty and has at most 1024 bytes.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, or an id that is too
@@ -95,11 +95,11 @@ impl Election {
         Ok(Self { lock, owner: Owner::new(), id })
     }
 
-    /// Returns the same candidate, bound to the client that it uses now.
+    /// Returns the same candidate, bound to its current client.
     ///
-    /// An election that was created from hosts gets a new client when its client is closed. Without
-    /// this function, such an election would continue to lead after the program has closed all
-    /// clients.
+    /// An election that was created from a list of hosts gets a new client when its client is
+    /// closed. Without this function, the candidate would therefore continue to lead after the
+    /// program has closed all clients.
     ///
     /// # Errors
     /// The errors of [`campaign`](Self::campaign) that need no request.
@@ -120,8 +120,8 @@ impl Election {
     /// Returns the candidate's id.
     #[must_use]
     pub fn id(&self) -> String {
-        // Compute the default id here and not when the candidate is created, because the process
-        // can fork in between and the id contains the process id.
+        // Compute the default id here and not when the candidate is created: the id contains the
+        // process id, and the process can fork in between.
         self.id
             .as_deref()
             .map_or_else(|| ContenderInfo::candidate_id(self.lock.source().options()), str::to_owned)
@@ -157,8 +157,8 @@ impl Election {
 
     /// Campaigns like [`campaign`](Self::campaign), but with a timeout.
     ///
-    /// With [`Timeout::Try`], the candidate leads if there is no other candidate. Otherwise the
-    /// call fails with [`LockTimeout`](crate::ErrorKind::LockTimeout).
+    /// With [`Timeout::Try`], the candidate becomes the leader if there is no other candidate.
+    /// Otherwise the call fails with [`LockTimeout`](crate::ErrorKind::LockTimeout).
     ///
     /// Cancel safe like [`campaign`](Self::campaign).
     ///
@@ -169,7 +169,7 @@ impl Election {
     }
 
     /// Campaigns like [`campaign_with`](Self::campaign_with), but messages show `caller`. All
-    /// callers share one owner, which is the candidate.
+    /// callers share one owner: the candidate.
     pub(crate) async fn campaign_for(&self, caller: &Owner, timeout: Timeout) -> Result<Leadership> {
         match self.lock.request(self.owner.id(), caller, timeout)? {
             Acquiring::Granted(lease) => Ok(Leadership(lease)),
@@ -179,9 +179,9 @@ impl Election {
 
     /// Returns `true` if this candidate leads. Sends no request.
     ///
-    /// It leads from the grant until it resigns or the term of its leadership ends. The term ends
-    /// before another candidate can lead. Returns `false` in a process that inherited a leadership
-    /// through fork.
+    /// The candidate leads from the grant until it resigns or until its leadership is no longer
+    /// certain. Only after that can another candidate lead. Returns `false` in a process that
+    /// inherited a leadership through `fork`.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.lock.owned_by(&self.owner).unwrap_or(false)
@@ -190,9 +190,9 @@ impl Election {
     /// Returns the leader, or the candidate that is about to lead. Returns `None` if there is no
     /// candidate.
     ///
-    /// This takes three round trips. The answer can be out of date when it arrives. So it does not
-    /// permit an action that only the leader may take. For such an action, the leader must check
-    /// [`is_leader`](Self::is_leader) and use the fencing token.
+    /// This takes three round trips. The answer can be out of date when it arrives, so do not use
+    /// it to decide whether this candidate may act as the leader. Check
+    /// [`is_leader`](Self::is_leader) and use the fencing token instead.
     ///
     /// Cancel safe: dropping the future has no side effect.
     ///
@@ -204,8 +204,8 @@ impl Election {
         first(&self.lock, contender)
     }
 
-    /// Returns the candidates in queue order, which is the order in which they become the leader.
-    /// Takes as many round trips as [`Lock::contenders`].
+    /// Returns the candidates in the order in which they become the leader. Takes as many round
+    /// trips as [`Lock::contenders`].
     ///
     /// Cancel safe: dropping the future has no side effect.
     ///
@@ -243,8 +243,8 @@ pub struct Leadership(Lease);
 impl Leadership {
     /// Resigns, so that the next candidate can lead.
     ///
-    /// If several campaigns share the leadership, it ends when the last of them resigns. This
-    /// function is the same as [`Lease::release`].
+    /// If several campaigns share the leadership, it ends when the last of them resigns. Same as
+    /// [`Lease::release`].
     ///
     /// Cancel safe: if the future is dropped, resigning continues in the background.
     ///
@@ -285,7 +285,7 @@ impl From<Leadership> for Lease {
 pub struct Candidate {
     /// Position in the queue, from 0. The first candidate leads.
     pub position: usize,
-    /// The candidate's id. It is available for candidates of every client library.
+    /// The candidate's id. Candidates of every client library can have one.
     ///
     /// It is empty if the candidate has no id, or if the node's data is longer than 4 KiB or cannot
     /// be read. Invalid UTF-8 is replaced.
@@ -295,8 +295,7 @@ pub struct Candidate {
     pub node: String,
     /// The id of the ZooKeeper session that owns the node.
     pub session_id: i64,
-    /// The fencing token of the candidate's leadership. If the candidate does not lead yet, this
-    /// will be its token when it leads.
+    /// The fencing token of the candidate's leadership, even if the candidate does not lead yet.
     pub fencing_token: i64,
 }
 
@@ -318,9 +317,10 @@ impl From<Contender> for Candidate {
 /// change. [`Election::observe`] returns it.
 ///
 /// The observer watches one node: the leader's node, or the directory if there is no candidate. So
-/// a change costs one listing and two reads, regardless of the number of candidates. If the leader
-/// changes several times between two calls, only the last leader is reported. If the connection or
-/// the session is lost, reports are delayed. Dropping the observer removes the watch.
+/// after each change, it lists the directory once and reads two nodes, regardless of the number of
+/// candidates. If the leader changes several times between two calls, only the last leader is
+/// reported. If the connection or the session is lost, reports are delayed. Dropping the observer
+/// removes the watch.
 ///
 /// ```no_run
 /// # async fn example(election: &zklock::Election) -> zklock::Result<()> {
@@ -361,8 +361,8 @@ impl Leaders {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// Polls for the next leader. This is the method [`next`](Self::next) in the form that a stream
-    /// implementation needs.
+    /// Polls for the next leader. This is [`next`](Self::next) as a poll function, for
+    /// implementations of `Stream`.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Candidate>>> {
         let (observer, leader) = ready!(self.next.as_mut().poll(context));
         self.next = Box::pin(observer.next());

@@ -69,10 +69,10 @@ struct Inner {
     place: LockPath,
     kind: Kind,
     settings: LockSettings,
-    /// The first client that this lock used in this process, with its holds. It is never replaced.
-    /// If it is a shared client and is closed, the lock uses `last` instead.
+    /// The first client that this lock used in this process, with its holds. This field never
+    /// changes. If the client is a shared client and is closed, the lock uses `last` instead.
     first: PerProcess<Arc<Resolved>>,
-    /// The client that the lock uses instead of the first one, if the first one was a shared client
+    /// The client that the lock uses instead of `first`. Set only if `first` was a shared client
     /// and is closed.
     last: PerProcess<Mutex<Option<Arc<Resolved>>>>,
 }
@@ -104,8 +104,8 @@ impl Lock {
         Ok(Self(Arc::new(Inner { source, place, kind, settings, first, last })))
     }
 
-    /// Returns the same lock, bound to the client that it uses now. The returned lock uses that
-    /// client even after the client is closed.
+    /// Returns the same lock, bound to its current client. The returned lock keeps this client even
+    /// after the client is closed.
     pub(crate) fn on_one_client(&self) -> Result<Self> {
         let Inner { place, kind, settings, .. } = &*self.0;
         let source = ClientSource::Client(self.resolve()?.client.clone());
@@ -143,8 +143,8 @@ impl Lock {
 
     /// Acquires the lock for a new owner. Waits without a time limit.
     ///
-    /// Cancel safe: dropping the future leaves the queue. If the lock is granted at the same
-    /// moment, it is released.
+    /// Cancel safe: if the future is dropped, the contender leaves the queue. If the lock is
+    /// granted at the same moment, it is released.
     ///
     /// # Errors
     /// * [`ClientClosed`](ErrorKind::ClientClosed) if the client is closed.
@@ -186,7 +186,7 @@ impl Lock {
 
     /// Acquires the lock if it is free, without queueing. Returns `None` if it is taken.
     ///
-    /// If the first read shows that the lock is taken, no other request is sent.
+    /// The call first reads the queue. If the lock is taken, it sends no other request.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
@@ -232,8 +232,8 @@ impl Lock {
         (owner, caller): (OwnerId, &Owner),
         timeout: Timeout,
     ) -> Result<Lease> {
-        // Await only in the slow case. This keeps the future small. A small future is faster,
-        // because it is moved to the place where it is awaited.
+        // Only the slow case awaits, which keeps the future small. Because a future is moved before
+        // it is awaited, a small one is faster.
         let pending = match self.request(owner, caller, timeout)? {
             Acquiring::Granted(lease) => return Ok(lease),
             Acquiring::Pending(pending) => pending,
@@ -249,7 +249,7 @@ impl Lock {
         Ok(match self.enter(owner, self.0.kind, self.0.settings.intent(timeout))? {
             EnterOutcome::Reentered(lease) => Acquiring::Granted(lease),
             EnterOutcome::Queues(intent) => {
-                // Read the clock only now, so that a re-entry does not read it.
+                // Read the clock only here, because a re-entry does not need it.
                 let wait = WaitTimer::begin();
                 if let Some(lease) = self.take_again(owner, caller, &intent, wait)? {
                     return Ok(Acquiring::Granted(lease));
@@ -259,8 +259,8 @@ impl Lock {
         })
     }
 
-    /// Requests the lock as a contender of this kind, for a new owner. `wait` says since when the
-    /// caller has waited.
+    /// Requests the lock as a contender of this kind, for a new owner. `wait` contains the time
+    /// when the caller began to wait.
     pub(crate) fn request_as(
         &self,
         caller: &Owner,
@@ -273,8 +273,8 @@ impl Lock {
 
     /// Re-enters the lock if `owner` holds it. Otherwise returns `None`.
     pub(crate) fn reenter(&self, owner: OwnerId) -> Result<Option<Lease>> {
-        // The intent has no effect here, because it matters only for an owner that enters the
-        // queue.
+        // Any intent can be passed here, because the intent matters only for an owner that joins
+        // the queue.
         Ok(match self.enter(owner, self.0.kind, Timeout::Forever.intent())? {
             EnterOutcome::Reentered(lease) => Some(lease),
             EnterOutcome::Queues(_) => None,
@@ -282,13 +282,13 @@ impl Lock {
     }
 
     /// Re-enters if the owner holds the lock. Otherwise, returns the intent with which the owner
-    /// must enter the queue.
+    /// must join the queue.
     ///
     /// The decision depends on the owner's holds at the time of this call, not at the time when the
     /// driver receives the request. So if a writer requests the read lock and then releases the
     /// write lock, it keeps the lock as a reader.
     fn enter(&self, owner: OwnerId, kind: Kind, intent: Intent) -> Result<EnterOutcome> {
-        // If the lock is not reentrant, every acquire has a different owner, which must enter the
+        // If the lock is not reentrant, every acquire has a separate owner, which must join the
         // queue.
         if !self.0.settings.reentrant {
             return Ok(EnterOutcome::Queues(intent));
@@ -360,8 +360,8 @@ impl Lock {
         let LockSettings { label, stated_permits, .. } = &self.0.settings;
         let holders = self.0.settings.node_holders(self.0.kind, owner);
         match (self.0.kind, label) {
-            // The data of a candidate's node is only its id, because Curator displays the data as
-            // the id.
+            // For an election, the node's data is only the candidate's id, because Curator displays
+            // the whole data as the id.
             (Kind::Lead, Some(id)) => id.as_bytes().into(),
             (Kind::Lead, None) => ContenderInfo::candidate_id(options).into(),
             _ => ContenderInfo::node_data(options, label.as_deref(), *stated_permits, holders),
@@ -464,8 +464,8 @@ impl Lock {
         self.ask(|place, reply| Query::Count { place, reply }).await
     }
 
-    /// Sends a query about the lock's directory. Repeats it if the connection is lost before the
-    /// reply arrives.
+    /// Sends a query about the lock's directory. Repeats the query if the connection is lost before
+    /// the reply arrives.
     pub(crate) async fn ask<T>(&self, inquiry: impl Fn(LockPath, Reply<T>) -> Query) -> Result<T> {
         let resolved = self.resolve()?;
         let ask = |reply| inquiry(self.0.place.clone(), reply);
@@ -477,7 +477,7 @@ impl Lock {
         self.resolved(|resolved| Ok(Arc::clone(resolved)))
     }
 
-    /// Passes the client and its holds to `body`. A re-entry uses this function instead of
+    /// Calls `body` with the client and its holds. A re-entry uses this function instead of
     /// [`resolve`](Self::resolve), because it does not need its own `Arc`.
     fn resolved<T>(&self, body: impl FnOnce(&Arc<Resolved>) -> Result<T>) -> Result<T> {
         let first = self.0.first.get_or_try_init(|| self.look_up())?;

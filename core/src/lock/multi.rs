@@ -16,15 +16,15 @@ use crate::lock::busy_is_none;
 use crate::runtime;
 use crate::runtime::backoff::Backoff;
 
-/// Interval at which a waiter checks again whether it waits for a lock that it holds itself. This
-/// happens if two members of a multi-lock are the same lock under two names.
+/// Interval at which a waiter checks again whether it waits for itself. This happens if two members
+/// of a multi-lock turn out to be the same lock under two names.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Several locks that are acquired together, all or none, within one deadline.
 ///
-/// All zklock programs acquire the locks in the same order. They sort the locks by the bytes of the
-/// path from the ensemble's root, and equal paths by the names of the servers. So two programs
-/// cannot wait for each other. The only exception is the same path on two ensembles, if the
+/// All zklock programs acquire the locks in the same order, so two programs cannot wait for each
+/// other. They sort the locks by the bytes of the path from the ensemble's root, and equal paths by
+/// the names of the servers. The order can differ only for the same path on two ensembles, if the
 /// programs use different server names for these ensembles. Curator's `InterProcessMultiLock`
 /// acquires the locks in the order of the caller's list. So programs that use it must sort their
 /// list by path.
@@ -59,7 +59,7 @@ impl MultiLock {
     /// * The list contains one path twice, through two clients of the same ensemble. Both entries
     ///   are the same lock, so an acquire would wait for itself. If the server names do not show
     ///   that the ensemble is the same, this call succeeds, but the acquire fails.
-    /// * The list contains the same path for locks of two kinds.
+    /// * Two locks in the list have the same path but different kinds.
     /// * The list contains a lock twice, and the lock is not reentrant.
     pub fn new(locks: impl IntoIterator<Item = AnyLock>) -> Result<Self> {
         let mut locks: Vec<_> = locks.into_iter().collect();
@@ -86,8 +86,8 @@ impl MultiLock {
 
     /// Acquires all locks for a new owner. Waits without a time limit.
     ///
-    /// Cancel safe: dropping the future leaves all queues and releases all locks that were already
-    /// acquired.
+    /// Cancel safe: if the future is dropped, the contender leaves all queues, and the locks that
+    /// were already acquired are released.
     ///
     /// # Errors
     /// The same as for [`Lock::acquire`](crate::Lock::acquire).
@@ -120,8 +120,8 @@ impl MultiLock {
     /// Acquires all locks if all are free, without queueing. Returns `None` if a lock is taken.
     ///
     /// The call can hold some of the locks for a moment before it finds that another one is taken.
-    /// If one of these locks is lost in that moment, it counts as taken. The connect timeout limits
-    /// the whole call. With several clients, the longest connect timeout applies.
+    /// If it loses one of them in that moment, it returns `None` too. The call takes at most the
+    /// connect timeout, or with several clients, the longest of their connect timeouts.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
@@ -146,18 +146,18 @@ impl MultiLock {
     /// the locks were acquired.
     ///
     /// If a lock is lost while the call waits for another one, all locks are released and acquired
-    /// again. The first retry is immediate. Before each later retry, the call pauses for a time
-    /// that grows to about a second. If `max_hold` of one lock is shorter than the time that the
-    /// other acquires need, the locks cannot be acquired together.
+    /// again. The first retry is immediate. Before each later retry, the call pauses. The pauses
+    /// grow to about a second. If `max_hold` of one lock is shorter than the time that the other
+    /// acquires need, the call never succeeds.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
     /// # Errors
     /// * [`LockTimeout`](crate::ErrorKind::LockTimeout) if not all locks could be acquired in time,
     ///   or with [`Timeout::Try`] if not all are free.
-    /// * [`BadArgument`](crate::ErrorKind::BadArgument) if the owner holds one of the locks, but
-    ///   does not hold another one that comes earlier in the order. Acquiring the missing lock now
-    ///   would violate the order.
+    /// * [`BadArgument`](crate::ErrorKind::BadArgument) if the owner already holds one of the
+    ///   locks, but not one that precedes it in the order. Acquiring the missing lock now would
+    ///   violate the order.
     /// * [`BadArgument`](crate::ErrorKind::BadArgument) if two of the locks turn out to be the same
     ///   lock, because their clients use different host names for the same ensemble.
     /// * The errors of [`Lock::acquire_as`](crate::Lock::acquire_as).
@@ -168,7 +168,7 @@ impl MultiLock {
     /// Acquires all locks like [`acquire_as`](Self::acquire_as), but with a separate owner for each
     /// of the [`locks`](Self::locks).
     ///
-    /// Use it in programs in which different owners hold some of the locks.
+    /// Use this function if different owners already hold some of the locks.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
@@ -206,14 +206,14 @@ impl MultiLock {
             if let Some(leases) = leases.filter(Leases::is_held) {
                 return Ok(leases);
             }
-            // A lock was lost while the others were acquired. A try does not start again, because
-            // with a very short `max_hold` it would never succeed.
+            // One lock was lost while the call acquired the others. With [`Timeout::Try`], do not
+            // start again, because with a very short `max_hold` the call would never succeed.
             if deadline.is_try() {
                 let message = "one of several locks was lost while the others were tried; try again";
                 return Err(Error::timed_out(TimeoutReason::Unknown, message));
             }
-            // Pause, because a lock whose `max_hold` is shorter than the wait for another lock is
-            // lost in every round.
+            // Pause, because a lock is lost in every round if its `max_hold` is shorter than the
+            // wait for another lock.
             match &mut backoff {
                 Some(backoff) => pause(backoff.pause(), deadline).await?,
                 first => *first = Some(Backoff::default()),
@@ -222,7 +222,7 @@ impl MultiLock {
     }
 
     /// Acquires all locks. Returns `None` if one of them was lost before all were acquired.
-    /// `explain` converts the error of a single lock to the error of the whole acquire.
+    /// `explain` adds the context of the whole acquire to the error of a single lock.
     async fn acquire_once(
         &self,
         owners: &[(OwnerId, &Owner)],
@@ -242,8 +242,8 @@ impl MultiLock {
         Ok(Some(taken))
     }
 
-    /// Acquires one of the locks. Fails if it is the same lock, under another name, as one that
-    /// this call already holds, because the call would wait for itself.
+    /// Acquires one of the locks. Fails if this call already holds the same lock under another
+    /// name, because the call would wait for itself.
     async fn acquire_member(
         &self,
         place: usize,
@@ -268,8 +268,8 @@ impl MultiLock {
             }
             Ok(())
         };
-        // Check before the acquire. Otherwise, a try would report that the lock is taken, although
-        // this call itself holds it.
+        // Check before the acquire. Otherwise, a call with [`Timeout::Try`] would report that the
+        // lock is taken, although this call itself holds it.
         checked().await?;
         let mut acquired = pin!(lock.acquire_for(owner, deadline.left()));
         loop {
@@ -278,8 +278,8 @@ impl MultiLock {
                 lease = &mut acquired => return lease,
                 slept = runtime::sleep(RECHECK_INTERVAL) => slept?,
             }
-            // Check again. A leader that was deposed still replies to its own clients for a while,
-            // so the first check might not have seen the node of the other lock.
+            // Check again. A deposed leader still replies to its own clients for a while, so the
+            // first check might have missed the node of the other lock.
             checked().await?;
         }
     }
@@ -316,9 +316,9 @@ async fn pause(time: Duration, deadline: Deadline) -> Result<()> {
 fn check_namesakes(one: &AnyLock, other: &AnyLock) -> Result<()> {
     let problem = if !one.same_client(other) {
         let (servers, others) = (one.hosts().ensemble(), other.hosts().ensemble());
-        // A server belongs to one ensemble. If the two locks have no server in common, they can be
-        // in two ensembles, or in one ensemble with two names. Only the servers can tell, after
-        // both locks are acquired.
+        // A server belongs to one ensemble. If the two locks have no server in common, their
+        // ensembles can differ, or one ensemble can have two names. Only a read after both acquires
+        // can tell.
         return if servers.iter().any(|server| others.contains(server)) {
             Err(same_lock_error(one, other))
         } else {
@@ -378,7 +378,7 @@ mod tests {
             assert!(order[0].ends_with("/a") && order[1].ends_with("/b"), "{order:?}");
         }
         // With a chroot, the path from the ensemble's root is compared. The comparison is by bytes,
-        // so '-' precedes '/'.
+        // so `-` precedes `/`.
         let below = client("localhost:1/a");
         let order = paths(vec![mutex(&below, "/x"), mutex(&number, "/a/y"), mutex(&number, "/a-b")]);
         assert_eq!(order, ["127.0.0.1:1/a-b", "localhost:1/a/x", "127.0.0.1:1/a/y"]);

@@ -10,7 +10,7 @@ use crate::queue::contender::{ContenderInfo, host_name};
 use crate::runtime::clock;
 use crate::runtime::fork::PerProcess;
 
-/// Description of this process for the data of its nodes. A forked child creates its own
+/// Description of this process, for the data of its nodes. A forked child process creates a new
 /// description.
 static HERE: PerProcess<Process> = PerProcess::new();
 
@@ -18,9 +18,8 @@ struct Process {
     /// The host name, as a JSON string.
     host: String,
     pid: u32,
-    /// Time when this value was created, which is when the process first acquired a lock, in
-    /// microseconds since 1970. It identifies the process, because processes in different
-    /// containers can have the same host name and pid.
+    /// Time when the process first acquired a lock, in microseconds since 1970. It distinguishes
+    /// processes in different containers that have the same host name and pid.
     number: u128,
 }
 
@@ -28,8 +27,8 @@ struct Process {
 #[derive(Clone, Copy)]
 pub(crate) enum NodeHolders<'a> {
     One(&'a Owner),
-    /// Several consecutive holders. The data names no owner, because the same node serves all of
-    /// them and its data is not updated.
+    /// Several consecutive holders. The data contains no owner, because one node serves all of them
+    /// and its data is not updated.
     Several {
         /// Maximum number of consecutive holds on the node, or zero if the option `cohort` is not
         /// set.
@@ -57,13 +56,14 @@ fn quoted(text: &str) -> String {
 }
 
 impl ContenderInfo {
-    /// Returns the default id of a candidate, which is `host:pid`, as is usual with Curator.
+    /// Returns the default id of a candidate. It is `host:pid`, which is the convention of Curator
+    /// users.
     pub(crate) fn candidate_id(options: &ClientOptions) -> String {
         if options.identify { format!("{}:{}", host_name(), std::process::id()) } else { String::new() }
     }
 
-    /// Returns the data for a new node of this client. Operators and other zklock contenders read
-    /// it.
+    /// Returns the data for a new node of this client. It is for operators and for other zklock
+    /// contenders.
     ///
     /// The number of permits is included even if the client does not identify itself, because all
     /// contenders must agree on this number.
@@ -86,8 +86,8 @@ impl ContenderInfo {
         });
         let mut data = Vec::with_capacity(LENGTH);
         let since = clock::since_1970().as_millis();
-        // Write the data piece by piece into one buffer, because every acquire creates this data.
-        // The buffer's initial size is usually sufficient.
+        // Write the data piece by piece into one buffer, to save time in every acquire. The
+        // buffer's initial size is usually sufficient.
         let written = (|| {
             write!(data, r#"{{"host":{host},"label":"#)?;
             match label.or(options.label.as_deref()) {
@@ -170,7 +170,8 @@ mod tests {
         let about =
             parse(&ContenderInfo::node_data(&options, None, None, NodeHolders::One(&Owner::new()))).unwrap();
         assert_eq!((about.label.as_deref(), about.permits), (Some("client"), None));
-        // Characters that could end the string or the line are escaped.
+        // The label contains characters that must be escaped, because they could end the string or
+        // the line.
         let about = parse(&ContenderInfo::node_data(
             &options,
             Some("a \"b\"\\\n\u{1f512}"),
@@ -232,8 +233,8 @@ mod tests {
         assert_eq!((told(&unnamed).number, told(&unnamed).name), (unnamed.number(), None));
         assert_eq!((told(&named).number, told(&named).name.as_deref()), (named.number(), named.name()));
         assert_eq!(told(&named).process, told(&unnamed).process);
-        // The name is one byte, followed by characters of two bytes each. The limit falls inside a
-        // character, so the shortened name ends before that character.
+        // The name consists of one byte and then of characters of two bytes each. The limit falls
+        // inside a character, so the shortened name ends before that character.
         let long = Owner::named(format!("x{}", "é".repeat(50)));
         assert_eq!(told(&long).name, Some(format!("x{}", "é".repeat(31))));
     }

@@ -12,7 +12,7 @@ use crate::lock::node_metadata::NodeHolders;
 use crate::metrics::recorder::WaitTimer;
 use crate::queue::{Intent, Kind, Naming};
 
-/// Options of a lock. The same type is used for all kinds of locks.
+/// Options of a lock, for all kinds of locks.
 ///
 /// If a kind of lock does not support an option, creating the lock fails with
 /// [`BadArgument`](crate::ErrorKind::BadArgument).
@@ -85,13 +85,14 @@ impl LockOptions {
     /// Sets the *grace*: how long before the end of the session's term a lease is reported as lost.
     /// Default: zero.
     ///
-    /// The lock's node is kept until the lease is released or the term ends. So after the report,
-    /// the program has this much time to stop before another contender can get the lock.
+    /// The term is the time until which the client is certain that the session is alive. The lock's
+    /// node is kept until the lease is released or the term ends. So after the report, the program
+    /// has this much time to stop before another contender can get the lock.
     ///
     /// The grace can be at most a sixth of the session timeout that the server granted. Otherwise
     /// an acquire fails with [`BadArgument`](crate::ErrorKind::BadArgument). A lock is granted only
     /// if the time left in the term is longer than the grace plus a sixth of the session timeout.
-    /// There is no grace if an operator breaks the lock, if the session ends early, or if
+    /// There is no grace if an operator deletes the lock's node, if the session ends early, or if
     /// `max_hold` ends the hold.
     #[must_use]
     pub fn grace(mut self, time: Duration) -> Self {
@@ -111,8 +112,9 @@ impl LockOptions {
     /// For a semaphore, it reads two directories in the same round trip. Contenders that arrive at
     /// the same moment read the same queue, so together they can exceed the limit. The limit
     /// applies only to this lock object. Other lock objects with the same path have their own limit
-    /// or none. A try ignores the limit, because it never waits. If the lock is taken, a try fails
-    /// with the reason [`Taken`](crate::TimeoutReason::Taken).
+    /// or none. An acquire with [`Timeout::Try`](crate::Timeout::Try) ignores the limit, because it
+    /// never waits. If the lock is taken, it fails with the reason
+    /// [`Taken`](crate::TimeoutReason::Taken).
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -133,12 +135,12 @@ impl LockOptions {
         self
     }
 
-    /// Sets the maximum number of times in succession that owners in this client hold the lock
-    /// through the same node. Default: 1. The value 0 means the same.
+    /// Sets how many owners of this client can hold the lock one after the other through the same
+    /// node. Default: 1. The value 0 means the same.
     ///
-    /// Use this option for mutexes and write locks for which many threads or tasks of one client
-    /// contend. With the default, the order of the queue is strict. With a larger number, other
-    /// clients wait until this client has used up its consecutive holds.
+    /// Use this option for mutexes and write locks if many threads or tasks of one client contend
+    /// for them. With the default, all contenders receive the lock in queue order. With a larger
+    /// number, other clients must wait for up to this many holds in a row.
     ///
     /// The thread that releases the lock hands it to the client's next waiter without a request.
     /// Waiters that receive the lock in this way create no nodes, so other clients do not see them.
@@ -150,8 +152,8 @@ impl LockOptions {
     ///
     /// The lock is not handed to the next waiter in these cases:
     /// * The client is disconnected.
-    /// * At most a sixth of the session timeout is left in the session's term.
-    /// * Another client has requested the lock from the holder.
+    /// * The session's term ends within a sixth of the session timeout.
+    /// * Another client has asked the holder to release the lock.
     /// * The node is older than [`max_hold`](Self::max_hold). In contrast, the time limit of each
     ///   hold counts from its own grant.
     ///
@@ -178,17 +180,19 @@ impl LockOptions {
     /// or the read lock of a configuration that seldom changes.
     ///
     /// While the node is kept, this client acquires the lock again without a request. The client
-    /// watches the lock's directory. As soon as a contender arrives that would have to wait for the
-    /// node, the client deletes the node. That contender waits one round trip longer than for a
-    /// free lock. The time counts from the first release after a grant, even if the lock is
-    /// acquired again in between. After that time, the node is deleted. It is also deleted
-    /// immediately when the client is closed or the process exits.
+    /// watches the lock's directory. As soon as another contender must wait because of the node,
+    /// the client deletes the node. That contender waits one round trip longer than for a free
+    /// lock. The time begins at the first release after a grant, and acquiring the lock again does
+    /// not extend it. After that time, the node is deleted. It is also deleted immediately when the
+    /// client is closed or the process exits.
     ///
-    /// While the node is kept, a try by another client finds the lock taken. Consecutive holds on
-    /// one node have the same fencing token, so a resource must compare the pair of token and
+    /// While the node is kept, the lock is taken for an acquire with
+    /// [`Timeout::Try`](crate::Timeout::Try) by another client. Consecutive holds on one node have
+    /// the same fencing token, so a resource must compare the pair of token and
     /// [`handoffs`](crate::Lease::handoffs). If keeping nodes is of little use, the client stops it
-    /// for the length of `time`. This happens if, within `time`, it has had to delete kept nodes
-    /// more than eight times, each time before the lock was acquired again eight times.
+    /// for the length of `time`. This happens if, within `time`, it has deleted kept nodes for
+    /// other contenders more than eight times, each time after fewer than eight acquires without a
+    /// request.
     ///
     /// Semaphores and elections do not support it, and [`once`](crate::Mutex::once) ignores it.
     ///
@@ -241,8 +245,8 @@ impl LockOptions {
         Ok(self.of_mutex())
     }
 
-    /// Returns the settings of a semaphore. `stated_permits` is the number of permits that its
-    /// nodes contain.
+    /// Returns the settings of a semaphore. `stated_permits` is the number of permits that the data
+    /// of its nodes states, if any.
     pub(crate) fn of_semaphore(self, stated_permits: Option<u32>) -> Result<LockSettings> {
         if self.reentrant == Some(true) {
             let problem = "a permit has no owner that could acquire it again; leave it out";
@@ -276,7 +280,7 @@ pub(crate) struct LockSettings {
     pub(crate) max_hold: Option<Duration>,
     /// A lease counts as lost this long before the end of its term.
     pub(crate) grace: Duration,
-    /// Maximum number of waiters ahead of a new contender, if limited.
+    /// Maximum number of waiters ahead of a new contender. `None` if there is no limit.
     pub(crate) max_waiters: Option<u32>,
     /// Maximum number of consecutive holds on one node.
     pub(crate) cohort: u32,
@@ -287,7 +291,7 @@ pub(crate) struct LockSettings {
 }
 
 impl LockSettings {
-    /// Returns the settings after checking them, with `max_hold` capped.
+    /// Checks the settings and limits `max_hold` to the longest supported time.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) if the label is too long, if `max_hold` is
@@ -305,8 +309,8 @@ impl LockSettings {
         Ok(Self { max_hold: self.max_hold.map(|time| time.min(LONGEST)), ..self })
     }
 
-    /// Returns the holders for which a node is created: only `owner`, or several consecutive
-    /// holders.
+    /// Returns the holders that the data of a new node describes: only `owner`, or several
+    /// consecutive holders.
     pub(crate) fn node_holders<'a>(&self, kind: Kind, owner: &'a Owner) -> NodeHolders<'a> {
         match (self.consecutive_holds(kind), Grace::of(self.linger).millis()) {
             (0, 0) => NodeHolders::One(owner),
@@ -314,8 +318,8 @@ impl LockSettings {
         }
     }
 
-    /// Returns the maximum number of consecutive holds on one node. Returns zero if the lock is
-    /// never handed to another owner.
+    /// Returns the maximum number of consecutive holds on one node. Returns zero if this client
+    /// never hands the lock to another of its owners.
     fn consecutive_holds(&self, kind: Kind) -> u16 {
         let handed_on = self.cohort > 1 && matches!(kind, Kind::Exclusive | Kind::Write);
         if handed_on { u16::try_from(self.cohort).unwrap_or(u16::MAX) } else { 0 }

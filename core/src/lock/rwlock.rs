@@ -12,10 +12,10 @@ use crate::queue::Kind;
 /// reader that arrives after a waiting writer waits behind it.
 ///
 /// Each half is reentrant. An owner of the write lock can also acquire the read lock, and then has
-/// the same fencing token for both. If it releases the write lock, it still holds the read lock,
-/// and no other writer gets the lock in between. If an owner that holds only the read lock requests
-/// the write lock, the request fails with [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused),
-/// because the owner would wait for itself.
+/// the same fencing token for both. If the owner then releases the write lock, it still holds the
+/// read lock, and no other writer gets the lock in between. If an owner that holds only the read
+/// lock requests the write lock, the request fails with
+/// [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused), because the owner would wait for itself.
 ///
 /// Fencing tokens of readers that hold the lock together are not comparable.
 ///

@@ -70,8 +70,8 @@ impl Holdable for Leases {
     }
 }
 
-/// Releases the lock at the end of the scope, even if the future of the scope is dropped or its
-/// body panics.
+/// Releases the lock at the end of a scope, even if the scope's future is dropped or the body
+/// panics.
 ///
 /// Dropping the `Arc` is not enough, because the body can pass a clone of it to a task that still
 /// runs.
@@ -86,8 +86,8 @@ impl<H: Holdable> Drop for Scope<H> {
 /// Runs `body` while the lock is held.
 ///
 /// If the lock is lost before the body returns, the body is dropped at its next await point, and
-/// this function returns the error. It also returns an error if the body has returned, but the lock
-/// had already been lost.
+/// this function returns the error. It also returns an error if the lock was lost before the body
+/// returned.
 pub(crate) async fn run<H: Holdable, F: Future>(
     held: H,
     body: impl FnOnce(Arc<H>) -> F,
@@ -104,8 +104,8 @@ pub(crate) async fn run<H: Holdable, F: Future>(
     if let (Some(output), None) = (outcome, &failure) {
         // The only possible error is `NotHeld`, if the body has already released the lock.
         scope.0.release().await.ok();
-        // The release can reveal that the lock was already lost (rule 12), so check for a loss
-        // after it.
+        // Check for a loss after the release, because only the release reveals some losses (rule
+        // 12).
         return match scope.0.check() {
             Err(error) if error.kind() == ErrorKind::LockLost => Err(error),
             _ => Ok(output),

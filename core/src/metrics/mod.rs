@@ -40,15 +40,15 @@ pub struct Stats {
     /// Number of acquisitions without a request because the client reused a node that it had kept.
     /// See [`linger`](crate::LockOptions::linger).
     pub retakes: u64,
-    /// Number of tries that found the lock taken, plus the number of attempts that
-    /// [`max_waiters`](crate::LockOptions::max_waiters) refused.
+    /// Number of acquires with [`Timeout::Try`](crate::Timeout::Try) that found the lock taken,
+    /// plus the number of acquires that [`max_waiters`](crate::LockOptions::max_waiters) refused.
     pub busy: u64,
     /// Number of attempts that timed out.
     pub timeouts: u64,
     /// Number of holds that were lost. Closing the client does not count as a loss.
     pub losses: u64,
-    /// Number of lost holds by reason. The map contains every reason except two: a closed client
-    /// and a fork, which are not counted.
+    /// Number of lost holds by reason. The map contains all reasons except a closed client and a
+    /// fork, because these are not counted.
     pub losses_by_reason: BTreeMap<LossReason, u64>,
     /// Number of sessions that began. A number above 1 means that a session was lost.
     pub sessions: u64,
@@ -59,8 +59,8 @@ pub struct Stats {
     /// Durations of the holds that have ended.
     pub hold: Histogram,
     /// Number of requests for locks, by purpose. Requests that only maintain the session or its
-    /// watches are not counted. These are pings, and requests that open or close the session or set
-    /// or remove watches.
+    /// watches are not counted: pings, and requests that open or close the session or that set or
+    /// remove watches.
     pub requests: BTreeMap<RequestKind, u64>,
 }
 
@@ -128,9 +128,10 @@ pub enum RequestKind {
     Heartbeat,
     /// Asks a contender to give up its lock.
     Revoke,
-    /// Executes writes of the application on condition that a lock is held.
+    /// Executes writes of the application, on the condition that a lock is held.
     Transaction,
-    /// Sets a shared count, or restores the data of a node after a revocation has overwritten it.
+    /// Sets a shared count, or restores a node's data that a request to release the lock has
+    /// overwritten.
     Write,
 }
 
@@ -222,9 +223,9 @@ impl Transport {
         }
     }
 
-    /// Returns the transport that a session used. Asks zklock's transport whether it was used.
-    /// Without the patch, the program's ZooKeeper client uses a different transport from the one
-    /// that this crate links.
+    /// Returns the transport that a session used, by asking zklock's transport whether it was used.
+    /// Without the patch, the ZooKeeper client uses a different transport from the one that this
+    /// crate links.
     pub(crate) fn in_use() -> Self {
         if zklock_transport::used() { Self::Zklock } else { Self::Stock }
     }

@@ -114,8 +114,8 @@ impl Recorder {
 
     pub(crate) fn snapshot(&self, transport: Option<Transport>) -> Stats {
         let requests = RequestKind::ALL.iter().map(|kind| (*kind, read(&self.requests[*kind as usize])));
-        // Read each part before its whole, so that a snapshot never shows a part larger than the
-        // whole.
+        // Read each part before the total that contains it, so that a snapshot never shows a part
+        // larger than its total.
         let losses: BTreeMap<_, _> =
             LossReason::COUNTED.into_iter().zip(self.losses.iter().map(read)).collect();
         let (hold, contended) = (self.hold.snapshot(), read(&self.contended));
@@ -142,8 +142,8 @@ impl Recorder {
 
 #[derive(Debug, Default)]
 struct Distribution {
-    /// One counter for each bound, and one for values above the last bound. The counters are not
-    /// cumulative.
+    /// One counter for each bound, and one for values above the last bound. Each counter counts
+    /// only the values between two bounds, so the counters are not cumulative.
     buckets: [AtomicU64; BOUNDS.len() + 1],
     sum_nanos: AtomicU64,
     max_nanos: AtomicU64,
@@ -165,7 +165,8 @@ impl Distribution {
             buckets.push((*bound, count));
         }
         Histogram {
-            // Computed from the reads of the buckets, so that the count agrees with the buckets.
+            // The sum of the bucket counts that were just read, so that the total agrees with the
+            // buckets.
             count: count + read(&self.buckets[BOUNDS.len()]),
             sum: Duration::from_nanos(read(&self.sum_nanos)),
             max: Duration::from_nanos(read(&self.max_nanos)),
@@ -174,8 +175,8 @@ impl Distribution {
     }
 }
 
-/// Adds one, with release ordering. A reader that sees this count also sees all counts that were
-/// added before it.
+/// Adds one, with release ordering, so that a reader that sees this count also sees all counts that
+/// were added before it.
 fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Release);
 }

@@ -9,9 +9,9 @@ pub enum Action {
     /// Create an ephemeral sequential node for a contender. The string is the name without the
     /// sequence number.
     Create(Ticket, JoinId, String),
-    /// Create an ephemeral node with exactly this name for a contender. If a writer is given, one
-    /// transaction creates the node and checks that the writer's node exists. These outcomes have a
-    /// special meaning:
+    /// Create an ephemeral node with exactly this name, without a new sequence number, for a
+    /// contender. If a writer is given, one transaction creates the node and checks that the
+    /// writer's node exists. These outcomes have a special meaning:
     ///
     /// - `NoNode`: the writer's node does not exist.
     /// - `Event::CheckForbidden`: the session is not permitted to make the check.
@@ -40,7 +40,8 @@ pub enum Action {
     Probe(Ticket, Vec<NodeName>),
     /// Read the Stat of a node that carries one of our uuids.
     Verify(Ticket, NodeName),
-    /// Watch a node for its deletion. If the node does not exist, leave no watch behind.
+    /// Watch a node to notice its deletion. If the node does not exist, leave no watch on the
+    /// server.
     Watch(Ticket, NodeName),
     /// Remove the watch that was set with this ticket.
     Unwatch(Ticket),
@@ -52,7 +53,7 @@ pub enum Action {
     Refuse(JoinId, Refusal),
     /// This node is gone, and so is the hold through it.
     NodeLost(NodeName),
-    /// The hold on this node is over. The node is deleted, or the queue deletes it in the
+    /// The hold on this node has ended. The node is deleted, or the queue deletes it in the
     /// background.
     Released(NodeName),
     /// The directory has a child that does not count as a contender. Sent only once.

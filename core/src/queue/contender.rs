@@ -33,16 +33,17 @@ pub struct Contender {
     pub reader: bool,
     /// The ZooKeeper session that owns the node.
     pub session_id: i64,
-    /// The zxid that created the node. When the lock is granted, this is the fencing token of the
-    /// contender's lease. The exception is a reader after a downgrade. It has its own node, but its
-    /// lease keeps the writer's token.
+    /// The zxid of the transaction that created the node. When the lock is granted, this is the
+    /// fencing token of the contender's lease. The exception is a writer's owner that continues as
+    /// a reader (a downgrade): the reader has a separate node, but its lease keeps the writer's
+    /// token.
     pub fencing_token: i64,
     /// The contender's description of itself. `None` if it is not a zklock contender, or did not
     /// describe itself.
     pub about: Option<ContenderInfo>,
-    /// The node's data, unchanged. Empty if the data was not read. There are three reasons for
-    /// that: the data is longer than 4 KiB, reading it is forbidden, or 16 MiB were already read
-    /// for the same list.
+    /// The node's data, unchanged. Empty if the data was not read. This happens if the data is
+    /// longer than 4 KiB, if reading it is forbidden, or if 16 MiB were already read for the same
+    /// list.
     pub data: Vec<u8>,
     /// Length of the node's data in bytes, even if the data was not read.
     pub data_length: usize,
@@ -50,7 +51,7 @@ pub struct Contender {
     pub(crate) permits: Option<u32>,
 }
 
-/// The description of itself that a zklock contender writes to its node.
+/// The description that a zklock contender writes about itself to its node.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -72,18 +73,18 @@ pub struct ContenderInfo {
     pub language: String,
     /// The label that the program chose.
     pub label: Option<String>,
-    /// The time at which the contender began to contend, in milliseconds since 1970.
+    /// The time at which the contender joined the queue, in milliseconds since 1970.
     pub since: u64,
     /// The owner inside the client: a thread, a task, a scope, or an [`Owner`](crate::Owner) of a
     /// Rust program.
     pub owner: Option<OwnerInfo>,
     /// The number of permits, for a semaphore with a fixed number.
     pub permits: Option<u32>,
-    /// `true` if the contender was asked to give up the lock and has received that request while it
-    /// held the lock.
+    /// `true` if another client has asked the contender to release the lock, and the contender
+    /// received that request while it held the lock.
     pub revoked: bool,
-    /// Maximum number of consecutive holds of this client on the node before the next client in the
-    /// queue is served. `None` without the option
+    /// Maximum number of consecutive holds of this client on the node. After that, the next client
+    /// in the queue receives the lock. `None` without the option
     /// [`LockOptions::cohort`](crate::LockOptions::cohort). With that option, the client can have
     /// further waiters, which have no nodes and are not listed.
     pub cohort: Option<u32>,
@@ -139,8 +140,8 @@ impl Contender {
         NodeSnapshot { owner: *owner, czxid: *czxid, data: data.as_slice().into(), data_length: *data_length }
     }
 
-    /// Replaces the node's name with its full path. Applications identify a node by its path,
-    /// whereas the driver identifies it by its name.
+    /// Replaces the node's name with its full path, which applications use. The driver itself uses
+    /// only the name.
     pub(crate) fn within(mut self, directory: &str) -> Self {
         self.node = format!("{directory}/{}", self.node);
         self
@@ -169,8 +170,8 @@ impl NodeSnapshot {
 }
 
 impl ContenderInfo {
-    /// Parses a node's data. Returns `None` if the data does not have zklock's format. Other
-    /// libraries write addresses or names, or no data.
+    /// Parses a node's data. Returns `None` if the data does not have zklock's format, because
+    /// other libraries write addresses or names, or no data.
     pub(crate) fn parse(data: &Value) -> Option<Self> {
         Some(Self {
             host: data.get("host")?.as_str()?.to_owned(),
@@ -186,8 +187,8 @@ impl ContenderInfo {
         })
     }
 
-    /// Adds to a node's data a note that the node's owner was asked to give up the lock. Returns
-    /// `None` if the data is not a JSON object.
+    /// Adds a note to a node's data that another client has asked the holder to release the lock.
+    /// Returns `None` if the data is not a JSON object.
     pub(crate) fn revoked_data(data: &[u8]) -> Option<Vec<u8>> {
         let mut data: Value = serde_json::from_slice(data).ok()?;
         data.as_object_mut()?.insert("revoked".to_owned(), true.into());
@@ -216,8 +217,8 @@ pub(crate) fn data_length(stat: &zookeeper_client::Stat) -> usize {
 
 /// Returns the name of this host, or an empty string if the system does not provide one.
 pub(crate) fn host_name() -> String {
-    // SAFETY: all zeros is a valid value of this structure, which this function owns. The call
-    // fills it with strings that end in a zero.
+    // SAFETY: all zeros is a valid value of this structure, which is a local variable. The call
+    // fills it with strings that end in a zero byte.
     unsafe {
         let mut names: libc::utsname = std::mem::zeroed();
         libc::uname(&raw mut names);

@@ -2,8 +2,8 @@
 
 use super::node_name::{Kind, Naming, NodeName};
 
-/// Identifies one attempt to acquire the lock. The attempt ends when it is granted or refused. A
-/// hold is identified by its node instead.
+/// Identifies one attempt to acquire the lock, until the lock is granted or refused. A hold is
+/// identified by its node instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JoinId(pub u64);
 
@@ -20,25 +20,25 @@ pub enum Intent {
     /// (rule 14).
     Try,
     /// The contender first lists the directory. It joins the queue only if the lock seems free or
-    /// fewer than this number of contenders wait for it (rule 14). Once it has joined, it waits
+    /// fewer than this number of contenders wait for it (rule 14). After it has joined, it waits
     /// like any other contender.
     WaitIfFewer(u32),
-    /// The contender is a reader whose node takes the place of a writer's node in the queue, as in
-    /// Curator's downgrade. The reader's owner holds the write lock. If the writer's node no longer
-    /// exists, the reader proceeds like any other reader.
+    /// The contender is a reader, and its owner holds the write lock (Curator's downgrade). The
+    /// reader's node gets the same position in the queue as the writer's node. If the writer's node
+    /// no longer exists, the reader proceeds like any other reader.
     Downgrade {
         /// The writer's node. Boxed to save memory, because each waiter has an intent and few
         /// intents are downgrades.
         writer: Box<NodeName>,
-        /// `true` if the reader is a try. Such a reader never waits, even if it loses the writer's
-        /// place in the queue (rule 21).
+        /// `true` if the reader must never wait, even if it cannot get the writer's position in the
+        /// queue (rule 21).
         tries: bool,
     },
 }
 
 impl Intent {
-    /// Returns `true` if the contender only tries, never waiting. A downgrade remains a try if the
-    /// contender loses the writer's place.
+    /// Returns `true` if the contender must not wait. This also applies to a downgrade that cannot
+    /// get the writer's position in the queue.
     #[must_use]
     pub fn only_tries(&self) -> bool {
         matches!(self, Self::Try | Self::Downgrade { tries: true, .. })
@@ -50,7 +50,8 @@ impl Intent {
         matches!(self, Self::Try | Self::WaitIfFewer(_))
     }
 
-    /// Returns the same intent, but as a downgrade that takes the place of this writer's node.
+    /// Returns the same intent, but as a downgrade: the reader's node gets the position of this
+    /// writer's node in the queue.
     #[must_use]
     pub fn in_place_of(&self, writer: NodeName) -> Self {
         Self::Downgrade { writer: Box::new(writer), tries: self.only_tries() }
@@ -85,15 +86,15 @@ pub enum Outcome<T> {
 pub enum Refusal {
     /// Another contender has the lock, and this one only tried.
     Busy,
-    /// Another contender holds the lock, and the number of waiters has reached the contender's
-    /// limit. This is the number of waiters.
+    /// Another contender holds the lock, and this number of contenders wait for it. The number has
+    /// reached the contender's limit.
     Full(usize),
-    /// The directory's sequence counter is close to its maximum, where it would overflow.
+    /// The directory's sequence counter is close to its maximum and would overflow.
     SequenceExhausted,
     /// The access control lists do not permit the request.
     NotAuthorized,
-    /// An election candidate cannot contend next to this node, whose name is that of a kazoo lock's
-    /// node. Contenders on kazoo do not recognize candidates, so a kazoo contender and a candidate
+    /// This node has the name of a kazoo lock's node, so an election candidate cannot contend with
+    /// it. Contenders on kazoo do not recognize candidates, so a kazoo contender and a candidate
     /// could lead at the same time.
     BesideKazoo(NodeName),
     /// The directory is too large to list. The string describes its size.
@@ -107,17 +108,18 @@ pub enum Refusal {
 pub enum Event {
     /// A local contender wants the lock.
     Join(JoinId, Naming, Kind, Intent),
-    /// A downgrade: the owner of this waiting reader now holds the lock as a writer, with this node.
-    /// The reader takes the writer's place in the queue, because an owner must not wait for itself.
+    /// The owner of this waiting reader now holds the lock as a writer, with this node (a
+    /// downgrade). The reader gets the writer's position in the queue, because an owner must not
+    /// wait for itself.
     Downgrade(JoinId, NodeName),
     /// A contender no longer wants the lock. Ignored if the contender already holds the lock,
     /// because only a release ends a hold.
     Leave(JoinId),
     /// The hold on this node is released.
     Release(NodeName),
-    /// The hold on this node has lasted so long that its node must be watched (rule 12).
+    /// The hold on this node has lasted so long that the node must be watched (rule 12).
     WatchHold(NodeName),
-    /// A session began. The seed is random. The names of the session's nodes are derived from it.
+    /// A session began. The random seed determines the names of the session's nodes.
     SessionBegan(u64),
     /// The session is over, and its nodes are gone.
     SessionLost,
@@ -125,31 +127,31 @@ pub enum Event {
     Connected,
     /// The session has lost its connection.
     Disconnected,
-    /// A reply on this connection has proven that the session is alive, and enough of its term is
+    /// A reply on this connection has shown that the session is alive, and enough of its term is
     /// left for a hold to begin. The *term* is the time during which the session's nodes are
     /// certain to exist.
     TermBegan,
     /// The conditions of `TermBegan` no longer apply. If the term is over, another client might
-    /// already hold a lock that this client believes it holds. Therefore, the driver ends this
-    /// client's holds before it sends this event.
+    /// already have received this client's lock. Therefore, the driver ends this client's holds
+    /// before it sends this event.
     TermEnded,
-    /// The server has been silent about this directory for a long time, so the queue must list or
-    /// probe the directory again (rule 10).
+    /// No news about this directory has arrived for a long time, so the queue must list it again or
+    /// check whether certain nodes exist (rule 10).
     Resync,
-    /// The create with this ticket, whose outcome was unknown, can no longer be carried out,
+    /// The server can no longer carry out the create with this ticket, whose outcome was unknown,
     /// because enough time has passed (rule 8).
     Certain(Ticket),
     /// The outcome of `Action::Create`: the node's name and czxid.
     Created(Ticket, Outcome<(String, i64)>),
-    /// The outcome of `Action::CreateInPlace` if the session is not permitted to check the writer's
-    /// node. Nothing was created.
+    /// The outcome of `Action::CreateInPlace` if the session has no permission to check the
+    /// writer's node. No node was created.
     CheckForbidden(Ticket),
     /// The outcome of `Action::MakeParents`.
     ParentsMade(Ticket, Outcome<()>),
     /// The outcome of `Action::List`: the children's names.
     Listed(Ticket, Outcome<Vec<String>>),
-    /// The outcome of `Action::Probe`: the probed nodes that do not exist. It proves nothing about
-    /// the nodes that it does not list.
+    /// The outcome of `Action::Probe`: those of the probed nodes that do not exist. A node that is
+    /// not in this list might exist or not.
     Probed(Ticket, Outcome<Vec<NodeName>>),
     /// The outcome of `Action::Verify`: the node's czxid if the node belongs to this session, or
     /// else `None`.
@@ -160,7 +162,7 @@ pub enum Event {
     Gone(Ticket),
     /// The heartbeat found that a node of ours is gone.
     Missing(NodeName),
-    /// The data of a watched node changed, or the watched children changed. The watch has fired, so
+    /// The data of a watched node or the list of watched children changed. The watch has fired, so
     /// it must be set again if it is still needed.
     Changed(Ticket),
     /// The outcome of `Action::Delete`.

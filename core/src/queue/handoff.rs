@@ -1,6 +1,6 @@
-//! Rules for consecutive holds on one node (rule 19): whether another hold can begin on the node,
-//! and which contender is in the queue on behalf of the waiters without nodes. The hold table, the
-//! driver and the explorer all use these rules.
+//! Rules for consecutive holds on one node (rule 19). They decide whether another hold can begin on
+//! the node, and which contender is in the queue on behalf of the waiters without nodes. The hold
+//! table, the driver and the explorer all use these rules.
 
 use super::event::{Event, Intent, JoinId};
 use super::node_name::{Kind, Naming};
@@ -10,14 +10,14 @@ use super::node_name::{Kind, Naming};
 pub struct HoldCounts {
     /// Number of holds before the current one.
     handoffs: u32,
-    /// Number of consecutive hand-offs. A pause without a holder resets it.
+    /// Number of hand-offs in a row. A time without a holder resets it.
     consecutive: u16,
     /// Maximum number of consecutive holds.
     limit: u16,
 }
 
 impl HoldCounts {
-    /// Returns the counts for a hold that has no hand-off directly before it. `handoffs` is the
+    /// Returns the counts for a hold that did not directly follow another one. `handoffs` is the
     /// number of earlier holds on the node, and `limit` is the maximum number of consecutive holds.
     #[must_use]
     pub fn new(handoffs: u32, limit: u16) -> Self {
@@ -30,17 +30,17 @@ impl HoldCounts {
         self.handoffs
     }
 
-    /// Returns the counts for the next hold, which begins without a pause. `cohort` is the number
-    /// of consecutive holds that the next holder permits. Returns `None` if there must be no next
-    /// hold.
+    /// Returns the counts for the next hold, which directly follows this one. `cohort` is the
+    /// number of consecutive holds that the next holder permits. Returns `None` if no further hold
+    /// is permitted.
     #[must_use]
     pub fn next(self, cohort: u16) -> Option<Self> {
         let (consecutive, limit) = (self.consecutive + 1, self.limit.min(cohort));
         (consecutive < limit).then_some(Self { handoffs: self.handoffs + 1, consecutive, limit })
     }
 
-    /// Returns the counts for a hold that begins on a kept node, which had no holder. The count of
-    /// consecutive holds starts again, because no other client waits.
+    /// Returns the counts for a hold that begins on a kept node. The count of consecutive holds
+    /// starts again, because no other client waits.
     #[must_use]
     pub fn taken_again(self, cohort: u16) -> Self {
         Self::new(self.handoffs + 1, cohort)
@@ -57,13 +57,13 @@ pub struct HoldFacts {
     pub revoked: bool,
     /// The node has been held for too long.
     pub too_old: bool,
-    /// A transaction might be under way. It checks that the holder's node exists, and that check
-    /// would also pass during the next hold on the node.
+    /// A transaction might be in progress. It checks that the holder's node exists, so it could
+    /// still succeed during the next hold on the node.
     pub transacting: bool,
     /// A reader is about to take the node's place.
     pub downgrading: bool,
-    /// The hold belongs to a reader in a writer's place, and the reader's owner also holds the
-    /// writer's lock.
+    /// The hold belongs to a reader whose owner also holds the write lock. The reader has the same
+    /// position in the queue as the owner's writer.
     pub beside_writer: bool,
 }
 
@@ -90,15 +90,15 @@ pub struct Representative {
 }
 
 impl Representative {
-    /// Creates a representative for waiters of this kind, without any waiters yet.
+    /// Creates a representative for waiters of this kind. It has no waiters yet.
     #[must_use]
     pub fn new(kind: Kind, naming: Naming) -> Self {
         Self { join: None, count: 0, kind, naming, waiting: 0 }
     }
 
-    /// Returns `true` if the representative has the kind and naming of this waiter, so it can wait
-    /// on the waiter's behalf. A representative without waiters first takes over the waiter's kind
-    /// and naming.
+    /// Returns `true` if the representative can wait on behalf of this waiter, because its kind and
+    /// naming are the same. A representative without waiters first takes over the waiter's kind and
+    /// naming.
     pub fn takes(&mut self, kind: Kind, naming: Naming) -> bool {
         if self.waiting == 0 && self.join.is_none() {
             (self.kind, self.naming) = (kind, naming);
@@ -128,8 +128,8 @@ impl Representative {
         self.join
     }
 
-    /// Notes that this contender has left the queue, because it was granted the lock or refused.
-    /// Returns `true` if it was the representative.
+    /// Records that a contender has left the queue, because the lock was granted to it or refused.
+    /// Returns `true` if this contender was the representative.
     pub fn end(&mut self, join: JoinId) -> bool {
         self.join.take_if(|representative| *representative == join).is_some()
     }

@@ -1,6 +1,6 @@
-//! Rules for nodes that a client keeps without a hold (rule 19): when a node can be kept, which
-//! callers can reuse it, and when all kept nodes are given up. The hold table, the driver and the
-//! explorer all use these rules.
+//! Rules for nodes that a client keeps without a hold (rule 19). They decide when a node can be
+//! kept, which callers can reuse it, and when all kept nodes are deleted. The hold table, the
+//! driver and the explorer all use these rules.
 
 use super::machine::Contention;
 use super::node_name::{Kind, NodeName};
@@ -12,10 +12,10 @@ pub enum Access {
     /// No caller. Nodes are deleted when they are released.
     #[default]
     Closed,
-    /// Only the driver, on behalf of a waiter, because it is not known yet whether another client
-    /// waits.
+    /// Only the driver, on behalf of a waiter, because the driver does not know yet whether another
+    /// client waits.
     Driver,
-    /// Every thread. No other client waits, and the watch on the children reports new contenders.
+    /// Every thread, because no other client waits. A watch on the children reports new contenders.
     AnyThread,
 }
 
@@ -33,7 +33,7 @@ impl<T> Default for KeptNodes<T> {
 }
 
 impl<T> KeptNodes<T> {
-    /// Lets nodes be kept from now on, and lets the driver reuse them.
+    /// Permits kept nodes from now on, and lets the driver reuse them.
     pub fn open(&mut self) {
         self.access = self.access.max(Access::Driver);
     }
@@ -49,8 +49,8 @@ impl<T> KeptNodes<T> {
         std::mem::take(&mut self.nodes).keys().cloned().collect()
     }
 
-    /// Returns `true` if a node can be kept at its release. `line` is `true` if a waiter without a
-    /// node waits for a hand-off.
+    /// Returns `true` if a released node can be kept. `line` is `true` if one of this client's
+    /// waiters has no node and waits for a hand-off.
     #[must_use]
     pub fn may_keep(&self, line: bool) -> bool {
         self.access != Access::Closed && !line
@@ -67,7 +67,7 @@ impl<T> KeptNodes<T> {
         if self.access < access {
             return None;
         }
-        // Only the last node is examined, so the cost does not grow with the number of kept nodes.
+        // Examine only the last node, so that the cost does not grow with the number of kept nodes.
         // With the same options, the last node is kept at least as long as any other.
         let (name, needs) = self.nodes.iter().next_back()?;
         if !suits(needs) {
@@ -113,8 +113,8 @@ pub struct KeepingState {
     kind: Kind,
     /// The callers that can reuse a node now.
     access: Access,
-    /// `true` if keeping must end because the connection was lost. The driver does not know which
-    /// contenders have appeared since then.
+    /// `true` if no more nodes can be kept because the connection was lost: the driver does not
+    /// know which contenders have appeared since then.
     must_end: bool,
 }
 
@@ -123,9 +123,9 @@ pub struct KeepingState {
 pub struct KeepingFacts {
     /// `true` if the session is connected and there is a hold or a kept node.
     pub can_continue: bool,
-    /// `true` if the watch on the children does not fit in the watch budget.
+    /// `true` if the client has no watch left for the children in its watch budget.
     pub no_room: bool,
-    /// `true` if the children are watched, so new contenders will be noticed.
+    /// `true` if the children are watched, so that the client notices new contenders.
     pub watched: bool,
     /// The contenders of other clients in the last listing.
     pub contention: Option<Contention>,
@@ -147,8 +147,8 @@ pub enum KeepingStep {
 }
 
 impl KeepingState {
-    /// Creates the state of a node that was granted a lock of this kind, and that the client can
-    /// keep after the release.
+    /// Creates the state that begins when a lock of this kind is granted. From then on, the client
+    /// can keep the lock's node after a release.
     #[must_use]
     pub fn begin(kind: Kind) -> Self {
         Self { kind, access: Access::Driver, must_end: false }
@@ -160,7 +160,8 @@ impl KeepingState {
         self.kind
     }
 
-    /// Returns `true` if a contender of this kind can hold the lock while other nodes are kept.
+    /// Returns `true` if a contender of this kind can hold the lock while nodes are kept. This
+    /// requires that the contender and the kept nodes are readers.
     #[must_use]
     pub fn suits(&self, kind: Kind) -> bool {
         kind == Kind::Read && self.kind == Kind::Read
@@ -181,7 +182,8 @@ impl KeepingState {
         self.must_end = true;
     }
 
-    /// Decides how keeping continues. `waiters` are the kinds of this client's own waiters.
+    /// Decides whether nodes are still kept, and what the driver must do for that. `waiters` are
+    /// the kinds of this client's own waiters.
     #[must_use]
     pub fn next_step(&mut self, facts: KeepingFacts, mut waiters: impl Iterator<Item = Kind>) -> KeepingStep {
         let KeepingFacts { can_continue, no_room, watched, contention } = facts;

@@ -2,13 +2,13 @@
 //! async code.
 //!
 //! The driver passes [`Event`]s to the queue, and the queue returns [`Action`]s. Each request
-//! carries a [`Ticket`], which its outcome returns. One queue serves all waiters of its client on
-//! its path, so one listing answers every create sent before it. The same code runs in production
-//! and in the property tests, which simulate the server and the network.
+//! contains a [`Ticket`], which is repeated in its outcome. One queue serves all waiters of its
+//! client on its path, so one listing answers every create sent before it. The same code runs in
+//! production and in the property tests, which simulate the server and the network.
 //!
 //! In these modules, *our* nodes and contenders are those of this client, and a contender's *place*
 //! is the position of its node in the queue. Two contenders *conflict* if they cannot hold the lock
-//! at the same time. To *look* is to list or probe the directory.
+//! at the same time. To *look* means to list the directory or to ask whether certain nodes exist.
 //!
 //! The driver must guarantee the following:
 //! * It carries out actions in order. Outcomes and watch events arrive in the order in which the

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-/// Highest accepted sequence number. The server's counter is a signed 32-bit number. After it wraps
-/// to negative numbers, new contenders would overtake all others. The margin leaves room for
-/// contenders that queue at the same time.
+/// Highest accepted sequence number. The server's counter is a signed 32-bit number. After an
+/// overflow, the numbers are negative, and new contenders would be ahead of all others. The margin
+/// leaves room for contenders that join at the same time.
 const SEQUENCE_LIMIT: u64 = (1 << 31) - (1 << 16);
 
 /// The naming of nodes, which determines which other libraries recognize them.
@@ -33,12 +33,12 @@ pub enum Kind {
     /// Hold the lock alone, as a mutex does.
     Exclusive,
     /// Hold the lock alone, as the write half of a read/write lock does. The owner can downgrade: a
-    /// reader then takes the writer's place.
+    /// reader then takes over the writer's position in the queue.
     Write,
     /// Hold the lock together with other readers.
     Read,
-    /// Hold one of this number of permits. The order of the nodes does not matter, because a
-    /// semaphore's contenders first take a mutex and so only one client at a time asks for permits.
+    /// Hold one of this number of permits. The order of the nodes does not matter: a semaphore's
+    /// contenders first acquire a mutex, so only one client at a time asks for permits.
     Permit(u32),
     /// Hold the lock alone, as the leader of an election does. The node is always named as in
     /// Curator's `LeaderLatch`, regardless of the naming of locks.
@@ -56,12 +56,12 @@ impl Naming {
             (Self::Curator, Kind::Exclusive) => ["_c_", hyphenated, "-lock-"].concat(),
             (Self::Curator, Kind::Write) => ["_c_", hyphenated, "-__WRIT__"].concat(),
             (Self::Curator, Kind::Read) => ["_c_", hyphenated, "-__READ__"].concat(),
-            // kazoo's semaphore uses another layout, so there is no kazoo name to copy.
+            // A permit always has Curator's name, because kazoo's semaphore uses another layout.
             (_, Kind::Permit(_)) => ["_c_", hyphenated, "-lease-"].concat(),
             (_, Kind::Lead) => ["_c_", hyphenated, "-latch-"].concat(),
             (Self::Kazoo, Kind::Read) => [simple, "__rlock__"].concat(),
-            // kazoo recognizes the suffix `__lock__`. zklock recognizes the node of a writer by
-            // `__WRIT`, because a reader can take a writer's place (rule 6).
+            // kazoo recognizes the suffix `__lock__`. zklock recognizes a writer's node by
+            // `__WRIT`, because a reader can take over a writer's position in the queue (rule 6).
             (Self::Kazoo, Kind::Write) => [simple, "__WRIT__lock__"].concat(),
             (Self::Kazoo, _) => [simple, "__lock__"].concat(),
         }
@@ -76,8 +76,8 @@ pub(super) fn uuid_of(name: &str) -> Option<Uuid> {
     }
 }
 
-/// Returns `true` if a child is named like the nodes of kazoo's locks. kazoo's locks recognize only
-/// such nodes, unless they are configured for other names.
+/// Returns `true` if a child is named like the nodes of kazoo's locks. By default, kazoo's locks
+/// recognize only such nodes.
 #[must_use]
 pub fn is_kazoos(child: &str) -> bool {
     let Some(stem) = child.len().checked_sub(10).and_then(|at| child.get(..at)) else { return false };
@@ -86,11 +86,11 @@ pub fn is_kazoos(child: &str) -> bool {
         && NodeName::parse(child).is_some()
 }
 
-/// The name of a node that counts as a contender, because it ends in the ten digits of a sequence
+/// The name of a node that counts as a contender, because it ends with the ten digits of a sequence
 /// number.
 ///
-/// Names are ordered as the queue is, by sequence number. A writer is ahead of a reader with the
-/// same number, because Curator's downgrade creates a reader with its writer's number.
+/// Names are sorted in queue order, by sequence number. A writer is ahead of a reader with the same
+/// number, because Curator's downgrade creates a reader with its writer's number.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct NodeName {
     text: Arc<str>,
@@ -157,7 +157,8 @@ impl Ord for NodeName {
     fn cmp(&self, other: &Self) -> Ordering {
         let key = |name: &Self| (name.sequence, name.kind == Kind::Read);
         key(self).cmp(&key(other)).then_with(|| {
-            // This check is fast: a lookup nearly always uses a copy of the same `Arc`.
+            // Comparing the pointers is fast, and nearly every lookup uses a copy of the same
+            // `Arc`.
             if Arc::ptr_eq(&self.text, &other.text) { Ordering::Equal } else { self.text.cmp(&other.text) }
         })
     }
@@ -175,8 +176,9 @@ impl fmt::Debug for NodeName {
     }
 }
 
-/// Generates one uuid for each join. One half of each uuid identifies the session, so a listing can
-/// distinguish our orphans from other clients' nodes without a record of every uuid used.
+/// Generates one uuid for each contender that joins. One half of each uuid identifies the session,
+/// so a listing shows which nodes are our orphans, even if the client does not remember their
+/// uuids.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct NodeNamer {
     session: u64,
@@ -184,7 +186,7 @@ pub(super) struct NodeNamer {
 }
 
 impl NodeNamer {
-    /// Creates a namer. `seed` must be random and must never be used for another session or path.
+    /// Creates a namer. `seed` must be random. It must not be used for any other session or path.
     pub(super) fn new(seed: u64) -> Self {
         // A random (version 4) uuid has four fixed version bits.
         Self { session: (seed & !0xf000) | 0x4000, next: 0 }
@@ -196,8 +198,9 @@ impl NodeNamer {
         Uuid::from_u64_pair(self.session, (self.next & (u64::MAX >> 2)) | (1 << 63))
     }
 
-    /// Returns the uuid in a child's name, if this namer generated it. Comparing the first digits,
-    /// which both namings have in common, rejects most of the other clients' nodes quickly.
+    /// Returns the uuid in a child's name if this namer generated it. First compares the first
+    /// digits, which have the same position in both formats of names. This quickly rejects most
+    /// nodes of other clients.
     pub(super) fn own_uuid(&self, child: &str) -> Option<Uuid> {
         let digits = child.strip_prefix("_c_").unwrap_or(child).get(..8)?;
         if u64::from_str_radix(digits, 16).ok()? != self.session >> 32 {
@@ -268,8 +271,8 @@ mod tests {
                 // Another program might write the uuid in upper case.
                 let upper = name.replace("abcdef", "ABCDEF").replace("cdef", "CDEF");
                 assert_eq!(namer.own_uuid(&upper), Some(first), "{upper}");
-                // The seeds of other sessions. Their half of the uuid differs in the last digit or
-                // in the first.
+                // The seeds of two other sessions. Their half of the uuid differs only in the last
+                // or in the first digit.
                 for other in [0x0123_4567_89ab_cdee, 0x1123_4567_89ab_cdef] {
                     assert_eq!(NodeNamer::new(other).own_uuid(&name), None, "{name}");
                 }

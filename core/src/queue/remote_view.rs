@@ -1,4 +1,4 @@
-//! A queue's knowledge of other clients' nodes: the last listing, without the nodes that later
+//! The nodes of other clients that a queue knows: the last listing, without the nodes that later
 //! events reported as deleted (rule 5).
 
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::node_name::{Kind, NodeName};
 
-/// Other clients' nodes, as seen on this connection. A new listing replaces the whole view.
+/// The nodes of other clients, as seen on this connection. A new listing replaces the whole view.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct RemoteView {
     /// Nodes in the listing, in the order of the queue.
@@ -16,13 +16,13 @@ pub(super) struct RemoteView {
     /// Nodes that an event or a probe reported as deleted.
     gone: BTreeSet<NodeName>,
     /// Number of nodes at the start of `listed` that are all gone. Queries start after them, so
-    /// that they do not skip each of them again.
+    /// that they need not skip each of them again.
     passed: usize,
     /// The same number for `writers`.
     writers_passed: usize,
-    /// Writers that an event reported as deleted. When Curator downgrades, it puts a reader with
-    /// the writer's number in the writer's place *before* it deletes the writer's node. So these
-    /// writers block exclusive waiters until a later listing shows neither the writer nor its
+    /// Writers that an event reported as deleted. When Curator downgrades a writer, it first
+    /// creates a reader with the writer's sequence number, and *then* deletes the writer's node. So
+    /// these writers block exclusive waiters until a later listing shows neither the writer nor its
     /// reader (rule 6).
     vanished: BTreeSet<NodeName>,
     /// Nodes that an event reported as deleted. A node is removed from this set once a node of ours
@@ -44,9 +44,9 @@ impl RemoteView {
     }
 
     /// Removes a node that is gone. Returns `true` if a new listing is needed, because a reader
-    /// might have taken the node's place.
+    /// might have taken over the node's position in the queue (a downgrade).
     pub(super) fn subtract(&mut self, name: &NodeName) -> bool {
-        // The nodes that a probe found might have been deleted since then.
+        // Forget the nodes that a probe found, because they might have been deleted since then.
         self.found.clear();
         if !self.contains(name) {
             return false;
@@ -72,7 +72,7 @@ impl RemoteView {
         self.found.contains(name)
     }
 
-    /// Returns `true` if an event has removed a node since the listing, so that more nodes might be
+    /// Returns `true` if an event has removed a node since the listing. Then more nodes might be
     /// gone than the view shows.
     pub(super) fn stale(&self) -> bool {
         !self.subtracted.is_empty()
@@ -83,8 +83,8 @@ impl RemoteView {
         self.subtracted.range(..name).next().is_some()
     }
 
-    /// Notes that our node at `name` is known to exist. The events about nodes before it are
-    /// therefore true. The events about nodes behind it remain unproven.
+    /// Records that our node at `name` is known to exist. So the events about nodes ahead of it are
+    /// true. The events about nodes behind it are still unproven.
     pub(super) fn confirm(&mut self, name: &NodeName) {
         self.subtracted = self.subtracted.split_off(name);
     }
@@ -104,7 +104,7 @@ impl RemoteView {
     }
 
     /// Returns `true` if there is a writer ahead of the reader at `name`. A deleted writer does not
-    /// count, because only a reader can have taken its place.
+    /// count, because only a reader can have taken over its position in the queue.
     fn blocks_reader(&self, name: &NodeName) -> bool {
         self.writers_before(name).next().is_some()
     }
@@ -172,8 +172,8 @@ impl RemoteView {
     }
 }
 
-/// Returns the number of nodes at the start of the slice that are gone. At least `passed` nodes are
-/// already known to be gone.
+/// Returns the number of nodes at the start of the slice that are all gone. At least the first
+/// `passed` nodes are already known to be gone.
 fn pass(nodes: &[NodeName], gone: &BTreeSet<NodeName>, passed: usize) -> usize {
     passed + nodes[passed..].iter().take_while(|node| gone.contains(*node)).count()
 }

@@ -11,7 +11,7 @@ use std::ops::RangeBounds;
 pub(crate) enum SmallMap<K, V> {
     /// At most one entry.
     Few(Option<(K, V)>),
-    /// All entries of a map that has had more than one entry at some time.
+    /// All entries of a map that has or once had more than one entry.
     Many(BTreeMap<K, V>),
 }
 
@@ -193,7 +193,7 @@ impl<K, V> IntoIterator for SmallMap<K, V> {
     }
 }
 
-/// Maps are equal if they have the same entries, however they are stored.
+/// Maps are equal if they have the same entries, regardless of how they store them.
 impl<K: Ord, V: PartialEq> PartialEq for SmallMap<K, V> {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())
@@ -320,8 +320,8 @@ mod tests {
                     prop_assert!(map.range(from..2).eq(tree.range(from..2)));
                     prop_assert!(set.range(from..).rev().eq(keys.range(from..).rev()));
                 }
-                // `map` and `set` might have had more entries earlier. They must be equal to a map
-                // and a set that never had more.
+                // `map` and `set` might once have had more entries. They must be equal to a map and
+                // a set that never had more.
                 let same: (SmallMap<_, _>, SmallSet<_>) =
                     (map.iter().map(|(key, value)| (*key, *value)).collect(), set.iter().copied().collect());
                 prop_assert!(same == (map.clone(), set.clone()) && hash(&same) == hash(&(&map, &set)));

@@ -6,32 +6,32 @@
 //! waits for all contenders ahead of it, and a reader waits for the writers ahead of it. In a queue
 //! of ten thousand contenders, this would make fifty million edges.
 //!
-//! Instead, each place has a helper vertex that represents "everything ahead of this place". The
-//! helper has one edge to the owner of the contender directly ahead, and one edge to the previous
-//! helper. The writers of a queue have a second chain of helpers. An owner counts as one flow of
-//! control, which releases nothing while it waits. An owner's contenders do not block each other.
+//! Instead, each position in a queue has a helper vertex that represents "everything ahead of this
+//! position". The helper has one edge to the owner of the contender directly ahead, and one edge to
+//! the previous helper. The writers of a queue have a second chain of helpers. An owner counts as
+//! one flow of control, which releases no lock while it waits. An owner's contenders do not block
+//! each other.
 //!
 //! # Two passes prove a deadlock
 //! Queues are read one after the other while they change, so a cycle found in one pass can mix
 //! states of different moments. Therefore a second pass, which starts after the first has ended,
-//! looks for each node of the cycle again (see [`confirmed`]).
+//! searches for each node of the cycle again (see [`confirmed`]).
 //!
 //! A node that is in both passes, with the same name and creation zxid, existed at the moment
 //! between the two passes. Names determine the order and the kind of contenders, and names do not
 //! change. So a node waits for a blocking node ahead of it as long as both exist. All edges of a
 //! confirmed cycle therefore existed together at that moment.
 //!
-//! There is one limitation: some cycles resolve by themselves. A lease can be released by another
-//! flow of control than the owner that took it, and the lease of a crashed program ends with its
-//! session.
+//! There is one limitation: some cycles resolve by themselves. Another flow of control than the
+//! owner can release a lease, and the lease of a crashed program ends with its session.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::contender::{Contender, ContenderInfo};
 
-/// Maximum number of owner visits in the search for a component's shortest cycle. In a large
-/// component, the search starts only from the first owners, because a search from every owner takes
-/// quadratic time.
+/// Maximum number of owners that the searches for a component's shortest cycle visit in total. If a
+/// component is large, the searches start only from its first owners, because a search from every
+/// owner would take quadratic time.
 const MOST_VISITS: usize = 1_000_000;
 
 /// The queue of one lock, as it was read.
@@ -39,7 +39,7 @@ const MOST_VISITS: usize = 1_000_000;
 pub struct LockQueue {
     /// The path of the lock.
     pub path: String,
-    /// The lock's contenders, in order, with the full paths of their nodes.
+    /// The lock's contenders in queue order, with the full paths of their nodes.
     pub contenders: Vec<Contender>,
 }
 
@@ -55,8 +55,8 @@ pub struct Cycle {
 pub struct CycleOwner {
     /// The owner's contender for which the previous owner waits.
     pub blocking: CyclePlace,
-    /// The owner's contender that waits for the next owner. It is the same as `blocking` if one
-    /// contender both blocks the previous owner and waits for the next owner in one queue.
+    /// The contender with which the owner waits for the next owner. It is the same as `blocking` if
+    /// one contender both blocks the previous owner and waits for the next owner in one queue.
     pub waiting: CyclePlace,
 }
 
@@ -71,8 +71,8 @@ pub struct CyclePlace {
     pub contender: Contender,
 }
 
-/// A key that distinguishes owners. It also distinguishes processes in containers with the same
-/// host name and process id.
+/// A key that distinguishes owners, even those of processes with the same host name and process id
+/// in different containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OwnerKey<'a> {
     host: &'a str,
@@ -96,11 +96,12 @@ type Place = (usize, usize);
 /// the same queue.
 type Edge = (usize, Place, usize);
 
-/// A helper vertex: everything ahead of a place, or all writers ahead of it.
+/// A helper vertex. It represents all contenders ahead of a position in a queue, or all writers
+/// ahead of it.
 struct Helper {
     /// The owner of the last contender before the place.
     owner: usize,
-    /// `true` if this helper has an edge to the previous helper in the list.
+    /// `true` if this helper has an edge to the helper before it in the list.
     continues: bool,
 }
 
@@ -119,8 +120,8 @@ pub struct WaitGraph<'a> {
     /// The waiting contenders, by owner.
     waits: Vec<Vec<Place>>,
     helpers: Vec<Helper>,
-    /// For each queue: the index of its first helper for all contenders, and the index of its first
-    /// helper for writers.
+    /// For each queue, two indexes: of its first helper for all contenders, and of its first helper
+    /// for writers.
     bases: Vec<(usize, usize)>,
     unattributed: usize,
 }
@@ -155,8 +156,8 @@ impl<'a> WaitGraph<'a> {
             let owner = if let Some(key) = contender.about.as_ref().and_then(OwnerKey::of) {
                 *numbers.entry(key).or_insert(new)
             } else {
-                // A contender without a known owner counts as a separate owner: other contenders
-                // wait for it, and it waits for others.
+                // Treat a contender without a known owner as a separate owner. It can wait for
+                // other contenders, and they can wait for it.
                 self.unattributed += 1;
                 new
             };
@@ -165,8 +166,8 @@ impl<'a> WaitGraph<'a> {
                 self.waits.push(Vec::new());
             }
             self.places[owner].push((at, position));
-            // A writer that holds the lock can also have a reader in its own place (rule 4). That
-            // reader does not wait for writers between the two.
+            // An owner that holds the lock as a writer can also hold it as a reader (a downgrade,
+            // rule 4). That reader does not wait for the writers between the two.
             let in_its_place = !self.queues[at].contenders[0].reader && owners.first() == Some(&owner);
             let holds = position == 0 || contender.reader && (writers.is_empty() || in_its_place);
             // A persistent node blocks other contenders permanently and waits for none.
@@ -204,9 +205,9 @@ impl<'a> WaitGraph<'a> {
         self.waits.iter().map(Vec::len).sum()
     }
 
-    /// Returns the cycles. For each group of owners that wait for each other, this is the shortest
-    /// cycle, then the shortest cycle of the remaining owners, and so on. No owner is in two
-    /// cycles.
+    /// Returns the deadlocks. In each group of owners that wait for each other, finds the shortest
+    /// cycle, then the shortest cycle of the remaining owners, and so on. Each owner is in at most
+    /// one of the returned cycles.
     #[must_use]
     pub fn cycles(&self) -> Vec<Cycle> {
         let mut found = Vec::new();
@@ -228,8 +229,7 @@ impl<'a> WaitGraph<'a> {
         found.into_iter().map(|(_, cycle)| cycle).collect()
     }
 
-    /// Returns the helper that a waiting contender has an edge to. The helper represents all
-    /// contenders that block the waiting one.
+    /// Returns the helper vertex that represents all contenders that block a waiting contender.
     fn helper(&self, (queue, position): Place) -> usize {
         let (all, of_writers) = self.bases[queue];
         let (base, before) = if self.reads((queue, position)) {
@@ -250,8 +250,8 @@ impl<'a> WaitGraph<'a> {
         self.writers[queue].partition_point(|writer| *writer < position)
     }
 
-    /// Returns a vertex's successor with this number. Owners have the lower vertex numbers, and
-    /// helpers have the higher ones.
+    /// Returns the successor with this number of a vertex. The vertices with the lowest numbers are
+    /// owners, and the others are helpers.
     fn successor(&self, vertex: usize, number: usize) -> Option<usize> {
         if let Some(waits) = self.waits.get(vertex) {
             return waits.get(number).map(|place| self.helper(*place));
@@ -264,9 +264,9 @@ impl<'a> WaitGraph<'a> {
         }
     }
 
-    /// Returns the groups of two or more of these owners in which all owners wait for each other.
-    /// Each group is sorted. Uses Tarjan's algorithm with an explicit stack instead of recursion,
-    /// so that a long chain of owners cannot overflow the stack.
+    /// Returns the groups of two or more of these owners that wait for each other, directly or
+    /// indirectly. Each group is sorted. Uses Tarjan's algorithm with an explicit stack instead of
+    /// recursion, so that a long chain of owners cannot overflow the stack.
     fn components(&self, owners: &[usize]) -> Vec<Vec<usize>> {
         /// A step of the depth-first search: a vertex, and the number of its next successor.
         type Step = (usize, usize);
@@ -338,8 +338,8 @@ impl<'a> WaitGraph<'a> {
     }
 
     /// Finds the shortest cycle through an owner by breadth-first search. Returns the cycle if it
-    /// has fewer owners than `limit`. Each part of a queue is examined only once, so all steps
-    /// together take time linear in the length of the queues.
+    /// has fewer owners than `limit`. Each part of a queue is examined only once, so the time is
+    /// linear in the length of the queues.
     fn shortest_cycle_from(&self, start: usize, members: &HashSet<usize>, limit: usize) -> Option<Vec<Edge>> {
         // For each queue: the starting owner's first position, and its first position as a writer.
         let mut own: HashMap<usize, (usize, Option<usize>)> = HashMap::new();
@@ -410,7 +410,7 @@ impl Cycle {
     }
 }
 
-/// Returns the cycles whose nodes all exist in `later`, the queues as read in the second pass. The
+/// Returns the cycles whose nodes also exist in `later`, the queues as read in the second pass. The
 /// module documentation explains the two passes.
 #[must_use]
 pub fn confirmed(cycles: Vec<Cycle>, later: &[LockQueue]) -> Vec<Cycle> {

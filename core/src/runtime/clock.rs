@@ -1,6 +1,6 @@
-//! Reads the system's clocks. No other module reads a clock, except that timers use tokio's clock.
-//! This module calls libc, so a library that is linked or preloaded in front of libc can set the
-//! time here too.
+//! Reads the system's clocks. No other module reads a clock directly, but timers use tokio's clock.
+//! This module calls the C library, so a library that is linked or preloaded in front of the C
+//! library can set the time for it.
 
 use std::time::Duration;
 
@@ -8,12 +8,13 @@ use std::time::Duration;
 /// the server counts that time too.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const BOOT: libc::clockid_t = libc::CLOCK_BOOTTIME;
-/// The monotonic clock, on other systems. It includes the time of a suspension unless the system
-/// has a separate clock for that.
+/// The monotonic clock, on other systems than Linux. It includes suspensions, unless the system has
+/// a separate clock for that.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const BOOT: libc::clockid_t = libc::CLOCK_MONOTONIC;
 
-/// A point in time, in nanoseconds since the machine booted. Comparable only on the same machine.
+/// A point in time, in nanoseconds since the machine booted. Comparable only with points in time on
+/// the same machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BootInstant(pub(crate) u64);
 
@@ -37,7 +38,7 @@ impl BootInstant {
 }
 
 /// Returns the time since 1970 by the wall clock. Use it only in text for people, because this
-/// clock can be set at any time.
+/// clock can be changed at any time.
 pub(crate) fn since_1970() -> Duration {
     let (seconds, nanos) = read(libc::CLOCK_REALTIME);
     Duration::new(seconds, nanos)

@@ -1,6 +1,6 @@
-//! Fork detection for the whole library. A forked child must not use anything that it inherited: it
-//! has none of its parent's threads, an inherited lock stays locked forever if one of these threads
-//! held it, and the sockets belong to the parent.
+//! Fork detection for the whole library. A forked child must not use anything that it inherited. It
+//! has none of its parent's threads, so a mutex that one of them had locked stays locked forever.
+//! The sockets belong to the parent.
 //!
 //! A handle remembers the process that created it ([`ForkGuard`]) and refuses to work in any other.
 //! Data that belongs to one process is stored in a [`PerProcess`], so a child starts with a new
@@ -19,7 +19,7 @@ static GENERATION: AtomicU64 = AtomicU64::new(0);
 fn generation() -> u64 {
     static AT_FORK: Once = Once::new();
     AT_FORK.call_once(|| {
-        // SAFETY: the handler only adds to an atomic, which is allowed between fork and exec.
+        // SAFETY: the handler only adds to an atomic, which is allowed in a forked child.
         unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
     });
     GENERATION.load(Ordering::Relaxed)
@@ -47,7 +47,7 @@ impl ForkGuard {
         self.0 == generation()
     }
 
-    /// Fails in any process except the one that created this guard.
+    /// Returns an error in any process except the one that created this guard.
     ///
     /// # Errors
     /// [`Forked`](crate::ErrorKind::Forked).
@@ -56,8 +56,8 @@ impl ForkGuard {
     }
 }
 
-/// A value that each process creates for itself on first use. It is dropped with this container. In
-/// a static, it is therefore kept until the process exits.
+/// A value that each process creates for itself on first use. It is dropped together with the
+/// `PerProcess`. In a static, it is therefore kept until the process exits.
 ///
 /// A forked child leaks its parent's value, because dropping it would use the parent's locks and
 /// sockets.
@@ -76,8 +76,8 @@ impl<T: Send + Sync> PerProcess<T> {
         made_here(self.0.load(Ordering::Acquire))
     }
 
-    /// Returns this process's value and creates it on first use. If several threads create it at
-    /// the same time, one value is kept and the others are dropped.
+    /// Returns this process's value. Creates it on first use. If several threads create it at the
+    /// same time, one value is kept and the others are dropped.
     ///
     /// # Errors
     /// The errors of `make`.
@@ -109,7 +109,8 @@ impl<T: Send + Sync> PerProcess<T> {
         Ok(unsafe { &(*published).1 })
     }
 
-    /// Like [`get_or_try_init`](Self::get_or_try_init), for a `make` that cannot fail.
+    /// Returns this process's value, like [`get_or_try_init`](Self::get_or_try_init), but with a
+    /// `make` that cannot fail.
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
         let value: Result<_, std::convert::Infallible> = self.get_or_try_init(|| Ok(make()));
         match value {
@@ -123,18 +124,18 @@ impl<T> Drop for PerProcess<T> {
     fn drop(&mut self) {
         let made = *self.0.get_mut();
         if made_here(made).is_some() {
-            // SAFETY: `get_or_try_init` published this pointer, so it came from a `Box`. Nothing
-            // else can use it any more.
+            // SAFETY: `get_or_try_init` published this pointer, so it is from a `Box`. No other
+            // code can use it any more.
             drop(unsafe { Box::from_raw(made) });
         }
     }
 }
 
-/// Returns the published value if this process published it. Valid until the `PerProcess` is
-/// dropped.
+/// Returns the published value if this process published it. The value is valid until the
+/// `PerProcess` is dropped.
 fn made_here<'a, T>(made: *const (ForkGuard, T)) -> Option<&'a T> {
-    // SAFETY: null, or published by `PerProcess::get_or_try_init`. Only `drop` frees published
-    // values.
+    // SAFETY: the pointer is null, or `PerProcess::get_or_try_init` published it. Only `drop` frees
+    // published values.
     let made = unsafe { made.as_ref() };
     made.filter(|(origin, _)| origin.is_here()).map(|(_, value)| value)
 }

@@ -1,4 +1,4 @@
-//! The library's only runtime thread in each process. It starts on first use, and starts again in a
+//! The library's runtime thread. Each process has only one. It starts on first use, also in a
 //! forked child.
 
 pub(crate) mod backoff;
@@ -32,14 +32,14 @@ use crate::error::{Error, ErrorKind, Result};
 #[cfg(not(feature = "_simulation"))]
 struct Runtime {
     handle: Handle,
-    // Dropping the sender stops the thread. This happens only if two threads race to start it,
-    // because the loser drops its runtime.
+    // Dropping the sender stops the thread. This happens only if two threads start the runtime at
+    // the same time: one of the two runtimes is then dropped.
     _stop: oneshot::Sender<()>,
 }
 
 thread_local! {
-    /// `true` on the library's own thread. Constant and without a destructor, so it can be read at
-    /// any time.
+    /// `true` on the library's own thread. The value is constant and has no destructor, so it can
+    /// be read at any time.
     static OURS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -57,7 +57,7 @@ fn handle() -> Result<Handle> {
     Ok(RUNTIME.get_or_try_init(start)?.handle.clone())
 }
 
-/// Returns the caller's runtime: in a simulation all tasks run on the caller's thread.
+/// Returns the caller's runtime, because in a simulation all tasks run on the caller's thread.
 #[cfg(feature = "_simulation")]
 fn handle() -> Result<Handle> {
     Handle::try_current().map_err(|error| Error::new(ErrorKind::ConnectionFailed, error.to_string()))
@@ -123,9 +123,9 @@ pub(crate) async fn sleep(time: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Spawns the tasks of the ZooKeeper client crate on the library's thread. Connections that a task
-/// opens use the settings of the client that spawned it. The client crate catches the tasks'
-/// panics, so a panic shows only as the end of a task.
+/// Spawns the tasks of the ZooKeeper client crate on the library's thread. The connections that a
+/// task opens use the settings of the client that spawned the task. The client crate catches the
+/// tasks' panics, so a panic is visible only as the end of a task.
 struct OnRuntime;
 
 impl Spawn for OnRuntime {
@@ -136,14 +136,15 @@ impl Spawn for OnRuntime {
     }
 }
 
-/// Wraps every future that becomes a task, so that a simulation can stop a client. Without a
-/// simulation it does nothing.
+/// Wraps every future that becomes a task, so that a simulation can stop a client. Outside a
+/// simulation, this function does nothing.
 #[cfg(not(feature = "_simulation"))]
 pub(crate) fn gated<F: Future>(future: F) -> F {
     future
 }
 
-/// Wraps a future in which a simulation can inject a panic. Without a simulation it does nothing.
+/// Wraps a future in which a simulation can inject a panic. Outside a simulation, this function
+/// does nothing.
 #[cfg(not(feature = "_simulation"))]
 pub(crate) fn fragile<F: Future>(_: Part, future: F) -> F {
     future
@@ -159,8 +160,8 @@ pub(crate) enum Part {
 #[cfg(feature = "_simulation")]
 pub(crate) use self::simulation::gate::{Part, fragile, gated};
 
-/// For a simulation: runs `body`. The tasks that the client crate starts during that time are
-/// spawned on the caller's runtime.
+/// Runs `body` in a simulation. The tasks that the client crate starts during that time are spawned
+/// on the caller's runtime.
 #[cfg(feature = "_simulation")]
 pub(crate) fn adopt<R>(body: impl FnOnce() -> R) -> R {
     let _scope = spawns_core::enter(&OnRuntime);
@@ -176,8 +177,8 @@ fn start() -> Result<Runtime> {
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        // The blocking threads only resolve host names, and exit as soon as they are idle. A lookup
-        // that hangs keeps its thread, so the maximum leaves enough threads for other lookups.
+        // The blocking threads only resolve host names, and exit as soon as they are idle. If a
+        // lookup hangs, it occupies its thread, so the limit permits several threads.
         .thread_name("zklock-resolve")
         .thread_keep_alive(Duration::from_millis(1))
         .max_blocking_threads(64)
@@ -191,15 +192,15 @@ fn start() -> Result<Runtime> {
             block_signals();
             OURS.set(true);
             let _scope = spawns_core::enter(&OnRuntime);
-            // Dropping the sender ends `stopped` with an error, which stops the thread.
+            // The runtime runs until the sender is dropped, which ends `stopped` with an error.
             runtime.block_on(stopped).ok();
         })
         .map_err(failed)?;
     Ok(Runtime { handle, _stop: stop })
 }
 
-/// Blocks all signals on the calling thread, so that they are delivered to the program's own
-/// threads, which expect them.
+/// Blocks all signals on the calling thread, so that the system delivers them to the program's own
+/// threads.
 #[doc(hidden)]
 pub fn block_signals() {
     // SAFETY: plain calls on a local set.

@@ -1,5 +1,5 @@
-//! Parses foreign data on threads other than the library's own, because other programs choose the
-//! size of this data and heartbeats must not wait for it.
+//! Parses data from other programs on separate threads. Those programs choose the size of the data,
+//! and the heartbeats on the library's own thread must not be delayed.
 
 use std::sync::mpsc;
 
@@ -7,24 +7,25 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::runtime::fork::PerProcess;
 
-/// Data up to this size is processed immediately, because that is faster than starting a thread.
+/// Data up to this size is processed on the calling thread, because that is faster than starting a
+/// thread.
 const INLINE_LIMIT: usize = 8 * 1024;
 
-/// Maximum number of threads of a process that do such work at the same time.
+/// Maximum number of threads per process that parse such data at the same time.
 const THREADS: usize = 2;
 
 static THREAD_PERMITS: PerProcess<Semaphore> = PerProcess::new();
 
 /// Does `work` on `size` bytes, and returns `None` if it panicked. Large data gets a dedicated
-/// thread, or is processed on the calling thread if the system refuses a thread. `work` must end by
-/// itself, because dropping the future does not stop it.
+/// thread, or is processed on the calling thread if the system refuses a thread. Dropping the
+/// future does not stop `work`.
 pub(crate) async fn offload_work<T, F>(size: usize, work: F) -> Option<T>
 where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
-    // A simulation uses only one thread, because the timing of a second thread would not be
-    // determined by the seed.
+    // A simulation uses only one thread, because the seed does not determine the timing of a second
+    // thread.
     if size <= INLINE_LIMIT || cfg!(feature = "_simulation") {
         return Some(work());
     }

@@ -1,5 +1,5 @@
-//! Supervises futures and tasks whose results no caller awaits: reports their panics and early
-//! ends.
+//! Supervises futures and tasks whose results no caller awaits. Reports when they panic or end
+//! early.
 
 use std::any::Any;
 use std::future::{Future, pending, poll_fn};
@@ -10,8 +10,9 @@ use std::task::{Context, Poll};
 use tokio::sync::watch;
 
 tokio::task_local! {
-    /// The channels between the current supervisor and the tasks that the client crate spawns here.
-    /// They carry reports of the tasks' ends, and requests to stop.
+    /// The channels between the current supervisor and the tasks that the client crate spawns in
+    /// its scope. The tasks report their end through one channel, and the supervisor stops them
+    /// through the other.
     static LINES: Lines;
 }
 
@@ -35,7 +36,7 @@ impl Tasks {
         self.ended.wait_for(|ended| *ended).await.ok();
     }
 
-    /// Waits until one of the tasks has ended, or until they are asked to stop.
+    /// Waits until one of the tasks has ended, or until the supervisor asks the tasks to stop.
     pub(crate) async fn over(&mut self) {
         let mut stopped = self.stop.subscribe();
         tokio::select! {
@@ -51,7 +52,7 @@ impl Tasks {
     }
 }
 
-/// Runs a future and supervises the [`watched`] tasks that are spawned meanwhile.
+/// Runs a future, and supervises the [`watched`] tasks that are spawned during that time.
 pub(crate) async fn supervised<F: Future>(future: F) -> (F::Output, Tasks) {
     let (ended, reports) = watch::channel(false);
     let (stop, stopped) = watch::channel(false);
@@ -59,8 +60,8 @@ pub(crate) async fn supervised<F: Future>(future: F) -> (F::Output, Tasks) {
     (LINES.scope(lines, future).await, Tasks { ended: reports, stop })
 }
 
-/// Wraps a task that is about to be spawned. If its spawner runs inside [`supervised`], the
-/// [`Tasks`] that `supervised` returns are notified of the task's end, and can stop the task.
+/// Wraps a task that is about to be spawned. If the spawning code runs inside [`supervised`], the
+/// [`Tasks`] that `supervised` returns receive a report when this task ends, and can stop it.
 pub(crate) fn watched(task: impl Future<Output = ()>) -> impl Future<Output = ()> {
     let (end, stopped) = match LINES.try_with(Clone::clone) {
         Ok(Lines { ended, stopped }) => (TaskEnd(Some(ended)), Some(stopped)),
@@ -83,7 +84,7 @@ async fn stop_requested(stopped: Option<watch::Receiver<bool>>) {
             return;
         }
     }
-    // The supervisor is gone or never existed, so no stop request can arrive.
+    // There is no supervisor, so no stop request can arrive.
     pending::<()>().await;
 }
 
@@ -99,8 +100,7 @@ impl Drop for TaskEnd {
 }
 
 /// Runs a future and returns its output, or the panic message if it panics (after the panic hook
-/// has printed it). The future must not leave shared state behind that the panic could have made
-/// inconsistent.
+/// has printed it). A panic in the future must not leave shared state in an inconsistent condition.
 pub(crate) async fn caught<F: Future>(future: F) -> Result<F::Output, String> {
     let mut future = pin!(future);
     poll_fn(|context| poll_caught(future.as_mut(), context)).await
@@ -129,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// Spawns a task like the client crate does. The runtime never sees the task's panic.
+    /// Spawns a task as the client crate does, so that the runtime never sees the task's panic.
     async fn spawn(task: impl Future<Output = ()> + Send + 'static) -> (tokio::task::AbortHandle, Tasks) {
         let task = async { drop(caught(task).await) };
         supervised(async { tokio::spawn(watched(task)).abort_handle() }).await

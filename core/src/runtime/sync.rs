@@ -1,8 +1,8 @@
-//! The locks and atomics through which threads share a hold, the number of its nested acquires, its
-//! term (the time for which the lock is certain to be held), and an operation.
+//! The mutexes and atomics for state that threads share: a hold, the number of its nested acquires,
+//! its term (the time for which the lock is certain to be held), and an operation.
 //!
 //! `tests/threads` compiles the files that use these types with replacement types that try every
-//! interleaving of the threads. In normal builds these are the types of the standard library and
+//! interleaving of the threads. In normal builds, these are the types of the standard library and
 //! tokio.
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};

@@ -9,7 +9,7 @@ use zklock_transport::Settings;
 
 use crate::config::tls::Tls;
 
-/// Interval between reads of the files while the client looks for a server.
+/// Interval at which the files are read while the client searches for a server.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// The certificates for the next connection. All clones share them.
@@ -49,7 +49,7 @@ impl Certificates {
         }
     }
 
-    /// Reads the files again at intervals, while the client crate looks for a server.
+    /// Reads the files again at intervals, while the client crate searches for a server.
     pub(crate) async fn keep_renewing(self) {
         loop {
             self.renew().await;

@@ -28,7 +28,7 @@ use crate::runtime::supervise::{Tasks, caught, supervised};
 pub(crate) struct Session {
     pub(crate) client: zk::Client,
     pub(crate) tasks: SessionTasks,
-    /// Times at which the server of the current connection received requests from the client.
+    /// Times at which the current server received requests from the client.
     pub(crate) heard: LastContact,
 }
 
@@ -39,7 +39,7 @@ pub(crate) const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 /// immediately.
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
 
-/// The reason why a session cannot be created, when a retry would not help.
+/// The reason why a session cannot be created, if a retry would not help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectRefusal {
     /// The servers reject the credentials.
@@ -60,13 +60,13 @@ pub(crate) struct Search<'a> {
 impl Search<'_> {
     /// Creates a session whose connections follow the settings of the current task.
     ///
-    /// Retries until it succeeds, so the caller decides when to stop. It fails only if a retry
-    /// would not help.
+    /// Retries until it succeeds, so the caller decides when to stop. Fails only if a retry would
+    /// not help.
     ///
     /// `previous` is a session that this client has given up but that the server might still keep.
-    /// As long as it exists, its nodes are in the queues, and the client's new contenders would
-    /// wait behind them. So `previous` is closed first (rule 11). The first attempt to create the
-    /// new session starts after `pause`.
+    /// As long as `previous` exists, its nodes are in the queues, and the client's new contenders
+    /// would wait behind them. So it is closed first (rule 11). The first attempt to create the new
+    /// session starts after `pause`.
     pub(crate) async fn establish(
         self,
         mut previous: Option<zk::SessionInfo>,
@@ -90,7 +90,7 @@ impl Search<'_> {
                 // Pause only after the old session is closed, so that other clients do not wait
                 // behind the old session's nodes during the pause.
                 sleep(std::mem::take(&mut pause)).await;
-                // One round over all servers. This loop makes the pauses between rounds.
+                // This call tries each server once. The loop makes the pauses in between.
                 connect(options, settings, connector(options)).await
             };
             match caught(Box::pin(attempt)).await {
@@ -136,8 +136,8 @@ async fn close_abandoned_session(
     match connect(options, settings, ghost).await {
         Ok(ghost) => {
             let acknowledged = close(ghost, options.session_timeout).await;
-            // Without an acknowledgement, the session might still exist. The next round tries to
-            // close it again.
+            // Without an acknowledgement, the session might still exist. The next iteration of the
+            // loop tries to close it again.
             if acknowledged { Ok(()) } else { Err(zk::Error::Timeout) }
         }
         Err(zk::Error::SessionExpired) => Ok(()),
@@ -147,9 +147,9 @@ async fn close_abandoned_session(
 
 /// Stops the client crate's tasks for a session when dropped, even if no caller waits for them.
 ///
-/// Without this, the crate would connect again to close the session. If the server then answers
-/// only pings, the crate would wait for the reply forever, and its pings would keep the session
-/// alive.
+/// Without this, the crate would connect again to close the session. If the server then replied
+/// only to pings, the crate would wait forever for the reply to the close, and its pings would keep
+/// the session alive.
 pub(crate) struct SessionTasks(Tasks);
 
 impl Deref for SessionTasks {
@@ -169,7 +169,7 @@ impl Drop for SessionTasks {
 /// Closes a session, which deletes all its nodes. Returns `true` if the server acknowledges it
 /// within `limit`.
 ///
-/// After this function returns or is dropped, nothing more is sent on the connection.
+/// After this function returns or its future is dropped, nothing more is sent on the connection.
 pub(crate) async fn close(session: Session, limit: Duration) -> bool {
     let Session { client, tasks, .. } = session;
     let mut state = client.state_watcher();
@@ -209,13 +209,13 @@ async fn connect(
 /// Returns `true` if the client crate gets its connections from our transport. Only our transport
 /// encrypts them.
 ///
-/// It requests a connection from the client crate and checks whether our transport receives the
-/// request. The probe uses the broadcast address. No system connects to that address, so nothing is
-/// sent even if another transport receives the request.
+/// To find out, it requests a connection from the client crate and checks whether our transport
+/// receives the request. The connection is to the broadcast address. No system connects to that
+/// address, so nothing is sent even if another transport receives the request.
 async fn is_on_our_transport() -> bool {
     let probe = Settings::probe();
     let attempt = zk::Client::connector().with_fail_eagerly().connect("255.255.255.255:1");
-    // The attempt always fails: our transport makes no connection for a probe.
+    // The attempt always fails, because our transport never connects for a probe.
     timeout(PROBE_LIMIT, probe.scope(attempt)).await.ok();
     probe.followed()
 }

@@ -11,12 +11,13 @@ use zklock_transport::Settings;
 
 use crate::error::server_report::{ServerReport, Servers};
 
-/// Minimum time between two warnings: `SAME` for the same cause, `DIFFERENT` if the cause changed.
+/// Minimum time between two warnings. `SAME` applies if the cause is the same, and `DIFFERENT` if
+/// the cause has changed.
 const SAME: Duration = Duration::from_secs(60);
 const DIFFERENT: Duration = Duration::from_secs(5);
 
-/// The record of logged outages. All clones share it, because an outage continues after the session
-/// has ended.
+/// The last logged warning about an outage. All clones share it, because an outage can continue
+/// after the end of a session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outages(Arc<Mutex<Option<Warning>>>);
 
@@ -49,7 +50,7 @@ impl Outages {
         *self.last() = None;
     }
 
-    /// Logs a warning, with the causes, each time all servers reject the client after this call.
+    /// Logs a warning with the causes whenever all servers reject the client after this call.
     ///
     /// `servers` is a list of `host:port`, separated by commas. The future runs until it is
     /// dropped.
@@ -81,8 +82,8 @@ impl Outages {
 mod tests {
     use super::*;
 
-    /// Returns the number of warnings in `seconds` seconds, with one failed round each second.
-    /// `problem` returns the cause of each failure.
+    /// Returns the number of warnings in `seconds` seconds, with one failed attempt at all servers
+    /// each second. `problem` returns the cause of each failure.
     async fn told(seconds: u64, problem: impl Fn(u64) -> String) -> usize {
         let (outages, mut told) = (Outages::default(), 0);
         for second in 0..seconds {

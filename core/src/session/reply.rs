@@ -29,8 +29,8 @@ pub struct NodeOwner {
 }
 
 impl NodeOwner {
-    /// Returns `true` if the session owns the node and the node has a fencing token, which is its
-    /// transaction number. Transaction numbers begin at one.
+    /// Returns `true` if the session owns the node and the node has a fencing token. The token is a
+    /// transaction number, and these begin at one.
     fn belongs_to(self, session: i64) -> bool {
         self.owner == session && self.czxid > 0
     }
@@ -47,8 +47,8 @@ pub type Judged = (Event, SessionEvidence);
 
 /// Interprets the reply to a create of a node.
 ///
-/// If the server created the node for another session, our session has ended: the client crate has
-/// silently adopted another session (rule 11).
+/// If the server created the node for another session, our session has ended, and the client crate
+/// has silently adopted another one (rule 11).
 #[must_use]
 pub fn created(ticket: Ticket, session: i64, answer: Result<(String, NodeOwner), zk::Error>) -> Judged {
     let (outcome, verdict) = match answer {
@@ -61,9 +61,8 @@ pub fn created(ticket: Ticket, session: i64, answer: Result<(String, NodeOwner),
     (Event::Created(ticket, outcome), verdict)
 }
 
-/// Returns `true` if the node's Stat must be read because it says more about the create than this
-/// reply does. If the function returns `false`, the loss of a writer can be reported without
-/// waiting for the Stat.
+/// Returns `true` if the node's Stat must be read, because it says more about the create than this
+/// reply does. If not, the loss of a writer can be reported without waiting for the Stat.
 #[must_use]
 pub fn needs_stat<T>(committed: &Result<T, MultiWriteError>) -> bool {
     let exists = |error: &MultiWriteError| {
@@ -72,10 +71,11 @@ pub fn needs_stat<T>(committed: &Result<T, MultiWriteError>) -> bool {
     committed.as_ref().err().is_none_or(exists)
 }
 
-/// Interprets the reply to a create of a reader's node that will replace a writer's node.
+/// Interprets the reply to the create of a reader's node in a downgrade (the reader takes over the
+/// position of a writer of the same owner).
 ///
 /// One transaction creates the node and checks that the writer's node exists. `found` is the result
-/// of reading the node after this transaction.
+/// of reading the reader's node after this transaction.
 #[must_use]
 pub fn created_beside<T>(
     ticket: Ticket,
@@ -106,8 +106,8 @@ pub fn created_beside<T>(
     (Event::Created(ticket, outcome), verdict)
 }
 
-/// Interprets the reply to a create that failed because the node exists. The node can be ours, from
-/// an attempt whose reply was lost.
+/// Interprets the reply to a create that failed because the node exists. The existing node can be
+/// ours, from an earlier create whose reply was lost.
 #[must_use]
 pub fn found_in_place(
     ticket: Ticket,
@@ -118,15 +118,15 @@ pub fn found_in_place(
     let outcome = match found {
         Ok(Some(found)) if found.belongs_to(session) => Outcome::Done((name, found.czxid)),
         // The node belongs to another session, or it no longer exists. The next listing shows which
-        // of the two is true. Neither case is urgent.
+        // of the two is true. Neither case requires an immediate reaction.
         Ok(_) => Outcome::Lost,
         Err(error) => failed(&error),
     };
     (Event::Created(ticket, outcome), SessionEvidence::Unknown)
 }
 
-/// Interprets the reply to a listing. If a sync was sent before it and failed, the listing proves
-/// nothing.
+/// Interprets the reply to a listing. If a sync was sent before the listing and failed, the listing
+/// proves nothing.
 #[must_use]
 pub fn listed(
     ticket: Ticket,
@@ -142,8 +142,8 @@ pub fn listed(
 
 /// Interprets the reply to a probe, a request that asks whether several nodes exist.
 ///
-/// The event contains only the nodes that certainly do not exist. It does not contain a node that
-/// the client is not permitted to read, because the reply for that node is an error.
+/// The event contains only the nodes that certainly do not exist. A node that the client has no
+/// permission to read is not one of them, because the reply for that node is an error.
 #[must_use]
 pub fn probed(
     ticket: Ticket,
@@ -186,8 +186,8 @@ pub fn watched(ticket: Ticket, answer: Result<(), zk::Error>) -> Event {
 
 /// Interprets the reply to a delete.
 ///
-/// `proven` is `true` if it is known which session the connection belongs to. The reply itself does
-/// not prove that, because any client can delete a node.
+/// `proven` is `true` if an earlier reply has shown that the connection belongs to our session. The
+/// reply to a delete cannot show that, because any client can delete a node.
 #[must_use]
 pub fn deleted(ticket: Ticket, proven: bool, answer: Result<(), zk::Error>) -> Judged {
     let verdict = if answer.is_ok() && proven { SessionEvidence::Alive } else { SessionEvidence::Unknown };
@@ -214,21 +214,21 @@ pub struct Beat {
 ///   for a node before it checks permissions.
 ///
 /// These replies prove nothing:
-/// * A node is missing. With `localSessionsEnabled`, the leader accepts sessions that it does not
-///   know.
+/// * The transaction failed because a node is missing. With `localSessionsEnabled`, the leader
+///   accepts sessions that it does not know.
 /// * The whole request fails with NoAuth. With `enableEagerACLCheck`, a server sends this reply
 ///   without the leader.
 ///
-/// `owned` states whether the first node belongs to the session of the connection. The node is read
-/// for this only if it is not known which session the connection belongs to: a server that did not
-/// keep our session gives us another one, and the client crate accepts it silently (rule 11). Then
-/// our node exists, but the connection's session does not own it.
+/// `owned` states whether the first node belongs to the session of the connection. `None` means
+/// that an earlier reply has shown that the connection belongs to our session, so the node was not
+/// read. If a server has not kept our session, it gives us another one, and the client crate
+/// accepts it silently (rule 11). Then our node can exist, but the connection's session does not
+/// own it.
 #[must_use]
 pub fn beaten<T>(committed: &Result<T, MultiWriteError>, owned: Option<Result<bool, zk::Error>>) -> Beat {
     use MultiWriteError::OperationFailed;
     let (missing, mut unreadable) = (missing_at(committed), None);
-    // If the check finds a node, that node proves that its session exists, which is the session
-    // that created it.
+    // A node that the check finds proves that the session that created the node still exists.
     let found = match committed {
         Ok(_) => true,
         Err(OperationFailed { index, source: zk::Error::NoNode }) => *index > 0,
@@ -242,7 +242,7 @@ pub fn beaten<T>(committed: &Result<T, MultiWriteError>, owned: Option<Result<bo
     let nothing = |verdict| Beat { verdict, missing: None, unreadable: None };
     match owned {
         _ if is_over(committed) => nothing(SessionEvidence::Over),
-        // Other nodes can still show that the session exists, so the next heartbeat checks them.
+        // Other nodes can still show that the session exists. The next heartbeat checks them.
         _ if !found => beat(SessionEvidence::Unknown),
         None | Some(Ok(true)) => beat(SessionEvidence::Alive),
         Some(Err(error)) if failed::<()>(&error) == Outcome::Lost => nothing(SessionEvidence::Unknown),
@@ -250,8 +250,7 @@ pub fn beaten<T>(committed: &Result<T, MultiWriteError>, owned: Option<Result<bo
     }
 }
 
-/// Returns the index of the operation at which a transaction failed because its node does not
-/// exist.
+/// Returns the index of the operation that made a transaction fail because its node does not exist.
 #[must_use]
 pub fn missing_at<T>(answer: &Result<T, MultiWriteError>) -> Option<usize> {
     match answer {
@@ -262,10 +261,10 @@ pub fn missing_at<T>(answer: &Result<T, MultiWriteError>) -> Option<usize> {
 
 /// Returns `true` if the reply to a transaction shows that its session has ended.
 ///
-/// A transaction that fails is committed and answered like any other. The reply contains the error
-/// of the first operation that failed. For each operation, the leader checks the session first. If
-/// the session has ended, the error is SESSIONEXPIRED. If the session has moved to another server,
-/// it is SESSIONMOVED.
+/// The leader also commits a transaction that fails, and the reply contains the error of the first
+/// operation that failed. For each operation, the leader checks the session first. If the session
+/// has ended, the error is SESSIONEXPIRED. If the session has moved to another server, it is
+/// SESSIONMOVED.
 #[must_use]
 pub fn is_over<T>(answer: &Result<T, MultiWriteError>) -> bool {
     use MultiWriteError::{OperationFailed, RequestFailed};
@@ -273,8 +272,8 @@ pub fn is_over<T>(answer: &Result<T, MultiWriteError>) -> bool {
     *source == zk::Error::SessionExpired
 }
 
-/// Converts the error of a write to an outcome. If the reply could not be read, it is unknown
-/// whether the write was applied, so the outcome is `Lost`.
+/// Converts the error of a write to an outcome. If the reply could not be read, the client does not
+/// know whether the write was applied, so the outcome is `Lost`.
 fn write_failed<T>(error: &zk::Error) -> Outcome<T> {
     match error {
         zk::Error::UnmarshalError { .. } => Outcome::Lost,
@@ -285,8 +284,8 @@ fn write_failed<T>(error: &zk::Error) -> Outcome<T> {
 
 /// Converts the error of a request to an outcome.
 ///
-/// If the request might have been executed in spite of the error, the outcome is `Lost`. It is also
-/// `Lost` for a request that the server throttled, so that it is sent again.
+/// If the request might have been executed in spite of the error, the outcome is `Lost`. The
+/// outcome is also `Lost` if the server throttled the request, so that the request is sent again.
 #[must_use]
 pub fn failed<T>(error: &zk::Error) -> Outcome<T> {
     use zk::Error as E;
@@ -310,11 +309,11 @@ pub fn failed<T>(error: &zk::Error) -> Outcome<T> {
     }
 }
 
-/// Adapts an event to the connection on which its request was sent (`asked`).
+/// Adapts an event to the number of the connection on which its request was sent (`asked`).
 ///
-/// If a listing was sent on a connection other than the `current` one, the listing proves nothing,
-/// because the create that was sent with it might have been on a different connection (rule 3).
-/// Other replies are facts, no matter on which connection they arrive.
+/// A listing that was sent on another connection than the `current` one proves nothing, because the
+/// create before it might have been sent on a different connection than the listing (rule 3). All
+/// other replies are valid, no matter on which connection they arrive.
 #[must_use]
 pub fn discard_stale(event: Event, asked: u64, current: u64) -> Event {
     match event {

@@ -11,42 +11,43 @@ use crate::runtime::sync::AtomicU64;
 
 /// The term of one session.
 ///
-/// The term ends half a session timeout after the last proof of the session. A proof is a committed
-/// write: it becomes a proof when a server acknowledges it, and the half timeout counts from a
-/// moment before the write was sent.
+/// The term ends half a session timeout after the last *proof*, which is a write that a server has
+/// acknowledged. The half timeout begins when that write was sent, or earlier (see below).
 ///
-/// Why a write: a server that is cut off from its leader still answers reads, pings and syncs, even
-/// for a session that the leader has ended. In contrast, the leader processes every committed
-/// write, at some time after the write was sent.
+/// Only a write is a proof, because a server that is cut off from its leader still answers reads,
+/// pings and syncs, even for a session that the leader has ended. A write is acknowledged only
+/// after the leader has processed it.
 ///
-/// Why half: the leader learns that a session is alive with a delay of half a tick or more.
+/// The term is only half the timeout, because the leader learns with a delay of half a tick or more
+/// that a session is alive.
 ///
-/// Why a write does not always count from the time when it was sent: if another server forwards a
-/// write, the leader does not treat the write as a sign of life of the client. Instead, that server
-/// reports to the leader, every half tick, which clients it has heard from. The leader measures a
-/// session's timeout from these reports. After a long pause of the client, the leader can commit
-/// the first write although its last report is from before the pause. It then ends the session a
-/// moment later. So a write counts from no later than [`reach`](Self::reach) after the last request
-/// about which the leader was certainly informed.
+/// A write does not always count from the time when it was sent. If another server forwards a
+/// write, the leader does not treat the write as a message from the client. Instead, that server
+/// reports to the leader, every half tick, which clients have sent messages. The leader measures a
+/// session's timeout from these reports. So after a long pause of the client, the leader can commit
+/// the client's first write, although its last report is from before the pause, and end the session
+/// a moment later. Therefore, the half timeout begins at most [`reach`](Self::reach) after the last
+/// request that was certainly reported to the leader.
 #[derive(Debug, Default)]
 pub(crate) struct Term {
     length: Duration,
     /// Times at which the session's server heard from the client.
     heard: LastContact,
-    /// Time from which the last proof counts. Zero before the first proof.
+    /// Time from which the term counts, because of the last proof. Zero before the first proof.
     proof: AtomicU64,
-    /// Time when the last proof was sent, even if it counts from an earlier time.
+    /// Time when the write of the last proof was sent, even if the term counts from an earlier
+    /// time.
     answered: AtomicU64,
     /// Number of the session's current connection.
     connection: AtomicU64,
     /// Number of the connection on which the last proof arrived, or `u64::MAX` before the first
-    /// proof.
+    /// proof. A proof is an acknowledged write.
     proven: AtomicU64,
 }
 
 impl Term {
-    /// Creates the term of a session with this timeout, on this connection. It does not run until
-    /// the first proof.
+    /// Creates the term of a session with this timeout, on this connection. The term begins with
+    /// the first acknowledged write.
     pub(crate) fn new(session_timeout: Duration, connection: u64) -> Self {
         Self {
             length: session_timeout / 2,
@@ -58,7 +59,7 @@ impl Term {
         }
     }
 
-    /// Sets the record of times at which the server heard from the client.
+    /// Sets the record of the times at which the server received requests from the client.
     pub(crate) fn with(self, heard: LastContact) -> Self {
         Self { heard, ..self }
     }
@@ -70,8 +71,8 @@ impl Term {
 
     /// Records that a write is acknowledged. It was sent at time `sent` on `connection`.
     ///
-    /// If the session has moved to another connection, the write proves nothing: the client crate
-    /// sends pending requests again on the new connection, before it was checked which session the
+    /// If `connection` is no longer current, the write proves nothing. The client crate sends
+    /// pending requests again on a new connection, before the client has checked which session the
     /// new connection belongs to.
     pub(crate) fn prove(&self, sent: BootInstant, connection: u64) {
         if self.connection.load(Ordering::Acquire) == connection {
@@ -81,7 +82,8 @@ impl Term {
         }
     }
 
-    /// Returns the time from which a proof counts that was sent at `sent`.
+    /// Returns the time from which the term counts if a write that was sent at `sent` is
+    /// acknowledged.
     fn counts_from(&self, sent: BootInstant) -> BootInstant {
         match self.heard.by(sent.before(self.report_delay()).0) {
             Some(heard) => sent.min(BootInstant(heard).after(self.reach())),
@@ -90,28 +92,28 @@ impl Term {
         }
     }
 
-    /// Time after which the leader has certainly received the server's report of a request.
+    /// Time after which a request has certainly been reported to the leader.
     ///
-    /// If a server heard from the client at least this long before it forwards a write, the leader
-    /// knew of that contact before the write. With a session timeout of four ticks, this time is
-    /// three quarters of a tick: half a tick until the report, plus half as much again for a late
-    /// report.
+    /// If a server received a request at least this long before it forwards a write, its report
+    /// reached the leader before the write. With a session timeout of four ticks, this time is
+    /// three quarters of a tick: half a tick until the report, and a quarter of a tick because the
+    /// report can be late.
     fn report_delay(&self) -> Duration {
         self.length * 2 * 3 / 16
     }
 
-    /// Maximum time from the last request about which the leader was certainly informed to the time
+    /// Maximum time between the last request that was certainly reported to the leader and the time
     /// from which a write counts.
     ///
-    /// With this limit, the term ends a sixteenth of the session timeout before the session can
-    /// end. The client crate normally sends requests and pings so often that this last request is
-    /// no older than the report delay plus a fifth of the timeout. The limit is longer than that by
-    /// a twentieth of the timeout, to leave room for round trips.
+    /// With this limit, the term ends at least a sixteenth of the session timeout before the
+    /// session can end. The client crate normally sends requests and pings so often that the last
+    /// reported request is no older than the report delay plus a fifth of the timeout. The limit is
+    /// a twentieth of the timeout longer than that, to leave room for round trips.
     fn reach(&self) -> Duration {
         self.length * 2 * 7 / 16
     }
 
-    /// Returns the time since the last proof was sent, or `None` before the first proof.
+    /// Returns the time since the last acknowledged write was sent, or `None` if there is none yet.
     pub(crate) fn proof_age(&self) -> Option<Duration> {
         match self.answered.load(Ordering::Acquire) {
             0 => None,
@@ -135,8 +137,8 @@ impl Term {
         self.runs_at(BootInstant::now())
     }
 
-    /// Returns `true` if the term still runs. Every re-entry calls this, so it does not compute the
-    /// remaining time.
+    /// Returns `true` if the term has not ended at this time. Every re-entry calls this function,
+    /// so it does not compute the remaining time.
     fn runs_at(&self, now: BootInstant) -> bool {
         match self.proof.load(Ordering::Acquire) {
             0 => false,
@@ -144,8 +146,8 @@ impl Term {
         }
     }
 
-    /// Returns the interval between proofs while the client needs the term. It is so short that two
-    /// proofs can be missed before the term ends.
+    /// Returns the interval between writes that extend the term. It is so short that two of these
+    /// writes can fail before the term ends.
     pub(crate) fn interval(&self) -> Duration {
         self.length / 3
     }
@@ -160,8 +162,8 @@ impl Term {
         self.remaining().saturating_sub(self.interval() * 2)
     }
 
-    /// Returns the time after which the client gives up a session without a proof. The client crate
-    /// gives up a session after the same time without a connection.
+    /// Returns the time without an acknowledged write after which the client gives up a session.
+    /// The client crate gives up a session after the same time without a connection.
     pub(crate) fn give_up_after(&self) -> Duration {
         self.length * 2 * 7 / 5
     }
@@ -171,8 +173,8 @@ impl Term {
         self.proven.load(Ordering::Acquire) == connection
     }
 
-    /// Returns `true` if the last proof arrived on this connection and at most one proof is
-    /// overdue.
+    /// Returns `true` if the last acknowledged write arrived on this connection and at most one
+    /// further write is overdue.
     pub(crate) fn is_fresh(&self, connection: u64) -> bool {
         self.is_fresh_at(BootInstant::now(), connection)
     }
@@ -182,14 +184,14 @@ impl Term {
     }
 }
 
-/// A term whose caller supplies the current time, in nanoseconds. The model in the tests uses it,
-/// because the model simulates time.
+/// A term that receives the current time from its caller, in nanoseconds. The model in the tests
+/// uses it, because the model simulates time.
 #[derive(Debug)]
 pub struct ModelTerm(Term);
 
 impl ModelTerm {
-    /// Creates the term of a session with this timeout, on this connection. It does not run until
-    /// the first proof.
+    /// Creates the term of a session with this timeout, on this connection. The term begins with
+    /// the first acknowledged write.
     #[must_use]
     pub fn new(session_timeout: Duration, connection: u64) -> Self {
         Self(Term::new(session_timeout, connection))
@@ -265,11 +267,11 @@ mod tests {
         TIMEOUT / 16 * count
     }
 
-    /// Returns the time from which a write counts. The write is sent at `sent`.
+    /// Returns the time from which a write counts that is sent at `sent`.
     ///
-    /// `requests` are earlier requests, each with the times when it was sent and answered. The
-    /// handshake is so much earlier that it has no effect. All times are in sixteenths of the
-    /// session timeout.
+    /// `requests` are earlier requests: for each, the times when it was sent and answered. The
+    /// connection's handshake is so much earlier that it has no effect. All times are in sixteenths
+    /// of the session timeout.
     fn counts(requests: &[(u32, u32)], sent: u32) -> BootInstant {
         let moment = |count| BootInstant(0).after(sixteenths(count));
         let heard = LastContact::default();
@@ -289,8 +291,8 @@ mod tests {
 
     #[test]
     fn a_write_counts_from_its_sending_while_requests_come_in_time() {
-        // Without other requests, the client crate pings after at most a fifth of the session
-        // timeout.
+        // Without other requests, the client crate sends a ping after at most a fifth of the
+        // session timeout.
         assert_eq!(counts(&[(90, 91), (93, 94), (96, 97)], 99), at(99));
         assert_eq!(counts(&[(93, 94), (96, 97)], 100), at(100));
     }
@@ -323,8 +325,8 @@ mod tests {
 
     #[test]
     fn no_term_is_longer_than_the_session_is_certain() {
-        // Try all request times. A server has certainly received a request by the time it answers
-        // it. The server informs the leader within three quarters of a tick.
+        // Try all request times. When a server replies to a request, it has certainly received the
+        // request. It reports the request to the leader within three quarters of a tick.
         for (first, second, sent) in
             (0..20).flat_map(|a| (0..40).flat_map(move |b| (0..60).map(move |c| (a, b, c))))
         {

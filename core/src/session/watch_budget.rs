@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Maximum total length in bytes of all watched paths.
 ///
-/// After a reconnection, the client crate sets all watches again. If they exceed 128 KiB, it uses
-/// several requests with the same request number, and treats the second reply as a protocol error.
-/// So the connection is lost again and again, until the session is lost.
+/// After a reconnection, the client crate sets all watches again. If their paths exceed 128 KiB, it
+/// sends several requests with the same request number, and then treats the second reply as a
+/// protocol error. So the connection is lost again and again, until the session is lost.
 const LIMIT: usize = 120 * 1024;
 
 fn limit() -> usize {
@@ -22,7 +22,7 @@ fn limit() -> usize {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WatchBudget(Arc<AtomicUsize>);
 
-/// The reservation for one watch. It is returned to the budget when dropped.
+/// The part of the budget that is reserved for one watch. Dropping this value frees it.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     room: WatchBudget,
@@ -30,7 +30,8 @@ pub(crate) struct Reserved {
 }
 
 impl WatchBudget {
-    /// Reserves budget for a watch on a path of this length. Returns `None` if not enough is left.
+    /// Reserves budget for a watch on a path of this length. Returns `None` if too little budget is
+    /// left.
     pub(crate) fn reserve(&self, bytes: usize) -> Option<Reserved> {
         let add = |used| (used + bytes <= limit()).then_some(used + bytes);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;

@@ -1,24 +1,25 @@
-//! Attempts to acquire several locks or several permits: the layer above the queues.
+//! A model of acquires of several locks or permits (*attempts*): the layer above the queues.
 //!
-//! The queues below this layer are the real ones. The crate's coordinators (`lock/multi.rs`,
-//! `lock/semaphore/mod.rs`) are asynchronous functions around `Lock::request_as`, which starts a
-//! driver with a thread and sockets. They cannot be run step by step here, so this module models
-//! them.
+//! The queues below this layer are the library's real code. The crate's coordinators
+//! (`lock/multi.rs`, `lock/semaphore/mod.rs`) are asynchronous functions around `Lock::request_as`,
+//! which starts a driver with a thread and sockets. They cannot be run step by step here, so this
+//! module models them.
 //!
 //! The model matches them for these reasons:
 //! - Between two waits, both coordinators only join queues, leave queues and release locks. Each
 //!   coordinator waits in one `select!` whose arms have an order.
-//! - An attempt has a stage for each `await`. [`Attempt::run`] does what the function does from
-//!   there to the next `await`, and checks the arms in the same order.
-//! - The function runs when its task is polled, at any time after a wake-up. That is a separate
-//!   event here.
+//! - An attempt has a stage for each `await`. [`Attempt::run`] does what the function does between
+//!   that `await` and the next one, and checks the arms in the same order.
+//! - The function runs when its task is polled, at any time after a wake-up. In this model, the
+//!   poll is a separate event.
 //! - Dropping the future drops its values, the newest first. [`Attempt::end`] does so in the same
 //!   order.
 //!
 //! The model leaves out these features:
 //! - The number of permits is fixed, and is not compared with the other clients' number.
-//! - A try does not check how many permits are free before it waits for its turn (see below).
-//! - A timeout is modeled as a leave, which is possible at any moment.
+//! - An acquire that must not wait does not check how many permits are free before it requests its
+//!   turn (see below).
+//! - A timeout is modeled as leaving the queue, which is possible at any moment.
 //! - No owner re-enters a lock.
 //!
 //! A *turn* is the semaphore's internal mutex: an attempt holds it while it takes permits.
@@ -28,7 +29,8 @@ use zklock::queue::{Intent, JoinId, Kind, Naming, NodeName};
 use super::client::Client;
 use super::mutants::Mutant;
 
-/// The directory of a semaphore's turns. `LEASES` is the directory of its permits.
+/// The directory of a semaphore's internal mutex (its turns). `LEASES` is the directory of its
+/// permits.
 pub(crate) const TURNS: usize = 0;
 const LEASES: usize = 1;
 
@@ -37,7 +39,7 @@ const LEASES: usize = 1;
 pub(crate) enum Plan {
     /// The locks of these directories, in the order in which the caller names them.
     Locks(&'static [usize]),
-    /// Permits of a semaphore: the number wanted, and the number that exists.
+    /// Permits of a semaphore: the number that is requested, and the number that exists.
     Permits(u32, u32),
 }
 
@@ -57,8 +59,9 @@ enum Stage {
     Turn(JoinId),
     /// Waits for permits while it holds its turn through this node.
     Permits(NodeName, Vec<JoinId>),
-    /// Waits for nothing, because the attempt has all of its locks or permits. The node is the one
-    /// of the semaphore's turn, if there was a turn. The turn has been released.
+    /// The attempt has all of its locks or permits, and waits for nothing. The field is the node of
+    /// the semaphore's internal mutex (its turn), if the attempt held it. The turn has been
+    /// released.
     Held(Option<NodeName>),
 }
 
@@ -90,7 +93,7 @@ impl Attempt {
         };
     }
 
-    /// Returns the directories of several locks in the order in which they are taken.
+    /// Returns the directories of several locks in the order in which they are acquired.
     fn order(&self, client: &Client) -> Vec<usize> {
         let Plan::Locks(named) = self.plan else { return Vec::new() };
         let mut order = named.to_vec();
@@ -131,7 +134,7 @@ impl Attempt {
         }
     }
 
-    /// Runs the attempt's task until it waits again. Returns whether the attempt continues.
+    /// Runs the attempt's task until it waits again. Returns `true` if the attempt continues.
     fn run(&mut self, client: &mut Client) -> bool {
         while self.is_woken(client) {
             let goes_on = match self.stage.clone() {
@@ -195,8 +198,8 @@ impl Attempt {
         }
     }
 
-    /// Models `Semaphore::request` and the `select!` around it, which checks whether the permits
-    /// were granted before it checks whether the turn was lost.
+    /// Models `Semaphore::request` and the `select!` around it. The `select!` checks first whether
+    /// the permits were granted, and then whether the turn (the internal mutex) was lost.
     fn take_permits(&mut self, client: &mut Client, turn: NodeName, requests: &[JoinId]) -> bool {
         match received(client, requests) {
             Some(Some(leases)) => {
@@ -296,7 +299,8 @@ impl Attempt {
         }
     }
 
-    /// Returns the leases of a complete attempt, and the node of its turn if it had a turn.
+    /// Returns the leases of a complete attempt, and the node of the semaphore's turn (internal
+    /// mutex) if it held one.
     pub(super) fn complete(&self) -> Option<(&[NodeName], Option<&NodeName>)> {
         let Stage::Held(turn) = &self.stage else { return None };
         Some((&self.taken, turn.as_ref()))
@@ -318,8 +322,8 @@ impl Client {
         join
     }
 
-    /// Gives up one part of the attempt: leaves that part's queue, or releases its lease if it was
-    /// granted.
+    /// Gives up one part of the attempt: releases its lease if it was granted, or else leaves its
+    /// queue.
     fn leave_part(&mut self, join: JoinId) {
         match self.answers.remove(&join) {
             Some(Answer::Lease(node)) => self.release(node),
@@ -338,7 +342,7 @@ impl Client {
         self.attempts.get(which).is_some_and(|attempt| attempt.is_woken(self))
     }
 
-    /// Runs the task of an attempt. Returns the attempt if this run completed it.
+    /// Runs the task of an attempt. Returns the attempt if it is now complete.
     pub(super) fn run(&mut self, which: usize) -> Option<Attempt> {
         if !self.is_woken(which) {
             return None;
@@ -359,8 +363,8 @@ impl Client {
     }
 }
 
-/// Returns the result of requests whose replies are awaited in order: `None` while a reply is
-/// pending, and `Some(None)` if a request was refused and all earlier ones were granted.
+/// Returns the result of several requests. Replies are awaited in order. The result is `None` while
+/// a reply is pending, and `Some(None)` if a request was refused and all earlier ones were granted.
 #[allow(clippy::option_option, reason = "awaited, refused and granted")]
 fn received(client: &Client, requests: &[JoinId]) -> Option<Option<Vec<NodeName>>> {
     let mut leases = Vec::new();

@@ -44,7 +44,7 @@ impl World {
         Ok(notifications)
     }
 
-    /// Checks that an idle client has completed everything that it had to do.
+    /// Checks that an idle client has no work left.
     fn check_rest(&self) -> Result<(), String> {
         for (number, client) in self.clients.iter().enumerate() {
             if !client.is_quiet(&self.server) {
@@ -88,7 +88,8 @@ impl World {
         let who = format!("client {number} was granted {join:?} through {:?}", hold.node);
         let node = &self.server.nodes[hold.node.as_str()];
         let in_place = self.check_place(&who, hold)?;
-        // A reader that took its writer's place keeps the writer's token.
+        // A reader at its writer's position in the queue (after a downgrade) keeps the writer's
+        // token.
         if (node.made != hold.czxid && !in_place) || node.owner != Some(hold.session) {
             return Err(format!("{who}, whose Stat is {node:?}"));
         }
@@ -100,16 +101,15 @@ impl World {
             let how = if ended { "went with its session" } else { "it had deleted itself" };
             return Err(format!("{who}, which {how}"));
         }
-        // An operator deleted the writer's node, and the reader was created without the check that
-        // the writer's node exists. The client does not know that yet, and will report the hold as
-        // lost.
+        // An operator deleted the writer's node, and the reader was created without a check that
+        // this node exists. The client does not know that yet, and will report the hold as lost.
         if in_place && self.is_deleted(&hold.node) {
             return Ok(());
         }
         for child in self.server.children_at(hold.directory, self.server.now) {
             let before = |name: &NodeName| *name < hold.node && conflict(hold.kind, name.kind());
-            // Ignore a reader that took the place of a writer whose node an operator deleted. The
-            // client does not know that yet, and will report the hold as lost.
+            // Ignore a reader that took over the position of a writer whose node an operator
+            // deleted. The client does not know that yet, and will report the hold as lost.
             let Some(name) = NodeName::parse(&child).filter(|name| before(name) && !self.is_deleted(name))
             else {
                 continue;
@@ -131,9 +131,9 @@ impl World {
         Ok(())
     }
 
-    /// Checks that the reader of a downgrade is in the writer's place, unless that place is lost.
-    /// In this place, no other contender can get between the writer and the reader. Returns whether
-    /// the reader has the place.
+    /// Checks that the reader of a downgrade has the writer's position in the queue, unless that
+    /// position is lost. At this position, no other contender can get between the writer and the
+    /// reader. Returns `true` if the reader has the position.
     fn check_place(&self, who: &str, hold: &Hold) -> Result<bool, String> {
         let Some(Place { session, sequence, late, .. }) = hold.place else { return Ok(false) };
         let same = |name: &str| NodeName::parse(name).is_some_and(|name| name.sequence() == sequence);
@@ -147,9 +147,9 @@ impl World {
         }
     }
 
-    /// Checks a grant whose node an operator deleted. A holder may learn of such a deletion only
-    /// after the next contender holds the lock. But a waiter whose node was deleted while it was
-    /// behind another client's node must not be granted the lock (rule 6).
+    /// Checks a grant whose node an operator deleted. In general, a holder may find out about such
+    /// a deletion after the next contender has received the lock. But a waiter must not be granted
+    /// the lock if its node was deleted while the waiter was behind another client's node (rule 6).
     fn check_deleted(&self, who: &str, hold: &Hold) -> Result<(), String> {
         let node = &self.server.nodes[hold.node.as_str()];
         let stood_before = |name: &NodeName| {
@@ -158,16 +158,16 @@ impl World {
                 && other.directory == hold.directory
                 && (other.owner == node.owner || conflict(hold.kind, name.kind()))
                 && other.gone.is_none_or(|gone| gone > node.made)
-                // In a directory that was deleted and created again, sequence numbers start at
+                // If a directory is deleted and created again, its sequence numbers start again at
                 // zero.
                 && node.gone.is_none_or(|gone| other.made < gone)
         };
         let names = self.server.nodes.keys().filter_map(|name| NodeName::parse(name));
         let mut before: Vec<_> = names.filter(stood_before).collect();
         before.sort();
-        // The client sends no request before it grants a lock to the node directly behind another
-        // node of the same client. This is true for a hand-off and for readers that are granted the
-        // lock together.
+        // A client sends no request before it grants a lock to the node directly behind another one
+        // of its nodes. This applies to hand-offs, and to readers that are granted the lock
+        // together.
         let owner = |name: &NodeName| self.server.nodes[name.as_str()].owner;
         let nearest = before.iter().rev().take_while(|name| owner(name) != node.owner);
         for other in nearest {
@@ -190,8 +190,8 @@ impl World {
         self.server.nodes.iter().any(|(other, node)| node.deleted_by_operator && same(other))
     }
 
-    /// Checks that all contenders that may rely on the lock are compatible. A holder does not count
-    /// if an operator deleted its node, or the node of the writer whose place it took.
+    /// Checks that all holders of a lock can hold it together. A holder does not count if an
+    /// operator deleted its node, or the node of the writer whose position it took over.
     fn check_exclusion(&self) -> Result<(), String> {
         for directory in 1..self.server.directories.len() {
             self.check_exclusion_in(directory)?;
@@ -211,7 +211,7 @@ impl World {
         let foreign = self.foreign.iter().filter(|_| directory == 0);
         let foreign = foreign.filter_map(Foreign::held).filter(|node| stands(node));
         holders.extend(foreign.map(|node| (None, node, node.kind())));
-        // A writer and the reader that takes its place have the same owner.
+        // A writer and the reader that takes over its position have the same owner.
         let is_readers = |reader: &Hold, writer: &Hold| {
             reader.place.is_some_and(|place| place.writer == writer.join)
                 && reader.node.sequence() == writer.node.sequence()
@@ -232,9 +232,9 @@ impl World {
         Ok(())
     }
 
-    /// Checks that no node is watched twice, and that each queued contender keeps at most three
-    /// watches. The children are watched at most once. The watch on the children may continue for a
-    /// short time after the wait for a permit.
+    /// Checks that no node is watched twice, that there are at most three watches for each queued
+    /// contender, and that the children are watched at most once. The watch on the children may
+    /// continue for a short time after the wait for a permit.
     pub(super) fn check_watches(&self, number: usize) -> Result<(), String> {
         let client = &self.clients[number % self.clients.len()];
         let Some(session) = client.session.as_ref().filter(|_| client.has_settled()) else { return Ok(()) };
@@ -273,8 +273,8 @@ impl World {
         Ok(())
     }
 
-    /// Checks that idle clients have no node left. An idle client must have found and deleted its
-    /// leftover nodes already, without the help of a later timer.
+    /// Checks that idle clients have no node left. Idle clients must have found and deleted
+    /// leftover nodes already, and must not need a later timer for that.
     pub(super) fn check_nodes(&self) -> Result<(), String> {
         let left: Vec<_> = self.server.all_children();
         let left: Vec<_> = left.iter().filter(|child| self.server.nodes[*child].owner.is_some()).collect();

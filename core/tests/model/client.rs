@@ -1,5 +1,5 @@
-//! A client: its application's requests and notifications, and its session. Its driver is in
-//! `driver`.
+//! A model client: the requests and notifications of its application, and its session. `driver`
+//! models its driver.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,8 +22,8 @@ pub(super) enum Input {
     Leave(usize, JoinId),
     Release(usize, NodeName),
     WatchHold(usize, NodeName),
-    /// A holder handed this node on for a lock of this kind. The last field is the receiver's
-    /// request for the other half of a read/write lock, if there is one.
+    /// A holder handed this node to the next owner, for a lock of this kind. The last field is the
+    /// new owner's request for the other half of a read/write lock, if there is one.
     HandedOn(NodeName, Kind, Option<JoinId>),
     /// The time for which a node is kept is over.
     KeepingEnds(NodeName),
@@ -47,13 +47,13 @@ pub(crate) struct LockRequest {
     /// `true` for a try.
     pub(crate) tries: bool,
     /// The oldest state, as a transaction number, that any server has shown to the client since the
-    /// request. Only tries use it.
+    /// request. Used only for requests that must not wait (tries).
     pub(super) since: Zxid,
     /// `true` if the same client had a conflicting contender at some time since the request.
     pub(super) beside: bool,
     /// `true` if an attempt requested this as one of several parts.
     pub(super) part: bool,
-    /// The same owner's request for the other half of a read/write lock.
+    /// The request of the same owner for the other half of a read/write lock.
     pub(super) other_half: Option<JoinId>,
     /// The writer's place that a downgrade takes.
     pub(crate) place: Option<Place>,
@@ -66,8 +66,8 @@ pub(crate) struct Place {
     pub(crate) sequence: u64,
     /// The request that became the writer's hold.
     pub(crate) writer: JoinId,
-    /// `true` if the writer was lost before the driver received the request. The reader may take
-    /// the writer's place, but need not.
+    /// `true` if the writer was lost before the driver received the request. Then the reader may
+    /// take over the writer's position in the queue, but need not.
     pub(crate) late: bool,
 }
 
@@ -87,11 +87,12 @@ pub(crate) struct Hold {
     pub(crate) czxid: Zxid,
     pub(crate) session: SessionId,
     pub(crate) guard: Guard,
-    /// The state shared by consecutive holds on this node, if the node may be handed on or kept.
+    /// The state that consecutive holds on this node share, if the client can hand the node on or
+    /// keep it.
     pub(crate) shared: Option<SharedNode>,
 }
 
-/// The means by which the client notices that the node of a hold was deleted.
+/// The way in which the client notices the deletion of a hold's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Guard {
     /// None, because the hold is new.
@@ -108,19 +109,20 @@ pub(crate) enum Notification {
     Granted(JoinId),
     /// Granted although no term runs.
     Unfounded(JoinId),
-    /// A lock was granted without a request to the server, although there is no connection.
+    /// The client granted a lock without a request to the server, although there is no connection.
     Unconnected(JoinId),
-    /// A lock was granted without a request or the driver's consent, although the children are not
-    /// watched.
+    /// The client granted a lock without a request and without the driver's consent, although the
+    /// children are not watched.
     Unwatched(JoinId),
-    /// A lock was granted without a request, through a node that the client was asked to give up.
+    /// The client granted a lock without a request, on a node that another client had asked it to
+    /// release.
     AskedFor(JoinId),
     Refused(JoinId, Refusal),
     Lost(NodeName),
     Released(NodeName),
 }
 
-/// An action for a try. The checks verify that there was a reason for it.
+/// An action for a request that must not wait (a try). The checks verify the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum TryAction {
     /// The try was refused because the lock is taken.
@@ -166,13 +168,13 @@ pub(crate) struct Client {
     pub(crate) notifications: Vec<Notification>,
     /// The actions for tries that the test has not checked yet.
     pub(super) tried: Vec<TryAction>,
-    /// The client's waiters without nodes and its kept nodes, if its lock options use them.
+    /// The client's waiters without nodes and its kept nodes, if its lock options permit these.
     pub(crate) local: Option<Box<Local>>,
     /// Its attempts at several locks or permits.
     pub(crate) attempts: Vec<Attempt>,
     /// Replies to the requests of `attempts` that the attempts have not received yet.
     pub(super) answers: BTreeMap<JoinId, Answer>,
-    /// The request for which each name prefix (without the sequence number) was created.
+    /// For each name prefix (without the sequence number): the request for which it was created.
     pub(crate) prefixes: BTreeMap<String, JoinId>,
     pub(crate) requests: Requests,
     /// The state of the client crate. `None` between sessions.
@@ -180,10 +182,10 @@ pub(crate) struct Client {
     pub(super) inbox: VecDeque<Input>,
     /// The queues by directory number.
     pub(crate) queues: BTreeMap<usize, Pipe>,
-    /// The bug planted in the client's queues, and for some bugs also in its driver.
+    /// The bug that the test has put into the client's queues, and for some bugs also into its
+    /// driver.
     pub(crate) mutant: Option<Mutant>,
-    /// If more than this many contenders are ahead of a contender, it is far from the head of the
-    /// queue.
+    /// A contender is far from the head of the queue if more contenders than this are ahead of it.
     pub(crate) far_beyond: u8,
     /// `true` if the queue received an event since its last flush.
     pub(super) unsettled: bool,
@@ -197,10 +199,11 @@ pub(crate) struct Client {
     pub(super) last_tickets: BTreeMap<usize, Ticket>,
     /// Delayed replies.
     pub(super) late: VecDeque<Event>,
-    /// Sessions that were replaced, or whose process died, and that the ensemble has not ended yet.
+    /// Sessions that the ensemble has not ended yet, although the client has replaced them or its
+    /// process has been killed.
     pub(crate) old_sessions: Vec<SessionId>,
-    /// The connection of a dead process's session. Its servers may still execute the requests that
-    /// they received.
+    /// The connection of a killed process's session. Its servers may still execute the requests
+    /// that they received.
     pub(crate) remains: Option<Session>,
     pub(super) connection: u64,
     pub(super) seeds: u64,
@@ -284,12 +287,14 @@ impl Client {
         self.joins > 0
     }
 
-    /// Returns `true` if a try is pending, or if an action for a try has not been checked yet.
+    /// Returns `true` if a request that must not wait (a try) is pending, or if an action for such
+    /// a request has not been checked yet.
     pub(super) fn has_tries(&self) -> bool {
         !self.tried.is_empty() || self.waiting.values().any(|request| request.tries)
     }
 
-    /// Lowers the `since` transaction of all tries to the state that the current server shows.
+    /// Lowers `since` of all requests that must not wait (tries) to the state that the current
+    /// server shows.
     pub(super) fn follow_tries(&mut self) {
         let Some(session) = &self.session else { return };
         let shows = session.shows();
@@ -306,7 +311,8 @@ impl Client {
         self.waiting.entry(reader).and_modify(|request| request.other_half = Some(writer));
     }
 
-    /// Requests the read lock for the owner of a write lock. With `tries`, the request is a try.
+    /// Requests the read lock for the owner of a write lock. If `tries` is `true`, the request must
+    /// not wait.
     pub(crate) fn downgrade(&mut self, naming: Naming, writer: &NodeName, tries: bool) {
         if let Some(hold) = self.holds.get(writer).filter(|hold| hold.kind == Kind::Write) {
             let Hold { join, session, .. } = *hold;
@@ -334,7 +340,7 @@ impl Client {
         }
     }
 
-    /// Returns the nodes of the held locks that are not part of an attempt at several locks or
+    /// Returns the nodes of the held locks that do not belong to an acquire of several locks or
     /// permits.
     pub(crate) fn separate_locks(&self) -> Vec<NodeName> {
         self.holds.values().filter(|hold| !hold.part).map(|hold| hold.node.clone()).collect()
@@ -354,7 +360,7 @@ impl Client {
         self.inbox.push_back(Input::Certain);
     }
 
-    /// Delays the next input that reports a lost request, because the real driver pauses before it
+    /// Delays the next input that reports a lost request. The real driver also pauses before it
     /// repeats requests that keep getting lost.
     pub(crate) fn put_off(&mut self) {
         let lost = |input: &Input| matches!(input, Input::News(News::Queue { event, .. }) if event.is_lost());
@@ -401,13 +407,14 @@ impl Client {
         self.inbox.push_back(Input::Beat);
     }
 
-    /// Returns the holds that the application may rely on, because their term has not ended.
+    /// Returns the holds that the application may still rely on, because the term of their session
+    /// has not ended.
     pub(crate) fn believed(&self) -> impl Iterator<Item = &Hold> {
         let running = self.session.as_ref().filter(|session| session.term_runs()).map(|session| session.id);
         self.holds.values().filter(move |hold| running == Some(hold.session))
     }
 
-    /// Runs an action on the session, and passes the resulting news to the driver.
+    /// Runs an action on the session, and passes the resulting inputs to the driver.
     pub(crate) fn on_session(&mut self, act: impl FnOnce(&mut Session, &mut VecDeque<News>)) {
         let mut news = VecDeque::new();
         if let Some(session) = &mut self.session {
@@ -445,7 +452,7 @@ impl Client {
         self.connected && !self.has_news()
     }
 
-    /// Returns `true` if the driver has anything to process, including the beginning or the end of
+    /// Returns `true` if the driver has any input to process, including the beginning or the end of
     /// a term.
     pub(crate) fn has_news(&self) -> bool {
         !self.inbox.is_empty() || self.running != self.term_runs() || self.fresh != self.is_fresh()

@@ -2,12 +2,12 @@
 //!
 //! In other scenes, a term ends when a step of the scene ends it, and a session ends only after its
 //! client's term. The crate's arithmetic must guarantee this order. The scenes with a clock test
-//! that arithmetic. They use the real term (`core/src/session/term.rs`) with this clock, and the
-//! server ends a session after its timeout without a message, regardless of what the client
-//! believes. The session timeout is four ticks, and the term is two ticks.
+//! that arithmetic. They use the real code of the term (`core/src/session/term.rs`) with this
+//! clock. The server ends a session that sends no message for the session timeout, regardless of
+//! what the client believes. The session timeout is four ticks, and the term is two ticks.
 //!
-//! In this model, servers report a client's messages to the leader immediately. If they report
-//! late, a write counts from a time before it was sent. A separate test next to the code covers all
+//! In this model, servers report a client's messages to the leader immediately. With late reports,
+//! a write would count from a time before it was sent. A separate test next to the code covers all
 //! short histories with late reports.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ const TICK: u64 = 1_000_000_000;
 /// Session timeout in ticks.
 const TIMEOUT: u64 = 4;
 
-/// The current time, and the time at which the leader last heard from each session.
+/// The current time, and the time of the last message that the leader received from each session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Clock {
     pub(super) now: u64,
@@ -48,8 +48,8 @@ impl Clock {
     }
 }
 
-/// A request whose reply proves the session: the time at which it was sent, the connection on which
-/// it was sent, and the session's connection when the reply arrived.
+/// A request whose reply proves that the session exists: the time at which it was sent, the
+/// connection on which it was sent, and the session's connection when the reply arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Proof {
     sent: u64,
@@ -57,7 +57,7 @@ struct Proof {
     current: u64,
 }
 
-/// The term of a session. It stores the inputs of the real term, because the real term can be
+/// The term of a session. It stores only the inputs of the real term, because the real term can be
 /// neither cloned nor compared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TimedTerm {
@@ -73,7 +73,7 @@ impl TimedTerm {
 
     pub(super) fn prove(&mut self, sent: u64, connection: u64, current: u64) {
         let sent = if self.mutant == Some(Mutant::TermFromAnswer) { self.now } else { sent };
-        // A later proof on the current connection supersedes the earlier ones.
+        // A later proof on the current connection replaces the earlier ones.
         self.proofs.retain(|proof| proof.sent > sent || connection != current);
         self.proofs.push(Proof { sent, connection, current });
     }

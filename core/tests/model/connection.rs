@@ -29,16 +29,16 @@ pub(super) struct Connection {
     pub(super) replies: VecDeque<Message>,
     pub(super) watches: BTreeSet<String>,
     pub(super) closed: bool,
-    /// `true` if the server is a leader that was cut off from its majority and does not know it, or
-    /// follows such a leader. It receives no further transactions, answers reads and even syncs
-    /// from its state, and cannot commit anything.
+    /// `true` if the server is a deposed leader that does not know it, or follows such a leader. It
+    /// receives no further transactions and cannot commit any, but answers reads and even syncs
+    /// from its state.
     pub(super) deposed: bool,
-    /// `true` if a sync was throttled and the listing that was sent after it is not answered yet.
+    /// `true` if the server throttled a sync and has not yet answered the listing after it.
     unsynced: bool,
 }
 
-/// The session of a request, as the server and as the client know it. The two differ after the
-/// client crate has silently adopted another session.
+/// The session of a request, as the server knows it and as the client knows it. The two differ
+/// after the client crate has silently adopted another session.
 #[derive(Clone, Copy)]
 pub(super) struct Asker {
     pub(super) serving: SessionId,
@@ -64,7 +64,8 @@ impl Connection {
         self.deposed && self.requests.front().is_some_and(|sent| sent.request.is_write())
     }
 
-    /// Applies the leader's transactions up to `to`, if the server has a leader, and fires watches.
+    /// Applies the leader's transactions up to `to`, unless the server has lost its leader, and
+    /// fires watches.
     pub(super) fn apply_to(&mut self, to: Zxid, session: SessionId, server: &Server) {
         while self.at < to && !self.closed && !self.deposed {
             self.at += 1;
@@ -106,8 +107,8 @@ impl Connection {
                 create_in_place(asker, ticket, name, check, server)
             }
             Request::Delete(ticket, name) => {
-                // Use the session that the client knows, because that decides whether the reply
-                // proves anything.
+                // Pass the session as the client knows it, because the client uses that to decide
+                // whether the reply proves anything.
                 reply::deleted(ticket, true, server.delete(&name).map_err(Error::from))
             }
             Request::MakeParents(ticket) => {
@@ -146,8 +147,8 @@ impl Connection {
         match request {
             Request::List(ticket) | Request::ListAndWatch(ticket) => {
                 if std::mem::take(&mut self.unsynced) {
-                    // The real driver drops the watch that was set with the listing. The model does
-                    // not set it.
+                    // The real driver removes the watch that the listing set. The model does not
+                    // set it.
                     return unknown(reply::listed(ticket, Err(Error::Throttled), Ok(Vec::new())));
                 }
                 let watched = request.watches().filter(|(_, name)| server.can_watch(name, self.at));
@@ -192,7 +193,7 @@ fn reply(judged: Option<Judged>) -> (Option<Event>, SessionEvidence) {
 }
 
 /// Creates a node with exactly this name. If `check` names a node, one transaction creates the new
-/// node and checks that the named node exists. The Stat of the new node is read in the same step.
+/// node and checks that the named node exists. The new node's Stat is read in the same step.
 fn create_in_place(
     Asker { serving, known }: Asker,
     ticket: Ticket,

@@ -93,7 +93,8 @@ impl Client {
                     self.lose_session();
                 }
             }
-            // The next flush sends another heartbeat if one is needed.
+            // This input changes nothing, but the next flush sends another heartbeat if one is
+            // needed.
             Input::News(News::HeartbeatAnswered) => {}
             Input::News(News::Queue { connection, event }) => self.receive(connection, event),
         }
@@ -103,14 +104,15 @@ impl Client {
         if self.mutant == Some(Mutant::TornPair) && matches!(event, Event::Listed(..)) {
             return self.tell_its_queue(event);
         }
-        // The connection is still up, so the request was lost because the server is throttling.
+        // The connection still exists, so the request was lost because the server throttled it.
         // Delay the report.
         if event.is_lost() && self.connected && connection == self.connection {
             return self.late.push_back(event);
         }
         let event = discard_stale(event, connection, self.connection);
         if matches!(event, Event::Watched(_, Outcome::Refused(_))) {
-            // The hold whose watch was refused, and all holds with a watch, now rely on heartbeats.
+            // From now on, heartbeats alone check the hold whose watch was refused, and all holds
+            // with a watch.
             let watched = self.holds.values_mut().filter(|hold| hold.guard == Guard::Watch);
             watched.for_each(|hold| hold.guard = Guard::Heartbeat);
         }
@@ -136,8 +138,8 @@ impl Client {
         }
     }
 
-    /// Returns `true` if this client's mutant does not check who owns a node. Curator does not
-    /// check it either.
+    /// Returns `true` if the client's planted bug is that it does not check which session owns a
+    /// node. Curator does not check that either.
     fn believes_all_stats(&self) -> bool {
         matches!(self.mutant, Some(Mutant::Curator604 | Mutant::Curator498))
     }
@@ -173,8 +175,8 @@ impl Client {
         }
     }
 
-    /// Passes a reply to the queue that sent the request. A report that one of our nodes is missing
-    /// is passed to all queues, and only the queue that knows the node reacts.
+    /// Passes a reply to the queue that sent the request. All queues receive a report that one of
+    /// our nodes is missing, but only the queue that has this node reacts.
     fn tell_its_queue(&mut self, event: Event) {
         match ticket(&event) {
             Some(ticket) => self.tell(directory_of(ticket), event),
@@ -192,7 +194,7 @@ impl Client {
 
     fn flush(&mut self) {
         self.check_term();
-        // Executing an action may produce another event for the queue.
+        // The execution of an action can produce another event for the queue.
         self.unsettled = true;
         while std::mem::take(&mut self.unsettled) {
             self.settle_locally();
@@ -218,7 +220,7 @@ impl Client {
         });
     }
 
-    /// Reads the clock. When the term has ended, ends all holds and deletes their nodes.
+    /// Reads the clock. If the term has ended, ends all holds and deletes their nodes.
     fn check_term(&mut self) {
         let running = self.term_runs();
         if std::mem::replace(&mut self.running, running) && !running {
@@ -235,8 +237,7 @@ impl Client {
         }
     }
 
-    /// Marks pending downgrade requests for this writer's place as late, because the writer is
-    /// lost.
+    /// Marks pending downgrades of this writer as late, because the writer is lost.
     fn mark_downgrades_late(&mut self, writer: &NodeName) {
         for input in &self.inbox {
             let Input::Join(_, reader, _, _, Intent::Downgrade { writer: of, .. }) = input else { continue };
@@ -253,8 +254,8 @@ impl Client {
         let nodes: Vec<_> = self.queues.values().flat_map(Pipe::places).collect();
         let is_near = self.queues.values().any(Pipe::is_near);
         if !nodes.is_empty() && (!self.holds.is_empty() || is_near) {
-            // Until a reply on this connection proves the session, the client does not know which
-            // session the server serves (rule 11).
+            // Until a reply on this connection has proved the session, the client does not know
+            // which session the server serves (rule 11).
             let proven = self.session.as_ref().is_some_and(Session::is_proven);
             let asks = !proven && self.mutant != Some(Mutant::BlindHeartbeat) && !self.believes_all_stats();
             self.requests.heartbeats += 1;
@@ -370,8 +371,8 @@ impl Client {
         let hold = Hold { join, directory, part, kind, place, node: node_of, czxid, session, guard, shared };
         self.holds.insert(node.clone(), hold);
         if request.is_none() {
-            // The request was cancelled, but the driver did not know that when it received the
-            // grant. No owner receives the lease, so release it.
+            // The request was cancelled before the driver received the grant. No owner receives the
+            // lease, so release it.
             return self.inbox.push_back(Input::Release(directory, node));
         }
         self.begin_keeping(kind);
@@ -380,8 +381,8 @@ impl Client {
         }
     }
 
-    /// Handles an owner that requested both halves of a read/write lock and now holds one. The
-    /// owner's other request must not wait for the owner itself.
+    /// Handles an owner that requested both halves of a read/write lock and now holds one of them.
+    /// The owner's other request must not wait for the owner itself.
     fn settle_other_half(&mut self, directory: usize, kind: Kind, other: JoinId, node: NodeName) {
         if !self.waiting.contains_key(&other) {
             return;

@@ -17,13 +17,13 @@ use crate::runtime::backoff::RestartBackoff;
 
 /// Decides how long a candidate pauses before it campaigns again, and when it stops.
 ///
-/// Without pauses, a body that returns immediately, or a server that rejects every client, would
-/// cause a busy loop. After short leaderships the pauses become longer. During a pause, other
-/// candidates can lead.
+/// Without pauses, the campaigns would form a busy loop if the body returns immediately or if a
+/// server rejects every client. The pauses become longer after short leaderships. During a pause,
+/// other candidates can lead.
 #[derive(Debug, Default)]
 pub struct Rounds {
     backoff: RestartBackoff,
-    /// Time when the leadership of this round began, if there was one.
+    /// Time when the leadership of this round began. `None` if the candidate does not lead.
     began: Option<Instant>,
 }
 
@@ -43,7 +43,7 @@ impl Rounds {
     /// client is closed.
     ///
     /// # Errors
-    /// The failure itself, if another campaign would fail in the same way.
+    /// Returns `error` itself if another campaign would fail in the same way.
     pub fn fail(&mut self, path: &str, error: Error) -> Result<Option<Duration>> {
         match error.kind() {
             ErrorKind::ClientClosed => Ok(None),
@@ -56,7 +56,7 @@ impl Rounds {
         }
     }
 
-    /// Returns the same candidate, bound to the client that the election uses now.
+    /// Returns the same candidate, bound to its current client.
     ///
     /// # Errors
     /// The errors of [`Election::campaign`] that need no request.
@@ -65,7 +65,7 @@ impl Rounds {
     }
 
     /// Returns `true` if there will be no further campaign, because the client is closed.
-    /// `election` must be a candidate that [`election`](Self::election) returned.
+    /// `election` must be the candidate that [`election`](Self::election) returned.
     #[must_use]
     pub fn are_over(election: &Election) -> bool {
         election.lock.resolve().is_ok_and(|resolved| resolved.client.state() == ClientState::Closed)
@@ -92,13 +92,13 @@ impl Election {
     /// Campaigns and runs `body` while this candidate leads, again and again.
     ///
     /// The body receives the lease of the leadership. When it returns, the candidate resigns. If
-    /// the leadership is lost, the body is dropped at its next await point. If the body has no
-    /// further await point and returns after the loss, its result is ignored, even if it is an
+    /// the leadership is lost, the body is dropped at its next await point. If the body returns
+    /// after the loss without reaching an await point, its result is ignored, even if it is an
     /// error. After leaderships shorter than five seconds, the loop pauses for up to six seconds.
     ///
-    /// The loop ends when the client is closed or drained. If the client is a shared client, note
-    /// that other locks of the process on the same hosts use it too. To end the loop in another
-    /// way, drop the future, or return an error from the body.
+    /// The loop ends when the client is closed or drained. Closing a shared client also affects the
+    /// other locks of the process on the same hosts. To end the loop in another way, drop the
+    /// future, or return an error from the body.
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {

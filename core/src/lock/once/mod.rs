@@ -15,7 +15,7 @@ use crate::lease::Lease;
 use crate::lease::owner::Owner;
 use crate::lock::mutex::Mutex;
 
-/// The time at which a slot is recorded, for [`Mutex::once_as`].
+/// The moment at which a slot is recorded, for [`Mutex::once_as`].
 ///
 /// ```
 /// assert_eq!(zklock::Record::default(), zklock::Record::AfterBody);
@@ -26,8 +26,7 @@ pub enum Record {
     /// After the body succeeds. If a body crashes, it can run again.
     #[default]
     AfterBody,
-    /// Before the body begins. The body then runs at most once: if it crashes or fails, it does not
-    /// run again.
+    /// Before the body begins. So the body runs at most once, even if it crashes or fails.
     Start,
 }
 
@@ -39,8 +38,8 @@ impl Mutex {
     ///
     /// A slot is recorded only once, but a body that crashes before its slot is recorded can run
     /// again. The record contains only the last slot, so the sequence A, B, A runs A twice.
-    /// Therefore, do not use keys as idempotency keys. In contrast, [`once_per`](Self::once_per)
-    /// rejects earlier slots.
+    /// Therefore, do not use keys as idempotency keys. [`once_per`](Self::once_per) is stricter: it
+    /// also rejects all earlier slots.
     ///
     /// The record of the last slot is a node next to the lock directory, with `.once` appended to
     /// the lock's path. One transaction writes the record and checks the lock's node, so a holder
@@ -62,9 +61,9 @@ impl Mutex {
     /// # async fn write_report(_: i64) -> zklock::Result<u32> { Ok(1) }
     /// ```
     ///
-    /// Cancel safe, with one exception. Dropping the future drops the body, and leaves the queue or
-    /// releases the lock. No node remains in the queue. The exception is a future that is dropped
-    /// after the body has completed. The slot might or might not be recorded then.
+    /// Cancel safe, except after the body has completed. Dropping the future drops the body, and
+    /// leaves the queue or releases the lock. No node remains in the queue. If the future is
+    /// dropped after the body has completed, the slot might or might not be recorded.
     ///
     /// # Errors
     /// * [`BadArgument`](crate::ErrorKind::BadArgument) with the argument `key` if the key is
@@ -119,8 +118,8 @@ impl Mutex {
     /// acquired.
     ///
     /// The body runs only if the current period is later than the recorded one, so a machine whose
-    /// clock is slow does not cause a second run. A lock has one record, so use a separate lock for
-    /// each length of period.
+    /// clock is behind does not cause a second run. A lock has one record, so use a separate lock
+    /// for each length of period.
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -158,11 +157,11 @@ impl Mutex {
     /// [`LockTimeout`](crate::ErrorKind::LockTimeout) if the lock is taken.
     ///
     /// Cancel safe like [`once`](Self::once). With [`Record::Start`], the slot is recorded before
-    /// the body begins, so the slot can be recorded although the future is dropped.
+    /// the body begins. So it can be recorded even if the future is dropped.
     ///
     /// # Errors
     /// The same as for [`once_within`](Self::once_within). With [`Record::Start`], the slot can be
-    /// recorded although the call returns an error.
+    /// recorded even if the call returns an error.
     pub async fn once_as<T, E, F>(
         &self,
         owner: &Owner,

@@ -85,7 +85,8 @@ fn millis(time: Duration) -> u64 {
     time.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
-/// A slot at a certain time. If the slot is a period, this type contains the number of the period.
+/// A slot at a certain time. If the slot is a period, this type also contains the number of the
+/// period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CurrentSlot {
     pub(super) name: String,

@@ -22,8 +22,8 @@ pub struct OnceRecord {
     pub slot: String,
     /// The period, if the slot is a period.
     pub period: Option<NumberedPeriod>,
-    /// Time at which the slot was recorded, by the clock of the process that recorded it. In RFC
-    /// 3339 format, in UTC. Empty if the record does not contain it.
+    /// Time at which the slot was recorded, by the clock of the process that recorded it. The
+    /// format is RFC 3339, in UTC. Empty if the record contains no time.
     pub at: String,
     /// The process that recorded the slot. `None` if its client does not identify itself.
     pub by: Option<RecordedBy>,
@@ -58,8 +58,8 @@ impl OnceRecord {
         Self { slot: name, period, at: Date(at).to_string(), by, fencing_token }
     }
 
-    /// Returns `true` if the slot's body must not run, because this slot or a later period of the
-    /// same length is recorded.
+    /// Returns `true` if the body must not run for this slot, because the record contains the same
+    /// slot or a later period of the same length.
     pub(super) fn covers(&self, slot: &CurrentSlot) -> bool {
         match (self.period, slot.period) {
             (None, None) => self.slot == slot.name,

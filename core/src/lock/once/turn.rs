@@ -1,5 +1,5 @@
-//! Defines [`Turn`], one run of a slot's body. A turn holds the lock. It exists only if the slot
-//! was not recorded when the lock was granted.
+//! Defines [`Turn`], one run of a slot's body under the lock. A `Turn` exists only if the slot was
+//! not recorded when the lock was granted.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The session id in the Stat of a container node.
 const CONTAINER: i64 = i64::MIN;
 
-/// One run of a slot's body while holding the lock. Dropping it releases the lock and records
-/// nothing.
+/// One run of a slot's body under the lock. Dropping it releases the lock without recording the
+/// slot.
 #[derive(Debug)]
 #[must_use = "a turn that is dropped releases the lock and records nothing"]
 pub struct Turn {
@@ -46,7 +46,7 @@ pub struct Turn {
 /// Acquires the lock and reads its record. With [`Record::Start`], also records the slot.
 ///
 /// If the slot was already recorded, releases the lock and returns `None`. `owner` contains the
-/// owner's id, and the caller that messages and other contenders show.
+/// owner's id, and the caller whose name is shown in messages and to other contenders.
 pub(crate) async fn begin(
     lock: &Lock,
     owner: (OwnerId, &Owner),
@@ -54,15 +54,15 @@ pub(crate) async fn begin(
     timeout: Timeout,
     record: Record,
 ) -> Result<Option<Turn>> {
-    // Keep no node (`linger`), because a late transaction of this turn could then succeed under the
-    // next holder.
+    // Disable `linger`. If the node were kept, a late transaction of this run could succeed while
+    // the next holder has the lock.
     let lock = lock.without_linger();
     let lease = Arc::new(lock.acquire_for(owner, timeout).await?);
     let client = lock.resolve()?.client.clone();
     let options = client.options();
     let by = options.identify.then(|| RecordedBy::this_process(lock.label(options)));
     let node = record_node(lock.path());
-    // The current period counts, no matter how long the caller has waited for the lock.
+    // Use the period at this moment, no matter how long the caller has waited for the lock.
     let mut turn = Turn { lease, client, node, slot: slot.now(), version: None, by, recorded: false };
     let found = turn.read_once_held().await?;
     if found.as_ref().is_some_and(|found| found.record.covers(&turn.slot)) {
@@ -81,7 +81,7 @@ pub(crate) async fn begin(
 }
 
 impl Turn {
-    /// Returns the lease that is held while the body runs. Only the turn may release it.
+    /// Returns the lease that is held while the body runs. Only this `Turn` may release it.
     #[must_use]
     pub fn lease(&self) -> &Arc<Lease> {
         &self.lease
@@ -106,8 +106,8 @@ impl Turn {
             self.lease.release().await.ok();
             return written;
         }
-        // If the lock was lost in the meantime, return an error, like every scope. This includes a
-        // loss that only the release reveals.
+        // Return an error if the lock was lost in the meantime, as every scope does. Also check
+        // after the release, because only the release reveals some losses.
         let lost = || self.lease.check().err().filter(|error| error.kind() == ErrorKind::LockLost);
         let before = lost();
         self.lease.release().await.ok();
@@ -153,10 +153,10 @@ impl Turn {
 
     /// Reads the record after the grant.
     ///
-    /// A read alone might reach a server that lags behind. So a check of the lock's node is sent
-    /// before the read. ZooKeeper treats the check as a write, so a majority of the servers must
-    /// accept it, after all writes of earlier holders. The read is answered after the check and
-    /// therefore includes those writes.
+    /// A read alone might reach a server that lags behind the leader. So a check of the lock's node
+    /// is sent before the read. ZooKeeper treats the check as a write, so a majority of the servers
+    /// must accept it, after all writes of earlier holders. The server answers the read after the
+    /// check, so the answer includes those writes.
     async fn read_once_held(&self) -> Result<Option<VersionedRecord>> {
         let read = async || {
             // Send both requests together, in this order.
@@ -170,15 +170,15 @@ impl Turn {
         self.while_held(read).await
     }
 
-    /// Reads the record after the server has caught up with its leader. Used after a write that
-    /// received no reply.
+    /// Reads the record after the server has caught up with the leader. This is necessary if no
+    /// reply to a write arrived.
     async fn read_behind_sync(&self) -> Result<Option<VersionedRecord>> {
         let node = self.client.full(&self.node)?;
         self.client.ask_again(&self.node, |reply| Query::Exists { node: Arc::clone(&node), reply }).await?;
         read_node(&self.client, &self.node).await
     }
 
-    /// Repeats a request until a reply arrives, as long as the lock is held.
+    /// Repeats a request until a reply arrives. Stops if the lock is lost.
     async fn while_held<T, F>(&self, ask: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = Result<T>>,
@@ -200,7 +200,7 @@ impl Turn {
         }
     }
 
-    /// Rejects a lock whose record would be a child of another lock's directory. Some client
+    /// Rejects a lock whose record would be stored in the directory of another lock. Some client
     /// libraries fail if such a directory has a child without a sequence number.
     async fn check_parent(&self) -> Result<()> {
         let Some((parent, _)) = self.lease.path().rsplit_once('/').filter(|(parent, _)| !parent.is_empty())
@@ -232,8 +232,8 @@ impl Turn {
     /// Records the slot. One transaction writes the record and checks that the lock's node exists,
     /// so a former holder cannot write the record.
     ///
-    /// The transaction also checks the version of the record. So if this turn has already tried to
-    /// write the record, that earlier attempt cannot be applied late.
+    /// The transaction also checks the version of the record. So if an earlier attempt of this run
+    /// received no reply, it cannot be applied later than this one.
     async fn write(&self) -> Result<()> {
         let record = OnceRecord::new(&self.slot, self.by.clone(), self.lease.fencing_token());
         let data = record.encode();
@@ -249,7 +249,7 @@ impl Turn {
                 ErrorKind::ConnectionFailed => in_doubt = true,
                 ErrorKind::TransactionFailed if error.is_denied() => return Err(self.not_permitted()),
                 ErrorKind::TransactionFailed => {}
-                // An earlier attempt might have succeeded with only its reply lost.
+                // An earlier attempt might have succeeded, although its reply was lost.
                 _ if in_doubt => {
                     let found = self.read_behind_sync().await;
                     let ours =
@@ -276,7 +276,7 @@ impl Turn {
         }
     }
 
-    /// Returns `true` if this turn wrote the record. The fencing token shows this, because no other
+    /// Returns `true` if this run wrote the record. The fencing token shows this, because no other
     /// node has the same token.
     fn is_ours(&self, record: &OnceRecord) -> bool {
         record.fencing_token == self.lease.fencing_token()
@@ -291,8 +291,8 @@ impl Turn {
         Error::new(ErrorKind::AuthFailed, message)
     }
 
-    /// Returns the error for a slot that another holder recorded in the meantime. That record shows
-    /// that this turn had lost the lock before.
+    /// Returns the error for a slot that another holder recorded in the meantime. Its record shows
+    /// that this run had already lost the lock.
     fn overtaken(&self, record: &OnceRecord) -> Error {
         self.lease.check().err().unwrap_or_else(|| {
             let message = format!(
@@ -306,7 +306,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        // The body can have passed the lease to a task that still runs.
+        // Release explicitly, because the body can have passed the lease to a task that still runs.
         self.lease.release_in_background().ok();
     }
 }

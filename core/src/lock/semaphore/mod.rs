@@ -1,7 +1,7 @@
-//! The counting semaphore. A contender first acquires a mutex, called the *turn*, and then its
-//! permits. It holds the turn while it waits for the permits.
+//! The counting semaphore. A contender first acquires an internal mutex, called the *turn*. While
+//! it holds the turn, it waits for its permits.
 //!
-//! The turn and the permits are in two lock directories, and both use the protocol of the other
+//! The turn and the permits have separate lock directories. Both use the same protocol as the other
 //! locks.
 
 mod shared_count;
@@ -27,8 +27,8 @@ use crate::metrics::recorder::WaitTimer;
 use crate::queue::Kind;
 use crate::queue::contender::Contender;
 
-/// Time for which a try waits for the turn while another contender holds it to acquire its permits.
-/// That takes only a few round trips.
+/// Time for which an acquire with [`Timeout::Try`] waits for the turn (the internal mutex). Another
+/// contender holds the turn only for a few round trips if enough permits are free.
 const TRY_LIMIT: Duration = Duration::from_secs(2);
 
 /// Subdirectory of the nodes for permits, both held and requested.
@@ -55,8 +55,8 @@ pub enum Permits {
     Fixed(u32),
     /// A number in the node at this absolute path, relative to the client's chroot.
     ///
-    /// The data has the format of Curator's `SharedCount`: four bytes, big-endian. The number is
-    /// read at every acquire. Waiters notice when it changes.
+    /// The data has the format of Curator's `SharedCount`: four bytes, big-endian. Every acquire
+    /// reads the number, and waiters notice when it changes.
     SharedCount(String),
 }
 
@@ -119,8 +119,8 @@ impl Semaphore {
         options: LockOptions,
     ) -> Result<Self> {
         let (source, path, permits) = (client.into(), path.as_ref(), permits.into());
-        // Of the semaphore's two directories, this one has the longer name, so check the length
-        // limit with it.
+        // Check the length limit with this directory, because it has the longer name of the
+        // semaphore's two directories.
         LockPath::new(&source.hosts().chroot, path, LEASES)?;
         let stated = match &permits {
             Permits::Fixed(0) => return Err(Error::bad_argument("permits", "must be at least 1")),
@@ -131,8 +131,8 @@ impl Semaphore {
             }
         };
         let settings = options.of_semaphore(stated)?;
-        // `max_hold` limits the permits only. The turn must last as long as the wait for the
-        // permits.
+        // `max_hold` limits only the permits. A contender must hold the turn (the internal mutex)
+        // for as long as it waits for the permits.
         let turn = LockSettings { max_hold: None, ..settings.clone() };
         let turns = Lock::with_part(source.clone(), path, TURNS, Kind::Exclusive, turn)?;
         let leases = Lock::with_part(source, path, LEASES, Kind::Permit(0), settings)?;
@@ -161,8 +161,8 @@ impl Semaphore {
 
     /// Acquires a permit. Waits without a time limit.
     ///
-    /// Cancel safe: dropping the future leaves the queue. If the permit is granted at the same
-    /// moment, it is released.
+    /// Cancel safe: if the future is dropped, the contender leaves the queue. If the permit is
+    /// granted at the same moment, it is released.
     ///
     /// # Errors
     /// * The errors of [`Lock::acquire`].
@@ -200,8 +200,8 @@ impl Semaphore {
     /// free.
     ///
     /// If no permit is free, the call sends one read, and a second one if the number of permits is
-    /// in a node. If another contender is just acquiring its permits, the call waits until that
-    /// contender has them, but for at most two seconds. The connect timeout limits the whole call.
+    /// in a node. If another contender is just acquiring its permits, the call waits for it, but
+    /// for at most two seconds. The whole call takes at most the connect timeout.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
@@ -246,8 +246,8 @@ impl Semaphore {
     /// Acquires `count` permits, all or none. A smaller request cannot overtake this one.
     ///
     /// If `count` exceeds the number in a [`SharedCount`](Permits::SharedCount), the call waits
-    /// until the number grows. In the meantime, other acquires wait behind it, and it creates no
-    /// nodes for the permits.
+    /// until the number grows. In the meantime, other acquires wait behind this call, and it
+    /// creates no nodes for the permits.
     ///
     /// Cancel safe like [`acquire`](Self::acquire). If the future is dropped, no permit is kept.
     ///
@@ -275,8 +275,7 @@ impl Semaphore {
         let wait = WaitTimer::begin();
         self.acquire_all(caller, count, timeout, wait).await.map_err(|error| {
             let error = client.explain(error, wait.since, timeout);
-            // Count the whole call as one acquire, regardless of the number of its contenders in
-            // the queues.
+            // Count the whole call as one acquire, although it creates several nodes.
             if error.kind() == ErrorKind::LockTimeout {
                 let refused = timeout.is_try() || error.timeout_reason() == Some(TimeoutReason::Full);
                 if refused { holds.recorder.busy() } else { holds.recorder.timed_out() }
@@ -301,8 +300,8 @@ impl Semaphore {
             self.check_number_exists(deadline).await?;
         }
         loop {
-            // The turn does not count as a hold, because the caller wants the permits and keeps the
-            // turn only until it has them.
+            // The turn (the internal mutex) does not count as a hold, because the caller wants the
+            // permits and keeps the turn only until it has them.
             let time = match deadline.left() {
                 Timeout::TryWithin(left) => Timeout::For(left.min(TRY_LIMIT)),
                 time => time,
@@ -310,8 +309,8 @@ impl Semaphore {
             let uncounted = WaitTimer { counts: false, ..wait };
             let turn = self.turns.request_as(caller, Kind::Exclusive, time, uncounted)?.await;
             let turn = match turn {
-                // Without a reply, it is unknown whether the turn is taken. A try repeats the
-                // request until its time limit.
+                // Without a reply, the client does not know whether the turn (the internal mutex)
+                // is taken. Repeat the request until the time limit.
                 Err(error) if timeout.is_try() && error.is_unanswered() => {
                     if deadline.is_over() {
                         return Err(error.with_timeout_reason(TimeoutReason::Unreachable));
@@ -321,9 +320,9 @@ impl Semaphore {
                 turn => turn?,
             };
             wait.contended |= turn.contended();
-            // If the turn is lost, stop waiting for permits. Otherwise another contender could get
-            // the turn and wait for permits too. Each of the two contenders could then hold a part
-            // of the permits that both need.
+            // If the turn (the internal mutex) is lost, stop waiting for permits. Otherwise,
+            // another contender could get the turn and wait for permits too. Then each of the two
+            // contenders could hold a part of the permits that both need.
             let leases = tokio::select! {
                 biased;
                 leases = self.take(caller, count, deadline, wait) => leases?,
@@ -334,8 +333,8 @@ impl Semaphore {
         }
     }
 
-    /// Acquires permits while the turn is held. If the acquire fails, the permits are released
-    /// before the turn.
+    /// Acquires permits while the turn (the internal mutex) is held. If the acquire fails, the
+    /// permits are released before the turn.
     async fn take(&self, caller: &Owner, count: u32, deadline: Deadline, wait: WaitTimer) -> Result<Leases> {
         let resolved = self.leases.resolve()?;
         let permit_state = resolved.holds.permit_state();
@@ -347,8 +346,8 @@ impl Semaphore {
             permit_state.compared.store(permits, Ordering::Relaxed);
         }
         loop {
-            // If more permits are requested than exist, create no nodes, because they could not be
-            // granted.
+            // If more permits are requested than exist, create no nodes, because the request cannot
+            // be granted yet.
             if count > permits {
                 let too_few = || self.too_few(count, permits);
                 if deadline.is_try() {
@@ -373,7 +372,7 @@ impl Semaphore {
                 leases = &mut leases => return leases,
                 changed = self.changed(permits, deadline) => match changed {
                     // The requests in the queue time out at the same moment. Return their error,
-                    // because it names the blockers.
+                    // because it names the contenders that blocked them.
                     Err(error) if error.kind() == ErrorKind::LockTimeout => return leases.await,
                     changed => changed?,
                 },
@@ -399,13 +398,14 @@ impl Semaphore {
             for request in requests {
                 leases.push(request.await?);
             }
-            // A permit that was granted early can be lost while the call waits for the other
-            // permits. Then all permits are released and requested again.
+            // A permit that was granted early can be lost while the call waits for the others. Then
+            // release all permits and request them again.
             if leases.is_held() {
                 return Ok(leases);
             }
-            // A try stops here: with a very short `max_hold`, it would never hold all permits
-            // together, and other contenders would wait for the turn.
+            // With [`Timeout::Try`], do not repeat the acquire. With a very short `max_hold`, the
+            // call would never hold all permits together, and other contenders would have to wait
+            // for the turn.
             if deadline.is_try() {
                 let message = "one of several permits was lost while the others were tried; try again";
                 return Err(Error::timed_out(TimeoutReason::Unknown, message));
@@ -432,8 +432,9 @@ impl Semaphore {
     /// Returns an error if the acquire would have to wait and the maximum number of waiters is
     /// reached.
     ///
-    /// All contenders for the turn count as waiters. The contender that holds the turn also counts,
-    /// even if its permits are free, but then it holds the turn only for a moment.
+    /// All contenders for the turn (the internal mutex) count as waiters. This includes the
+    /// contender that holds the turn, even if its permits are free. In that case, it holds the turn
+    /// only for a moment.
     async fn fail_if_full(&self, count: u32, waiters: u32, deadline: Deadline) -> Result<()> {
         let client = self.turns.resolve()?.client.clone();
         let reached = || client.was_connected();
@@ -446,7 +447,7 @@ impl Semaphore {
         Ok(())
     }
 
-    /// Returns the error for a request of more permits than exist. The error is the same as if no
+    /// Returns the error for a request of more permits than exist. It is the same error as if no
     /// permit were free.
     fn too_few(&self, count: u32, permits: u32) -> Error {
         let message =

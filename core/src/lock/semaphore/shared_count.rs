@@ -1,5 +1,5 @@
-//! The number of permits of a semaphore. It is either a fixed number, which the nodes of all
-//! contenders contain, or a number in a separate node, which can change.
+//! The number of permits of a semaphore. It is either a fixed number, or a number in a separate
+//! node, which can change. The nodes of all contenders contain a fixed number.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::driver::mailbox::node_watch::NodeWatch;
 use crate::error::escape::Escaped;
 use crate::error::{Error, ErrorKind, Result};
 
-/// If no event arrives for this long, a waiter reads the number in the node again, in case a watch
-/// event was missed (rule 10).
+/// If a waiter receives no event for this long, it reads the number in the node again, in case it
+/// missed a watch event (rule 10).
 const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
 
 impl Semaphore {
@@ -60,11 +60,11 @@ impl Semaphore {
         }
     }
 
-    /// Fails if the node does not contain a number. Called before a node or a directory is created,
-    /// so that none is created unnecessarily.
+    /// Fails if the node of the shared count does not contain a number. Called before this client
+    /// creates a node or a directory, so that it creates none unnecessarily.
     ///
     /// The number is read only when the client first uses the path. To save a request, later
-    /// acquires rely on the read that they send while they hold the turn.
+    /// acquires rely on the read that they send while they hold the semaphore's internal mutex.
     pub(super) async fn check_number_exists(&self, deadline: Deadline) -> Result<()> {
         if matches!(self.permits, Permits::SharedCount(_)) {
             let resolved = self.leases.resolve()?;
@@ -77,7 +77,7 @@ impl Semaphore {
         Ok(())
     }
 
-    /// Reads the number of permits from a node, and sets a watch on the node if requested.
+    /// Reads the number of permits from `node`. Sets a watch on the node if `watch` is `true`.
     async fn read(&self, node: &str, watch: bool, deadline: Deadline) -> Result<(u32, Option<NodeWatch>)> {
         let client = self.leases.resolve()?.client.clone();
         let full: Arc<str> = format!("{}{node}", client.address().chroot).into();

@@ -56,7 +56,7 @@ impl Queue {
         self.create_again(id);
     }
 
-    /// Makes a contender create its node again. The new node has another name, so it cannot be
+    /// Makes a contender create its node again. The new node has another name, so that it cannot be
     /// mistaken for an earlier node.
     pub(super) fn create_again(&mut self, id: JoinId) {
         self.entries.change(id, |join| {
@@ -66,8 +66,8 @@ impl Queue {
         });
     }
 
-    /// Refuses a contender, which then leaves the queue. If the contender might have a node, that
-    /// node is deleted as soon as it is known to exist.
+    /// Refuses a contender, which then leaves the queue. If the contender might have a node, the
+    /// queue deletes that node as soon as it is known to exist.
     pub(super) fn refuse(&mut self, id: JoinId, refusal: Refusal) {
         if self.entries.get(&id).is_some_and(|join| !join.leaving) {
             self.actions.push_back(Action::Refuse(id, refusal));

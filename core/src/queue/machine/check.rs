@@ -1,4 +1,4 @@
-//! Checks: short requests that ask whether the few nodes on which our waiters depend still exist.
+//! Checks: short requests that ask whether the few nodes that matter to our waiters still exist.
 //! After a reconnection, a check can replace a listing of the directory (rule 10).
 
 use std::ops::Bound;
@@ -11,41 +11,41 @@ use crate::queue::event::{Event, Intent, Outcome, Ticket};
 use crate::queue::node_name::NodeName;
 use crate::queue::remote_view::RemoteView;
 
-/// Maximum number of nodes in a check. The limit keeps the request short however many of our
-/// contenders wait.
+/// Maximum number of nodes in a check. It keeps the request short, even if many of our contenders
+/// wait.
 const MAX_CHECKED_NODES: usize = 8;
 
-/// Number of nodes that every check includes: our first waiter's own node and the nodes that this
+/// Number of nodes that every check includes: the node of our first waiter, and the nodes that this
 /// waiter waits for.
 const ALWAYS_CHECKED: usize = 4;
 
 impl Queue {
-    /// Makes a waiter count as far from the front if more than `limit` contenders are ahead of it.
-    /// The default limit is [`NEAR`](crate::queue::machine::position::NEAR). Tests with few
-    /// contenders set a smaller limit.
+    /// Sets the number of contenders ahead beyond which a waiter counts as far from the front. The
+    /// default is [`NEAR`](crate::queue::machine::position::NEAR). Tests with few contenders set a
+    /// smaller number.
     #[must_use]
     pub fn far_beyond(self, limit: u8) -> Self {
         Self { far_beyond: FarBeyond::new(limit), ..self }
     }
 
-    /// Returns `true` if the listing on this connection is deferred until an event shows that the
-    /// listing would bring news.
+    /// Returns `true` if the listing on this connection is deferred until an event shows that it is
+    /// needed.
     #[must_use]
     pub fn defers_listing(&self) -> bool {
         self.deferred
     }
 
-    /// Returns the last view of the other clients' nodes. The view might be from the previous
-    /// connection, so no lock is granted because of it.
+    /// Returns the last known nodes of other clients. They might be from the previous connection,
+    /// so they must not be used to grant a lock.
     pub(super) fn last_view(&self) -> Option<&RemoteView> {
         self.view.as_ref().or(self.old_view.as_deref())
     }
 
-    /// Returns `true` if each of our contenders holds the lock or waits in a place that a listing
-    /// has shown (the queue is *settled*). Another listing would then show nothing that matters,
-    /// unless a node has been deleted.
+    /// Returns `true` if the queue is *settled*: each of our contenders holds the lock, or waits at
+    /// a position that a listing has shown. Unless a node has been deleted, another listing would
+    /// then show nothing that matters.
     fn is_settled(&self) -> bool {
-        // Waiters behind our first one need no listing until they come near the front.
+        // Waiters behind our first one need no listing until they are near the front.
         let first = self.line().keys().next().and_then(|name| self.entries.get(self.line().get(name)?));
         let unseen = |join: &Entry| matches!(&join.stage, EntryStage::Queued(place) if !place.confirmed);
         let listed = self.view.is_some() && !first.is_some_and(unseen);
@@ -63,17 +63,17 @@ impl Queue {
             && self.entries.values().all(settled)
     }
 
-    /// Returns `true` if the first of our waiters still needs the watch on its own node. If that
-    /// watch does not fit in the watch budget, only a listing shows that the node exists.
+    /// Returns `true` if the first of our waiters still has no watch on its own node. If the watch
+    /// budget has no room for that watch, only a listing shows that the node exists.
     fn awaits_own_watch(&self) -> bool {
         let Some((name, _)) = self.first_ready() else { return false };
         let stale = self.view.as_ref().is_some_and(|view| view.stale_before(&name));
         stale && !self.watches.get(&name).is_some_and(|watch| watch.armed)
     }
 
-    /// Looks at the directory again, because the server has sent no news for a long time. If all of
-    /// our contenders hold the lock, there is nothing to do, because the heartbeat checks their
-    /// nodes.
+    /// Lists or checks the directory again, because no news about it has arrived for a long time.
+    /// If all of our contenders hold the lock, this is not necessary, because the heartbeat checks
+    /// their nodes.
     pub(super) fn resync(&mut self) {
         self.retry_refused_deletes();
         if !self.has_waiters() && self.doubt.is_none() {
@@ -92,14 +92,14 @@ impl Queue {
         self.probe == Probing::Check(ticket)
     }
 
-    /// Uses listings instead of checks from now on, because the server refuses checks.
+    /// Replaces checks with listings from now on, because the server refuses checks.
     pub fn disable_checks(&mut self) {
         self.probe = Probing::Refused;
     }
 
-    /// Asks in one request whether nodes of our waiters, and nodes that they watch, still exist.
-    /// The first [`ALWAYS_CHECKED`] nodes are in every request. The other nodes are checked in
-    /// turn, a few in each request.
+    /// Asks the server in one request whether nodes of our waiters, and nodes that they watch,
+    /// still exist. Every request includes the first [`ALWAYS_CHECKED`] nodes. The others take
+    /// turns, a few in each request.
     fn check(&mut self) {
         let mut nodes = self.to_check(Bound::Unbounded, ALWAYS_CHECKED);
         let Some(first) = nodes.last().cloned() else { return };
@@ -134,8 +134,8 @@ impl Queue {
     }
 
     /// Handles the reply to a check. The reply never grants a lock. If another client's node is
-    /// gone, its watch should have fired, so a listing must follow. If one of our nodes is gone, it
-    /// was certainly deleted, because names are unique and the node's create was acknowledged.
+    /// gone, its watch should have fired, so the queue requests a listing. If one of our nodes is
+    /// gone, it was certainly deleted, because its create was acknowledged and names are unique.
     pub(super) fn check_answered(&mut self, outcome: Outcome<Vec<NodeName>>) {
         match outcome {
             Outcome::Done(gone) => {
@@ -157,22 +157,22 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if a listing would show nothing that matters: all of our contenders wait far
-    /// from the front, and their places are known. Returns `false` if a watch has fired since the
-    /// last listing. The watches that replace it might not be set yet, so changes at their
-    /// nodes would not be reported.
+    /// Returns `true` if a listing would show nothing that matters, because all of our contenders
+    /// wait far from the front at known positions. Returns `false` if a watch has fired since the
+    /// last listing. The watches that replace it might not be set yet, so changes at their nodes
+    /// would not be reported.
     fn can_defer_listing(&self) -> bool {
         let stale = self.last_view().is_some_and(RemoteView::stale);
         self.is_settled() && self.entries.holders() == 0 && self.has_waiters() && !self.is_near() && !stale
     }
 
-    /// Defers the listing of the next connection if all of our contenders here are settled and none
-    /// is near. In that case the checks, and the watches that the next connection sets again, show
-    /// when a listing is needed.
+    /// Defers the listing on the next connection if all of our contenders in this directory are
+    /// settled and none is near the front. Then the checks, and the watches that the next
+    /// connection sets again, show when a listing is needed.
     pub(super) fn defer_listing(&mut self) {
         if !self.deferred && self.can_defer_listing() {
-            // Remove unneeded watches first. Otherwise the next connection would set them again and
-            // keep them while the listing is deferred.
+            // Remove unneeded watches first. Otherwise, the next connection would set them again
+            // and keep them as long as the listing is deferred.
             self.adjust_watches();
         }
         self.deferred = self.can_defer_listing();
@@ -186,7 +186,7 @@ impl Queue {
         }
     }
 
-    /// Requests the deferred listing after a change in the queue, if a waiter needs it.
+    /// Requests the deferred listing after a change in the queue, if this client has a waiter.
     pub(super) fn end_deferral(&mut self) {
         if std::mem::take(&mut self.deferred) && self.has_waiters() {
             self.request_listing(ListingMode::Plain);
@@ -195,8 +195,8 @@ impl Queue {
 }
 
 impl Event {
-    /// Returns `true` if this event might change the order of contenders or the watches. The
-    /// listing is then deferred no longer.
+    /// Returns `true` if this event might change the order of the contenders or the watches. Such
+    /// an event ends the deferral of the listing.
     pub(super) fn ends_deferral(&self) -> bool {
         match self {
             Self::Watched(_, outcome) => *outcome != Outcome::Done(()),

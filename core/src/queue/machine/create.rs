@@ -8,8 +8,8 @@ use crate::queue::action::Action;
 use crate::queue::event::{Intent, JoinId, Outcome, Refusal, Ticket};
 use crate::queue::node_name::{Kind, NodeName};
 
-/// Maximum number of times that a contender creates missing parents. Each further attempt means
-/// that another client or the server's container cleanup has deleted the parents again.
+/// Maximum number of times that a contender creates missing parents. More attempts are necessary
+/// only if another client or the server's container cleanup deletes the parents again and again.
 const PARENT_ATTEMPTS: u32 = 16;
 
 impl Queue {
@@ -58,9 +58,9 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if the contender might soon be the next holder. A listing must then follow
+    /// Returns `true` if the contender might soon be the next holder. Then a listing must follow
     /// its create immediately, without waiting for the reply. Any other contender needs no listing
-    /// now, because a later listing also shows all nodes ahead of it (F1).
+    /// yet, because a later listing also shows all nodes ahead of it (F1).
     /// [`list_for_next_waiter`](Self::list_for_next_waiter) requests that listing in time.
     fn may_be_next_soon(&self, join: &Entry) -> bool {
         let unordered = join.intent.only_tries() || matches!(join.kind, Kind::Permit(_));
@@ -79,7 +79,8 @@ impl Queue {
                 });
                 self.request_listing(ListingMode::Synced);
             }
-            // The server created nothing. This also covers contenders that no longer want the lock.
+            // The server created no node. This case also covers contenders that no longer want the
+            // lock.
             Outcome::NoNode => match intent {
                 Intent::Downgrade { writer, .. } => {
                     let writer = writer.clone();
@@ -102,8 +103,8 @@ impl Queue {
         matches!(self.entries.get(&id)?.stage, EntryStage::Creating(_)).then_some(id)
     }
 
-    /// Handles the server's refusal to check that the writer's node exists: the reader then creates
-    /// its node in the writer's place without this check.
+    /// Handles the server's refusal to check that the writer's node exists. The reader then creates
+    /// its node at the writer's position without this check.
     pub(super) fn check_forbidden(&mut self, ticket: Ticket) {
         let Some(id) = self.creator(ticket) else { return };
         if self.entries.get(&id).is_some_and(|join| join.leaving) {
@@ -175,7 +176,7 @@ impl Queue {
         }
     }
 
-    /// Requests the Stat of a node that was found after the reply to its create was lost.
+    /// Requests the Stat of a node that a listing showed after the reply to its create was lost.
     pub(super) fn verify(&mut self, id: JoinId, name: &NodeName) {
         let ticket = self.ticket();
         self.actions.push_back(Action::Verify(ticket, name.clone()));
@@ -191,17 +192,17 @@ impl Queue {
         self.entries.set_stage(id, EntryStage::Unknown(ticket));
         match outcome {
             // An earlier listing showed this node, but its Stat is known only now. The next listing
-            // confirms its place.
+            // confirms its position in the queue.
             Outcome::Done(Some(czxid)) => self.on_node_found(id, Some(name), czxid, ticket),
-            // The node belongs to another session (rule 12). Start again under another name, which
-            // cannot be mistaken for this node.
+            // The node belongs to another session (rule 12). Start again with another name, so that
+            // the new node cannot be mistaken for this one.
             Outcome::Done(None) if leaving => self.entries.remove(id),
             Outcome::Done(None) => self.create_again(id),
             Outcome::NoNode => self.request_listing(ListingMode::Synced),
             Outcome::Lost => {
-                // The last listing counted this node as ours, but this contender's record no longer
-                // names it. Only the next listing shows our other contenders whether the node is
-                // before them, so drop the view.
+                // The last listing counted this node as ours, but this contender no longer uses it.
+                // Only the next listing shows whether the node is ahead of our other contenders, so
+                // drop the view.
                 self.view = None;
                 self.request_listing(ListingMode::Synced);
             }

@@ -1,5 +1,5 @@
-//! Releases and deletes. A node that is no longer wanted is deleted repeatedly until the node or
-//! the session is gone (rules 9 and 13).
+//! Releases locks and deletes nodes. An unneeded node is deleted repeatedly until the node or the
+//! session is gone (rules 9 and 13).
 
 use std::ops::Deref;
 
@@ -15,7 +15,7 @@ impl Queue {
             // The hold is already lost, and the node is gone.
             return self.actions.push_back(Action::Released(name));
         };
-        // The writer's node can be deleted only when the reader in its place exists. If it were
+        // Delete the writer's node only when the reader that gets its position exists. If it were
         // deleted earlier, another writer could acquire the lock (rule 4).
         if self.is_downgrading(&name) {
             self.entries.change(id, |join| join.leaving = true);
@@ -46,8 +46,8 @@ impl Queue {
         let Some(name) = self.deletes.answered(ticket) else { return };
         match outcome {
             Outcome::Lost => self.deletes.retry(name),
-            // The caller that released the node stops waiting. The node still blocks all other
-            // contenders until it can be deleted or the session ends.
+            // The caller that released the lock stops waiting. The node still blocks all other
+            // contenders until it is deleted or the session ends.
             Outcome::Refused(_) => {
                 if self.deletes.refuse(&name) {
                     self.actions.push_back(Action::Released(name));
@@ -67,8 +67,8 @@ impl Queue {
     }
 }
 
-/// The nodes to be deleted. They are indexed by ticket, because there can be thousands and each
-/// reply concerns one of them.
+/// The nodes to be deleted. There can be thousands, and each reply concerns one of them, so they
+/// are indexed by the ticket of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct PendingDeletes {
     all: SmallMap<NodeName, PendingDelete>,
@@ -82,8 +82,8 @@ pub(super) struct PendingDeletes {
 pub(super) struct PendingDelete {
     /// `true` if the node's hold was released and a caller waits until the node is deleted.
     pub(super) released: bool,
-    /// `true` if the server refused the delete. The queue sends the delete again when it next looks
-    /// at the directory.
+    /// `true` if the server refused the delete. The queue sends the delete again when it next lists
+    /// or checks the directory.
     refused: bool,
 }
 
@@ -96,8 +96,8 @@ impl PendingDeletes {
         }
     }
 
-    /// Removes and returns the nodes whose delete has not been sent. The caller must pass each
-    /// delete that it sends to [`send`](Self::send).
+    /// Removes and returns the nodes whose delete has not been sent. The caller must call
+    /// [`send`](Self::send) for each delete that it sends.
     pub(super) fn take_unsent(&mut self) -> SmallSet<NodeName> {
         std::mem::take(&mut self.unsent)
     }
@@ -106,7 +106,7 @@ impl PendingDeletes {
         self.sent.insert(ticket, name);
     }
 
-    /// Returns the node whose delete had this ticket and is now answered.
+    /// Returns the node whose delete had this ticket. The reply to that delete has arrived.
     pub(super) fn answered(&mut self, ticket: Ticket) -> Option<NodeName> {
         self.sent.remove(&ticket)
     }
@@ -116,8 +116,8 @@ impl PendingDeletes {
         self.unsent.insert(name);
     }
 
-    /// Notes that the server refuses to delete a node. Returns `true` if a caller was waiting for
-    /// the delete. That caller stops waiting.
+    /// Records that the server refuses to delete a node. Returns `true` if a caller was waiting for
+    /// the delete. That caller then stops waiting.
     pub(super) fn refuse(&mut self, name: &NodeName) -> bool {
         self.all.get_mut(name).is_some_and(|delete| {
             delete.refused = true;

@@ -1,4 +1,5 @@
-//! Downgrades: a reader takes the place of a writer whose owner holds the lock (rule 4).
+//! Downgrades: the owner of a writer that holds the lock continues as a reader. The reader's node
+//! gets the position of the writer's node in the queue (rule 4).
 
 use super::entry::{Entry, EntryStage};
 use super::{ListingMode, Queue};
@@ -33,13 +34,13 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if a reader is about to take this writer's place.
+    /// Returns `true` if a reader is about to take this writer's position in the queue.
     pub(super) fn is_downgrading(&self, writer: &NodeName) -> bool {
         self.entries.downgrading().any(|(_, join)| join.takes_place_of(writer) && !join.leaving)
     }
 
-    /// Completes the release of each writer that waited until a reader was in its place. Returns
-    /// `true` if any release was completed.
+    /// Completes the release of each writer that waited until its owner's reader had the writer's
+    /// position in the queue. Returns `true` if any release was completed.
     pub(super) fn finish_releases(&mut self) -> bool {
         let released = |(_, join): (JoinId, &Entry)| match &join.stage {
             EntryStage::Held(place) if !self.is_downgrading(&place.name) => Some(place.name.clone()),
@@ -53,7 +54,7 @@ impl Queue {
         any
     }
 
-    /// Returns the readers that are in the place of a writer whose owner holds the lock.
+    /// Returns the readers that have the position of a writer whose owner holds the lock.
     fn readers_in_place(&self) -> impl Iterator<Item = JoinId> {
         self.entries.downgrading().filter_map(|(id, join)| match (&join.stage, &join.intent) {
             (EntryStage::Queued(_), Intent::Downgrade { writer, .. }) => self.holder(writer).map(|_| id),
@@ -61,13 +62,13 @@ impl Queue {
         })
     }
 
-    /// Returns `true` if a reader is in the place of a writer whose owner holds the lock.
+    /// Returns `true` if a reader has the position of a writer whose owner holds the lock.
     pub(super) fn has_reader_in_place(&self) -> bool {
         self.readers_in_place().next().is_some()
     }
 
-    /// Grants the lock to readers in the place of a writer whose owner holds the lock. Nothing
-    /// blocks such a reader once its node exists.
+    /// Grants the lock to readers that have the position of a writer whose owner holds the lock.
+    /// Nothing blocks such a reader once its node exists.
     pub(super) fn grant_downgrades(&mut self) {
         let due: Vec<_> = self.readers_in_place().collect();
         for id in due {
@@ -75,10 +76,9 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if a contender that has no writer's place can create its node now. A reader
-    /// that lost the writer's place together with the writer proceeds like any other reader. If
-    /// that reader only tries, it first lists the directory to see whether the lock is free (rules
-    /// 14 and 21).
+    /// Returns `true` if a contender that does not get a writer's position can create its node now.
+    /// A reader whose writer was lost proceeds like any other reader. If that reader must not wait,
+    /// it first lists the directory to find out whether the lock is free (rules 14 and 21).
     pub(super) fn may_create_without_place(&mut self, id: JoinId) -> bool {
         let Some(Entry { intent: Intent::Downgrade { tries, .. }, kind, .. }) = self.entries.get(&id) else {
             return true;
@@ -97,10 +97,10 @@ impl Queue {
         false
     }
 
-    /// Handles the reply that a writer's node does not exist, so a reader cannot take its place.
-    /// The writer's lock is lost, and the reader proceeds like any other reader. If the outcome of
-    /// an earlier create is unknown, rule 8 applies first, because that create might have been
-    /// carried out while the writer's node existed.
+    /// Handles the reply that the writer's node does not exist, so that a reader cannot get its
+    /// position. The writer's lock is lost, and the reader proceeds like any other reader. If the
+    /// outcome of an earlier create is unknown, rule 8 applies first, because that create might
+    /// have been carried out while the writer's node existed.
     pub(super) fn on_writer_missing(&mut self, id: JoinId, writer: &NodeName, sent: Ticket) {
         let Some(Entry { leaving, reply_lost, .. }) = self.entries.get(&id) else { return };
         if *leaving {
@@ -114,14 +114,12 @@ impl Queue {
         self.missing(writer);
     }
 
-    /// Returns `true` if a reader that belongs in a writer's place must give up its node. There are
-    /// two cases:
-    ///
-    /// - The node is outside the writer's place, because it was created before the writer held the
-    ///   lock.
-    /// - The node was created without the check that the writer's node exists, and the writer is
-    ///   lost. The writer's node might have been gone when the node was created, so a contender
-    ///   behind it might already hold the lock.
+    /// Returns `true` if a reader of a downgrade must give up its node. There are two cases:
+    /// * The node does not have the writer's position in the queue, because it was created before
+    ///   the writer held the lock.
+    /// * The node was created without the check that the writer's node exists, and the writer is
+    ///   lost. The writer's node might have been gone when the reader's node was created, so a
+    ///   contender behind it might already hold the lock.
     pub(super) fn out_of_place(&self, id: JoinId, name: &NodeName) -> bool {
         let Some(Entry { intent: Intent::Downgrade { writer, .. }, unchecked, .. }) = self.entries.get(&id)
         else {
@@ -130,10 +128,10 @@ impl Queue {
         (*unchecked && self.holder(writer).is_none()) || writer.sequence() != name.sequence()
     }
 
-    /// Keeps a reader whose node was created together with a check that the writer's node existed,
-    /// even if the writer is lost now. While the writer's node existed, no contender behind it
-    /// could hold the lock. The reader's node has been ahead of those contenders ever since. Only a
-    /// listing can show that the reader's node still exists.
+    /// Keeps a reader's node, even if the writer is lost now, because the node was created together
+    /// with a check that the writer's node existed. While the writer's node existed, no contender
+    /// behind it could hold the lock, and the reader's node has been ahead of those contenders ever
+    /// since. Only a listing can show that the reader's node still exists.
     pub(super) fn stay_in_place(&mut self, id: JoinId) {
         let Some(Entry { intent: Intent::Downgrade { writer, .. }, .. }) = self.entries.get(&id) else {
             return;
@@ -143,7 +141,7 @@ impl Queue {
         }
     }
 
-    /// Handles the loss of a writer. A reader in its place stays there if the reader's node was
+    /// Handles the loss of a writer. A reader with the writer's position keeps it if its node was
     /// created together with a check that the writer's node existed.
     pub(super) fn displace_readers(&mut self, writer: &NodeName) {
         let waits = |(id, join): (JoinId, &Entry)| match &join.stage {

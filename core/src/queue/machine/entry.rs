@@ -10,21 +10,22 @@ pub(super) struct Entry {
     pub(super) naming: Naming,
     pub(super) kind: Kind,
     pub(super) intent: Intent,
-    /// The uuid in the contender's node name. It is kept over all retries within a session, but
-    /// never beyond the session (rule 1).
+    /// The uuid in the contender's node name. All retries within a session use the same uuid, but
+    /// the next session uses another one (rule 1).
     pub(super) uuid: Option<Uuid>,
-    /// `true` if the contender no longer wants the lock, but it is not known yet whether its node
-    /// exists. For a writer: `true` if it is released, but it is not known yet whether the reader
-    /// gets the writer's place.
+    /// `true` if the contender no longer wants the lock, but the client does not know yet whether
+    /// its node exists. For a writer: `true` if the writer is released, but the client does not
+    /// know yet whether the reader of its owner gets its position in the queue (a downgrade).
     pub(super) leaving: bool,
     /// `true` if the reply to a create with the current uuid was lost in this session.
     pub(super) reply_lost: bool,
-    /// `true` if the reader's node must be created in the writer's place without the check that the
-    /// writer's node exists, because the server refused that check.
+    /// `true` if the reader's node must be created at the writer's position without the check that
+    /// the writer's node exists, because the server refused that check.
     pub(super) unchecked: bool,
-    /// The czxid of the writer in whose place the reader's node is created. The reader also uses it
-    /// as its token, even if the writer is lost before the reader holds the lock. The reader's own
-    /// czxid is not suitable, because a contender queued behind the reader can have an older node.
+    /// The czxid of the writer whose position the reader's node gets (a downgrade). The reader uses
+    /// it as its fencing token, even if the writer is lost before the reader holds the lock. The
+    /// reader's own czxid is not suitable, because a contender behind the reader can have an older
+    /// node.
     pub(super) writers_czxid: Option<i64>,
     /// Number of creates in a row that found no lock directory.
     pub(super) parent_attempts: u32,
@@ -35,12 +36,12 @@ pub(super) struct Entry {
 pub(super) enum EntryStage {
     /// The contender has no node, and no create is under way.
     Idle,
-    /// The contender waits for a listing with a later ticket than this one, which shows whether the
-    /// lock is free.
+    /// The contender waits for a listing that shows whether the lock is free. Only listings with a
+    /// later ticket than this one count.
     Looking(Ticket),
     /// The create is under way.
     Creating(Ticket),
-    /// The reply to the create with this ticket was lost, so there might be a node.
+    /// The reply to the create with this ticket was lost, so the contender might have a node.
     Unknown(Ticket),
     /// A node with the contender's uuid was found, and its Stat is being read.
     Verifying(Ticket, NodeName),
@@ -54,7 +55,7 @@ pub(super) enum EntryStage {
 pub(super) struct QueuePlace {
     pub(super) name: NodeName,
     pub(super) czxid: i64,
-    /// A listing must show the node only if its ticket is later than this one.
+    /// The ticket of the create. Only listings with a later ticket must show the node.
     pub(super) created: Ticket,
     /// For a waiter: `true` if a listing on this connection has shown the node. For a holder:
     /// `true` if the node must be watched.
@@ -78,14 +79,14 @@ impl Entry {
     }
 
     /// Returns `true` if the contender might have a second node ahead of the known one. This
-    /// happens if a create was carried out although its reply was lost, and the listing did not
-    /// show the new node (rule 8).
+    /// happens if the server carried out a create whose reply was lost, and a listing did not show
+    /// that node (rule 8).
     pub(super) fn may_have_two(&self) -> bool {
         self.reply_lost && matches!(self.stage, EntryStage::Queued(_))
     }
 
-    /// Returns the czxid to use as the token for this place. A reader in a writer's place uses the
-    /// writer's czxid.
+    /// Returns the czxid to use as the fencing token at this position in the queue. A reader with a
+    /// writer's position uses the writer's czxid.
     pub(super) fn token(&self, place: &QueuePlace) -> i64 {
         match (&self.intent, self.writers_czxid) {
             (Intent::Downgrade { writer, .. }, Some(czxid)) if writer.sequence() == place.name.sequence() => {
@@ -95,7 +96,7 @@ impl Entry {
         }
     }
 
-    /// Returns `true` if this is a reader that belongs in this writer's place.
+    /// Returns `true` if this is a reader that takes over the position of this writer in the queue.
     pub(super) fn takes_place_of(&self, writer: &NodeName) -> bool {
         matches!(&self.intent, Intent::Downgrade { writer: of, .. } if **of == *writer)
     }

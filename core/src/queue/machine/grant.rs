@@ -11,8 +11,9 @@ impl Queue {
     /// Grants the lock to our contenders that no node blocks.
     ///
     /// Why this is safe: sequence numbers only grow, so no node can appear before an existing one.
-    /// A listing that shows our node therefore shows every node before it. The view starts as that
-    /// listing, and only nodes that the server reported as gone have been removed from it since.
+    /// A listing that shows our node therefore shows every node before it. The view begins as a
+    /// copy of that listing. Since then, only nodes that the server reported as gone have been
+    /// removed from it.
     ///
     /// A *term* is the time for which the session is certain to exist. Without a term, nothing is
     /// granted, because the server's last replies might be outdated: the session, and our node with
@@ -27,11 +28,11 @@ impl Queue {
             return;
         }
         // Only contenders whose nodes a listing has shown can be granted the lock. `first_ready`
-        // skips the others, and `LocalOrder::blocks` considers all of them.
+        // returns only these. `LocalOrder::blocks` considers all contenders.
         while let Some((name, id)) = self.first_ready() {
             let kind = name.kind();
-            // Holders behind this contender count too, because a contender whose node was found
-            // late can be ahead of a holder.
+            // Holders behind this contender count too: if the contender's node was found late, the
+            // node can be ahead of a holder.
             if self.entries.has_conflicting_holder(kind) || self.line().blocks(&name, kind) {
                 return;
             }
@@ -39,8 +40,8 @@ impl Queue {
             if view.blocks(&name, kind) {
                 return;
             }
-            // Events since the listing have changed the view, so our own node must be known to
-            // exist. Otherwise a contender behind us might have received the same events and hold
+            // Events have changed the view since the listing, so our own node must be known to
+            // exist. Otherwise, a contender behind us might have received the same events and hold
             // the lock (rule 6).
             if view.stale_before(&name) {
                 match self.watches.get(&name) {
@@ -59,7 +60,8 @@ impl Queue {
         Some((name.clone(), *self.line().get(name)?))
     }
 
-    /// Makes a queued contender a holder. A reader in a writer's place takes the writer's token.
+    /// Makes a queued contender a holder. A reader with a writer's position takes the writer's
+    /// token.
     pub(super) fn hold(&mut self, id: JoinId) {
         let Some(join) = self.entries.get(&id) else { return };
         let EntryStage::Queued(place) = &join.stage else { return };
@@ -83,13 +85,13 @@ pub enum Contention {
 
 impl Queue {
     /// Grants a permit to all waiters if there are enough permits for all of them. Returns `true`
-    /// if this is a directory of permits.
+    /// if the contenders of this directory want permits.
     ///
     /// Why this is safe: no other client adds a node while we hold the semaphore's mutex, so a
     /// listing that shows all of our nodes counts every node. Our nodes that are being deleted do
     /// not count, because their permits are already released. Other clients still count them.
     pub(super) fn grant_permits(&mut self) -> bool {
-        // Use the number of permits of the waiters, which is current. Holders might have joined
+        // Use the number of permits from the waiters, which is current. Holders might have joined
         // when the number was different.
         let permits = self.entries.permits().filter(|_| self.view.is_some());
         if permits.is_some_and(|permits| !self.exhausted_by(permits)) {
@@ -101,7 +103,7 @@ impl Queue {
         self.entries.of_permits()
     }
 
-    /// Returns `true` if there are more contenders than permits of this kind.
+    /// Returns `true` if this kind is a permit, and there are more contenders than permits.
     pub(super) fn exhausted(&self, kind: Kind) -> bool {
         matches!(kind, Kind::Permit(permits) if self.exhausted_by(permits as usize))
     }
@@ -111,7 +113,7 @@ impl Queue {
         others + self.line().len() > permits
     }
 
-    /// Returns `true` if one of our contenders was seen in the queue and waits for a permit.
+    /// Returns `true` if one of our contenders waits for a permit and a listing has shown its node.
     #[must_use]
     pub fn awaits_permits(&self) -> bool {
         self.entries.awaiting().next().is_some()
@@ -122,12 +124,12 @@ impl Queue {
         self.awaits_permits() || self.guards
     }
 
-    /// Sets the watch on the children when it is needed, for example when one of our contenders
-    /// waits for a permit. Removes it when it is not needed.
+    /// Sets the watch on the children if it is needed, for example because one of our contenders
+    /// waits for a permit. Removes the watch if it is not needed.
     pub(super) fn adjust_child_watch(&mut self) {
         match self.child_watch {
             None if self.needs_child_watch() => self.request_listing(ListingMode::Plain),
-            // While the listing that sets the watch is under way, wait for its outcome.
+            // Keep a watch whose listing is still in progress until that listing is answered.
             Some(ticket) if !self.needs_child_watch() && !self.is_listing(ticket) => {
                 self.drop_child_watch(ticket);
             }
@@ -149,8 +151,8 @@ impl Queue {
         self.child_watch.filter(|ticket| !self.is_listing(*ticket))
     }
 
-    /// Returns the contenders of other clients that the last listing on this connection showed, or
-    /// `None` if there was no listing yet.
+    /// Returns the contenders of other clients in the last listing on this connection, or `None` if
+    /// there was no listing yet.
     #[must_use]
     pub fn contention(&self) -> Option<Contention> {
         let view = self.view.as_ref().filter(|_| self.connected)?;

@@ -1,4 +1,4 @@
-//! Listings: when one is sent, and how its reply is used (rules 2, 3, 5 and 8).
+//! Decides when the directory is listed, and handles the reply (rules 2, 3, 5 and 8).
 
 use uuid::Uuid;
 
@@ -10,9 +10,9 @@ use crate::queue::node_name::{Kind, NodeName, is_kazoos};
 use crate::queue::remote_view::RemoteView;
 use crate::queue::small_map::{SmallMap, SmallSet};
 
-/// Number of our contenders for an exclusive hold that must have been seen in the queue before the
-/// next one can join without a listing. If it were one, the hand-off from that contender to the
-/// next would have to wait for a listing.
+/// Number of our waiters for an exclusive hold that a listing must have shown before the next one
+/// can join without a listing. If this number were one, a hand-off from that waiter to the next
+/// would have to wait for a listing.
 pub(super) const MIN_SEEN_AHEAD: usize = 2;
 
 /// The children in a listing, sorted by owner.
@@ -20,15 +20,15 @@ pub(super) const MIN_SEEN_AHEAD: usize = 2;
 struct Children {
     /// Nodes of other clients.
     others: Vec<NodeName>,
-    /// Nodes that carry a uuid of this session and belong to no contender.
+    /// Nodes whose names contain a uuid of this session, but that belong to no contender.
     orphans: SmallSet<NodeName>,
     /// Nodes of our contenders: the lowest one for each contender.
     found: SmallMap<JoinId, NodeName>,
 }
 
 impl Children {
-    /// Adds a node of a contender and keeps only the contender's lowest node. Its other nodes are
-    /// orphans, because its create was sent more than once.
+    /// Adds a node of a contender. If several of the contender's creates were carried out, keeps
+    /// its lowest node and treats the others as orphans.
     fn keep_lowest(&mut self, id: JoinId, name: NodeName) {
         match self.found.get(&id) {
             Some(lowest) if *lowest < name => drop(self.orphans.insert(name)),
@@ -44,24 +44,25 @@ impl Queue {
         self.deferred = false;
     }
 
-    /// Returns `true` if one of our contenders has a place, or might have one, and does not hold
-    /// the lock.
+    /// Returns `true` if one of our contenders has a node, or might have one, and does not hold the
+    /// lock.
     #[must_use]
     pub fn has_waiters(&self) -> bool {
         self.line().len() > self.entries.holders()
     }
 
-    /// Returns the current doubt about whether a create was carried out. A doubt begins when the
-    /// client abandons a create that the server might still carry out, or when the server refuses
-    /// the listing that should have shown a create's node (rule 8). The ticket is the last one at
-    /// that time. The driver sends `Event::Certain` when enough time has passed.
+    /// Returns the ticket of the current doubt whether a create was carried out, if there is a
+    /// doubt. A doubt begins when the client abandons a create that the server might still carry
+    /// out, or when the server refuses the listing that should have shown a create's node (rule 8).
+    /// The ticket is the last one at that time. The driver sends `Event::Certain` when enough time
+    /// has passed.
     #[must_use]
     pub fn doubt(&self) -> Option<Ticket> {
         self.doubt
     }
 
-    /// Ends a doubt: the server can no longer carry out the create. The create might have been
-    /// carried out since the last listing, so another listing follows.
+    /// Ends a doubt, because the server can no longer carry out the create. It might have carried
+    /// out the create after the last listing, so request another listing.
     pub(super) fn end_doubt(&mut self, doubt: Ticket) {
         if self.connected && self.doubt.take_if(|since| *since == doubt).is_some() {
             self.request_listing(ListingMode::Plain);
@@ -69,8 +70,8 @@ impl Queue {
     }
 
     /// Requests a listing if a contender that no listing has shown might soon be the next holder. A
-    /// listing sent now shows every node that can ever be ahead of this contender. A listing under
-    /// way is sufficient if it was sent after the create.
+    /// listing sent now shows every node that can ever be ahead of this contender. A listing in
+    /// progress is sufficient if it was sent after the create.
     pub(super) fn list_for_next_waiter(&mut self) {
         if self.deferred {
             return;
@@ -115,8 +116,9 @@ impl Queue {
                 // The refused listing has set no watch.
                 self.drop_child_watch(ticket);
                 self.refuse_all(&refusal);
-                // Only a listing can show the node of a create whose reply was lost. The queue
-                // therefore lists again later, as for a create that might arrive late.
+                // Only a listing can show the node of a create whose reply was lost. So record a
+                // doubt: the queue then lists the directory again later, as for a create that might
+                // arrive late.
                 if self.entries.values().any(|join| matches!(join.stage, EntryStage::Unknown(_))) {
                     self.doubt = Some(self.last_ticket);
                 }
@@ -124,8 +126,8 @@ impl Queue {
         }
     }
 
-    /// Handles the reply to a listing that was sent with `ticket`. The reply replaces all earlier
-    /// knowledge (rule 5).
+    /// Handles the reply to the listing with this ticket. The reply replaces all earlier knowledge
+    /// (rule 5).
     fn apply_listing(&mut self, ticket: Ticket, look: ListingMode, children: &[String]) {
         if !self.connected {
             return self.request_listing(look);
@@ -146,9 +148,9 @@ impl Queue {
         self.refuse_blocked_tries();
     }
 
-    /// Refuses election candidates if a contender uses kazoo. A candidate waits for such
-    /// contenders, but they do not wait for the candidate. No kazoo option changes that, because
-    /// kazoo's election has no option for other node names (rule 2).
+    /// Refuses election candidates if a contender uses kazoo. Candidates wait for kazoo's
+    /// contenders, but kazoo's contenders do not wait for candidates. No kazoo option changes that,
+    /// because kazoo's election has no option for other node names (rule 2).
     fn refuse_candidates_beside_kazoo(&mut self, others: &[NodeName]) {
         let campaigns = |join: &Entry| join.kind == Kind::Lead && !join.is_held();
         let candidates: Vec<_> =
@@ -156,7 +158,7 @@ impl Queue {
         if candidates.is_empty() {
             return;
         }
-        // A node of ours whose create is under way can also be named like kazoo's nodes.
+        // A node with a name in kazoo's format can also be ours, if its create is in progress.
         let own_uuid = |name: &str| self.namer.as_ref().is_some_and(|namer| namer.own_uuid(name).is_some());
         let foreign = |other: &&NodeName| is_kazoos(other.as_str()) && !own_uuid(other.as_str());
         if let Some(kazoos) = others.iter().find(foreign) {
@@ -169,8 +171,8 @@ impl Queue {
     /// Sorts the children by owner. Ignores children that are not contenders, and logs one warning
     /// about them (rule 2).
     fn classify_children(&mut self, names: &[String]) -> Children {
-        // Only these contenders need a search by uuid. All other contenders have a known node, so
-        // any other node with their uuid is an orphan.
+        // Search by uuid only for these contenders. All other contenders have a known node, so any
+        // other node with their uuid is an orphan.
         let sought = self.entries.iter().filter(|(_, join)| join.node().is_none() || join.may_have_two());
         let by_uuid: SmallMap<Uuid, JoinId> =
             sought.filter_map(|(id, join)| Some((join.uuid?, *id))).collect();
@@ -194,21 +196,20 @@ impl Queue {
         children
     }
 
-    /// Sorts a node that carries a uuid of this session: it belongs to a contender or is an orphan.
+    /// Assigns a node with a uuid of this session to its contender, or treats it as an orphan.
     fn classify_own_children(&self, name: NodeName, join: Option<JoinId>, children: &mut Children) {
         if self.deletes.contains_key(&name) {
             return;
         }
         match join.and_then(|id| Some((id, self.entries.get(&id)?))) {
-            // The reply to the create decides whether this node is the contender's place. That
-            // reply might be late, because the driver can delay the event if the reply was lost.
-            // The node might also be from an earlier create. Until the reply is known, this node
-            // must block our contenders behind it, like another client's node.
+            // The reply to the create decides whether this node gives the contender its position in
+            // the queue. That reply might be late, because the driver can delay the event if the
+            // reply was lost. The node might also be from an earlier create. Until the reply is
+            // known, this node must block our contenders behind it, like another client's node.
             Some((_, Entry { stage: EntryStage::Creating(_), .. })) => children.others.push(name),
             Some((id, Entry { stage: EntryStage::Unknown(_), .. })) => children.keep_lowest(id, name),
-            // The reply to an earlier create was lost, although the server carried out the create.
-            // Then the contender created another node. The earlier node is the contender's real
-            // place.
+            // The server had carried out an earlier create, but its reply was lost, so the
+            // contender created another node. The earlier node is the contender's real node.
             Some((id, Entry { stage: EntryStage::Queued(place), .. })) if name < place.name => {
                 children.keep_lowest(id, name);
             }
@@ -228,7 +229,8 @@ impl Queue {
                     let place = QueuePlace { confirmed: true, ..place.clone() };
                     self.entries.set_stage(id, EntryStage::Queued(place));
                 }
-                // A listing sent before the create proves nothing about its node (rule 3).
+                // A listing that was sent before the create does not show whether the node exists
+                // (rule 3).
                 (EntryStage::Queued(place) | EntryStage::Held(place), None) if place.created < ticket => {
                     let name = place.name.clone();
                     self.own_node_gone(id, &name);
@@ -244,9 +246,9 @@ impl Queue {
     }
 
     /// Concludes that a contender has no node. This requires a listing that was sent after a sync
-    /// and after the create, and that does not show the node (rule 8). The conclusion is not
-    /// final: if the client tried to reconnect to a server that was cut off, and then connected
-    /// elsewhere, the first server might still have the create and carry it out late.
+    /// and after the create, and that does not show the node (rule 8). The conclusion is not final:
+    /// if the client tried to reconnect to a server that was cut off, and then connected to another
+    /// one, the first server might still carry out the create late.
     fn conclude_no_node(&mut self, id: JoinId) {
         self.doubt = Some(self.last_ticket);
         if self.entries.get(&id).is_some_and(|join| join.leaving) {

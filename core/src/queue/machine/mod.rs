@@ -1,9 +1,10 @@
 //! The state machine of the queue.
 //!
-//! Each contender is in one of seven stages, or out of the queue. It begins as Idle. If it only
-//! tries, or waits only behind a limited number of contenders, it begins as Looking. The table
-//! shows the next stage for each event. An empty cell means that the event changes nothing. The
-//! last row shows the effect of `flush`, which follows each batch of events.
+//! Each contender is in one of seven stages, or out of the queue. It begins as Idle. If it must not
+//! wait (a *try*), or waits only behind a limited number of contenders, it begins as Looking: it
+//! first lists the directory. The table shows the next stage for each event. An empty cell means
+//! that the event changes nothing. The last row shows the effect of `flush`, which follows each
+//! batch of events.
 //!
 //! | Event | Idle | Looking | Creating | Unknown | Verifying | Queued | Held |
 //! |---|---|---|---|---|---|---|---|
@@ -32,17 +33,17 @@
 //!
 //! 1. The contender stays and is *leaving*. Once it is known whether its node exists, the contender
 //!    is out and the node is pending deletion (rule 9).
-//! 2. If a reader is about to take its place, the contender stays until then and is leaving (rule
-//!    4).
-//! 3. The contender stays and remembers whose place it takes.
+//! 2. If a reader is about to take over its position in the queue, the contender stays until then
+//!    and is leaving (rule 4).
+//! 3. The contender stays and remembers the writer whose position it takes.
 //! 4. Out ✗ if the contender is leaving, or if the sequence number is close to the point where the
-//!    counter wraps (rule 2). Idle ✗ if the writer whose place it takes no longer holds the lock
+//!    counter wraps (rule 2). Idle ✗ if the writer whose position it takes no longer holds the lock
 //!    (rule 4).
 //! 5. The queue also creates the parents. Out if the contender is leaving, or if this has happened
 //!    too often (rule 3).
-//! 6. The contender stays. Its place is confirmed once a listing on this connection has shown it
-//!    (rule 10). If it only tries and is behind another contender, it is out ✗ (rule 14). If the
-//!    listing shows an earlier node of the contender, it is Verifying (rule 8).
+//! 6. The contender stays. Its position is confirmed once a listing on this connection has shown
+//!    its node (rule 10). If it must not wait and is behind another contender, it is out ✗ (rule
+//!    14). If the listing shows an earlier node of the contender, it is Verifying (rule 8).
 //! 7. This applies if the listing was sent after the try began: Idle if the lock is free, otherwise
 //!    out (rule 14). A contender that waits behind a limited number of others is also Idle if fewer
 //!    contenders wait.
@@ -50,13 +51,14 @@
 //!    contender stays (rule 8). Out if it is leaving.
 //! 9. This applies if the listing was sent after the create (rule 3).
 //! 10. Out if the contender is leaving.
-//! 11. Readers that are Queued in its place become Idle ✗ (rule 4).
+//! 11. Readers that are Queued at its position become Idle ✗ (rule 4).
 //! 12. This applies if there is a session and no parents are being created. Looking if the
-//!     contender only tries and has lost the writer's place that it was meant to take. Out if
+//!     contender must not wait and the writer whose position it was meant to take is lost. Out if
 //!     another of our contenders blocks it (rule 21).
 //! 13. This applies if nothing blocks the contender and enough of the term is left (rules 4, 6, 7,
 //!     16 and 17).
-//! 14. Looking if the contender only tries (rule 21), or has not seen yet how many contenders wait.
+//! 14. Looking if the contender must not wait (rule 21), or does not know yet how many contenders
+//!     wait.
 //!
 //! A listing that shows a wrapped counter also counts as refused (rule 2).
 //!
@@ -103,13 +105,14 @@ pub struct Queue {
     /// Generates names for this session's nodes. `None` between sessions.
     namer: Option<NodeNamer>,
     entries: Entries,
-    /// Our nodes that must be deleted. They do not block our own waiters, because no contender of
-    /// ours uses them any more (rule 4).
+    /// Our nodes that must be deleted. They do not block our own waiters, because our contenders no
+    /// longer use them (rule 4).
     deletes: PendingDeletes,
-    /// The other clients' contenders. `None` until there is a listing on this connection (rule 10).
+    /// The contenders of other clients. `None` until the first listing on this connection (rule
+    /// 10).
     view: Option<RemoteView>,
-    /// The view from the previous connection, until the listing on this connection is answered.
-    /// That listing can be deferred.
+    /// The view from the previous connection. It is kept until the listing on this connection is
+    /// answered, which can be deferred.
     old_view: Option<Box<RemoteView>>,
     /// `true` if the listing on this connection is deferred, because none of our contenders is near
     /// the front (rule 10).
@@ -124,15 +127,16 @@ pub struct Queue {
     /// The listing to send when none is under way.
     wanted: Option<ListingMode>,
     probe: Probing,
-    /// Ticket of the listing that watches the children, from its request until the watch fires.
+    /// Ticket of the listing that set the watch on the children, from its request until the watch
+    /// fires.
     child_watch: Option<Ticket>,
     /// `true` if the children must be watched because nodes are kept, even if no contender waits
     /// for a permit.
     guards: bool,
     making_parents: Option<Ticket>,
-    /// The current doubt about whether a create was carried out. It is set while the server might
-    /// still carry out an abandoned create, or after the server refused the listing that should
-    /// have shown a create's node (rule 8). The ticket is the last one at that time.
+    /// The current doubt whether a create was carried out. It is set while the server might still
+    /// carry out an abandoned create, or after the server refused the listing that should have
+    /// shown a create's node (rule 8). The ticket is the last one at that time.
     doubt: Option<Ticket>,
     /// `true` if a child without a sequence number was reported.
     warned: bool,
@@ -145,7 +149,7 @@ pub struct Queue {
 enum ListingMode {
     /// A listing of the nodes that the connected server knows. The server might lag behind.
     Plain,
-    /// A listing after a sync. It shows everything that the ensemble knew before the sync.
+    /// A listing after a sync. It shows everything that the ensemble had committed before the sync.
     Synced,
 }
 
@@ -157,7 +161,8 @@ enum Probing {
     Idle,
     /// A probe for these nodes is under way.
     For(Ticket, Vec<NodeName>),
-    /// A check is under way: a probe that only asks whether the nodes that matter exist (rule 10).
+    /// A check is in progress: a probe that only asks whether the nodes that matter exist (rule
+    /// 10).
     Check(Ticket),
     /// The server does not answer probes.
     Refused,
@@ -176,13 +181,13 @@ impl Queue {
         Self { last_ticket, ..Self::default() }
     }
 
-    /// Disables the warning about children without a sequence number, because an earlier queue at
-    /// the path has already logged it.
+    /// Disables the warning about children without a sequence number, because an earlier queue for
+    /// the same path has already logged it.
     pub fn disable_warnings(&mut self) {
         self.warned = true;
     }
 
-    /// Returns `true` if a child without a sequence number was reported.
+    /// Returns `true` if the queue has reported a child without a sequence number.
     #[must_use]
     pub fn has_warned(&self) -> bool {
         self.warned
@@ -199,9 +204,9 @@ impl Queue {
         self.term
     }
 
-    /// Returns `true` if nothing is left to do or under way, so that the queue can be dropped. If
-    /// the queue were dropped earlier, the next queue at the path would treat a late reply as the
-    /// reply to its own request.
+    /// Returns `true` if the queue can be dropped, because nothing is left to do or in progress. If
+    /// it were dropped earlier, the next queue for the path would treat a late reply as the reply
+    /// to its own request.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let watching = self.child_watch.is_some() || !self.watches.is_empty();
@@ -250,7 +255,8 @@ impl Queue {
         }
     }
 
-    /// Decides on actions after the events so far: grants, creates, deletes, listings and watches.
+    /// Decides which actions follow from the events so far: grants, creates, deletes, listings and
+    /// watches.
     pub fn flush(&mut self) {
         if !self.connected {
             return;

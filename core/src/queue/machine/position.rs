@@ -32,7 +32,7 @@ impl Queue {
     }
 
     /// Returns the node that a waiter waits for: the nearest known node ahead of it that conflicts
-    /// with it. Returns `None` for a permit, because permits do not depend on the order.
+    /// with it. Returns `None` for a permit, because permits do not depend on the queue order.
     #[must_use]
     pub fn waits_for(&self, join: JoinId) -> Option<&NodeName> {
         let (name, view) = (self.node_of(join)?, self.last_view().into_iter());
@@ -95,11 +95,11 @@ impl Queue {
 
     /// Returns `true` if one of our waiters is near: at most
     /// [`NEAR`](crate::queue::machine::position::NEAR) contenders ahead of it conflict with it.
-    /// Contenders that do not conflict are not counted, because a reader is not affected when other
-    /// readers leave, and permits do not depend on the order.
+    /// Contenders that do not conflict are not counted: a reader does not wait for other readers,
+    /// and permits do not depend on the queue order.
     ///
-    /// A reader in the place of a writer whose owner holds the lock is always near, because that
-    /// writer leaves only when the reader holds the lock.
+    /// A reader that takes over the position of a writer of the same owner is always near, because
+    /// that writer leaves only when the reader holds the lock.
     #[must_use]
     pub fn is_near(&self) -> bool {
         let near = |(name, id): (&NodeName, &JoinId)| {
@@ -108,19 +108,19 @@ impl Queue {
             };
             self.has_at_most_before(self.far_beyond.get(), name, *kind)
         };
-        // It is enough to examine these. Our contenders further back have more of our contenders
-        // before them, or are readers like one of these.
+        // These contenders are sufficient: each of our contenders further back has more of our
+        // contenders ahead of it, or is a reader like one of these.
         self.has_reader_in_place() || self.line().iter().take(self.far_beyond.get() + 1).any(near)
     }
 
-    /// Returns `true` if so many of our contenders wait already that the next one joins without a
-    /// listing of its own. Only contenders that might be next soon need that listing.
+    /// Returns `true` if so many of our contenders already wait that the next one can join without
+    /// its own listing. Only contenders that might be the next holder need that listing.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.entries.queueing() > MIN_SEEN_AHEAD
     }
 
-    /// Returns `true` if the last listing shows this contender behind another one.
+    /// Returns `true` if the last listing shows that this contender is behind another one.
     #[must_use]
     pub fn is_behind_another(&self, join: JoinId) -> bool {
         match self.entries.get(&join).map(|join| &join.stage) {
@@ -159,15 +159,15 @@ pub enum Known {
     Ours(JoinId, i64),
     /// Another client's contender, whose node is watched with this ticket.
     Watched(Ticket),
-    /// Another client's contender in a directory of permits, where nodes are not watched.
+    /// Another client's contender for a permit. Nodes in a directory of permits are not watched.
     Listed,
 }
 
 impl Queue {
     /// Returns the contenders that block this one, in the order of the queue. Omits contenders of
     /// which only the name is known. The result contains the first contender in the queue and the
-    /// two nearest to this one. Permits do not depend on the order, so for a permit the result is
-    /// some of the permit holders.
+    /// two nearest to this one. Permits do not depend on the queue order, so for a permit the
+    /// result contains some of the permit holders.
     #[must_use]
     pub fn known_blockers(&self, join: JoinId) -> Vec<ContenderAhead> {
         let Some(waiter) = self.entries.get(&join) else { return Vec::new() };
@@ -175,14 +175,15 @@ impl Queue {
         self.known_blockers_before(waiter.kind, Some(name))
     }
 
-    /// Returns the blockers of a contender that would join now, selected in the same way.
+    /// Returns the blockers of a contender that would join now, selected as in
+    /// [`known_blockers`](Self::known_blockers).
     #[must_use]
     pub fn known_blockers_of_newcomer(&self, kind: Kind) -> Vec<ContenderAhead> {
         self.known_blockers_before(kind, None)
     }
 
-    /// Returns the blockers of a contender at `name`, or at the end of the queue if there is no
-    /// name.
+    /// Returns the blockers of a contender at `name`, or at the end of the queue if `name` is
+    /// `None`.
     fn known_blockers_before(&self, kind: Kind, name: Option<&NodeName>) -> Vec<ContenderAhead> {
         let view = self.last_view();
         let end = name.map_or(Bound::Unbounded, Bound::Excluded);
@@ -236,8 +237,8 @@ impl Queue {
             Some((id, Some(EntryStage::Held(place)))) => (true, Known::Ours(id, place.czxid)),
             Some((id, Some(EntryStage::Queued(place)))) => (false, Known::Ours(id, place.czxid)),
             Some(_) => return None,
-            // In a directory of permits, every node of another client holds a permit, because only
-            // one client at a time waits here (rule 17).
+            // In a directory of permits, every node of another client belongs to a permit that is
+            // held, because only one client at a time waits there (rule 17).
             None if permits => (true, Known::Listed),
             None => {
                 (self.is_first_of_its_kind(name, position), Known::Watched(self.watches.get(name)?.ticket))
@@ -246,8 +247,8 @@ impl Queue {
         Some(ContenderAhead { name: name.clone(), position, holds, known })
     }
 
-    /// Returns `true` if another client's contender holds the lock. It does if no contender ahead
-    /// of it conflicts with it.
+    /// Returns `true` if another client's contender holds the lock, because no contender ahead of
+    /// it conflicts with it.
     fn is_first_of_its_kind(&self, name: &NodeName, position: usize) -> bool {
         let writers = || {
             let others = self.last_view().is_some_and(|view| view.writers_before(name).next().is_some());
@@ -258,10 +259,10 @@ impl Queue {
 }
 
 /// Maximum number of conflicting contenders ahead of a waiter that counts as near. A near waiter
-/// might hold the lock soon, so the session's term must already run.
+/// might soon hold the lock, so the client must already be certain that the session is alive.
 pub const NEAR: usize = 2;
 
-/// A limit: a waiter with more than this many contenders ahead of it is far from the front.
+/// A limit: a waiter is far from the front if more contenders than this are ahead of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FarBeyond(u8);
 

@@ -11,9 +11,9 @@ use crate::queue::remote_view::RemoteView;
 const MAX_PROBED_NODES: usize = 256;
 
 impl Queue {
-    /// Keeps in `needed` only the nodes that can be watched immediately: our own nodes, and other
-    /// clients' nodes that are known to exist or are the only ones that can block our contender.
-    /// Asks the server whether the remaining nodes exist.
+    /// Keeps only the nodes in `needed` that can be watched immediately. These are our own nodes,
+    /// and nodes of other clients that are known to exist or that are the only ones that can block
+    /// our contender. Asks the server whether the other nodes exist.
     pub(super) fn probe_before_watching(&mut self, needed: &mut Vec<NodeName>) {
         let mut doubtful = Vec::new();
         needed.retain(|name| {
@@ -30,8 +30,8 @@ impl Queue {
         doubtful.sort_unstable();
         doubtful.dedup();
         if matches!(self.probe, Probing::For(..) | Probing::Check(_)) {
-            // The reply to the probe under way might answer this. If it does not, another probe
-            // follows.
+            // The reply to the probe in progress might already cover these nodes. If it does not,
+            // another probe follows.
             self.watches.mark_changed(doubtful);
         } else if self.probe == Probing::Refused || self.wanted.is_some() || !self.is_smaller(doubtful.len())
         {
@@ -55,11 +55,11 @@ impl Queue {
         MAX_PROBED_NODES.min(all / 2)
     }
 
-    /// Returns `name`, another client's node, and the nodes ahead of it that might block our next
-    /// contender behind it once our earlier contenders are gone. For a contender that wants to hold
-    /// the lock alone, these are all nodes between `name` and our nearest node ahead of it. For a
-    /// reader, these are all writers ahead of `name`, because our other readers do not wait for
-    /// them. The list ends as soon as it is so long that a listing takes fewer bytes.
+    /// Returns `name`, another client's node, and nodes ahead of it. These are the nodes that might
+    /// block our next contender behind `name` once our earlier contenders are gone. For a contender
+    /// for an exclusive hold, these are all nodes between `name` and our nearest node ahead of it.
+    /// For a reader, these are all writers ahead of `name`, because readers do not wait for our
+    /// other readers. The list ends as soon as it is so long that a listing takes fewer bytes.
     fn unknown_up_to(&self, name: &NodeName) -> Vec<NodeName> {
         let Some(view) = &self.view else { return Vec::new() };
         let before: Vec<_> = if self.line().behind(name).map(NodeName::kind) == Some(Kind::Read) {
@@ -86,8 +86,8 @@ impl Queue {
         if !matches!(outcome, Outcome::Done(_) | Outcome::Lost) {
             self.probe = Probing::Refused;
         }
-        // Without a view, nothing is known of the other clients, so the reply is of no use. A
-        // listing is under way or follows on the next connection.
+        // Without a view, the client knows no contenders of other clients, so the reply is useless.
+        // A listing is in progress or follows on the next connection.
         let Some(view) = &mut self.view else { return };
         let Outcome::Done(gone) = outcome else { return self.request_listing(ListingMode::Plain) };
         let mut unclear = false;
@@ -96,7 +96,8 @@ impl Queue {
         }
         view.find(asked.iter().filter(|name| !gone.contains(name)).cloned());
         self.watches.mark_changed(asked);
-        // Only a listing can show whether a reader took the place of a deleted writer (rule 6).
+        // Only a listing can show whether a reader has taken over the position of a deleted writer
+        // (rule 6).
         if unclear && !self.line().writers().is_empty() {
             self.request_listing(ListingMode::Plain);
         }

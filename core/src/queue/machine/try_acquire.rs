@@ -1,5 +1,6 @@
-//! Contenders that first list the directory and join only under a condition: tries, which do not
-//! wait, and contenders that wait behind a limited number of others (rules 14 and 21).
+//! Contenders that first list the directory and join only under a condition. These are contenders
+//! that must not wait (*tries*), and contenders that wait only behind a limited number of others
+//! (rules 14 and 21).
 
 use super::Queue;
 use super::entry::{Entry, EntryStage, QueuePlace};
@@ -8,8 +9,8 @@ use crate::queue::node_name::{Kind, NodeName};
 use crate::queue::remote_view::RemoteView;
 
 impl Queue {
-    /// Handles a listing that was sent with `ticket`. For each contender that waited for this
-    /// listing before it creates a node, decides whether the lock is free.
+    /// Handles the reply to the listing with this ticket. For each contender that waited for this
+    /// listing, decides whether the lock is free.
     pub(super) fn decide_looking_contenders(&mut self, ticket: Ticket) {
         let looking = |join: &Entry| matches!(join.stage, EntryStage::Looking(asked) if asked < ticket);
         let lookers: Vec<_> = self
@@ -30,8 +31,8 @@ impl Queue {
         }
     }
 
-    /// Lets a contender join if fewer than `limit` contenders wait, and refuses it otherwise. After
-    /// it has joined, it is a waiter like any other.
+    /// Lets a contender join if fewer than `limit` contenders wait. Otherwise refuses it. After it
+    /// has joined, it waits like any other contender.
     fn decide_limited(&mut self, id: JoinId, limit: u32, is_taken: bool) {
         let waiting = if is_taken { self.waiting() } else { 0 };
         if is_taken && waiting >= limit as usize {
@@ -50,12 +51,12 @@ impl Queue {
         let own_uuid = |name: &NodeName| {
             self.namer.as_ref().is_some_and(|namer| namer.own_uuid(name.as_str()).is_some())
         };
-        // The view can contain a node of ours whose create is under way. Leave it out, because its
-        // contender is counted below.
+        // The view can contain a node of ours whose create is in progress. Omit it here, because
+        // its contender is counted below.
         let others = self.view.iter().flat_map(RemoteView::all).filter(|name| !own_uuid(name));
         let mut names: Vec<_> = others.chain(self.line().keys()).collect();
         names.sort_unstable();
-        // A contender without a node counts as being at the end of the queue.
+        // Contenders without a node count as if they were at the end of the queue.
         let stands_last = |join: &&Entry| {
             join.node().is_none() && !join.leaving && !matches!(join.stage, EntryStage::Looking(_))
         };
@@ -96,16 +97,16 @@ impl Queue {
         if kind == Kind::Read { !self.line().writers().is_empty() } else { !self.line().is_empty() }
     }
 
-    /// Returns `true` if it is certain, without a request, that a new contender would have to wait.
-    /// This is so if one of our contenders has a node that blocks the new contender and the term
-    /// runs, because the term proves that the session and its nodes exist. A contender of ours
-    /// without a node is no proof, because its create might never reach the server.
+    /// Returns `true` if the client knows without a request that a new contender would have to
+    /// wait. This is the case if one of our contenders has a node that blocks the new contender,
+    /// and the client is certain that the session and its nodes exist (`term`). A contender of ours
+    /// without a node does not count, because its create might never reach the server.
     pub(super) fn is_known_to_be_taken(&self, kind: Kind) -> bool {
         self.term && self.entries.has_conflicting_contender(kind) && self.is_taken_by_ours(kind)
     }
 
-    /// Refuses tries whose nodes are behind a contender that joined after the listing, because a
-    /// try does not wait.
+    /// Refuses contenders that must not wait (tries), if their nodes are behind a contender that
+    /// joined after the listing.
     pub(super) fn refuse_blocked_tries(&mut self) {
         let due: Vec<_> = self
             .entries
@@ -124,14 +125,15 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if a reader is in the place of a writer whose owner holds the lock. Such a
-    /// reader waits only for the term, and not for another contender.
+    /// Returns `true` if this reader has the position of a writer whose owner holds the lock. Such
+    /// a reader waits for no other contender. It waits only until the client is certain that the
+    /// session is alive.
     fn has_place(&self, join: &Entry) -> bool {
         matches!(&join.intent, Intent::Downgrade { writer, .. } if self.holder(writer).is_some())
     }
 
-    /// Returns `true` if a contender in the queue is known to be blocked: a listing that shows its
-    /// node also shows a blocker, or its node is behind a blocking node of ours.
+    /// Returns `true` if a contender in the queue is known to be blocked. This is the case if a
+    /// listing shows both its node and a blocker, or if a node of ours blocks it.
     #[must_use]
     pub fn is_known_to_be_blocked(&self, join: JoinId) -> bool {
         match self.entries.get(&join) {

@@ -1,5 +1,4 @@
-//! Watches on nodes: the nodes that need one, and the reactions to watch events (rules 6, 9 and
-//! 12).
+//! Decides which nodes are watched, and handles watch events (rules 6, 9 and 12).
 
 use std::ops::Deref;
 
@@ -17,9 +16,9 @@ impl Queue {
             Outcome::Done(()) => self.watches.arm(ticket),
             Outcome::NoNode => self.watched_node_gone(ticket),
             Outcome::Lost => drop(self.watches.remove_ticket(ticket)),
-            // The refused watch is on the node of a hold. It is not essential, because no contender
-            // waits for that node and the heartbeat checks it. Keep the entry, so that the watch is
-            // not requested again.
+            // The server refused a watch on the node of a hold. That watch is not essential,
+            // because no contender waits for the node and the heartbeat checks it. Keep the entry,
+            // so that the watch is not requested again.
             Outcome::Refused(_) if self.is_for_a_hold(ticket) => {}
             Outcome::Refused(refusal) => {
                 drop(self.watches.remove_ticket(ticket));
@@ -43,9 +42,9 @@ impl Queue {
         }
     }
 
-    /// Handles a node of ours that the heartbeat found missing. The heartbeat is a transaction,
-    /// which the leader answers from committed state, so the report is true even if the connected
-    /// server lags behind.
+    /// Handles the report of the heartbeat that a node of ours is missing. The heartbeat is a
+    /// transaction, which the leader answers from committed state. So the report is true even if
+    /// the connected server lags behind.
     pub(super) fn missing(&mut self, name: &NodeName) {
         if let Some(id) = self.line().get(name).copied() {
             if let Some(watch) = self.watches.remove(name) {
@@ -92,15 +91,15 @@ impl Queue {
     /// Whether a node needs a watch depends on its neighbors, both our nodes and other clients'
     /// nodes. So only the neighborhood of a change is examined.
     pub(super) fn adjust_watches(&mut self) {
-        // While the listing is deferred, the client crate sets the old watches again, and their
-        // events end the deferral.
+        // While the listing is deferred, the client crate itself sets the old watches again on the
+        // new connection. Their events end the deferral.
         if self.deferred {
             return;
         }
         let mut needed = Vec::new();
         for name in self.nodes_to_recheck() {
             match (self.watches.get(&name), self.needs_watch(&name)) {
-                // Watches on our own nodes stay until the nodes are gone, because removing a watch
+                // Keep watches on our own nodes until the nodes are gone, because removing a watch
                 // takes a request.
                 (Some(_), false) if !self.line().contains_key(&name) && !self.deletes.contains_key(&name) => {
                     if let Some(watch) = self.watches.remove(&name) {
@@ -111,8 +110,8 @@ impl Queue {
                 _ => {}
             }
         }
-        // If one node was deleted, its neighbors in the queue might be gone too. Ask whether they
-        // exist before watching them (rule 6).
+        // If one node was deleted, its neighbors in the queue might be gone too. Ask the server
+        // whether they exist before watching them (rule 6).
         if self.view.as_ref().is_some_and(RemoteView::stale) {
             self.probe_before_watching(&mut needed);
         }
@@ -135,7 +134,7 @@ impl Queue {
         changed.iter().flat_map(|seed| self.affected_nodes(seed)).cloned().collect()
     }
 
-    /// Returns the nodes whose watch can depend on a change at this node:
+    /// Returns the nodes at which a change at `name` can make a watch necessary or unnecessary:
     ///
     /// - the node itself
     /// - our first node behind it, whose nearest predecessor might be different now
@@ -148,8 +147,8 @@ impl Queue {
         [name].into_iter().chain(self.line().behind(name)).chain(others).chain(writer)
     }
 
-    /// Returns `true` if a node needs a watch because our waiters wait for it, or because it is our
-    /// own node and must be known to exist.
+    /// Returns `true` if a node needs a watch, because our waiters wait for it, or because it is a
+    /// node of ours that must be known to exist.
     fn needs_watch(&self, name: &NodeName) -> bool {
         if self.line().long_held().contains(name) {
             return true;
@@ -177,16 +176,16 @@ impl Queue {
         self.line().ready().contains(ours) && nearest.is_some_and(first)
     }
 
-    /// Returns `true` if a contender of ours that wants to hold the lock alone waits behind this
-    /// node, with at most one node of another client between the two (rule 6).
+    /// Returns `true` if one of our contenders waits behind this node for an exclusive hold, with
+    /// at most one node of another client between the two (rule 6).
     fn blocks_near_writer(&self, view: &RemoteView, other: &NodeName) -> bool {
         self.first_waiter(other).is_some_and(|ours| {
             ours.kind() != Kind::Read && view.all_behind(other).nth(1).is_none_or(|next| ours < next)
         })
     }
 
-    /// Returns `true` if this node is a writer that directly blocks a reader of ours. The reader is
-    /// our first contender behind it, and there is no other writer between the two (rule 4).
+    /// Returns `true` if this node belongs to a writer that directly blocks a reader of ours. The
+    /// reader is our first contender behind it, and no other writer is between the two (rule 4).
     fn blocks_next_reader(&self, view: &RemoteView, other: &NodeName) -> bool {
         let near = |ours: &NodeName| view.writers_behind(other).next().is_none_or(|next| ours < next);
         other.kind() != Kind::Read
@@ -209,7 +208,8 @@ pub(super) struct WatchTable {
     changed: SmallSet<NodeName>,
     /// `true` if anything might have changed since then.
     all_changed: bool,
-    /// `true` if the watches were last adjusted for a directory of permits.
+    /// `true` if the watches were last adjusted when the contenders of this directory wanted
+    /// permits.
     permits: bool,
 }
 
@@ -245,7 +245,7 @@ impl WatchTable {
         self.by_ticket.get(&ticket)
     }
 
-    /// Forgets the watch with this ticket. Returns the name of its node.
+    /// Removes the entry of the watch with this ticket. Returns the name of its node.
     pub(super) fn remove_ticket(&mut self, ticket: Ticket) -> Option<NodeName> {
         let name = self.by_ticket.get(&ticket)?.clone();
         self.remove(&name);
@@ -269,7 +269,7 @@ impl WatchTable {
     }
 
     /// Returns the nodes at which something has changed since the last call, or `None` if any node
-    /// might have changed. `permits` is `true` for a directory of permits.
+    /// might have changed. `permits` is `true` if the contenders of this directory want permits.
     pub(super) fn take_changed(&mut self, permits: bool) -> Option<SmallSet<NodeName>> {
         let all = std::mem::take(&mut self.all_changed)
             | (std::mem::replace(&mut self.permits, permits) != permits);

@@ -3,8 +3,8 @@
 use super::*;
 use crate::queue::contender::OwnerInfo;
 
-/// Returns a contender of the owner with this number. With number 0, the contender's node does not
-/// describe its owner.
+/// Returns a contender of the owner with this number. If the number is 0, the contender's node does
+/// not describe its owner.
 fn contender(path: &str, position: usize, owner: u64, reader: bool) -> Contender {
     let about = (owner > 0).then(|| ContenderInfo {
         host: "h".to_owned(),
@@ -31,7 +31,7 @@ fn queue(path: &str, owners: &[i64]) -> LockQueue {
     LockQueue { path: path.to_owned(), contenders: owners.iter().enumerate().map(one).collect() }
 }
 
-/// Returns the cycles, each as its owners with the path at which each of them waits.
+/// Returns each cycle as a list of its owners. Each owner has the path at which it waits.
 fn cycles(queues: &[LockQueue]) -> Vec<Vec<(u64, String)>> {
     let number = |place: &CyclePlace| {
         let about = place.contender.about.as_ref();
@@ -93,7 +93,8 @@ fn waiters_behind_a_deadlock_are_no_part_of_it() {
 
 #[test]
 fn of_owners_that_all_wait_for_each_other_the_shortest_cycles_are_told() {
-    // 1 -> 2 -> 3 -> 1, 2 -> 1; and 4 <-> 5. Both 4 and 5 wait for 3, and 3 waits for them.
+    // Cycles: 1 -> 2 -> 3 -> 1, 2 -> 1, and 4 <-> 5. Owners 4 and 5 also wait for owner 3, and
+    // owner 3 waits for them.
     let queues = [
         queue("/a", &[1, 2]),
         queue("/b", &[2, 1]),
@@ -109,15 +110,15 @@ fn of_owners_that_all_wait_for_each_other_the_shortest_cycles_are_told() {
 #[test]
 fn an_owner_does_not_wait_for_itself() {
     assert!(cycles(&[queue("/a", &[1, 1])]).is_empty());
-    // An owner with two contenders in one queue is in a cycle with an owner that waits between
+    // An owner with two contenders in one queue is in a deadlock with an owner that waits between
     // them.
     assert_eq!(cycles(&[queue("/a", &[1, 2, 1])]), [told(&[(1, "/a"), (2, "/a")])]);
 }
 
 #[test]
 fn a_writer_that_reads_too_waits_for_nobody() {
-    // Owner 1 holds the lock as a writer and as a reader in the writer's place, although owner 2
-    // waits in between.
+    // Owner 1 holds the lock both as a writer and as a reader, although owner 2 waits between the
+    // two.
     assert!(cycles(&[queue("/a", &[1, 2, -1])]).is_empty());
     let elsewhere = [queue("/a", &[1, 2, -1]), queue("/b", &[2, 1])];
     assert_eq!(cycles(&elsewhere), [told(&[(1, "/b"), (2, "/a")])]);

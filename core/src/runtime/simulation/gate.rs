@@ -25,7 +25,7 @@ pub trait Gate {
 /// The parts of a client that can panic without ending the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// A task that the ZooKeeper client crate runs for a session, or for the search for one.
+    /// A task of the ZooKeeper client crate for a session, or for opening one.
     Service,
     /// A request of the driver, or another future that runs on a session.
     Request,

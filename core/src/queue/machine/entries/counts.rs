@@ -22,14 +22,13 @@ impl From<Kind> for Class {
     }
 }
 
-/// Number of contenders in each class that satisfy a condition. Every change of a contender updates
-/// the counts. Counts are sufficient, because the queue only asks whether such a contender exists,
-/// and never which contender it is.
+/// Number of contenders in each class that satisfy a condition. It is updated whenever a contender
+/// changes. Counts are sufficient, because the queue only asks whether such a contender exists.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::queue::machine) struct ClassCounts([usize; 3]);
 
 impl ClassCounts {
-    /// Replaces a contender's earlier state with its current one in the counts.
+    /// Updates the counts: removes a contender's earlier state and adds its current one.
     pub(in crate::queue::machine) fn update(
         &mut self,
         before: Option<&Entry>,

@@ -1,5 +1,5 @@
-//! This client's contenders for one lock, with indexes that find the few contenders that an event
-//! concerns.
+//! This client's contenders for one lock, with indexes to find the few contenders that an event
+//! affects.
 
 mod counts;
 pub(super) mod order;
@@ -18,8 +18,8 @@ use crate::queue::small_map::{SmallMap, SmallSet};
 /// The contenders.
 ///
 /// Thousands of contenders can hold the lock or wait for it at the same time, and nearly every
-/// event concerns at most one of them. So a flush must not examine all of them. Instead, there is
-/// an index for each question that a flush asks. The indexes are derived from the contenders, and
+/// event affects at most one of them. So a flush must not examine all of them. Instead, there is an
+/// index for each question that a flush asks. The indexes are derived from the contenders, and
 /// [`change`](Self::change) keeps them up to date.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entries {
@@ -27,7 +27,7 @@ pub(super) struct Entries {
     line: LocalOrder,
     idle: SmallSet<JoinId>,
     looking: SmallSet<JoinId>,
-    /// Contenders with a create or a Stat request under way, by the ticket of that request.
+    /// Contenders with a create or a Stat request in progress, by the ticket of that request.
     asked: SmallSet<(Ticket, JoinId)>,
     /// Contenders that only try and have a place.
     trying: SmallSet<JoinId>,
@@ -38,15 +38,15 @@ pub(super) struct Entries {
     departing: SmallSet<JoinId>,
     /// Contenders that hold the lock.
     holding: ClassCounts,
-    /// Counts of the contenders that are not leaving and no longer wait for a listing that shows
-    /// whether the lock is free.
+    /// Counts of the contenders that are not leaving, except those that still wait for a listing to
+    /// show whether the lock is free.
     staying: ClassCounts,
-    /// Contenders that wait for a permit and are not leaving, sorted by the size of the semaphore.
+    /// Contenders that wait for a permit and are not leaving, sorted by the semaphore's number of
+    /// permits.
     wanting: SmallSet<(u32, JoinId)>,
     /// Contenders that wait for a permit and were seen in the queue.
     awaiting: SmallSet<JoinId>,
-    /// Counts of the contenders that are not leaving and that wait in the queue, or will do so
-    /// soon.
+    /// Counts of the contenders that are not leaving and that wait in the queue or will soon do so.
     queueing: ClassCounts,
 }
 
@@ -145,7 +145,7 @@ impl Entries {
         self.with_ids(&self.departing)
     }
 
-    /// Returns the contenders that were seen in the queue and wait for a permit.
+    /// Returns the contenders that wait for a permit and whose nodes a listing has shown.
     pub(super) fn awaiting(&self) -> impl Iterator<Item = JoinId> {
         self.awaiting.iter().copied()
     }
@@ -154,13 +154,14 @@ impl Entries {
         ids.iter().filter_map(|id| Some((*id, self.all.get(id)?)))
     }
 
-    /// Returns the contender with a create or a Stat request under way with this ticket.
+    /// Returns the contender whose create or Stat request has this ticket and is in progress.
     pub(super) fn asked(&self, ticket: Ticket) -> Option<JoinId> {
         let (found, id) = self.asked.range((ticket, JoinId(0))..).next()?;
         (*found == ticket).then_some(*id)
     }
 
-    /// Returns the number of contenders that wait, or are about to wait, to hold the lock alone.
+    /// Returns the number of contenders for an exclusive hold that wait in the queue or will soon
+    /// do so.
     pub(super) fn queueing(&self) -> usize {
         self.queueing.of(Class::Alone)
     }
@@ -176,7 +177,7 @@ impl Entries {
     }
 
     /// Returns `true` if a contender conflicts with this kind. Contenders do not count if they are
-    /// leaving, or if they still wait for a listing that shows whether the lock is free.
+    /// leaving, or if they still wait for a listing to show whether the lock is free.
     pub(super) fn has_conflicting_contender(&self, kind: Kind) -> bool {
         self.staying.conflicts(kind)
     }

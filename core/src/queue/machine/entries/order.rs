@@ -1,5 +1,5 @@
-//! The order of all nodes of this client in the queue. Their contenders wait, hold the lock, or are
-//! being verified.
+//! The queue order of all of this client's nodes whose contenders wait, hold the lock, or are being
+//! verified.
 
 use std::ops::{Bound, Deref};
 
@@ -85,14 +85,15 @@ impl LocalOrder {
         &self.ready
     }
 
-    /// Returns our first node that no listing on this connection has shown. Returns `None` if `few`
-    /// or more of our confirmed waiters ahead of that node wait to hold the lock alone.
+    /// Returns our first node that no listing on this connection has shown. Returns `None` if at
+    /// least `few` of our waiters ahead of that node want an exclusive hold and have been shown by
+    /// a listing.
     pub(in crate::queue::machine) fn unseen_behind_fewer_than(&self, few: usize) -> Option<&NodeName> {
         let first = self.unseen.first()?;
         self.ready_alone.range(..first).nth(few - 1).is_none().then_some(first)
     }
 
-    /// Returns the nodes that have been held for long enough to be watched.
+    /// Returns the nodes of holds that have lasted so long that the nodes must be watched.
     pub(in crate::queue::machine) fn long_held(&self) -> &SmallSet<NodeName> {
         &self.long_held
     }

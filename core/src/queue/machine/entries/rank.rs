@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-/// Number of bits in a digit of a sequence number. There is a count for each prefix of whole
-/// digits. With few large digits, inserting and removing are cheap, and queries are more expensive.
-/// Numbers are inserted and removed far more often than queried.
+/// Number of bits in a digit of a sequence number. Each prefix of whole digits has a counter.
+/// Larger digits make inserting and removing cheaper, and queries more expensive. Numbers are
+/// inserted and removed far more often than queried.
 const DIGIT: u32 = 7;
 
-/// Number of digits in a sequence number. It has at most ten decimal digits, which are 34 bits.
+/// Number of these digits in a sequence number. A sequence number has at most ten decimal digits,
+/// which are 34 bits.
 const DIGITS: u32 = 5;
 
 /// A multiset of sequence numbers that can count the numbers below a given one. The count must be
@@ -15,10 +16,11 @@ const DIGITS: u32 = 5;
 /// contenders were ahead of the waiter.
 #[derive(Clone, Debug, Default)]
 pub(in crate::queue::machine) struct Ranks {
-    /// One of the numbers, not included in the counts, so that a single number needs no memory on
-    /// the heap.
+    /// One of the numbers. It is not included in the counts, so that a single number needs no heap
+    /// memory.
     one: Option<u64>,
-    /// Number of sequence numbers with each prefix. A prefix is a number without its last digits.
+    /// Number of sequence numbers with each prefix. A prefix is a number without some of its last
+    /// digits.
     counts: BTreeMap<(u32, u64), usize>,
 }
 
@@ -49,8 +51,8 @@ impl Ranks {
         }
     }
 
-    /// Returns how many numbers are below this one. For each digit, it counts the numbers that have
-    /// the same digits before it and a smaller digit there.
+    /// Returns the number of sequence numbers below this one. For each digit of `number`, it counts
+    /// the numbers with the same digits before it and a smaller digit at this place.
     pub(in crate::queue::machine) fn below(&self, number: u64) -> usize {
         let smaller = |digit: u32| {
             let prefix = number >> (digit * DIGIT);
