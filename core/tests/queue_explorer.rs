@@ -206,14 +206,15 @@ fn a_downgrade_under_the_names_of_kazoo() {
     play(Scene { naming: Naming::Kazoo, ..DOWNGRADE }, 4_000);
 }
 
-/// The writer's node is deleted while the reader is taking its place, ahead of a foreign contender.
+/// An operator deletes the writer's node while a reader takes over its position in the queue. A
+/// foreign contender waits behind.
 #[test]
 fn a_downgrade_and_an_operator() {
     let budget = Budget { joins: 1, own_downgrades: 1, enters: 1, deletions: 1, ..NOTHING };
     play(Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 1, budget) }, 1_000);
 }
 
-/// If the writer's node is deleted, a downgrade that only tries fails. It never waits behind the
+/// A downgrade that must not wait fails if the writer's node is deleted. It never waits behind the
 /// foreign contender (rule 21).
 #[test]
 fn a_try_to_downgrade_and_an_operator() {

@@ -13,8 +13,8 @@ use self::model::mutants::Mutant;
 
 const UNOWNED: &[&str] = &["whose Stat is"];
 const OUT_OF_PLACE: &[&str] = &["and not in the writer's place"];
-/// A contender that waited behind the writer overtakes the reader, or the reader is in a different
-/// place.
+/// Errors for a downgrade: a contender that waited behind the writer overtakes the reader, or the
+/// reader is in a different position.
 const DISPLACED: &[&str] = &["and not in the writer's place", "of its own"];
 const BEHIND_ANOTHER: &[&str] = &["of another client"];
 const OF_ITS_OWN: &[&str] = &["of its own"];

@@ -225,7 +225,7 @@ const EVERYTHING: Scene = Scene {
     weights: Weights { asks: 6, moves: 18, faults: 4, losses: 1, others: 4, operators: 1, refusals: 0 },
 };
 
-/// A single client, which only its own nodes and requests can confuse.
+/// A scene with a single client. Only the client's own nodes and requests can confuse it.
 const ALONE: Scene = Scene {
     clients: 1,
     foreign: 0,
@@ -309,8 +309,8 @@ proptest! {
     }
 }
 
-/// The term ends after a reader requests a writer's place and before the driver receives that
-/// request.
+/// The session stops being certain to exist after the application requests a downgrade and before
+/// the driver receives that request.
 #[test]
 fn a_reader_comes_too_late_for_its_writers_place() {
     let ask = |kind| Step::Join(0, Naming::Curator, kind);
@@ -323,8 +323,8 @@ fn a_reader_comes_too_late_for_its_writers_place() {
     }
 }
 
-/// If a directory was deleted and created again, the new directory's nodes were never ahead of a
-/// node that an operator deleted in the old directory.
+/// A directory is deleted and created again, and its sequence numbers start at zero again. Its
+/// nodes were never ahead of a node that an operator deleted in the old directory.
 #[test]
 fn sequence_numbers_restart_with_the_directory() {
     let ask = Step::Join(0, Naming::Curator, Kind::Exclusive);
@@ -334,9 +334,9 @@ fn sequence_numbers_restart_with_the_directory() {
     run(world(EVERYTHING, true), &[queued.as_slice(), &anew].concat()).expect("the hand-off asks no server");
 }
 
-/// Regression: a released writer waits for the reader that takes its place, and the reader waits
-/// until the session's term runs. So the reader must count as near the front, although the writer
-/// is ahead of it.
+/// Regression: a released writer waits for the reader that takes over its position in the queue.
+/// The reader waits until the session is certain to exist. So the reader must count as near the
+/// front, although the writer is ahead of it.
 #[test]
 fn a_reader_in_the_place_of_its_writer_is_near() {
     let pumps = |count| vec![Step::Pump(2); count];

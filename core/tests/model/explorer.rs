@@ -23,8 +23,8 @@ use super::world::World;
 
 const ALL: usize = usize::MAX;
 
-/// In one of this many states, the explorer ends all faults and checks that each contender can then
-/// acquire and release the lock.
+/// The explorer examines one state in `SAMPLE` more closely: it ends all faults and checks that
+/// each contender can then acquire and release the lock.
 const SAMPLE: u64 = 8;
 
 /// The number of events of each kind that may still happen.
@@ -32,7 +32,7 @@ const SAMPLE: u64 = 8;
 pub(crate) struct Budget {
     pub(crate) joins: u8,
     pub(crate) tries: u8,
-    /// Owners that request both halves of a read/write lock at the same time.
+    /// Owners that request the read lock and the write lock of one path at the same time.
     pub(crate) both_halves: u8,
     /// Owners of a write lock that also request the read lock.
     pub(crate) own_downgrades: u8,
@@ -43,33 +43,34 @@ pub(crate) struct Budget {
     pub(crate) acquires: u8,
     /// Tries for several locks or permits.
     pub(crate) tries_all: u8,
-    /// Attempts at several locks or permits that are cancelled while they wait.
+    /// Acquires of several locks or permits that are cancelled while they wait.
     pub(crate) cancels: u8,
     /// Limit for the total of the next nine fields.
     pub(crate) faults: u8,
     pub(crate) cuts: u8,
-    /// Servers that are cut off from the majority while a client is connected. The later end of the
-    /// connection costs no budget.
+    /// Servers that are cut off from the majority while a client is connected. When the connection
+    /// to such a server later breaks, that costs no budget.
     pub(crate) deposals: u8,
     pub(crate) expiries: u8,
     /// Terms that end without another fault.
     pub(crate) pauses: u8,
-    /// Sessions that are silently replaced by another one. The driver learns of this immediately.
+    /// Sessions that a server replaces with another session. The driver learns of this immediately.
     pub(crate) replacements: u8,
-    /// Sessions that are silently replaced by another one. The driver learns of this late.
+    /// Sessions that a server replaces with another session. The driver learns of this only later.
     pub(crate) adoptions: u8,
     /// Processes that die, of our clients and of foreign contenders.
     pub(crate) crashes: u8,
     /// Requests for which the server is too busy.
     pub(crate) throttles: u8,
-    /// Lost requests for which the driver reports the loss to the queue late.
+    /// Lost requests whose loss the driver reports to the queue with a delay.
     pub(crate) put_offs: u8,
     /// Watch events that do not arrive.
     pub(crate) misses: u8,
     /// Extra listings that a waiter sends without a reason.
     pub(crate) looks: u8,
-    /// Number of time steps. With time, the crate's own arithmetic decides how long terms are, and
-    /// the server ends a session after the session timeout without a message.
+    /// Number of time steps. In scenes with time steps, the crate's own code computes for how long
+    /// a session is certain to exist. The server ends a session that sends no message for the
+    /// session timeout.
     pub(crate) ticks: u8,
     /// Holds that last long.
     pub(crate) guards: u8,
@@ -171,15 +172,15 @@ pub(crate) enum Grain {
 #[derive(Clone, Copy)]
 pub(crate) struct Scene {
     pub(crate) clients: u64,
-    /// `true` if clients may join only in the order of their numbers. A number only identifies a
-    /// client, so any other order equals one of these after the clients are renumbered. Each
-    /// explored history therefore stands for all histories that differ only in the numbers.
+    /// `true` if clients may join only in the order of their numbers. The clients differ only in
+    /// their numbers, so the explorer need not try the other orders: they are the same histories
+    /// with other numbers.
     pub(crate) interchangeable: bool,
     pub(crate) foreign: u64,
     pub(crate) directory: bool,
     pub(crate) next_sequence: u32,
     /// Number of foreign contenders that wait for the lock or hold it from the beginning, in the
-    /// order of their numbers. They do nothing else: only an operator removes their nodes, in any
+    /// order of their numbers. They take no steps. Only an operator removes their nodes, in any
     /// order.
     pub(crate) queued: usize,
     pub(crate) naming: Naming,
@@ -192,8 +193,8 @@ pub(crate) struct Scene {
     /// The lock kinds that foreign contenders may request.
     pub(crate) foreign_kinds: &'static [Kind],
     pub(crate) grain: Grain,
-    /// If more than this many contenders are ahead of a contender, it is far from the front (rule
-    /// 10).
+    /// A contender is far from the front (rule 10) if more than this many contenders are ahead of
+    /// it.
     pub(crate) far_beyond: u8,
     /// The hand-off and keeping options of our locks.
     pub(crate) local: LocalOptions,
@@ -359,8 +360,8 @@ struct State {
     budget: Budget,
 }
 
-/// A move, and the budget that is left after it. A move consists of consecutive steps. No other
-/// step is useful between them.
+/// A move, and the budget that is left after it. A move is a sequence of steps that the explorer
+/// executes together, because no other step makes a difference between them.
 type Move = (Vec<Step>, Budget);
 
 impl State {
@@ -554,8 +555,8 @@ impl State {
             }
         }
         let fewer = Budget { faults: budget.faults.saturating_sub(1), ..budget };
-        // The end of a deposed server's connection costs no budget, because the server steps down
-        // sooner or later.
+        // A cut of the connection to a deposed server costs no budget, because such a server steps
+        // down sooner or later and closes the connection.
         let cut = if session.is_deposed() {
             Some(budget)
         } else {

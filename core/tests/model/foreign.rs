@@ -23,7 +23,7 @@ pub(crate) struct Foreign {
     session: SessionId,
     attempts: u32,
     stage: Stage,
-    /// The session of a process that died, as long as the ensemble has not ended it.
+    /// Session of a process that died, until the ensemble ends that session.
     dead: Option<SessionId>,
 }
 
@@ -48,8 +48,8 @@ impl Foreign {
         matches!(self.stage, Stage::Queued(_))
     }
 
-    /// Returns `true` if the contender does not hold the lock and another listing would change
-    /// nothing.
+    /// Returns `true` if the contender does not hold the lock and another listing of the directory
+    /// would not change its state.
     pub(crate) fn is_at_rest(&self, server: &Server) -> bool {
         let mut next = self.clone();
         next.look(server);

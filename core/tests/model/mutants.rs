@@ -13,85 +13,89 @@ use super::ledger::Ledger;
 /// A known mistake in implementing a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mutant {
-    /// A waiter whose session was replaced keeps waiting, and acquires the lock through the node of
-    /// its old session (rule 1). The client's driver does not check who owns a node.
+    /// A waiter whose session was replaced keeps waiting. It acquires the lock through the node of
+    /// its old session (rule 1). The client's driver does not check which session owns a node.
     Curator604,
     /// After a lost reply, the client mistakes the old session's node for a node of the new session
-    /// (rule 1). Its driver does not check who owns a node.
+    /// (rule 1). Its driver does not check which session owns a node.
     Curator498,
-    /// The reader of a downgrade queues like any other reader, and the client treats it as a holder
-    /// while it waits (rule 4).
+    /// A downgrade queues at the end, like any other reader. While it waits, the client treats it
+    /// as a holder (rule 4).
     Curator621,
-    /// After a lost reply, the client believes the listing of a lagging server, which does not show
-    /// the node (rule 8).
+    /// After the reply to a create was lost, the client trusts a listing from a server that lags
+    /// behind and does not show the new node yet (rule 8).
     MissingSync,
-    /// The client assumes that the place of a deleted writer is empty (rule 6).
+    /// When a writer's node is gone, the client assumes that no reader has taken over its position
+    /// in the queue (rule 6).
     NoDowngradeException,
     /// After a reconnection, the client trusts what it knew before (rule 10). The driver also
-    /// trusts what it knew about the session, because otherwise a heartbeat would find that the
-    /// node is gone.
+    /// trusts what it knew about the session. If it did not, a heartbeat would find that the node
+    /// is gone.
     NoRelist,
     /// A contender that leaves the queue does not delete its node (rule 9).
     LeaveWithoutDelete,
-    /// The client grants locks even after the term has ended (rule 16).
+    /// The client grants locks even when its session is no longer certain to exist (rule 16).
     GrantWithoutTerm,
     /// The fencing token is the sequence number (rule 12).
     TokenFromSequence,
-    /// Sequence numbers are compared as text, so a negative number after the wrap sorts first (rule
-    /// 2).
+    /// Sequence numbers are compared as text. When the counter wraps, the negative numbers
+    /// therefore sort first (rule 2).
     StringOrder,
     /// The client treats the end of a session like a release, and grants the lock to its next
     /// waiter (rules 7 and 11).
     AdjacentAcrossSessions,
     /// The client watches the node ahead of the predecessor instead of the predecessor (rule 6).
     WrongPredecessor,
-    /// A deleted writer is remembered past the next listing, which is therefore sent without a sync
-    /// (rule 5).
+    /// The client still remembers a deleted writer at the next listing, so it sends that listing
+    /// without a sync (rule 5).
     Tombstones,
-    /// A writer's release does not wait for the reader that takes its place (rule 4).
+    /// A writer's release does not wait for the reader that takes over its position (rule 4).
     DowngradeDoesNotBlock,
     /// The client acts on events without knowing that its own node exists (rule 6).
     NoOwnNodeWatch,
     /// The client uses a node name again in the next session (rule 1).
     UuidKept,
-    /// The client trusts the listing that was sent together with a create, although a reconnection
-    /// separated the two requests (rule 3). The driver takes part in this mistake.
+    /// The client trusts a listing that was sent together with a create, although the client
+    /// reconnected between the two requests (rule 3). The driver makes this mistake too.
     TornPair,
-    /// A reader's node is created in the writer's place without a check that the writer's node
-    /// exists (rule 4).
+    /// A downgrade creates the reader's node without a check that the writer's node still exists
+    /// (rule 4).
     UncheckedPlace,
-    /// If a synced listing does not show a node, the client assumes forever that the node does not
-    /// exist. It does not recognize the node in a later listing (rule 8).
+    /// If a listing after a sync does not show a node, the client assumes forever that the node
+    /// does not exist. It does not recognize the node in a later listing (rule 8).
     FinalSync,
-    /// A new process uses the node names of the process that died (rule 1). The driver takes part
-    /// in this mistake.
+    /// A new process uses the node names of the process that died (rule 1). The driver makes this
+    /// mistake too.
     SeedKept,
-    /// The client accepts a heartbeat as proof of the session even if the reply comes from another
-    /// session (rule 11). The driver takes part in this mistake.
+    /// The client accepts any reply to a heartbeat as proof that its session is alive, even if the
+    /// reply belongs to another session (rule 11). The driver makes this mistake too.
     BlindHeartbeat,
-    /// The client does not watch a hold that has lasted long (rule 12).
+    /// The client does not watch the node of a holder that has held the lock for long (rule 12).
     UnguardedHold,
-    /// A contender relies only on events to learn that it is next (rule 10).
+    /// A contender relies only on watch events to learn that it is next (rule 10).
     NoLook,
     /// The client does not repeat a delete that the server did not execute (rule 13).
     DeleteOnce,
-    /// A try waits behind a contender that arrived between its two listings (rule 14).
+    /// A try (an acquire that does not wait) waits behind a contender that arrived between its two
+    /// listings (rule 14).
     PatientTry,
-    /// A downgrade that only tries waits if the writer's place is gone (rule 21).
+    /// A downgrade that must not wait does wait if the writer's node is gone (rule 21).
     PatientDowngrade,
     /// A reader acts on events without knowing that its own node exists (rule 6).
     NoReaderWatch,
-    /// The client does not set the watch on the children again after a reconnection (rule 17).
+    /// The client does not set the watch on the directory's children again after a reconnection
+    /// (rule 17).
     ChildWatchKept,
-    /// A node in a listing whose create is still unanswered does not block other contenders (rule
-    /// 8).
+    /// A node in a listing does not block other contenders if the reply to its create is still
+    /// missing (rule 8).
     UnansweredOverlooked,
-    /// The client assumes that a contender that no listing has shown is directly behind the nodes
-    /// of the last listing (rule 3).
+    /// If no listing has shown a contender yet, the client assumes that it is directly behind the
+    /// nodes of the last listing (rule 3).
     OldListing,
     /// A contender that joined without a listing never requests one (rule 3).
     NoLookAhead,
-    /// The client assumes that all nodes in a probe are gone, regardless of the reply (rule 6).
+    /// After a probe (a check of some nodes by name), the client assumes that all these nodes are
+    /// gone, regardless of the reply (rule 6).
     ProbeBelieved,
     /// The probe asks only for the farthest node, and the client assumes that the other nodes are
     /// gone (rule 6).
@@ -112,36 +116,39 @@ pub(crate) enum Mutant {
     HastyTry,
     /// A refused try leaves its node (rule 14).
     TryLeavesNode,
-    /// A try becomes an ordinary waiter after its session is lost (rule 21).
+    /// After its session is lost, a try waits like an ordinary waiter (rule 21).
     TryForgotten,
-    /// A downgrade that only tries lists the directory first, like any try, and the writer of its
-    /// own owner blocks it (rule 21).
+    /// A downgrade that must not wait lists the directory first, as other tries do. The writer of
+    /// the same owner then blocks it (rule 21).
     TryBehindItself,
     /// Several locks are acquired in the order in which the caller names them (rule 18).
     UnsortedLocks,
-    /// When an attempt at several locks ends, it keeps the locks that it has acquired (rule 18).
+    /// An acquire of several locks that ends early keeps the locks that it has acquired (rule 18).
     MembersKept,
-    /// When the last of several locks is granted, the attempt does not check whether it still holds
+    /// When the last of several locks is granted, the client does not check whether it still holds
     /// the other locks (rules 17 and 18).
     LossUnchecked,
-    /// A lost member of a multi-lock is acquired again while later members are held (rule 18).
+    /// When a member of a multi-lock is lost, it is acquired again while later members are still
+    /// held (rule 18).
     LaterKept,
-    /// Permits are requested without a turn, that is, without the semaphore's mutex (rule 17).
+    /// Permits are requested without the semaphore's mutex, which is called the turn (rule 17).
     NoTurn,
-    /// A contender that has lost its turn keeps waiting for its permits (rule 17).
+    /// A contender that has lost the semaphore's mutex (its turn) keeps waiting for permits (rule
+    /// 17).
     TurnForgotten,
-    /// The turn is not released when the permits are granted (rule 17).
+    /// The semaphore's mutex (the turn) is not released when the permits are granted (rule 17).
     TurnKept,
-    /// When an attempt ends, one of its waiting permits stays in the queue (rule 17).
+    /// When an acquire of several permits ends early, the node of one permit stays in the queue
+    /// (rule 17).
     PartKept,
-    /// The client does not count other clients' permits (rules 4 and 17).
+    /// The client ignores the permits of other clients (rules 4 and 17).
     OthersUncounted,
-    /// A term counts from the reply that proves the session instead of from the sending of its
-    /// request (rule 16).
+    /// A term is the time for which the session is certain to exist. The client counts it from the
+    /// reply instead of from the sending of the request (rule 16).
     TermFromAnswer,
-    /// A term is longer than the guaranteed lifetime of the session (rule 16).
+    /// The client relies on the session for longer than its guaranteed lifetime (rule 16).
     LongTerm,
-    /// A term lasts until the client is notified of a loss. The client ignores the clock (rule 16).
+    /// The client relies on the session until a loss is reported, and ignores the clock (rule 16).
     ClockIgnored,
 }
 
@@ -295,7 +302,7 @@ impl Pipe {
 /// Effect of an action.
 enum ActionEffect {
     Out(Action),
-    /// The action is dropped, but the queue receives this event, as if the action was done.
+    /// The action is dropped, but the queue receives this event as if the action had been executed.
     Suppressed(Event),
 }
 
@@ -307,7 +314,7 @@ struct Planted {
     ledger: Ledger,
     /// Actions that the queue did not request. They are executed before the queue's own actions.
     ahead: VecDeque<Action>,
-    /// For each name on the server, the name that the queue receives instead.
+    /// For each node name on the server, the name that the queue receives instead.
     names: BTreeMap<String, String>,
     /// `Curator621`: the requested places, by their creates.
     places: BTreeMap<Ticket, String>,
@@ -319,7 +326,7 @@ struct Planted {
     seed: Option<u64>,
     /// `TornPair`: the pair's create, whose reply was lost.
     torn: Option<Ticket>,
-    /// `FinalSync`: the name prefixes of creates whose reply was lost.
+    /// `FinalSync`: the name prefixes of the nodes whose create got no reply.
     unknown: BTreeSet<String>,
     /// `FinalSync`: for each synced listing, the prefixes in `unknown` when the listing was
     /// requested.
@@ -367,7 +374,7 @@ impl Planted {
         }
     }
 
-    /// Returns the events that the queue receives in place of this one.
+    /// Returns the events that the queue receives in place of this event.
     fn tell(&mut self, event: Event) -> Vec<Event> {
         let event = self.rename(event);
         let told = self.rewrite(&event);
@@ -522,8 +529,8 @@ impl Planted {
         [Event::Disconnected].into_iter().chain(lost).collect()
     }
 
-    /// Makes the readers that take a writer's place forget the writer, so that its release does not
-    /// wait for them.
+    /// Makes readers that are taking over a writer's position forget the writer. Its release then
+    /// does not wait for them.
     fn release_at_once(&self, writer: &NodeName) -> Vec<Event> {
         let readers = self.ledger.downgrading(writer).into_iter();
         let forget = |reader| Event::Downgrade(reader, parse(UNKNOWN_NODE));

@@ -66,7 +66,7 @@ impl Request {
         }
     }
 
-    /// Returns the driver's event if the request fails with this error.
+    /// Returns the driver's event for the queue if the request fails with this error.
     pub(super) fn failed(&self, error: Error) -> Option<Judged> {
         match self {
             Self::CreateInPlace(ticket, name, Some(_)) => {

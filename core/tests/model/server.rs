@@ -298,7 +298,8 @@ impl Server {
         }
     }
 
-    /// Returns the event of one transaction for a node or for a directory's children.
+    /// Returns the watch event that one transaction causes for a node or for a directory's
+    /// children.
     pub(crate) fn fired(&self, name: &str, at: Zxid) -> Option<Fired> {
         if let Some(directory) = watched_directory(name) {
             return self.fired_for_children(directory, at);

@@ -11,7 +11,7 @@ use super::server::{Permission, Zxid};
 pub(crate) enum Step {
     Join(usize, Naming, Kind),
     Try(usize, Naming, Kind),
-    /// An owner requests both halves of a read/write lock at the same time.
+    /// An owner requests the read lock and the write lock of one path at the same time.
     JoinBoth(usize, Naming),
     /// The owner of a write lock requests the read lock too.
     RequestReadLock(usize, Naming, usize),
@@ -29,7 +29,7 @@ pub(crate) enum Step {
     Acquire(usize, Plan, bool),
     /// The task of an attempt at several locks or permits runs.
     Run(usize, usize),
-    /// An attempt at several locks or permits is cancelled, or its leases are released.
+    /// An acquire of several locks or permits is cancelled, or its leases are released.
     End(usize, usize),
     LookAgain(usize),
     /// Enough time passes that no create with an unknown result can be executed any more.
@@ -69,12 +69,12 @@ pub(crate) enum Step {
     ServeGhost(usize),
     /// The client connects again, to a server that is this many transactions behind.
     Reconnect(usize, Zxid),
-    /// A previous server takes the session back, with the requests that had reached that server.
+    /// A previous server takes the session back and executes the requests that had reached it.
     TakeBack(usize),
     /// The client's term ends, because no proof arrived in time.
     EndTerm(usize),
-    /// So much time passes that the server ends the client's session. The client's term has already
-    /// ended by then.
+    /// So much time passes that the server ends the client's session. The client has stopped
+    /// relying on the session before that.
     Expire(usize),
     /// The client gives up its session without informing the server.
     GiveUp(usize),

@@ -36,8 +36,8 @@ impl World {
     }
 
     #[allow(clippy::too_many_lines, reason = "one arm per step")]
-    /// Executes a step. Returns the notifications of the applications, or an error if one of them
-    /// violates a rule.
+    /// Executes a step. Returns the notifications that the applications receive, or an error if one
+    /// of the notifications violates a rule.
     pub(crate) fn step(&mut self, step: Step) -> Result<Vec<(usize, Notification)>, String> {
         let server = &mut self.server;
         match step {

@@ -92,8 +92,8 @@ fn rule_08_a_place_found_late_before_a_holder_waits_for_it() {
 }
 
 /// A deposed leader answers a sync, and its listing lacks a node that the majority has. The listing
-/// after the second create shows the first node. The contender returns to its old place, and no
-/// other contender has overtaken it.
+/// after the second create shows the first node. The contender returns to the position of that
+/// first node, and no other contender has overtaken it.
 #[test]
 fn rule_08_the_create_after_a_stale_sync_corrects_its_result() {
     let mut fixture = QueueFixture::new(1);
@@ -111,8 +111,9 @@ fn rule_08_the_create_after_a_stale_sync_corrects_its_result() {
     assert!(matches!(&actions[..], [Action::Grant(A, _, 3)]), "{actions:?}");
 }
 
-/// A deposed leader answers a sync. After that, a listing shows the node of another contender of
-/// ours first. That contender waits for the contender ahead of it.
+/// A deposed leader answers a sync. The next listing shows that another contender of this client is
+/// first. That contender must wait for the contender ahead of it, whose node the listing does not
+/// show.
 #[test]
 fn rule_08_a_stale_sync_lets_no_other_contender_of_ours_overtake() {
     let mut fixture = QueueFixture::new(1);

@@ -26,8 +26,8 @@ fn a_list_that_announces_more_than_it_has_ends_the_connection() {
     });
 }
 
-/// Returns the error of an acquire whose listings get this reply. Afterwards the client acquires
-/// another lock.
+/// Makes the server send this reply to each listing, and returns the error of an acquire. Then
+/// checks that the client can acquire another lock.
 fn listed(answer: Answer, max_frame: u32) -> String {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {

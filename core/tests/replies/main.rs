@@ -47,8 +47,8 @@ async fn waits<F: Future>(future: Pin<&mut F>, time: Duration) -> bool {
     tokio::time::timeout(time, future).await.is_err()
 }
 
-/// Holds a lock while every heartbeat gets this reply. Returns the reason of the loss, and the time
-/// until the loss.
+/// Holds a lock while every heartbeat gets this reply. Returns the reason for the loss of the
+/// lease, and the time until the loss.
 fn lost_through(answer: Answer) -> (LossReason, Duration) {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
@@ -71,8 +71,8 @@ fn a_heartbeat_of_an_ended_session_is_the_session_s_end() {
 #[test]
 fn a_heartbeat_with_an_unrelated_error_proves_nothing() {
     let moved = [code::SESSION_MOVED, -2].map(Answer::FirstFailed);
-    // A server may refuse a request without asking the leader (`enableEagerACLCheck`), so the
-    // refusal proves nothing.
+    // A server may refuse a request without asking the leader (`enableEagerACLCheck`), so a refusal
+    // does not show that the session is alive.
     for answer in moved.into_iter().chain([Answer::Error(code::NO_AUTH)]) {
         let (reason, after) = lost_through(answer);
         assert_eq!(reason, LossReason::TermEnded, "{answer:?}");
@@ -117,7 +117,8 @@ fn nothing_is_granted_at_the_end_of_a_term() {
     block_on(async {
         let client = client(&server);
         client.ready().await.expect("a connection");
-        // When this proof arrives, the term that it starts is almost over.
+        // When the client receives this reply, the time for which the reply lets it rely on the
+        // session is almost over.
         server.answer(|request| match request.op {
             Op::Create => Answer::Late(TIMEOUT * 19 / 50),
             _ => Answer::Truth,
@@ -273,9 +274,8 @@ fn a_node_of_ours_that_is_there_already_is_taken_for_ours() {
     });
 }
 
-/// To take a writer's place, the client sends two requests together. If the first reply reports
-/// that the writer's node does not exist, the client does not need the second reply, which may
-/// never arrive.
+/// For a downgrade, the client sends two requests together. If the first reply reports that the
+/// writer's node does not exist, the client does not need the second reply, which may never arrive.
 #[test]
 fn a_writer_whose_place_is_gone_is_lost_with_the_first_answer() {
     let server = Server::start(DIRECTORY, TIMEOUT);

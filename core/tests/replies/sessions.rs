@@ -49,8 +49,8 @@ fn the_connection_of_a_session_that_was_given_up_is_closed() {
             _ => Answer::Truth,
         });
         assert_ne!(hold(&client).await.session_id(), before);
-        // Two connections must end: the session's own, which got no replies, and the one that
-        // closed the session.
+        // Two connections must end: the connection of the session, which got no replies, and the
+        // connection on which the client closed the session.
         server.await_ends(before, 2);
     });
 }
@@ -72,14 +72,14 @@ fn the_connection_on_which_a_session_was_being_closed_is_closed() {
             assert!(waits(waiting.as_mut(), Duration::from_millis(20)).await);
         }
         client.close().await.expect("closing never fails");
-        // Two connections must end: the one of the session that was given up, and the one that was
-        // closing that session.
+        // Two connections must end: the connection of the session that was given up, and the
+        // connection on which the client was closing that session.
         server.await_ends(before, 2);
     });
 }
 
-/// When the task that owns the client crate's watches ends, the watches panic in the tasks that
-/// wait for them.
+/// When a session is given up, the client crate ends the task that owns its watches. Every task
+/// that waits for a watch then panics.
 #[test]
 fn an_observer_of_an_election_continues_when_its_session_is_given_up() {
     let brief = Duration::from_millis(600);

@@ -1,6 +1,6 @@
-//! Scenes with locks that are handed on (`cohort`) and kept (`linger`) within a client, next to
-//! contenders on Curator. No two conflicting contenders hold the lock at the same time, no
-//! contender waits for a kept node, and no node is left (rule 19).
+//! Scenes in which a client hands a lock's node on to its next waiter (`cohort`) or keeps the node
+//! for a while (`linger`). Other contenders use Curator. No two conflicting contenders hold the
+//! lock at the same time, no contender waits for a kept node, and no node is left (rule 19).
 
 use zklock::queue::Kind;
 

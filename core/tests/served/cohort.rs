@@ -1,4 +1,5 @@
-//! The option `cohort`: waiters of one client hand a lock to one another on one node.
+//! Tests of the option `cohort`: waiters of one client pass one node, and with it the lock, to one
+//! another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -162,7 +163,7 @@ fn a_contender_of_another_client_gets_its_turn_after_the_holds_of_each_node_befo
         first.release().await.expect("held");
         let lease = get(waiting).await;
         let count = holds.load(Ordering::Relaxed);
-        // The first node has three holds left, and the second node has four.
+        // The first node can have three more holds, and the second node four.
         assert_eq!(count, 7);
         stop.store(true, Ordering::Relaxed);
         lease.release().await.expect("held");
@@ -292,7 +293,7 @@ fn a_loss_ends_the_current_hold_and_waiters_keep_waiting() {
         let mut waiters = waiters(&client, &lock, 2).await;
         first.release().await.expect("held");
         let second = get(waiters.remove(0)).await;
-        // After this time, the client watches the hold's node, as it does for any long hold.
+        // After a lock was held for this time, the client watches the holder's node.
         tokio::time::sleep(Duration::from_millis(300)).await;
         other.break_lock(&second.node()).await.expect("there is such a node");
         assert_eq!(second.lost().await, LossReason::NodeDeleted);

@@ -1,4 +1,5 @@
-//! The option `grace`: a lease is lost some time before the end of its term.
+//! Tests of the option `grace`: the client reports a lease as lost some time before it could really
+//! be lost.
 
 use std::time::Duration;
 
@@ -84,8 +85,7 @@ fn an_answer_within_the_grace_does_not_bring_the_lease_back() {
         }
         assert_eq!(other.state(), LeaseState::Held);
         assert_eq!(lease.state(), LeaseState::Lost(LossReason::TermEnded));
-        // The late reply does not extend the lifetime of the node beyond the term in which the
-        // lease was lost.
+        // The late reply does not make the node outlive the time for which the lease was certain.
         drop(hold(&next, "/l").await);
         assert_eq!(other.state(), LeaseState::Held);
     });
@@ -108,7 +108,8 @@ fn a_lock_is_granted_when_its_grace_and_a_sixth_of_the_timeout_are_left() {
         until_less_is_left(&term, SESSION / 3).await;
         taken.release().await.expect("the end of the hold");
         beside.release().await.expect("the end of the hold");
-        // At this time, the rest of the term is long enough for a lock without a grace.
+        // At this time, the session is certain to exist for long enough to grant a lock without a
+        // grace.
         let hasty = hasty.await.expect("no panic").expect("the lock");
         assert!(term.remaining() > SESSION / 6, "the machine is too slow for this test");
         assert!(!waiting.is_finished());

@@ -1,4 +1,4 @@
-//! The option `linger`: after a release, the client keeps the lock's node for a while.
+//! Tests of the option `linger`: after a release, the client keeps the lock's node for a while.
 
 use std::future::Future;
 use std::pin::pin;
@@ -310,7 +310,7 @@ fn a_kept_node_is_given_up_when_it_is_broken_or_revoked() {
             let token = kept(&lock).await;
             let node = lock.contenders().await.expect("an answer").remove(0).node;
             if revokes {
-                // The node is watched after it has existed for a while.
+                // After the node has existed for a while, the client watches it.
                 tokio::time::sleep(Duration::from_millis(400)).await;
                 operator.revoke(&node).await.expect("a node");
             } else {
@@ -326,8 +326,8 @@ fn a_kept_node_is_given_up_when_it_is_broken_or_revoked() {
     });
 }
 
-/// If the node were kept, another reader of the process could acquire the read lock while the
-/// writer still holds the write lock.
+/// If the reader's node were kept, another reader of the process could acquire the read lock while
+/// the writer still holds the write lock.
 #[test]
 fn a_reader_in_the_place_of_a_writer_that_still_writes_is_not_kept() {
     run(async {

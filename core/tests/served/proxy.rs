@@ -75,7 +75,7 @@ pub(crate) enum RequestEffect {
 pub(crate) struct Replies {
     /// Total number of bytes, including the replies to pings.
     pub(crate) bytes: usize,
-    /// For each deletion that a watch reported: the connection and the node.
+    /// The connection and the node of each deletion that a watch event reported.
     pub(crate) told: Vec<(usize, String)>,
 }
 

@@ -1,5 +1,5 @@
-//! The reason why an attempt timed out: the lock was taken, no server replied, or neither is
-//! certain.
+//! Tests of the reason that a timed-out acquire reports: the lock was taken, no server replied, or
+//! neither is certain.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -18,7 +18,7 @@ use crate::srvr_probe;
 use crate::tls::Encryption;
 use crate::tls_failure;
 
-/// Time for which an address is tried before the next one is tried in parallel.
+/// Time for which the client tries one address before it also tries the next one in parallel.
 const HEAD_START: Duration = Duration::from_millis(100);
 
 static USED: AtomicBool = AtomicBool::new(false);

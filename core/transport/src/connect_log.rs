@@ -114,7 +114,7 @@ impl fmt::Display for ConnectOutcome {
 /// previous outcome (if there is one) is more informative.
 const MIN_REPORTED_TIME: Duration = Duration::from_secs(1);
 
-/// The last attempt at each server of a client, in at most one entry for each server.
+/// The last connection attempt at each server of a client, in at most one entry for each server.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectLog {
     server_entries: Mutex<Vec<ServerEntry>>,

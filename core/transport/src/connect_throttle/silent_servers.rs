@@ -55,8 +55,8 @@ impl SilentServers {
         match end {
             AttemptEnd::Replied => drop(self.doublings.remove(server)),
             AttemptEnd::FellSilent => self.last_resort = Some(server.clone()),
-            // Do not double: if packets are dropped, a new attempt, which sends a new packet, helps
-            // more than a longer limit.
+            // Do not double the limit: if packets are dropped, a new attempt, which sends a new
+            // packet, helps more than a longer limit.
             AttemptEnd::NotConnected if matches!(urgency, Urgency::Session(_)) => {}
             AttemptEnd::NotConnected | AttemptEnd::NotAnswered => {
                 let doublings = self.doublings.entry(server.clone()).or_default();
