@@ -397,7 +397,7 @@ impl Client {
         self.unsettled = true;
     }
 
-    /// Notifies the queue and the code that keeps nodes of the changes in the line of waiters.
+    /// Notifies the queue, and the code that keeps nodes, of all changes.
     pub(super) fn settle_locally(&mut self) {
         let settled = self.local.as_mut().and_then(|local| local.representative.as_mut()?.next_event());
         if let Some(event) = settled {

@@ -316,7 +316,7 @@ struct Planted {
     ahead: VecDeque<Action>,
     /// For each node name on the server, the name that the queue receives instead.
     names: BTreeMap<String, String>,
-    /// `Curator621`: the requested places, by their creates.
+    /// `Curator621`: for each create, the requested position in the queue.
     places: BTreeMap<Ticket, String>,
     /// `LeaveWithoutDelete`: the nodes of the contenders that left.
     left: BTreeSet<NodeName>,

@@ -27,7 +27,7 @@ pub(crate) enum Step {
     /// The application requests several locks or permits. If the flag is `true`, the request is a
     /// try.
     Acquire(usize, Plan, bool),
-    /// The task of an attempt at several locks or permits runs.
+    /// The task of an acquire of several locks or permits runs.
     Run(usize, usize),
     /// An acquire of several locks or permits is cancelled, or its leases are released.
     End(usize, usize),
@@ -71,7 +71,7 @@ pub(crate) enum Step {
     Reconnect(usize, Zxid),
     /// A previous server takes the session back and executes the requests that had reached it.
     TakeBack(usize),
-    /// The client's term ends, because no proof arrived in time.
+    /// The client's session is no longer certain to exist, because no reply arrived in time.
     EndTerm(usize),
     /// So much time passes that the server ends the client's session. The client has stopped
     /// relying on the session before that.

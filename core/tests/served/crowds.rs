@@ -197,7 +197,8 @@ fn a_hand_off_among_two_thousand_waiters_costs_a_few_requests_and_wakes_two() {
         assert!(bytes <= MOST_BYTES, "{bytes} bytes of replies for each hand-off");
         let mut woken = BTreeMap::<_, usize>::new();
         for (connection, node) in &replies.told {
-            // Do not count a waiter that still watches its own node when it deletes that node.
+            // A waiter can still watch its own node when it deletes that node. Do not count the
+            // event of this watch.
             if ends.get(node.as_bytes()) != Some(connection) {
                 *woken.entry(node).or_default() += 1;
             }

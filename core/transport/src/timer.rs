@@ -58,8 +58,8 @@ impl Timer {
     #[must_use]
     #[track_caller]
     pub fn after(duration: Duration) -> Self {
-        // Not inside a closure, because `Location::caller` would then return a location in this
-        // function.
+        // Do not move this into a closure, because `Location::caller` would then return a location
+        // in this function.
         let caller = Location::caller();
         if let Some(settings) = Settings::current().filter(|_| is_pause(caller)) {
             settings.skip_pause();
