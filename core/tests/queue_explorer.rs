@@ -24,9 +24,9 @@ const MISSED: &str = "Something that the scene is about no longer happens: the q
                       model allows less. Find out what, and mend it. If the protocol was changed so that the scene is \
                       rightly smaller, change the scene or its floor in the same commit, and say why.";
 
-/// Explores a scene. A scene without an error proves nothing if little happens in it. So each scene
-/// must have a minimum number of distinct states, at least one grant, and each event of its budget
-/// as often as the budget allows.
+/// Explores a scene, and checks that enough happens in it, because otherwise the absence of errors
+/// would prove nothing. Each scene must have a minimum number of distinct states, at least one
+/// grant, and each event of its budget as often as the budget allows.
 #[track_caller]
 #[allow(clippy::print_stdout, reason = "the numbers are a result, where they are not captured")]
 fn play(scene: Scene, at_least: usize) {
@@ -92,7 +92,7 @@ fn a_contender_behind_four_others_that_are_deleted_in_any_order() {
     play(BEHIND_FOUR, 100_000);
 }
 
-/// Creates are lost together, and the queue learns of one of the losses later.
+/// Several creates are lost together, and the queue learns of one of the losses with a delay.
 #[test]
 fn local_contenders_a_cut_and_a_loss_that_is_reported_late() {
     let budget = Budget { joins: 2, cuts: 1, put_offs: 1, ..NOTHING };

@@ -203,8 +203,8 @@ fn run_refusing(world: World, steps: &[Step]) -> Result<(), TestCaseError> {
 
 fn world(scene: Scene, directory: bool) -> World {
     let mut world = World::new(scene.clients as u64, scene.foreign as u64, directory);
-    // Half of the clients defer their listing after a reconnection whenever any contender is ahead.
-    // The others defer it only if many are ahead.
+    // After a reconnection, half of the clients postpone their listing whenever any contender is
+    // ahead. The other half postpone it only if many contenders are ahead.
     for client in world.clients.iter_mut().step_by(2) {
         client.far_beyond = 0;
     }
@@ -347,8 +347,8 @@ fn a_reader_in_the_place_of_its_writer_is_near() {
     run(world(READ_WRITE, false), &[pumps(2), steps].concat()).expect("no contender is left");
 }
 
-/// Regression: a waiter far from the head received the deletion of the nodes that it watched, and
-/// lost its connection before it watched the next ones. The client deferred its listing, and no
+/// Regression: a waiter far from the head learned that the nodes that it watched were deleted, and
+/// lost its connection before it watched the next ones. The client postponed its listing, and no
 /// event reported that all contenders ahead were gone.
 #[test]
 fn a_waiter_whose_watches_have_fired_does_not_defer_its_listing() {
@@ -370,8 +370,8 @@ fn a_refused_listing_leaves_the_outcome_of_a_create_in_doubt() {
     let lost = [join, Step::Drive(0, 1), Step::Flush(0, 1), Step::Cut(0), Step::ServeGhost(0)];
     let denied = [Step::Forbid(Some(Permission::List)), Step::Reconnect(0, 0), Step::Pump(0), Step::Pump(0)];
     let again = [Step::Forbid(None), Step::LookAgain(0)];
-    // Only a listing can show the node. The client therefore requests further listings as long as
-    // they are refused, even after the time in which a late create is possible.
+    // Only a listing can show the node. The client therefore repeats a refused listing, even after
+    // the time in which the server can still execute the create.
     let later =
         [Step::LookAgain(0), Step::Pump(0), Step::Pump(0), Step::Certain(0), Step::Pump(0), Step::Pump(0)];
     for between in [[].as_slice(), &later] {

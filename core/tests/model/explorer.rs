@@ -207,8 +207,8 @@ pub(crate) const MUTEX: &[Kind] = &[Kind::Exclusive];
 pub(crate) const READ_WRITE: &[Kind] = &[Kind::Read, Kind::Write];
 
 impl Scene {
-    /// Creates a scene in which our clients want a mutex, and foreign contenders want an exclusive
-    /// lock in the same directory.
+    /// Creates a scene in which clients of this crate want a mutex, and contenders of other
+    /// libraries want an exclusive lock in the same directory.
     pub(crate) const fn new(clients: u64, foreign: u64, budget: Budget) -> Self {
         Self {
             clients,
@@ -230,13 +230,13 @@ impl Scene {
         }
     }
 
-    /// Creates a scene with readers and writers, ours and foreign ones.
+    /// Creates a scene with readers and writers, both of this crate and of other libraries.
     pub(crate) const fn read_write(clients: u64, foreign: u64, budget: Budget) -> Self {
         Self { kinds: READ_WRITE, foreign_kinds: READ_WRITE, ..Self::new(clients, foreign, budget) }
     }
 
-    /// Creates a scene in which clients want several locks together, or permits of a semaphore. A
-    /// client takes the semaphore's internal mutex (its *turn*) before the permits.
+    /// Creates a scene in which clients want several locks together, or several permits of a
+    /// semaphore. A client acquires the semaphore's internal mutex (its *turn*) before the permits.
     pub(crate) const fn several(
         clients: u64,
         directories: usize,

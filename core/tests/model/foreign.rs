@@ -1,8 +1,8 @@
-//! A foreign contender, such as a service on Curator: it creates a node, lists the directory, and
-//! waits until it is first.
+//! A foreign contender, such as a service that uses Curator. It creates a node, lists the
+//! directory, and waits until its node is first.
 //!
-//! It connects to the leader and sees the current state immediately, because the model only
-//! examines its effect on our clients.
+//! It is connected to the leader and always sees the current state. This is enough, because the
+//! model only examines the effect on our clients.
 
 use zklock::queue::{Kind, NodeName};
 
@@ -13,7 +13,7 @@ enum Stage {
     Away,
     Queued(NodeName),
     Held(NodeName),
-    /// Curator's downgrade is half done: both the reader's and the writer's node exist.
+    /// A downgrade by Curator is half done: the reader's node and the writer's node both exist.
     Downgrading(NodeName, NodeName),
 }
 

@@ -1,8 +1,8 @@
 //! Known mistakes in the protocol (mutants).
 //!
-//! The queue turns events into actions, so its bugs are planted from outside. A [`Pipe`] in front
-//! of the real queue rewrites or drops events and actions. Without a mutant it passes all of them
-//! on unchanged.
+//! The queue turns events into actions, so a mistake can be simulated without changing the queue. A
+//! [`Pipe`] in front of the real queue rewrites or drops events and actions. Without a mutant, it
+//! passes all of them on unchanged.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -19,8 +19,8 @@ pub(crate) enum Mutant {
     /// After a lost reply, the client mistakes the old session's node for a node of the new session
     /// (rule 1). Its driver does not check which session owns a node.
     Curator498,
-    /// A downgrade queues at the end, like any other reader. While it waits, the client treats it
-    /// as a holder (rule 4).
+    /// The reader of a downgrade queues at the end, like any other reader. While it waits, the
+    /// client treats it as a holder (rule 4).
     Curator621,
     /// After the reply to a create was lost, the client trusts a listing from a server that lags
     /// behind and does not show the new node yet (rule 8).
@@ -121,7 +121,7 @@ pub(crate) enum Mutant {
     /// A downgrade that must not wait lists the directory first, as other tries do. The writer of
     /// the same owner then blocks it (rule 21).
     TryBehindItself,
-    /// Several locks are acquired in the order in which the caller names them (rule 18).
+    /// The client acquires several locks in the order in which the caller names them (rule 18).
     UnsortedLocks,
     /// An acquire of several locks that ends early keeps the locks that it has acquired (rule 18).
     MembersKept,
@@ -143,8 +143,8 @@ pub(crate) enum Mutant {
     PartKept,
     /// The client ignores the permits of other clients (rules 4 and 17).
     OthersUncounted,
-    /// A term is the time for which the session is certain to exist. The client counts it from the
-    /// reply instead of from the sending of the request (rule 16).
+    /// The client counts the time for which the session is certain to exist from the reply, instead
+    /// of from the sending of the request (rule 16).
     TermFromAnswer,
     /// The client relies on the session for longer than its guaranteed lifetime (rule 16).
     LongTerm,
@@ -509,7 +509,7 @@ impl Planted {
         }
     }
 
-    /// Returns a listing without the nodes that an earlier synced listing did not show.
+    /// Removes from a listing the nodes that an earlier synced listing did not show.
     fn hide_denied(&mut self, listing: Ticket, children: &[String]) -> Vec<String> {
         let asked = self.asked.remove(&listing).unwrap_or_default();
         let lacks = |prefix: &String| !children.iter().any(|child| child.starts_with(prefix));
@@ -537,7 +537,7 @@ impl Planted {
         readers.map(forget).chain([Event::Release(writer.clone())]).collect()
     }
 
-    /// Lets the listing decide the result of the create that was sent together with it, although
+    /// Uses the listing to decide the result of the create that was sent together with it, although
     /// the connection was lost between the two.
     fn believe_torn_pair(&mut self, event: &Event) -> Option<Vec<Event>> {
         match event {

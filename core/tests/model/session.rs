@@ -129,8 +129,8 @@ impl Session {
         }
     }
 
-    /// Returns `true` if a reply has proved that the session is alive. Only replies on the connection
-    /// that the driver knows count.
+    /// Returns `true` if a reply has shown that the session is alive. Only replies on the
+    /// connection that the driver knows count.
     pub(crate) fn is_proven(&self) -> bool {
         self.timed.as_ref().map_or(self.proven, |timed| timed.is_proven_on(self.number))
     }

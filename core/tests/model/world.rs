@@ -11,7 +11,8 @@ use super::session::Session;
 use super::shared::Shared;
 use super::step::Step;
 
-/// Number of listings after which a queue no longer expects a late create.
+/// Number of listings that is enough for a queue to stop expecting a create that the server
+/// executes late.
 const MANY_LOOKS: u32 = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -305,8 +306,8 @@ impl World {
                 self.step(Step::Establish(client))?;
                 self.step(Step::ExpireOldSessions(client))?;
                 self.step(Step::EndPause(client))?;
-                // Do this only in some rounds, because a client with a listing in flight is not
-                // idle.
+                // List the directory again only in some rounds, because a client with a listing in
+                // flight is not idle.
                 if self.server.event_was_missed && round % 8 == 0 {
                     self.step(Step::LookAgain(client))?;
                 }
@@ -337,8 +338,8 @@ impl World {
             // Require two idle rounds, because a client that was idle early in a round may have
             // been woken later in it.
             let rests = self.is_at_rest();
-            // The first of these listings may coincide with a check that was sent before the event
-            // was missed.
+            // Repeat this, because the reply to the first listing can be combined with a check that
+            // was sent before the event was missed.
             let looked = !self.server.event_was_missed || round > 8;
             if rested && rests && looked && self.outlast_keeping() {
                 rested = false;

@@ -186,7 +186,7 @@ fn rule_04_a_reader_that_finds_no_writer_queues_like_any_other() {
     );
 }
 
-/// The server executes the first create late, after a listing has shown no node.
+/// After a listing has shown no node, the server executes the delayed first create.
 #[test]
 fn rule_04_a_reader_that_finds_no_writer_after_a_lost_reply_looks_for_its_node_first() {
     for late in [true, false] {

@@ -63,8 +63,8 @@ impl QueueFixture {
         node
     }
 
-    /// Makes the queue certain that no late create will be executed. Listings that do not show the
-    /// node are not enough, regardless of their number, because time must pass.
+    /// Lets so much time pass that the server can no longer execute a delayed create. No number of
+    /// listings without the node is enough, because time must pass.
     pub(crate) fn rule_out_late_creates(&mut self) {
         for _ in 0..100 {
             let look = self.tell([Event::Resync]);

@@ -123,9 +123,9 @@ fn rule_06_a_heartbeat_that_misses_a_waiters_node_lets_it_join_again() {
     assert!(again.contains(&Action::Unwatch(watch(&watching, &node))));
 }
 
-/// Regression: the node of a write lock under kazoo's names was mistaken for the node of a mutex.
-/// When the writer's node was gone, a waiter was granted the lock at the same time as the reader
-/// that had taken the writer's place.
+/// Regression: under kazoo's naming, the node of a write lock was mistaken for the node of a mutex.
+/// When a writer's node was gone after a downgrade, the next waiter was granted the lock, although
+/// the reader of the downgrade still held it.
 #[test]
 fn rule_06_a_vanished_writer_blocks_under_the_names_of_kazoo_too() {
     let mut theirs = QueueFixture::new(2);

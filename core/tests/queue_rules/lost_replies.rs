@@ -122,8 +122,8 @@ fn rule_08_a_stale_sync_lets_no_other_contender_of_ours_overtake() {
     let again = fixture.tell([listed(look, &[])]);
     assert_eq!(create(&again).1, name);
     let (first, other) = (format!("{name}0000000003"), format!("{}0000000004", create(&joined).1));
-    // The reply to the listing arrives before the outcome of the create. The reply to the create is
-    // lost, and the loss is reported late.
+    // The listing's reply arrives first. The reply to the create is lost, and the queue learns of
+    // this loss later.
     let actions =
         fixture.tell([created(create(&joined).0, &other), listed(list(&again).0, [&first, &other])]);
     assert_eq!((deleted(&actions), grants(&actions)), (vec![], vec![]));
@@ -132,9 +132,9 @@ fn rule_08_a_stale_sync_lets_no_other_contender_of_ours_overtake() {
     assert_eq!((verify(&actions).1, grants(&actions)), (first, vec![]));
 }
 
-/// Two creates were in flight when the connection was lost. The driver delays the report of the
-/// first loss, because it pauses before requests that are lost repeatedly. The second contender is
-/// found behind the first one's node.
+/// Two creates were in flight when the connection was lost. The queue learns of the first loss
+/// late, because the driver pauses before it repeats requests that are lost again and again. The
+/// next listing shows the second contender behind the node of the first.
 #[test]
 fn rule_08_a_loss_that_is_told_late_lets_no_other_contender_of_ours_overtake() {
     let mut fixture = QueueFixture::new(1);
@@ -156,7 +156,8 @@ fn rule_08_a_loss_that_is_told_late_lets_no_other_contender_of_ours_overtake() {
     assert_eq!(grants(&fixture.tell([release(&a)])), [B]);
 }
 
-/// The node of a lost create is found, but the reply that names the node's owner is lost too.
+/// A listing shows the node of a create whose reply was lost. The client asks for the node's owner,
+/// but that reply is lost too.
 #[test]
 fn rule_08_a_node_that_could_not_be_verified_is_not_overtaken() {
     let mut fixture = QueueFixture::new(1);

@@ -1,5 +1,6 @@
 //! A term is the time for which the session is certain to exist. No contender is granted the lock
-//! without a term, and a contender near the front needs a term (rule 16).
+//! without a term. A contender near the front makes the client send heartbeats, which start terms
+//! (rule 16).
 
 use zklock::queue::{Action, Event, Intent, Kind, NEAR, Naming};
 

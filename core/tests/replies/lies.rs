@@ -111,8 +111,8 @@ fn refused(answer: Answer) -> (ErrorKind, String) {
 #[test]
 fn a_challenge_that_no_server_sends_is_refused() {
     for lie in [r#"realm="\x\y",nonce="n",charset=utf-8,algorithm=md5-sess"#, r#"realm="\é""#] {
-        // If the connect timeout ends during an attempt, the error has no reason yet. So try
-        // several times.
+        // If the connect timeout ends while the client is still connecting, the error has no reason
+        // yet. So try several times.
         let all: Vec<_> = (0..3).map(|_| challenged(Some(lie))).collect();
         assert!(all.iter().all(|(kind, _)| *kind == ErrorKind::ConnectionFailed), "{all:?}");
         assert!(all.iter().any(|(_, why)| why.contains("SASL")), "{all:?}");

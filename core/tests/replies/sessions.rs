@@ -1,4 +1,4 @@
-//! Tests of what happens between two consecutive sessions of one client.
+//! Tests of the change from one session of a client to its next session.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn a_session_that_was_given_up_is_closed_before_anyone_queues_in_the_next() {
     });
 }
 
-/// The server replies only to pings on the old connection, whatever happens to the session
+/// The server replies only to pings on the old connection, even after the session has ended
 /// elsewhere.
 #[test]
 fn the_connection_of_a_session_that_was_given_up_is_closed() {
@@ -118,7 +118,7 @@ fn the_connection_of_a_closed_client_is_closed() {
     });
 }
 
-/// The observer waits with a watch of the client crate, which gets no event after the close.
+/// The observer waits for a watch of the client crate. After the close, this watch gets no event.
 #[test]
 fn an_observer_gets_an_error_when_its_client_closes_without_a_reply() {
     let server = Server::start(DIRECTORY, TIMEOUT);

@@ -120,7 +120,7 @@ fn waits_without_a_cycle_are_not_reported_as_a_deadlock() {
             let (ours, theirs) = (Owner::new(), Owner::new());
             let _held = hold_as(&mutex(&one, "/a"), &ours).await;
             let _theirs = hold_as(&mutex(&other, "/b"), &theirs).await;
-            // Another owner of that client waits, but not the owner that holds the other lock.
+            // Another owner of that client waits, but that owner does not hold the other lock.
             let waiting = wait_as(&mutex(&other, "/a"), &Owner::new());
             until_contenders(&mutex(&one, "/a"), 2).await;
             let error = time_out(&mutex(&one, "/b"), &ours).await;

@@ -345,8 +345,8 @@ fn a_reader_in_the_place_of_a_writer_that_still_writes_is_not_kept() {
     });
 }
 
-/// A deleted node is not kept. The client must drop the watch on the children even if nothing else
-/// happens in the directory.
+/// If an operator deletes a kept node, the client stops keeping it. The client must then drop the
+/// watch on the children even if nothing else happens in the directory.
 #[test]
 fn a_node_that_is_broken_while_it_is_kept_leaves_no_watch() {
     run(async {
@@ -359,8 +359,8 @@ fn a_node_that_is_broken_while_it_is_kept_leaves_no_watch() {
         }
         let node = lock.contenders().await.expect("an answer").remove(0).node;
         operator.break_lock(&node).await.expect("a node");
-        // If the watch fires, the listing that follows could set it again. Each of these requests
-        // is answered after all earlier events and requests.
+        // If the watch fires, the listing that follows could set it again. The server answers each
+        // of these requests after all earlier events and requests.
         for _ in 0..8 {
             lock.contenders().await.expect("an answer");
         }

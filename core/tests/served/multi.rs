@@ -137,7 +137,7 @@ fn a_try_for_a_permit_ends_within_one_connect_timeout() {
         let client = Client::connect_with(options).await.expect("a session");
         let semaphore = Semaphore::new(&client, "/s", 1).expect("a path");
         semaphore.acquire().await.expect("a permit").release().await.expect("the end of the hold");
-        // A try takes four round trips: a listing, the turn (the semaphore's mutex), another
+        // A try takes four round trips: a listing, a lock of the semaphore's mutex, another
         // listing, and the permit.
         server.latency(Duration::from_millis(300)).await;
         let tried = semaphore.try_acquire().await.expect_err("there is no time for all");

@@ -48,7 +48,7 @@ pub(crate) async fn connect(settings: Settings, host: &str, port: u16) -> Result
     Ok((connected?, attempt))
 }
 
-/// Returns the error of an attempt that is abandoned in favor of another server, which might reply.
+/// Returns the error of an attempt that is abandoned because another server might reply.
 pub(crate) fn no_answer() -> Error {
     Error::new(ErrorKind::TimedOut, "no answer; another server is tried")
 }

@@ -99,7 +99,7 @@ enum Expects {
     Line {
         left: usize,
     },
-    /// The reply to the request for a session. The client asked for the timeout `asked`.
+    /// The reply to the request for a session. `asked` is the timeout that the client requested.
     Greeting {
         asked: i32,
         sent: u64,

@@ -37,7 +37,8 @@ pub(super) enum ReplyShape {
 }
 
 impl ReplyShape {
-    /// Returns `true` if the server replies immediately, before it replies to earlier requests.
+    /// Returns `true` if the server replies to this request immediately, before it replies to
+    /// earlier requests.
     pub(super) fn overtakes(&self) -> bool {
         matches!(self, Self::Auth | Self::Sasl)
     }
