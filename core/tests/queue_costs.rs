@@ -42,8 +42,8 @@ impl Measure {
 
     fn most_beside_many(self, name: &str, beside_few: u64) -> u64 {
         match self {
-            // For each base-128 digit of the number, up to 127 counts are added. 10,000 has twice
-            // as many digits as 100.
+            // To count the contenders ahead, the queue adds up to 127 counts for each base-128
+            // digit of the number. The number 10,000 has twice as many digits as 100.
             Self::Instructions if name == AHEAD => 3 * beside_few.max(5_000),
             // The floor allows very cheap events to double.
             Self::Instructions => 2 * beside_few.max(5_000),

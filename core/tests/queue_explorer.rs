@@ -188,8 +188,8 @@ fn a_reader_or_writer_next_to_a_foreign_one_that_downgrades_and_a_cut() {
     play(Scene::read_write(1, 1, budget), 50_000);
 }
 
-/// Our downgrades: the owner of a write lock also requests the read lock, ahead of another client's
-/// writer.
+/// Downgrades by our clients: the owner of a write lock also requests the read lock, while another
+/// client's writer waits behind it.
 const DOWNGRADE: Scene = Scene {
     kinds: &[Kind::Write],
     grain: Grain::Coarse,
@@ -335,8 +335,8 @@ fn a_server_that_throttles_readers_and_writers() {
     play(Scene { grain: Grain::Coarse, ..Scene::read_write(1, 1, budget) }, 2_800);
 }
 
-/// An event does not arrive. The listing that the waiter sends after a long silence shows the
-/// change.
+/// A watch event does not arrive. The waiter lists the directory after a long silence and then sees
+/// the change.
 #[test]
 fn a_lost_event() {
     let budget = Budget { joins: 1, enters: 1, misses: 1, looks: 2, ..NOTHING };

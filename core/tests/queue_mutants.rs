@@ -1,4 +1,4 @@
-//! Plants known mistakes in front of the queue, one at a time. The explorer must find each of them.
+//! Simulates known mistakes of the queue, one at a time. The explorer must find each of them.
 //!
 //! The explorer finds no error in the real queue. This is evidence only if the explorer finds each
 //! of these mistakes, and reports the harm that the mistake is known to do.

@@ -36,7 +36,8 @@ enum RequestedKinds {
 const CALM: Weights =
     Weights { asks: 8, moves: 18, faults: 0, losses: 0, others: 4, operators: 0, refusals: 0 };
 
-/// A world with the length of its history and the frequency of its faults.
+/// The parameters of a random test: the world, the length of its history, and the frequency of its
+/// faults.
 #[derive(Clone, Copy)]
 struct Scene {
     clients: usize,

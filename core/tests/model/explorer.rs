@@ -163,8 +163,8 @@ impl Budget {
 pub(crate) enum Grain {
     /// Serving a request and reading the reply are separate steps.
     Fine,
-    /// Serving a request and reading the reply are one step, unless the connection breaks. Watch
-    /// events still arrive in a separate step.
+    /// One step serves a request and reads its reply, unless the connection breaks in between.
+    /// Watch events still arrive in a separate step.
     Coarse,
 }
 

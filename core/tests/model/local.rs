@@ -505,7 +505,8 @@ impl World {
         Ok(())
     }
 
-    /// Checks that an idle client keeps no node for which a conflicting contender waits.
+    /// Checks that an idle client does not keep a node while a conflicting contender of another
+    /// client waits for the lock.
     pub(super) fn check_kept(&self, number: usize) -> Result<(), String> {
         let client = &self.clients[number];
         let Some(local) = &client.local else { return Ok(()) };

@@ -51,7 +51,8 @@ pub(crate) enum Mutant {
     Tombstones,
     /// A writer's release does not wait for the reader that takes over its position (rule 4).
     DowngradeDoesNotBlock,
-    /// The client acts on events without knowing that its own node exists (rule 6).
+    /// The client grants the lock because of a watch event, without knowing that its own node
+    /// exists (rule 6).
     NoOwnNodeWatch,
     /// The client uses a node name again in the next session (rule 1).
     UuidKept,
@@ -81,7 +82,8 @@ pub(crate) enum Mutant {
     PatientTry,
     /// A downgrade that must not wait does wait if the writer's node is gone (rule 21).
     PatientDowngrade,
-    /// A reader acts on events without knowing that its own node exists (rule 6).
+    /// The client grants a reader the lock because of a watch event, without knowing that the
+    /// reader's own node exists (rule 6).
     NoReaderWatch,
     /// The client does not set the watch on the directory's children again after a reconnection
     /// (rule 17).
@@ -97,11 +99,11 @@ pub(crate) enum Mutant {
     /// After a probe (a check of some nodes by name), the client assumes that all these nodes are
     /// gone, regardless of the reply (rule 6).
     ProbeBelieved,
-    /// The probe asks only for the farthest node, and the client assumes that the other nodes are
-    /// gone (rule 6).
+    /// A probe (a check of some nodes by name) asks only for the farthest node. The client assumes
+    /// that the other nodes are gone (rule 6).
     ShortProbe,
-    /// After a reconnection, a contender far from the front trusts its knowledge from before,
-    /// including its knowledge of the session (rule 10).
+    /// After a reconnection, a contender far from the front trusts what the client knew before,
+    /// even that the session exists (rule 10).
     FarBelieved,
     /// The client ignores the reply to a probe (rule 10).
     CheckIgnored,
@@ -601,7 +603,7 @@ impl Planted {
             (Mutant::NoLookAhead, Action::List { ticket, sync: false })
                 if !self.ledger.waiting.is_empty() && !self.ledger.awaits_create() =>
             {
-                // The queue ignores this outcome, so the listing gets no reply.
+                // The queue ignores this event. The effect is that the listing gets no reply.
                 ActionEffect::Suppressed(Event::Watched(ticket, Outcome::Lost))
             }
             (Mutant::ProbeBelieved, Action::Probe(ticket, nodes)) => {
@@ -660,7 +662,8 @@ impl Planted {
         }
     }
 
-    // Functions for the names that the queue receives in place of the server's names.
+    // These functions translate the server's node names to the names that the queue receives, and
+    // back.
 
     fn rename(&mut self, event: Event) -> Event {
         match event {
@@ -691,7 +694,7 @@ impl Planted {
         }
     }
 
-    /// Returns the name that the queue receives for one of the server's names.
+    /// Translates one of the server's node names to the name that the queue receives.
     fn told(&mut self, name: String) -> String {
         if let Some(told) = self.names.get(&name) {
             return told.clone();

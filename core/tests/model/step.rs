@@ -78,11 +78,11 @@ pub(crate) enum Step {
     Expire(usize),
     /// The client gives up its session without informing the server.
     GiveUp(usize),
-    /// The client connects to a server that cannot restore its session, and learns that it has
-    /// another session.
+    /// The client connects to a server that cannot restore its session, and learns immediately that
+    /// it now has another session.
     Replace(usize),
-    /// The client connects to a server that cannot restore its session, and adopts another session
-    /// without noticing. The server is this many transactions behind.
+    /// The client connects to a server that cannot restore its session. The client crate adopts
+    /// another session and does not report that. The server is this many transactions behind.
     Adopt(usize, Zxid),
     /// The client's process dies, and another process starts.
     Kill(usize),

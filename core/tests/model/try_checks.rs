@@ -48,7 +48,7 @@ impl World {
         let blocks = move |(name, node): &(&String, &Node)| {
             let Some(parsed) = NodeName::parse(name) else { return false };
             let kind = matches!(request.kind, Kind::Permit(_)) || conflict(request.kind, parsed.kind());
-            // A node that an earlier session left blocks like any other node.
+            // A node of an earlier session blocks the contender like any other node.
             let session = client.session.as_ref().map(|session| session.id);
             let own = (client.made_for(name) == Some(join) && node.owner == session)
                 || request.place.is_some_and(|place| place.sequence == parsed.sequence());

@@ -276,8 +276,8 @@ impl World {
         }
     }
 
-    /// Clears counters, and data that matters only if a server takes a session back. States that
-    /// differ only in these then compare equal.
+    /// Clears the counters, and the data that matters only if a server takes a session back. Two
+    /// states that differ only in these then compare equal.
     pub(crate) fn forget_costs(&mut self) {
         for client in &mut self.clients {
             if client.requests != Requests::default() {

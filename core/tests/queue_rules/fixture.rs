@@ -89,7 +89,8 @@ pub(crate) fn tries(join: JoinId) -> Event {
     Event::Join(join, Naming::Curator, Kind::Exclusive, Intent::Try)
 }
 
-/// Returns the join of a contender that waits only if fewer than `waiters` other contenders wait.
+/// Returns the join event of a contender that waits only if fewer than `waiters` other contenders
+/// wait.
 pub(crate) fn waits_behind_fewer(join: JoinId, kind: Kind, waiters: u32) -> Event {
     Event::Join(join, Naming::Curator, kind, Intent::WaitIfFewer(waiters))
 }

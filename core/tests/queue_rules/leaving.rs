@@ -1,5 +1,5 @@
-//! Contenders that leave the queue, release the lock or are refused leave no node behind (rules 9
-//! and 13).
+//! Tests that a contender's node is deleted when the contender gives up, releases the lock or is
+//! refused (rules 9 and 13).
 
 use zklock::queue::{Action, Event, Outcome, Refusal};
 

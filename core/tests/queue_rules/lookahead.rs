@@ -1,4 +1,5 @@
-//! Watching nodes ahead of the predecessor, and granting a lock because of an event (rule 6).
+//! Tests of the watches on nodes ahead of the predecessor, and of locks that are granted because of
+//! a watch event (rule 6).
 
 use zklock::queue::{Action, Event, Intent, Kind, Naming};
 

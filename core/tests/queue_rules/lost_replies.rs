@@ -211,9 +211,9 @@ fn rule_08_a_create_under_way_is_no_orphan() {
     assert_eq!(deleted(&actions), Vec::<String>::new());
 }
 
-/// Regression: a stopped server resumed with an old connect request and an old create of the
-/// session waiting, and took the session back. The node was ahead of all others, and the client did
-/// not know that the node existed.
+/// Regression: a server was stopped while it had an old connect request and an old create of the
+/// session in its queue. When it resumed, it took the session back and executed the create. The
+/// node was ahead of all others, and the client did not know that the node existed.
 #[test]
 fn rule_08_a_create_that_was_given_up_may_come_late() {
     let mut fixture = QueueFixture::new(1);

@@ -1,5 +1,5 @@
-//! Replies that no correct server sends. They cost a connection or a request, but do not crash the
-//! process.
+//! Tests of replies that no correct server sends. Such a reply costs a connection or a request, but
+//! does not crash the process.
 
 use super::server::{Answer, Op, Server};
 use super::{DIRECTORY, TIMEOUT, block_on, client, hold, mutex};

@@ -213,9 +213,9 @@ fn a_session_that_has_nothing_left_to_prove_is_kept() {
     block_on(async {
         let client = client(&server);
         let lease = hold(&client).await;
-        // The first heartbeat on the new connection gets a reply that says nothing about the
-        // session. The second reply arrives after the lease is lost, when there is no node left to
-        // check.
+        // The first heartbeat on the new connection gets a reply that does not show whether the
+        // session is alive. The second reply arrives after the lease is lost, when there is no node
+        // left to check.
         server.answer(|request| match request.op {
             Op::Ephemerals => Answer::Late(TIMEOUT / 20),
             _ => Answer::Truth,
@@ -295,7 +295,8 @@ fn a_writer_whose_place_is_gone_is_lost_with_the_first_answer() {
         let mut reader = pin!(lock.read_lock.acquire_as(&owner, Timeout::Forever));
         assert!(waits(reader.as_mut(), Duration::from_millis(1)).await);
         assert_eq!(writer.lost().await, LossReason::NodeDeleted);
-        // The loss is reported before the connection is given up for the missing second reply.
+        // The client reports the loss before it gives up the connection because of the missing
+        // second reply.
         assert_eq!(client.state(), ClientState::Connected);
         server.answer_truthfully();
     });

@@ -65,10 +65,10 @@ pub(crate) enum Answer {
     Error(i32),
     /// Replies with an error although it carries out the request.
     DoneBut(i32),
-    /// Replies with a transaction whose first operation failed with this error.
+    /// Replies that the first operation of a transaction failed with this error.
     FirstFailed(i32),
-    /// Replies with a transaction whose second operation failed with this error, although the
-    /// server carries out the request.
+    /// Replies that the second operation of a transaction failed with this error, although the
+    /// server executes the transaction.
     DoneButSecondFailed(i32),
     /// Replies like ZooKeeper, but for another session.
     Foreign,

@@ -55,8 +55,8 @@ fn the_connection_of_a_session_that_was_given_up_is_closed() {
     });
 }
 
-/// The server replies only to pings, even to the connection that closes the session after the
-/// client gave it up.
+/// The server replies only to pings, even on the connection on which the client closes the session
+/// after giving it up.
 #[test]
 fn the_connection_on_which_a_session_was_being_closed_is_closed() {
     let brief = Duration::from_millis(600);

@@ -197,7 +197,8 @@ fn a_canceled_waiter_leaves_no_node_and_is_skipped() {
         assert_eq!(lease.handoffs(), 1);
         until_contenders(&lock, 1).await;
         assert_eq!(client.stats().timeouts, 1);
-        // When the last waiter gives up, the client deletes the node that they shared.
+        // When the last waiter gives up, the client deletes the one node that represented all its
+        // waiters.
         let error = lock.acquire_within(BRIEF).await.expect_err("it is held");
         assert_eq!(error.kind(), ErrorKind::LockTimeout);
         until_contenders(&lock, 1).await;

@@ -164,7 +164,8 @@ fn a_hand_off_among_two_thousand_waiters_costs_a_few_requests_and_wakes_two() {
         let turns = Arc::new(AtomicUsize::new(0));
         let mut waiters = Vec::new();
         for number in 0..CLIENTS * EACH {
-            // Clients alternate in the queue, so no waiter is next to one of its own client.
+            // Clients alternate in the queue, so no waiter is directly behind a waiter of the same
+            // client.
             if number % CLIENTS == 0 {
                 until_asked(&proxy, op::CREATE, number).await;
             }

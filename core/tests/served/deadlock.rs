@@ -229,8 +229,8 @@ fn an_owner_that_leaves_during_the_search_is_in_no_deadlock() {
         while !proxy.requests().iter().skip(known).any(lists) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        // The search found this owner behind ours. The owner leaves before the search reads the
-        // other queue.
+        // The search found this other owner in the queue behind our owner. The other owner leaves
+        // before the search reads the other lock's queue.
         waiting.abort();
         until_contenders(&mutex(&other, "/a"), 1).await;
         proxy.rule(|_| RequestEffect::Pass);

@@ -127,8 +127,8 @@ fn a_grace_of_more_than_a_sixth_of_the_session_timeout_is_refused() {
         let long = LockOptions::default().grace(GRACE + Duration::from_millis(1));
         let lazy = Client::new(options(&server.hosts()).session_timeout(SESSION).expect("a time-out"));
         let lock = Mutex::with_options(&lazy, "/l", long).expect("a path");
-        // Before its first session, the client does not know the session timeout. A waiter gets the
-        // error when the session begins.
+        // Before its first session, the client does not know the session timeout. A waiter
+        // therefore gets the error only when the session begins.
         let blocker = client(&server.hosts()).await;
         let _taken = hold(&blocker, "/l").await;
         for _ in 0..2 {

@@ -42,7 +42,8 @@ async fn begun(client: &Client, key: &str, record: Record) -> Turn {
     turn.expect("an answer").expect("a slot that is not recorded")
 }
 
-/// Writes the record of the lock at `/l` like another program that does not hold the lock.
+/// Writes the node that records the last slot of the lock at `/l`, like another program that does
+/// not hold the lock.
 async fn write(client: &Client, data: &str) {
     let lease = hold(client, "/another").await;
     let transaction = match client.get("/l.once").await.expect("an answer") {
