@@ -325,7 +325,7 @@ fn one_more_reader(count: u64, measure_listing: bool) -> (u64, u64) {
 #[test]
 #[allow(clippy::print_stdout, reason = "tells the figures")]
 fn one_more_reader_costs_a_listing_and_little_else() {
-    // Single-stepping is slow: a listing with as many names as in the other case would take
+    // Counting instructions is slow: a listing with as many names as in the other tests would take
     // minutes.
     let (names, tenfold) = (3, 30);
     let (short, beside_few) = one_more_reader(names, true);

@@ -547,8 +547,8 @@ fn keeping_pauses_when_it_costs_more_listings_than_it_saves_acquires() {
             drop(theirs.acquire().await.expect("the lock"));
         }
         assert!(listed(&client) - before <= client.stats().retakes.max(8) + 2);
-        // After nodes were given up too often, the client keeps no node for a while. This pause
-        // lasts as long as a node would be kept.
+        // The client now keeps no node for a while. This pause lasts as long as a node would be
+        // kept.
         drop(reads.acquire().await.expect("the lock"));
         until_contenders(&theirs, 0).await;
     });
