@@ -160,7 +160,7 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
         Mutant::TurnKept => (permits(Budget { acquires: 1, ..NOTHING }), KEPT),
         Mutant::PartKept => (permits(Budget { acquires: 1, cancels: 1, ..NOTHING }), KEPT),
         Mutant::OthersUncounted => (permits(Budget { acquires: 2, ..NOTHING }), TOO_MANY),
-        // In this scene, the reply to the proof can arrive late.
+        // In this scene, the reply that shows that the session is alive can arrive late.
         Mutant::TermFromAnswer => (Scene { grain: Grain::Fine, ..timed }, OF_AN_ENDED_SESSION),
         Mutant::LongTerm | Mutant::ClockIgnored => (Scene { grain: Grain::Coarse, ..timed }, HELD_AT_ONCE),
         Mutant::StringOrder => {

@@ -32,55 +32,57 @@ const SAMPLE: u64 = 8;
 pub(crate) struct Budget {
     pub(crate) joins: u8,
     pub(crate) tries: u8,
-    /// Owners that request the read lock and the write lock of one path at the same time.
+    /// Number of owners that request the read lock and the write lock of one path at the same time.
     pub(crate) both_halves: u8,
-    /// Owners of a write lock that also request the read lock.
+    /// Number of owners of a write lock that also request the read lock.
     pub(crate) own_downgrades: u8,
-    /// Owners of a write lock that also try the read lock.
+    /// Number of owners of a write lock that also request the read lock without waiting.
     pub(crate) downgrade_tries: u8,
     pub(crate) leaves: u8,
-    /// Attempts at several locks or permits.
+    /// Number of acquires of several locks or permits.
     pub(crate) acquires: u8,
-    /// Tries for several locks or permits.
+    /// Number of acquires of several locks or permits that do not wait (tries).
     pub(crate) tries_all: u8,
-    /// Acquires of several locks or permits that are cancelled while they wait.
+    /// Number of acquires of several locks or permits that are cancelled while they wait.
     pub(crate) cancels: u8,
     /// Limit for the total of the next nine fields.
     pub(crate) faults: u8,
     pub(crate) cuts: u8,
-    /// Servers that are cut off from the majority while a client is connected. When the connection
-    /// to such a server later breaks, that costs no budget.
+    /// Number of servers that are cut off from the majority while a client is connected. When the
+    /// connection to such a server later breaks, that costs no budget.
     pub(crate) deposals: u8,
     pub(crate) expiries: u8,
-    /// Terms that end without another fault.
+    /// Number of times that a session stops being certain to exist without another fault.
     pub(crate) pauses: u8,
-    /// Sessions that a server replaces with another session. The driver learns of this immediately.
+    /// Number of sessions that a server replaces with another session. The driver learns of this
+    /// immediately.
     pub(crate) replacements: u8,
-    /// Sessions that a server replaces with another session. The driver learns of this only later.
+    /// Number of sessions that a server replaces with another session. The driver learns of this
+    /// only later.
     pub(crate) adoptions: u8,
-    /// Processes that die, of our clients and of foreign contenders.
+    /// Number of processes that die: clients of this crate and foreign contenders.
     pub(crate) crashes: u8,
-    /// Requests for which the server is too busy.
+    /// Number of requests that the server refuses because it is too busy.
     pub(crate) throttles: u8,
-    /// Lost requests whose loss the driver reports to the queue with a delay.
+    /// Number of lost requests whose loss the driver reports to the queue with a delay.
     pub(crate) put_offs: u8,
-    /// Watch events that do not arrive.
+    /// Number of watch events that do not arrive.
     pub(crate) misses: u8,
-    /// Extra listings that a waiter sends without a reason.
+    /// Number of extra listings that a waiter sends without a reason.
     pub(crate) looks: u8,
     /// Number of time steps. In scenes with time steps, the crate's own code computes for how long
     /// a session is certain to exist. The server ends a session that sends no message for the
     /// session timeout.
     pub(crate) ticks: u8,
-    /// Holds that last long.
+    /// Number of holds that last so long that the client watches their nodes.
     pub(crate) guards: u8,
-    /// Kept nodes whose keeping time ends.
+    /// Number of kept nodes whose keeping time ends.
     pub(crate) keepings: u8,
-    /// Owners that are asked to give up the lock.
+    /// Number of owners that are asked to give up the lock.
     pub(crate) revocations: u8,
-    /// Joins of foreign contenders.
+    /// Number of foreign contenders that join the queue.
     pub(crate) enters: u8,
-    /// Steps of foreign downgrades. Each downgrade takes two.
+    /// Number of steps of downgrades by foreign contenders. Each downgrade takes two steps.
     pub(crate) downgrades: u8,
     pub(crate) deletions: u8,
     pub(crate) changes: u8,
@@ -186,7 +188,7 @@ pub(crate) struct Scene {
     pub(crate) naming: Naming,
     /// The lock kinds that our contenders may request.
     pub(crate) kinds: &'static [Kind],
-    /// The plans of our attempts at several locks or permits.
+    /// The plans of our clients' acquires of several locks or permits.
     pub(crate) plans: &'static [Plan],
     /// Number of lock directories. Foreign contenders use only the first.
     pub(crate) directories: usize,

@@ -13,144 +13,153 @@ use super::ledger::Ledger;
 /// A known mistake in implementing a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mutant {
-    /// A waiter whose session was replaced keeps waiting. It acquires the lock through the node of
-    /// its old session (rule 1). The client's driver does not check which session owns a node.
+    /// Bug: a waiter whose session was replaced keeps waiting. It acquires the lock through the
+    /// node of its old session (rule 1). The client's driver does not check which session owns a
+    /// node.
     Curator604,
-    /// After a lost reply, the client mistakes the old session's node for a node of the new session
-    /// (rule 1). Its driver does not check which session owns a node.
+    /// Bug: after a lost reply, the client mistakes the old session's node for a node of the new
+    /// session (rule 1). Its driver does not check which session owns a node.
     Curator498,
-    /// The reader of a downgrade queues at the end, like any other reader. While it waits, the
+    /// Bug: the reader of a downgrade queues at the end, like any other reader. While it waits, the
     /// client treats it as a holder (rule 4).
     Curator621,
-    /// After the reply to a create was lost, the client trusts a listing from a server that lags
-    /// behind and does not show the new node yet (rule 8).
+    /// Bug: after the reply to a create was lost, the client trusts a listing from a server that
+    /// lags behind and does not show the new node yet (rule 8).
     MissingSync,
-    /// When a writer's node is gone, the client assumes that no reader has taken over its position
-    /// in the queue (rule 6).
+    /// Bug: when a writer's node is gone, the client assumes that no reader has taken over its
+    /// position in the queue (rule 6).
     NoDowngradeException,
-    /// After a reconnection, the client trusts what it knew before (rule 10). The driver also
+    /// Bug: after a reconnection, the client trusts what it knew before (rule 10). The driver also
     /// trusts what it knew about the session. If it did not, a heartbeat would find that the node
     /// is gone.
     NoRelist,
-    /// A contender that leaves the queue does not delete its node (rule 9).
+    /// Bug: a contender that leaves the queue does not delete its node (rule 9).
     LeaveWithoutDelete,
-    /// The client grants locks even when its session is no longer certain to exist (rule 16).
+    /// Bug: the client grants locks even when its session is no longer certain to exist (rule 16).
     GrantWithoutTerm,
-    /// The fencing token is the sequence number (rule 12).
+    /// Bug: the fencing token is the sequence number (rule 12).
     TokenFromSequence,
-    /// Sequence numbers are compared as text. When the counter wraps, the negative numbers
+    /// Bug: sequence numbers are compared as text. When the counter wraps, the negative numbers
     /// therefore sort first (rule 2).
     StringOrder,
-    /// The client treats the end of a session like a release, and grants the lock to its next
+    /// Bug: the client treats the end of a session like a release, and grants the lock to its next
     /// waiter (rules 7 and 11).
     AdjacentAcrossSessions,
-    /// The client watches the node ahead of the predecessor instead of the predecessor (rule 6).
+    /// Bug: the client watches the node ahead of the predecessor instead of the predecessor (rule
+    /// 6).
     WrongPredecessor,
-    /// The client still remembers a deleted writer at the next listing, so it sends that listing
-    /// without a sync (rule 5).
+    /// Bug: the client still remembers a deleted writer at the next listing, so it sends that
+    /// listing without a sync (rule 5).
     Tombstones,
-    /// A writer's release does not wait for the reader that takes over its position (rule 4).
+    /// Bug: a writer's release does not wait for the reader that takes over its position (rule 4).
     DowngradeDoesNotBlock,
-    /// The client grants the lock because of a watch event, without knowing that its own node
+    /// Bug: the client grants the lock because of a watch event, without knowing that its own node
     /// exists (rule 6).
     NoOwnNodeWatch,
-    /// The client uses a node name again in the next session (rule 1).
+    /// Bug: the client uses a node name again in the next session (rule 1).
     UuidKept,
-    /// The client trusts a listing that was sent together with a create, although the client
+    /// Bug: the client trusts a listing that was sent together with a create, although the client
     /// reconnected between the two requests (rule 3). The driver makes this mistake too.
     TornPair,
-    /// A downgrade creates the reader's node without a check that the writer's node still exists
-    /// (rule 4).
+    /// Bug: a downgrade creates the reader's node without a check that the writer's node still
+    /// exists (rule 4).
     UncheckedPlace,
-    /// If a listing after a sync does not show a node, the client assumes forever that the node
-    /// does not exist. It does not recognize the node in a later listing (rule 8).
+    /// Bug: if a listing after a sync does not show a node, the client assumes forever that the
+    /// node does not exist. It does not recognize the node in a later listing (rule 8).
     FinalSync,
-    /// A new process uses the node names of the process that died (rule 1). The driver makes this
-    /// mistake too.
+    /// Bug: a new process uses the node names of the process that died (rule 1). The driver makes
+    /// this mistake too.
     SeedKept,
-    /// The client accepts any reply to a heartbeat as proof that its session is alive, even if the
-    /// reply belongs to another session (rule 11). The driver makes this mistake too.
+    /// Bug: the client accepts any reply to a heartbeat as proof that its session is alive, even if
+    /// the reply belongs to another session (rule 11). The driver makes this mistake too.
     BlindHeartbeat,
-    /// The client does not watch the node of a holder that has held the lock for long (rule 12).
+    /// Bug: the client does not watch the node of a holder that has held the lock for long (rule
+    /// 12).
     UnguardedHold,
-    /// A contender relies only on watch events to learn that it is next (rule 10).
+    /// Bug: a contender relies only on watch events to learn that it is next (rule 10).
     NoLook,
-    /// The client does not repeat a delete that the server did not execute (rule 13).
+    /// Bug: the client does not repeat a delete that the server did not execute (rule 13).
     DeleteOnce,
-    /// A try (an acquire that does not wait) waits behind a contender that arrived between its two
-    /// listings (rule 14).
+    /// Bug: a try (an acquire that does not wait) waits behind a contender that arrived between its
+    /// two listings (rule 14).
     PatientTry,
-    /// A downgrade that must not wait does wait if the writer's node is gone (rule 21).
+    /// Bug: a downgrade that must not wait does wait if the writer's node is gone (rule 21).
     PatientDowngrade,
-    /// The client grants a reader the lock because of a watch event, without knowing that the
+    /// Bug: the client grants a reader the lock because of a watch event, without knowing that the
     /// reader's own node exists (rule 6).
     NoReaderWatch,
-    /// The client does not set the watch on the directory's children again after a reconnection
-    /// (rule 17).
+    /// Bug: the client does not set the watch on the directory's children again after a
+    /// reconnection (rule 17).
     ChildWatchKept,
-    /// A node in a listing does not block other contenders if the reply to its create is still
+    /// Bug: a node in a listing does not block other contenders if the reply to its create is still
     /// missing (rule 8).
     UnansweredOverlooked,
-    /// If no listing has shown a contender yet, the client assumes that it is directly behind the
-    /// nodes of the last listing (rule 3).
+    /// Bug: if no listing has shown a contender yet, the client assumes that it is directly behind
+    /// the nodes of the last listing (rule 3).
     OldListing,
-    /// A contender that joined without a listing never requests one (rule 3).
+    /// Bug: a contender that joined without a listing never requests one (rule 3).
     NoLookAhead,
-    /// After a probe (a check of some nodes by name), the client assumes that all these nodes are
-    /// gone, regardless of the reply (rule 6).
+    /// Bug: after a probe (a check of some nodes by name), the client assumes that all these nodes
+    /// are gone, regardless of the reply (rule 6).
     ProbeBelieved,
-    /// A probe (a check of some nodes by name) asks only for the farthest node. The client assumes
-    /// that the other nodes are gone (rule 6).
+    /// Bug: a probe (a check of some nodes by name) asks only for the farthest node. The client
+    /// assumes that the other nodes are gone (rule 6).
     ShortProbe,
-    /// After a reconnection, a contender far from the front trusts what the client knew before,
-    /// even that the session exists (rule 10).
+    /// Bug: after a reconnection, a contender far from the front trusts what the client knew
+    /// before, even that the session exists (rule 10).
     FarBelieved,
-    /// The client ignores the reply to a probe (rule 10).
+    /// Bug: the client ignores the reply to a probe (rule 10).
     CheckIgnored,
-    /// After a reconnection, a contender far from the front relies on its watches alone (rule 10).
+    /// Bug: after a reconnection, a contender far from the front relies on its watches alone (rule
+    /// 10).
     NoCheckAfterReconnection,
-    /// After a reconnection, a contender far from the front does not list the directory when a
+    /// Bug: after a reconnection, a contender far from the front does not list the directory when a
     /// watch reports a change (rule 10).
     DeferralKept,
-    /// A try creates a node without a listing before (rule 14).
+    /// Bug: a try creates a node without a listing before (rule 14).
     BlindTry,
-    /// A try is refused although its listing shows no other contender (rule 14).
+    /// Bug: a try is refused although its listing shows no other contender (rule 14).
     HastyTry,
-    /// A refused try leaves its node (rule 14).
+    /// Bug: a refused try leaves its node (rule 14).
     TryLeavesNode,
-    /// After its session is lost, a try waits like an ordinary waiter (rule 21).
+    /// Bug: after its session is lost, a try waits like an ordinary waiter (rule 21).
     TryForgotten,
-    /// A downgrade that must not wait lists the directory first, as other tries do. The writer of
-    /// the same owner then blocks it (rule 21).
+    /// Bug: a downgrade that must not wait lists the directory first, as other tries do. The writer
+    /// of the same owner then blocks it (rule 21).
     TryBehindItself,
-    /// The client acquires several locks in the order in which the caller names them (rule 18).
+    /// Bug: the client acquires several locks in the order in which the caller names them (rule
+    /// 18).
     UnsortedLocks,
-    /// An acquire of several locks that ends early keeps the locks that it has acquired (rule 18).
+    /// Bug: an acquire of several locks that ends early keeps the locks that it has acquired (rule
+    /// 18).
     MembersKept,
-    /// When the last of several locks is granted, the client does not check whether it still holds
-    /// the other locks (rules 17 and 18).
+    /// Bug: when the last of several locks is granted, the client does not check whether it still
+    /// holds the other locks (rules 17 and 18).
     LossUnchecked,
-    /// When a member of a multi-lock is lost, it is acquired again while later members are still
-    /// held (rule 18).
+    /// Bug: when a member of a multi-lock is lost, it is acquired again while later members are
+    /// still held (rule 18).
     LaterKept,
-    /// Permits are requested without the semaphore's mutex, which is called the turn (rule 17).
-    NoTurn,
-    /// A contender that has lost the semaphore's mutex (its turn) keeps waiting for permits (rule
+    /// Bug: permits are requested without the semaphore's mutex, which is called the turn (rule
     /// 17).
-    TurnForgotten,
-    /// The semaphore's mutex (the turn) is not released when the permits are granted (rule 17).
-    TurnKept,
-    /// When an acquire of several permits ends early, the node of one permit stays in the queue
+    NoTurn,
+    /// Bug: a contender that has lost the semaphore's mutex (its turn) keeps waiting for permits
     /// (rule 17).
+    TurnForgotten,
+    /// Bug: the semaphore's mutex (the turn) is not released when the permits are granted (rule
+    /// 17).
+    TurnKept,
+    /// Bug: when an acquire of several permits ends early, the node of one permit stays in the
+    /// queue (rule 17).
     PartKept,
-    /// The client ignores the permits of other clients (rules 4 and 17).
+    /// Bug: the client ignores the permits of other clients (rules 4 and 17).
     OthersUncounted,
-    /// The client counts the time for which the session is certain to exist from the reply, instead
-    /// of from the sending of the request (rule 16).
+    /// Bug: the client counts the time for which the session is certain to exist from the reply,
+    /// instead of from the sending of the request (rule 16).
     TermFromAnswer,
-    /// The client relies on the session for longer than its guaranteed lifetime (rule 16).
+    /// Bug: the client relies on the session for longer than its guaranteed lifetime (rule 16).
     LongTerm,
-    /// The client relies on the session until a loss is reported, and ignores the clock (rule 16).
+    /// Bug: the client relies on the session until a loss is reported, and ignores the clock (rule
+    /// 16).
     ClockIgnored,
 }
 

@@ -18,7 +18,7 @@ pub(crate) enum News {
     Expired,
     /// A reply shows that this session is over, although the connection continues.
     Over(SessionId),
-    /// A heartbeat got a reply that proves nothing.
+    /// A heartbeat got a reply that does not show whether the session is alive.
     HeartbeatAnswered,
     Queue {
         connection: u64,
@@ -42,14 +42,14 @@ pub(crate) struct Session {
     /// The session that is still certain to exist, according to the client's clock, because of its
     /// last acknowledged write. `None` if that time has passed.
     term: Option<SessionId>,
-    /// The term in scenes in which time passes.
+    /// In scenes in which time passes, the time for which the session is certain to exist.
     timed: Option<TimedTerm>,
     /// `true` if so much time has passed that the server may have ended the session. Replies to
     /// earlier requests no longer show that the session is alive.
     outlived: bool,
     /// Number of the connection, as the driver knows it.
     number: u64,
-    /// `true` if the session was proven on this connection.
+    /// `true` if a reply on this connection has shown that the session is alive.
     proven: bool,
     /// Requests that are not written yet. The crate keeps them over a reconnection.
     outbox: VecDeque<Sent>,
@@ -408,7 +408,7 @@ impl Session {
         }
     }
 
-    /// Updates the session's state with what a reply proves.
+    /// Updates the session's state after a reply that can show that the session is alive.
     fn judge(&mut self, sent: &Sent, verdict: SessionEvidence, news: &mut VecDeque<News>) {
         // A reply to a delete shows that the session is alive only if an earlier reply on this
         // connection has shown it: another client can have deleted the node too.

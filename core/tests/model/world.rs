@@ -152,7 +152,8 @@ impl World {
             Step::Expire(client) => {
                 let client = client % self.clients.len();
                 self.clients[client].on_session(|session, _| {
-                    // With a clock, the term ends by itself.
+                    // With a clock, the time for which the session is certain to exist ends by
+                    // itself.
                     if server.clock.is_none() {
                         session.outlive();
                     }
@@ -338,8 +339,8 @@ impl World {
             // Require two idle rounds, because a client that was idle early in a round may have
             // been woken later in it.
             let rests = self.is_at_rest();
-            // Repeat this, because the reply to the first listing can be combined with a check that
-            // was sent before the event was missed.
+            // Require a second listing, because the first one may coincide with a check that was
+            // sent before the event was missed.
             let looked = !self.server.event_was_missed || round > 8;
             if rested && rests && looked && self.outlast_keeping() {
                 rested = false;

@@ -95,7 +95,7 @@ fn rule_06_a_vanished_writer_blocks_until_a_later_listing() {
     let (node, actions) = fixture.queue_up(A, 5, &[writer(4)]);
     let look = fixture.tell([Event::Gone(watch(&actions, &writer(4)))]);
     assert!(matches!(&look[..], [Action::List { .. }]), "{look:?}");
-    // Curator downgraded, so a reader has the writer's place.
+    // Curator downgraded its lock, so a reader now has the writer's position in the queue.
     let reader = writer(4).replace("__WRIT__", "__READ__");
     let next = fixture.tell([listed(list(&look).0, [&reader, &node])]);
     assert_eq!((grants(&next), watched(&next)), (vec![], vec![reader.clone()]));

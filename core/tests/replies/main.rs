@@ -258,7 +258,7 @@ fn a_node_of_ours_that_is_there_already_is_taken_for_ours() {
         let (lock, owner) = (ReadWriteLock::new(&client, DIRECTORY).expect("a path"), Owner::new());
         let writer = lock.write_lock.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
         // The server executes the request, but replies that the node already exists, as if it had
-        // also executed an earlier attempt.
+        // executed an earlier attempt before.
         server.answer(|request| match request.op {
             Op::Create => Answer::DoneBut(code::NODE_EXISTS),
             Op::Multi => Answer::DoneButSecondFailed(code::NODE_EXISTS),

@@ -89,7 +89,7 @@ fn waiters_of_both_halves_count_and_holders_of_neither() {
         drop((reads, also_reads));
         until_contenders(&write_lock, 0).await;
         let writes = write_lock.acquire().await.expect("free");
-        // The owner takes the place of its own node.
+        // In a downgrade, the owner's reader takes over the position of its own writer.
         let owner = writes.owner();
         let also_reads = read_lock.acquire_as(&owner, AMPLE).await.expect("a downgrade");
         drop((writes, also_reads));

@@ -522,7 +522,7 @@ fn a_node_is_not_kept_while_a_transaction_may_be_under_way_or_by_a_downgraded_wr
         server.resume().await;
         released.await.expect("held");
         assert!(lock.acquire().await.expect("the lock").fencing_token() > lease.fencing_token());
-        // A reader takes the place of a writer that keeps its nodes.
+        // A reader takes over the position of a writer whose lock keeps its nodes.
         let (owner, (reads, writes)) = (Owner::new(), halves(&client, "/rw"));
         let writing = writes.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
         let reading = reads.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
