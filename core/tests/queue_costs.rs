@@ -145,7 +145,7 @@ impl QueueFixture {
         Event::Listed(ticket, Outcome::Done([&self.others[..], &self.ours[..]].concat()))
     }
 
-    /// Adds `count` contenders of our client in one flight.
+    /// Adds `count` contenders of our client. Their requests are in flight at the same time.
     fn join_all(&mut self, kind: Kind, count: u64) {
         let ids = self.joins + 1..=self.joins + count;
         self.joins += count;
@@ -160,7 +160,7 @@ impl QueueFixture {
     }
 }
 
-/// The events in the life of one more contender, each with its cost.
+/// The events of one more contender, from its join to its release, each with its cost.
 struct EventCosts {
     measure: Measure,
     costs: Vec<(&'static str, u64)>,

@@ -401,7 +401,7 @@ fn a_far_contender_behind_two_others_that_are_deleted_in_any_order_and_a_cut() {
     play(Scene { queued: 2, foreign: 2, budget, ..FAR }, 11_500);
 }
 
-/// A hold that has lasted long reports that its node was deleted.
+/// After a hold has lasted long, the client reports that the holder's node was deleted.
 #[test]
 fn a_long_hold_and_an_operator() {
     let budget = Budget { joins: 1, enters: 1, guards: 1, deletions: 1, cuts: 1, ..NOTHING };

@@ -34,7 +34,7 @@ const NEVER_ALL: &[&str] = &["never gets all"];
 const NOT_ALL: &[&str] = &["has 0 of", "has 1 of"];
 const KEPT: &[&str] = &["of an attempt that is over", "for an attempt that is over"];
 const TOO_MANY: &[&str] = &["more are held than there are permits"];
-/// The try queues without a listing, and then waits.
+/// Errors for a try that joins the queue without a listing, and then waits.
 const WAITS_OR_QUEUES: &[&str] = &["which only tries", "for which the lock was taken"];
 const STILL_HELD: &[&str] = &["still holds through"];
 

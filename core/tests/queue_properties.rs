@@ -13,7 +13,7 @@ use self::model::server::Permission;
 use self::model::step::Step;
 use self::model::world::World;
 
-/// Relative frequency of each sort of step.
+/// Relative frequency of each kind of step.
 #[derive(Clone, Copy)]
 struct Weights {
     asks: u32,
@@ -245,7 +245,7 @@ const ROUGH: Scene = Scene {
     weights: Weights { asks: 6, moves: 16, faults: 6, losses: 0, others: 6, operators: 0, refusals: 0 },
 };
 
-/// Servers that deny permissions.
+/// Random tests with servers that deny permissions.
 const REFUSING: Scene = Scene {
     clients: 2,
     foreign: 1,
@@ -254,14 +254,14 @@ const REFUSING: Scene = Scene {
     weights: Weights { asks: 6, moves: 14, faults: 4, losses: 1, others: 3, operators: 1, refusals: 2 },
 };
 
-/// Many contenders without faults.
+/// Random tests with many contenders and no faults.
 const BUSY: Scene =
     Scene { clients: 3, foreign: 2, steps: 160, requested_kinds: RequestedKinds::Mutex, weights: CALM };
 
-/// Readers, writers and downgrades, ours and foreign ones.
+/// Random tests with readers, writers and downgrades, of our clients and of other libraries.
 const READ_WRITE: Scene = Scene { requested_kinds: RequestedKinds::ReadWrite, ..EVERYTHING };
 
-/// Permits, which only our clients request.
+/// Random tests with permits, which only our clients request.
 const PERMITS: Scene = Scene { foreign: 0, requested_kinds: RequestedKinds::Permits(2), ..EVERYTHING };
 
 proptest! {

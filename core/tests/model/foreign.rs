@@ -32,7 +32,7 @@ impl Foreign {
         Self { number, session: server.begin_session(), attempts: 0, stage: Stage::Away, dead: None }
     }
 
-    /// Returns the node through which it holds the lock.
+    /// Returns the node through which the contender holds the lock.
     pub(crate) fn held(&self) -> Option<&NodeName> {
         match &self.stage {
             Stage::Held(node) | Stage::Downgrading(node, _) => Some(node),
@@ -56,7 +56,7 @@ impl Foreign {
         self.held().is_none() && next == *self
     }
 
-    /// Joins the queue, unless it already has.
+    /// Makes the contender join the queue, unless it has already joined.
     pub(crate) fn enter(&mut self, kind: Kind, server: &mut Server) {
         if !self.is_away() {
             return;
@@ -80,7 +80,7 @@ impl Foreign {
         self.stage = Stage::Queued(NodeName::parse(&name).expect("a sequential name"));
     }
 
-    /// Checks whether it is first. Returns whether it now holds.
+    /// Checks whether the contender is first. Returns `true` if it now holds the lock.
     pub(crate) fn look(&mut self, server: &Server) -> bool {
         let Stage::Queued(node) = &self.stage else {
             return false;
@@ -150,7 +150,7 @@ impl Foreign {
     }
 }
 
-/// Returns `true` if two contenders cannot hold at the same time.
+/// Returns `true` if two contenders of these kinds cannot hold the lock at the same time.
 pub(super) fn conflict(one: Kind, other: Kind) -> bool {
     let exclusive = |kind| matches!(kind, Kind::Exclusive | Kind::Write | Kind::Lead);
     let counted = |kind| matches!(kind, Kind::Permit(_));

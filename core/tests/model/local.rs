@@ -69,7 +69,7 @@ pub(crate) struct SharedNode {
     time: KeepingTime,
     /// `true` if the holder was asked to give up the lock.
     revoked: bool,
-    /// `true` if a reader is about to take the node's place.
+    /// `true` if a reader is about to take over the position of the node in the queue.
     pub(super) downgrading: bool,
     /// Number of consecutive holds on the node, including this one. The model counts them itself.
     in_row: u16,
@@ -85,7 +85,7 @@ impl SharedNode {
     }
 }
 
-/// A kept node, through which no owner currently holds.
+/// A kept node. No owner currently holds the lock through it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct KeptNode {
     kind: Kind,
@@ -101,7 +101,7 @@ pub(crate) struct KeptNode {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Local {
     options: LocalOptions,
-    /// The waiters without a node: the *line*.
+    /// The client's waiters without a node (the *line*).
     line: BTreeSet<JoinId>,
     representative: Option<Representative>,
     kept: KeptNodes<KeptNode>,
@@ -145,7 +145,7 @@ impl Local {
     }
 }
 
-/// The part that runs in the threads.
+/// The part of the code that runs in the application's threads.
 impl Client {
     /// Ends a hold and hands its node to the first of the client's waiters without nodes. Returns
     /// `false` if that is not allowed.
@@ -281,7 +281,7 @@ impl Client {
     }
 }
 
-/// The part that runs in the driver.
+/// The part of the code that runs in the driver.
 impl Client {
     /// Serves a request within the client, if possible: the waiter acquires a kept node or is added
     /// to the line of waiters without nodes. Returns `false` if the waiter must join the queue.
@@ -325,7 +325,7 @@ impl Client {
         }
     }
 
-    /// Notes that a holder handed the lock to a waiter of the line.
+    /// Records that a holder handed the lock to a waiter without a node.
     pub(super) fn handed_on(&mut self) {
         self.unsettled = true;
         self.leave_representative();
@@ -424,7 +424,7 @@ impl Client {
         }
     }
 
-    /// Stops taking kept nodes, because the connection is lost.
+    /// Stops the use of kept nodes, because the connection is lost.
     pub(super) fn suspend_keeping(&mut self) {
         if let Some(local) = &mut self.local
             && let Some(keeping) = &mut local.keeping
@@ -462,7 +462,7 @@ impl Client {
         kept
     }
 
-    /// Removes a deleted node. Returns whether it was kept.
+    /// Removes a deleted node. Returns `true` if the node was kept.
     pub(super) fn forget_kept(&mut self, node: &NodeName) -> bool {
         self.local.as_mut().is_some_and(|local| local.kept.forget(node))
     }

@@ -225,7 +225,7 @@ impl Mutant {
 /// A node that never existed.
 const UNKNOWN_NODE: &str = "__WRIT__0000000000";
 
-/// The queue, with or without a planted bug.
+/// The queue, with or without a simulated bug.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Pipe {
     queue: Queue,
@@ -335,7 +335,7 @@ struct Planted {
     deleted_writers: BTreeSet<NodeName>,
     /// `UuidKept`: the seed for the names of the first session.
     seed: Option<u64>,
-    /// `TornPair`: the pair's create, whose reply was lost.
+    /// `TornPair`: the create that was sent together with a listing, and whose reply was lost.
     torn: Option<Ticket>,
     /// `FinalSync`: the name prefixes of the nodes whose create got no reply.
     unknown: BTreeSet<String>,
@@ -348,9 +348,9 @@ struct Planted {
     listed: Option<Vec<String>>,
     /// `ShortProbe`: the nodes that the probe leaves out.
     farther: BTreeMap<Ticket, Vec<NodeName>>,
-    /// `true` if none of the queue's contenders is near.
+    /// `true` if none of the queue's contenders is near the front.
     far: bool,
-    /// `true` if the queue defers its listing.
+    /// `true` if the queue postpones its listing.
     deferred: bool,
     /// `true` if the queue does not know that the connection is lost.
     cut_off: bool,

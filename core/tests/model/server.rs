@@ -154,7 +154,7 @@ impl Server {
         self.clock = Some(Clock::new(mutant, self.sessions.keys().copied()));
     }
 
-    /// Records that the leader heard from a session.
+    /// Records that the leader received a message from a session.
     pub(super) fn hear(&mut self, session: SessionId) {
         if let Some(clock) = &mut self.clock {
             clock.hear(session);

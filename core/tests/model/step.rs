@@ -15,7 +15,7 @@ pub(crate) enum Step {
     JoinBoth(usize, Naming),
     /// The owner of a write lock requests the read lock too.
     RequestReadLock(usize, Naming, usize),
-    /// The owner of a write lock tries the read lock too.
+    /// The owner of a write lock also requests the read lock, without waiting.
     TryReadLock(usize, Naming, usize),
     Leave(usize, usize),
     Release(usize, usize),

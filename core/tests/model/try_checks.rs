@@ -1,4 +1,5 @@
-//! The rules for tries, and for attempts at several locks or permits.
+//! Checks of the rules for tries (acquires that do not wait), and for acquires of several locks or
+//! permits.
 
 use zklock::queue::{JoinId, Kind, NodeName};
 

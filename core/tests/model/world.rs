@@ -357,7 +357,7 @@ impl World {
         Err("it never comes to rest".to_owned())
     }
 
-    /// Lets enough time pass that no create can arrive late any more.
+    /// Lets so much time pass that the server can no longer execute a delayed create.
     fn outlast_late_creates(&mut self) -> Result<(), String> {
         for client in 0..self.clients.len() {
             self.step(Step::Certain(client))?;

@@ -66,7 +66,7 @@ fn downgrading(fixture: &mut QueueFixture) -> (String, Ticket, String) {
     going_down(fixture, false)
 }
 
-/// Like [`downgrading`]. With `tries`, B only tries.
+/// Like [`downgrading`]. If `tries` is `true`, B does not wait for the lock.
 fn going_down(fixture: &mut QueueFixture, tries: bool) -> (String, Ticket, String) {
     let sent = fixture.tell([Event::Join(A, Naming::Curator, Kind::Write, Intent::Wait)]);
     let writer = format!("{}0000000005", create(&sent).1);

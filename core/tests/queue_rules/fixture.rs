@@ -56,7 +56,7 @@ impl QueueFixture {
         (node, actions)
     }
 
-    /// Makes a contender hold, and returns its node.
+    /// Makes a contender hold the lock, and returns its node.
     pub(crate) fn hold(&mut self, join: JoinId, sequence: u32) -> String {
         let (node, actions) = self.place(join, sequence, &[]);
         assert_eq!(grants(&actions), [join]);
@@ -95,7 +95,7 @@ pub(crate) fn waits_behind_fewer(join: JoinId, kind: Kind, waiters: u32) -> Even
     Event::Join(join, Naming::Curator, kind, Intent::WaitIfFewer(waiters))
 }
 
-/// Returns the join of a candidate in an election.
+/// Returns the join event of a candidate in an election.
 pub(crate) fn campaigns(join: JoinId) -> Event {
     Event::Join(join, Naming::Curator, Kind::Lead, Intent::Wait)
 }

@@ -1,4 +1,4 @@
-//! A create and a listing that are sent together (rule 3).
+//! Tests of a create and a listing that are sent together (rule 3).
 
 use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, Outcome, Refusal};
 

@@ -1,4 +1,4 @@
-//! Creates whose reply was lost (rule 8).
+//! Tests of creates whose reply was lost (rule 8).
 
 use zklock::queue::{Action, Event, Outcome};
 

@@ -1,4 +1,4 @@
-//! The end of a session and of a node (rules 11 and 12).
+//! Tests of the end of a session and of the deletion of a node (rules 11 and 12).
 
 use zklock::queue::{Action, Event, Outcome, Refusal};
 

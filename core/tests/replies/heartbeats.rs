@@ -113,7 +113,7 @@ fn a_heartbeat_that_may_not_read_a_node_proves_the_session() {
             Op::Multi => Answer::FirstFailed(code::NO_AUTH),
             _ => Answer::Truth,
         });
-        // Later heartbeats keep extending the term.
+        // Later heartbeats extend the time for which the session is certain to exist.
         for _ in 0..2 {
             let mut left = lease.remaining();
             while lease.remaining() <= left {

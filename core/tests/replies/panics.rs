@@ -141,7 +141,7 @@ fn a_panic_of_a_request_ends_the_session_immediately() {
 fn a_panic_of_the_driver_closes_its_client() {
     let directory = "/locks/driven";
     let server = Server::start(directory, TIMEOUT);
-    // The driver logs this when it watches the node of a long hold.
+    // The driver logs this when it watches the holder's node after a long hold.
     let trap = format!("{directory} Watch(");
     panic_at(trap.clone());
     block_on(async {

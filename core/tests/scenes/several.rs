@@ -6,7 +6,7 @@ use super::model::attempt::Plan;
 use super::model::explorer::{Budget, NOTHING, Scene};
 use super::play;
 
-/// Two callers that name two locks in opposite orders.
+/// Two callers request the same two locks, in opposite orders.
 const OPPOSITE: &[Plan] = &[Plan::Locks(&[0, 1]), Plan::Locks(&[1, 0])];
 
 /// Three callers. Each wants two of three locks that form a ring.

@@ -125,7 +125,7 @@ fn a_lock_that_is_kept_and_a_term_that_ends() {
     play(mutex(LINGER, Budget { joins: 2, enters: 1, pauses: 1, ..NOTHING }), 8_300);
 }
 
-/// If an event does not arrive, the keeping time bounds the wait.
+/// If a watch event does not arrive, a contender waits at most until the node's keeping time ends.
 #[test]
 fn a_lock_that_is_kept_and_a_lost_event() {
     play(mutex(LINGER, Budget { joins: 2, enters: 1, misses: 1, ..NOTHING }), 1_900);

@@ -6,7 +6,7 @@ use zklock::queue::Kind;
 use super::model::explorer::{Budget, Grain, NOTHING, Scene};
 use super::play;
 
-/// A try of either client, next to a contender that may leave.
+/// Each of two clients sends a try, while another contender may leave.
 #[test]
 fn a_try_that_races_a_leave() {
     let budget = Budget { joins: 1, tries: 1, leaves: 1, ..NOTHING };

@@ -26,14 +26,14 @@ fn creates(client: &Client) -> u64 {
     client.stats().requests[&RequestKind::Create]
 }
 
-/// Waits until `count` attempts of a client wait.
+/// Waits until `count` acquires of a client wait.
 async fn until_waiting(client: &Client, count: usize) {
     while client.health().waits.len() != count {
         tokio::task::yield_now().await;
     }
 }
 
-/// Starts `count` attempts that wait for a lock, in order.
+/// Starts `count` acquires that wait for a lock, in order.
 async fn waiters(
     client: &Client,
     lock: &Mutex,
@@ -320,7 +320,7 @@ fn an_owner_enters_again_on_a_lock_that_it_was_handed() {
         let lock = cohort(&client, "/l", 100);
         let lease = lock.acquire().await.expect("the lock");
         let owner = Owner::new();
-        // Two attempts of one owner become one hold with two levels.
+        // Two acquires of one owner share one hold, which needs two releases.
         let attempts: Vec<_> = (0..2)
             .map(|_| {
                 let (lock, owner) = (lock.clone(), owner.clone());
@@ -375,7 +375,7 @@ fn a_writer_that_reads_too_does_not_hand_its_node_to_another_writer() {
         let told = |lease: &Lease| (lease.fencing_token(), lease.handoffs());
         assert_eq!((told(&reading), reading.handoffs()), (told(&writing), 1));
         writing.release().await.expect("held");
-        // The owner now reads, and no owner writes.
+        // The owner now holds the read lock, and no owner holds the write lock.
         let brief = catalogue.write_lock.acquire_within(BRIEF).await.expect_err("there is a reader");
         assert_eq!(brief.kind(), ErrorKind::LockTimeout);
         assert_eq!(client.health().holds.len(), 1);

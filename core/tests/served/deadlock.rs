@@ -19,18 +19,18 @@ async fn hold_as(lock: &Lock, owner: &Owner) -> Lease {
     lock.acquire_as(owner, Timeout::Forever).await.expect("the lock")
 }
 
-/// Starts an attempt that waits until it is aborted.
+/// Starts an acquire that waits until it is aborted.
 fn wait_as(lock: &Lock, owner: &Owner) -> JoinHandle<()> {
     let (lock, owner) = (lock.clone(), owner.clone());
     tokio::spawn(async move { drop(lock.acquire_as(&owner, Timeout::Forever).await) })
 }
 
-/// Returns the error of an attempt that must time out.
+/// Returns the error of an acquire that must time out.
 async fn time_out(lock: impl Into<AnyLock>, owner: &Owner) -> Error {
     lock.into().acquire_as(owner, AMPLE).await.expect_err("it is held")
 }
 
-/// Returns both halves of a read/write lock.
+/// Returns the read lock and the write lock of a path.
 fn halves(client: &Client, path: &str) -> (Lock, Lock) {
     let ReadWriteLock { read_lock, write_lock, .. } = ReadWriteLock::new(client, path).expect("a path");
     (read_lock, write_lock)
@@ -166,7 +166,7 @@ fn only_an_owner_that_holds_locks_searches_for_a_deadlock() {
                 asked.iter().filter(|request| request.op == op::LIST && request.names(path)).count()
             };
             assert_eq!(lists("/a"), expected);
-            // This is the listing that every attempt needs.
+            // This is the listing that every acquire needs.
             assert_eq!(lists("/b"), 1);
             assert!(!asked.iter().any(|request| request.op == op::MULTI_READ));
         }

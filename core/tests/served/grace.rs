@@ -8,7 +8,7 @@ use zklock::{Client, ErrorKind, Lease, LeaseState, LockOptions, LossReason, Mute
 use super::proxy::{Proxy, Request, RequestEffect, op};
 use super::{behind_proxy, brief_client, client, hold, mutex, options, run, until_contenders};
 
-/// Session timeout. A term is half of it: three seconds.
+/// Session timeout. A reply makes a session certain to exist for half of this time, three seconds.
 const SESSION: Duration = Duration::from_secs(6);
 
 /// The longest allowed grace.
@@ -74,7 +74,7 @@ fn an_answer_within_the_grace_does_not_bring_the_lease_back() {
         let (server, proxy) = behind_proxy().await;
         let (holder, next) = (brief_client(&proxy.hosts, SESSION).await, client(&server.hosts()).await);
         let lease = graceful(&holder, "/l").acquire().await.expect("the lock");
-        // The lease without a grace is still held in the same term.
+        // A lease without a grace is still held when the first lease is lost.
         let other = hold(&holder, "/m").await;
         hold_heartbeats_back(&proxy);
         assert_eq!(lease.lost().await, LossReason::TermEnded);

@@ -1,4 +1,4 @@
-//! The health report of a client.
+//! Tests of the health report of a client.
 
 use std::time::{Duration, Instant};
 

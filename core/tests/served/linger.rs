@@ -256,7 +256,7 @@ fn an_owner_writes_after_it_has_read_and_reads_after_it_has_written() {
         drop(writing);
         assert_eq!(reading.state(), LeaseState::Held);
         drop(reading);
-        // A try of the other half finds the lock free.
+        // A try of the write lock finds the lock free.
         assert!(write.try_acquire().await.expect("an answer").is_some());
     });
 }

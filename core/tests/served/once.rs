@@ -498,7 +498,7 @@ fn once_that_is_cancelled_leaves_no_node() {
         let busy = lock.once_as(&Owner::new(), &key, Timeout::Try, Record::Start, unwanted).await;
         assert_eq!(busy.expect_err("the lock is taken").kind(), ErrorKind::LockTimeout);
         lease.release().await.expect("the end of the hold");
-        // A turn is dropped while its lease is still in use.
+        // The right to run the slot is dropped while its lease is still in use.
         let turn = begun(&client, "a", Record::AfterBody).await;
         let lease = Arc::clone(turn.lease());
         drop(turn);

@@ -1,4 +1,4 @@
-//! A try for permits does not wait for permits.
+//! Tests that a try for permits does not wait for permits.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Tests of waiters for whose watches there is no room.
+//! Tests of waiters whose client has reached its limit of watches.
 
 use std::time::{Duration, Instant};
 
