@@ -6,7 +6,7 @@ use zklock::queue::Kind;
 use super::model::explorer::{Budget, Grain, NOTHING, Scene};
 use super::play;
 
-/// Each of two clients sends a try, while another contender may leave.
+/// One of two clients sends a try, while a waiting contender may leave the queue.
 #[test]
 fn a_try_that_races_a_leave() {
     let budget = Budget { joins: 1, tries: 1, leaves: 1, ..NOTHING };
