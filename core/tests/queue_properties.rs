@@ -310,8 +310,8 @@ proptest! {
     }
 }
 
-/// The session stops being certain to exist after the application requests a downgrade and before
-/// the driver receives that request.
+/// After the application requests a downgrade, and before the driver receives that request, the
+/// client can no longer rely on its session.
 #[test]
 fn a_reader_comes_too_late_for_its_writers_place() {
     let ask = |kind| Step::Join(0, Naming::Curator, kind);
@@ -324,7 +324,7 @@ fn a_reader_comes_too_late_for_its_writers_place() {
     }
 }
 
-/// A directory is deleted and created again, and its sequence numbers start at zero again. Its
+/// A directory is deleted and created again, so its sequence numbers start at zero again. The new
 /// nodes were never ahead of a node that an operator deleted in the old directory.
 #[test]
 fn sequence_numbers_restart_with_the_directory() {

@@ -52,7 +52,7 @@ pub(crate) struct Budget {
     /// connection to such a server later breaks, that costs no budget.
     pub(crate) deposals: u8,
     pub(crate) expiries: u8,
-    /// Number of times that a session stops being certain to exist without another fault.
+    /// Number of times that a client can no longer rely on its session, without another fault.
     pub(crate) pauses: u8,
     /// Number of sessions that a server replaces with another session. The driver learns of this
     /// immediately.

@@ -151,9 +151,9 @@ impl Session {
         self.term = None;
     }
 
-    /// Lets so much time pass that the server may end the session. By then the current term has
-    /// ended, and replies to earlier requests cannot start another term. The safety of terms
-    /// depends on this.
+    /// Lets so much time pass that the server may end the session. By then, the client no longer
+    /// relies on the session, and replies to earlier requests do not change that. The safety of
+    /// locks depends on this.
     pub(crate) fn outlive(&mut self) {
         self.term.take_if(|proven| *proven == self.id);
         self.outlived = true;

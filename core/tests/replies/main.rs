@@ -117,8 +117,8 @@ fn nothing_is_granted_at_the_end_of_a_term() {
     block_on(async {
         let client = client(&server);
         client.ready().await.expect("a connection");
-        // When the client receives this reply, the time for which the reply lets it rely on the
-        // session is almost over.
+        // After the client has sent a request, its reply lets it rely on the session for a limited
+        // time. This reply arrives when that time is almost over.
         server.answer(|request| match request.op {
             Op::Create => Answer::Late(TIMEOUT * 19 / 50),
             _ => Answer::Truth,
