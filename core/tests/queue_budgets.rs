@@ -91,7 +91,8 @@ fn a_waiter_sets_three_watches_and_its_hand_off_costs_no_request() {
     play(&mut world, round_trip(0));
     let looked = Requests { watches: 4, ..waiting };
     assert_eq!(*requests(&world, 0), looked);
-    // When the nearest contender releases the lock, the event alone is enough.
+    // When the nearest contender releases the lock, the watch event alone is enough to grant the
+    // lock.
     let told = play(&mut world, [Step::Exit(2), Step::Advance(0), Step::Receive(0), Step::Drive(0, 1)]);
     assert_eq!(told, [granted(0, 1)]);
     assert_eq!(*requests(&world, 0), looked);

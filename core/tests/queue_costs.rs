@@ -42,8 +42,8 @@ impl Measure {
 
     fn most_beside_many(self, name: &str, beside_few: u64) -> u64 {
         match self {
-            // For each base-128 digit of the number, up to 127 counts are added. 10,000 has twice
-            // as many digits as 100.
+            // To count the contenders ahead, the queue adds up to 127 counts for each base-128
+            // digit of the number. The number 10,000 has twice as many digits as 100.
             Self::Instructions if name == AHEAD => 3 * beside_few.max(5_000),
             // The floor allows very cheap events to double.
             Self::Instructions => 2 * beside_few.max(5_000),
@@ -145,7 +145,7 @@ impl QueueFixture {
         Event::Listed(ticket, Outcome::Done([&self.others[..], &self.ours[..]].concat()))
     }
 
-    /// Adds `count` contenders of our client in one flight.
+    /// Adds `count` contenders of our client. Their requests are in flight at the same time.
     fn join_all(&mut self, kind: Kind, count: u64) {
         let ids = self.joins + 1..=self.joins + count;
         self.joins += count;
@@ -160,7 +160,7 @@ impl QueueFixture {
     }
 }
 
-/// The events in the life of one more contender, each with its cost.
+/// The events of one more contender, from its join to its release, each with its cost.
 struct EventCosts {
     measure: Measure,
     costs: Vec<(&'static str, u64)>,
@@ -325,7 +325,7 @@ fn one_more_reader(count: u64, measure_listing: bool) -> (u64, u64) {
 #[test]
 #[allow(clippy::print_stdout, reason = "tells the figures")]
 fn one_more_reader_costs_a_listing_and_little_else() {
-    // Single-stepping is slow: a listing with as many names as in the other case would take
+    // Counting instructions is slow: a listing with as many names as in the other tests would take
     // minutes.
     let (names, tenfold) = (3, 30);
     let (short, beside_few) = one_more_reader(names, true);

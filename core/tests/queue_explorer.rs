@@ -24,9 +24,9 @@ const MISSED: &str = "Something that the scene is about no longer happens: the q
                       model allows less. Find out what, and mend it. If the protocol was changed so that the scene is \
                       rightly smaller, change the scene or its floor in the same commit, and say why.";
 
-/// Explores a scene. A scene without an error proves nothing if little happens in it. So each scene
-/// must have a minimum number of distinct states, at least one grant, and each event of its budget
-/// as often as the budget allows.
+/// Explores a scene, and checks that enough happens in it, because otherwise the absence of errors
+/// would prove nothing. Each scene must have a minimum number of distinct states, at least one
+/// grant, and each event of its budget as often as the budget allows.
 #[track_caller]
 #[allow(clippy::print_stdout, reason = "the numbers are a result, where they are not captured")]
 fn play(scene: Scene, at_least: usize) {
@@ -92,7 +92,7 @@ fn a_contender_behind_four_others_that_are_deleted_in_any_order() {
     play(BEHIND_FOUR, 100_000);
 }
 
-/// Creates are lost together, and the queue learns of one of the losses later.
+/// Several creates are lost together, and the queue learns of one of the losses with a delay.
 #[test]
 fn local_contenders_a_cut_and_a_loss_that_is_reported_late() {
     let budget = Budget { joins: 2, cuts: 1, put_offs: 1, ..NOTHING };
@@ -188,8 +188,8 @@ fn a_reader_or_writer_next_to_a_foreign_one_that_downgrades_and_a_cut() {
     play(Scene::read_write(1, 1, budget), 50_000);
 }
 
-/// Our downgrades: the owner of a write lock also requests the read lock, ahead of another client's
-/// writer.
+/// Downgrades by our clients: the owner of a write lock also requests the read lock, while another
+/// client's writer waits behind it.
 const DOWNGRADE: Scene = Scene {
     kinds: &[Kind::Write],
     grain: Grain::Coarse,
@@ -206,14 +206,15 @@ fn a_downgrade_under_the_names_of_kazoo() {
     play(Scene { naming: Naming::Kazoo, ..DOWNGRADE }, 4_000);
 }
 
-/// The writer's node is deleted while the reader is taking its place, ahead of a foreign contender.
+/// An operator deletes the writer's node while a reader takes over its position in the queue. A
+/// foreign contender waits behind.
 #[test]
 fn a_downgrade_and_an_operator() {
     let budget = Budget { joins: 1, own_downgrades: 1, enters: 1, deletions: 1, ..NOTHING };
     play(Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 1, budget) }, 1_000);
 }
 
-/// If the writer's node is deleted, a downgrade that only tries fails. It never waits behind the
+/// A downgrade that must not wait fails if the writer's node is deleted. It never waits behind the
 /// foreign contender (rule 21).
 #[test]
 fn a_try_to_downgrade_and_an_operator() {
@@ -334,8 +335,8 @@ fn a_server_that_throttles_readers_and_writers() {
     play(Scene { grain: Grain::Coarse, ..Scene::read_write(1, 1, budget) }, 2_800);
 }
 
-/// An event does not arrive. The listing that the waiter sends after a long silence shows the
-/// change.
+/// A watch event does not arrive. The waiter lists the directory after a long silence and then sees
+/// the change.
 #[test]
 fn a_lost_event() {
     let budget = Budget { joins: 1, enters: 1, misses: 1, looks: 2, ..NOTHING };
@@ -400,7 +401,7 @@ fn a_far_contender_behind_two_others_that_are_deleted_in_any_order_and_a_cut() {
     play(Scene { queued: 2, foreign: 2, budget, ..FAR }, 11_500);
 }
 
-/// A hold that has lasted long reports that its node was deleted.
+/// After a hold has lasted long, the client reports that the holder's node was deleted.
 #[test]
 fn a_long_hold_and_an_operator() {
     let budget = Budget { joins: 1, enters: 1, guards: 1, deletions: 1, cuts: 1, ..NOTHING };

@@ -1,4 +1,4 @@
-//! Plants known mistakes in front of the queue, one at a time. The explorer must find each of them.
+//! Simulates known mistakes of the queue, one at a time. The explorer must find each of them.
 //!
 //! The explorer finds no error in the real queue. This is evidence only if the explorer finds each
 //! of these mistakes, and reports the harm that the mistake is known to do.
@@ -13,8 +13,8 @@ use self::model::mutants::Mutant;
 
 const UNOWNED: &[&str] = &["whose Stat is"];
 const OUT_OF_PLACE: &[&str] = &["and not in the writer's place"];
-/// A contender that waited behind the writer overtakes the reader, or the reader is in a different
-/// place.
+/// Errors for a downgrade: a contender that waited behind the writer overtakes the reader, or the
+/// reader is in a different position.
 const DISPLACED: &[&str] = &["and not in the writer's place", "of its own"];
 const BEHIND_ANOTHER: &[&str] = &["of another client"];
 const OF_ITS_OWN: &[&str] = &["of its own"];
@@ -34,7 +34,7 @@ const NEVER_ALL: &[&str] = &["never gets all"];
 const NOT_ALL: &[&str] = &["has 0 of", "has 1 of"];
 const KEPT: &[&str] = &["of an attempt that is over", "for an attempt that is over"];
 const TOO_MANY: &[&str] = &["more are held than there are permits"];
-/// The try queues without a listing, and then waits.
+/// Errors for a try that joins the queue without a listing, and then waits.
 const WAITS_OR_QUEUES: &[&str] = &["which only tries", "for which the lock was taken"];
 const STILL_HELD: &[&str] = &["still holds through"];
 
@@ -160,7 +160,7 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
         Mutant::TurnKept => (permits(Budget { acquires: 1, ..NOTHING }), KEPT),
         Mutant::PartKept => (permits(Budget { acquires: 1, cancels: 1, ..NOTHING }), KEPT),
         Mutant::OthersUncounted => (permits(Budget { acquires: 2, ..NOTHING }), TOO_MANY),
-        // In this scene, the reply to the proof can arrive late.
+        // In this scene, the reply that shows that the session is alive can arrive late.
         Mutant::TermFromAnswer => (Scene { grain: Grain::Fine, ..timed }, OF_AN_ENDED_SESSION),
         Mutant::LongTerm | Mutant::ClockIgnored => (Scene { grain: Grain::Coarse, ..timed }, HELD_AT_ONCE),
         Mutant::StringOrder => {

@@ -1,4 +1,4 @@
-//! Permits in the queue: only their number matters, not their order (rules 4 and 17).
+//! Tests of permits in the queue: only their number matters, not their order (rules 4 and 17).
 
 use std::collections::BTreeMap;
 

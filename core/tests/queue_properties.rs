@@ -13,7 +13,7 @@ use self::model::server::Permission;
 use self::model::step::Step;
 use self::model::world::World;
 
-/// Relative frequency of each sort of step.
+/// Relative frequency of each kind of step.
 #[derive(Clone, Copy)]
 struct Weights {
     asks: u32,
@@ -36,7 +36,8 @@ enum RequestedKinds {
 const CALM: Weights =
     Weights { asks: 8, moves: 18, faults: 0, losses: 0, others: 4, operators: 0, refusals: 0 };
 
-/// A world with the length of its history and the frequency of its faults.
+/// The parameters of a random test: the world, the length of its history, and the frequency of its
+/// faults.
 #[derive(Clone, Copy)]
 struct Scene {
     clients: usize,
@@ -203,8 +204,8 @@ fn run_refusing(world: World, steps: &[Step]) -> Result<(), TestCaseError> {
 
 fn world(scene: Scene, directory: bool) -> World {
     let mut world = World::new(scene.clients as u64, scene.foreign as u64, directory);
-    // Half of the clients defer their listing after a reconnection whenever any contender is ahead.
-    // The others defer it only if many are ahead.
+    // After a reconnection, half of the clients postpone their listing whenever any contender is
+    // ahead. The other half postpone it only if many contenders are ahead.
     for client in world.clients.iter_mut().step_by(2) {
         client.far_beyond = 0;
     }
@@ -225,7 +226,7 @@ const EVERYTHING: Scene = Scene {
     weights: Weights { asks: 6, moves: 18, faults: 4, losses: 1, others: 4, operators: 1, refusals: 0 },
 };
 
-/// A single client, which only its own nodes and requests can confuse.
+/// A scene with a single client. Only the client's own nodes and requests can confuse it.
 const ALONE: Scene = Scene {
     clients: 1,
     foreign: 0,
@@ -244,7 +245,7 @@ const ROUGH: Scene = Scene {
     weights: Weights { asks: 6, moves: 16, faults: 6, losses: 0, others: 6, operators: 0, refusals: 0 },
 };
 
-/// Servers that deny permissions.
+/// Random tests with servers that deny permissions.
 const REFUSING: Scene = Scene {
     clients: 2,
     foreign: 1,
@@ -253,14 +254,14 @@ const REFUSING: Scene = Scene {
     weights: Weights { asks: 6, moves: 14, faults: 4, losses: 1, others: 3, operators: 1, refusals: 2 },
 };
 
-/// Many contenders without faults.
+/// Random tests with many contenders and no faults.
 const BUSY: Scene =
     Scene { clients: 3, foreign: 2, steps: 160, requested_kinds: RequestedKinds::Mutex, weights: CALM };
 
-/// Readers, writers and downgrades, ours and foreign ones.
+/// Random tests with readers, writers and downgrades, of our clients and of other libraries.
 const READ_WRITE: Scene = Scene { requested_kinds: RequestedKinds::ReadWrite, ..EVERYTHING };
 
-/// Permits, which only our clients request.
+/// Random tests with permits, which only our clients request.
 const PERMITS: Scene = Scene { foreign: 0, requested_kinds: RequestedKinds::Permits(2), ..EVERYTHING };
 
 proptest! {
@@ -309,8 +310,8 @@ proptest! {
     }
 }
 
-/// The term ends after a reader requests a writer's place and before the driver receives that
-/// request.
+/// After the application requests a downgrade, and before the driver receives that request, the
+/// client can no longer rely on its session.
 #[test]
 fn a_reader_comes_too_late_for_its_writers_place() {
     let ask = |kind| Step::Join(0, Naming::Curator, kind);
@@ -323,8 +324,8 @@ fn a_reader_comes_too_late_for_its_writers_place() {
     }
 }
 
-/// If a directory was deleted and created again, the new directory's nodes were never ahead of a
-/// node that an operator deleted in the old directory.
+/// A directory is deleted and created again, so its sequence numbers start at zero again. The new
+/// nodes were never ahead of a node that an operator deleted in the old directory.
 #[test]
 fn sequence_numbers_restart_with_the_directory() {
     let ask = Step::Join(0, Naming::Curator, Kind::Exclusive);
@@ -334,9 +335,9 @@ fn sequence_numbers_restart_with_the_directory() {
     run(world(EVERYTHING, true), &[queued.as_slice(), &anew].concat()).expect("the hand-off asks no server");
 }
 
-/// Regression: a released writer waits for the reader that takes its place, and the reader waits
-/// until the session's term runs. So the reader must count as near the front, although the writer
-/// is ahead of it.
+/// Regression: a released writer waits for the reader that takes over its position in the queue.
+/// The reader waits until the session is certain to exist. So the reader must count as near the
+/// front, although the writer is ahead of it.
 #[test]
 fn a_reader_in_the_place_of_its_writer_is_near() {
     let pumps = |count| vec![Step::Pump(2); count];
@@ -347,8 +348,8 @@ fn a_reader_in_the_place_of_its_writer_is_near() {
     run(world(READ_WRITE, false), &[pumps(2), steps].concat()).expect("no contender is left");
 }
 
-/// Regression: a waiter far from the head received the deletion of the nodes that it watched, and
-/// lost its connection before it watched the next ones. The client deferred its listing, and no
+/// Regression: a waiter far from the head learned that the nodes that it watched were deleted, and
+/// lost its connection before it watched the next ones. The client postponed its listing, and no
 /// event reported that all contenders ahead were gone.
 #[test]
 fn a_waiter_whose_watches_have_fired_does_not_defer_its_listing() {
@@ -370,8 +371,8 @@ fn a_refused_listing_leaves_the_outcome_of_a_create_in_doubt() {
     let lost = [join, Step::Drive(0, 1), Step::Flush(0, 1), Step::Cut(0), Step::ServeGhost(0)];
     let denied = [Step::Forbid(Some(Permission::List)), Step::Reconnect(0, 0), Step::Pump(0), Step::Pump(0)];
     let again = [Step::Forbid(None), Step::LookAgain(0)];
-    // Only a listing can show the node. The client therefore requests further listings as long as
-    // they are refused, even after the time in which a late create is possible.
+    // Only a listing can show the node. The client therefore repeats a refused listing, even after
+    // the time in which the server can still execute the create.
     let later =
         [Step::LookAgain(0), Step::Pump(0), Step::Pump(0), Step::Certain(0), Step::Pump(0), Step::Pump(0)];
     for between in [[].as_slice(), &later] {

@@ -23,8 +23,8 @@ use super::world::World;
 
 const ALL: usize = usize::MAX;
 
-/// In one of this many states, the explorer ends all faults and checks that each contender can then
-/// acquire and release the lock.
+/// The explorer examines one state in `SAMPLE` more closely: it ends all faults and checks that
+/// each contender can then acquire and release the lock.
 const SAMPLE: u64 = 8;
 
 /// The number of events of each kind that may still happen.
@@ -32,54 +32,57 @@ const SAMPLE: u64 = 8;
 pub(crate) struct Budget {
     pub(crate) joins: u8,
     pub(crate) tries: u8,
-    /// Owners that request both halves of a read/write lock at the same time.
+    /// Number of owners that request the read lock and the write lock of one path at the same time.
     pub(crate) both_halves: u8,
-    /// Owners of a write lock that also request the read lock.
+    /// Number of owners of a write lock that also request the read lock.
     pub(crate) own_downgrades: u8,
-    /// Owners of a write lock that also try the read lock.
+    /// Number of owners of a write lock that also request the read lock without waiting.
     pub(crate) downgrade_tries: u8,
     pub(crate) leaves: u8,
-    /// Attempts at several locks or permits.
+    /// Number of acquires of several locks or permits.
     pub(crate) acquires: u8,
-    /// Tries for several locks or permits.
+    /// Number of acquires of several locks or permits that do not wait (tries).
     pub(crate) tries_all: u8,
-    /// Attempts at several locks or permits that are cancelled while they wait.
+    /// Number of acquires of several locks or permits that are cancelled while they wait.
     pub(crate) cancels: u8,
     /// Limit for the total of the next nine fields.
     pub(crate) faults: u8,
     pub(crate) cuts: u8,
-    /// Servers that are cut off from the majority while a client is connected. The later end of the
-    /// connection costs no budget.
+    /// Number of servers that are cut off from the majority while a client is connected. When the
+    /// connection to such a server later breaks, that costs no budget.
     pub(crate) deposals: u8,
     pub(crate) expiries: u8,
-    /// Terms that end without another fault.
+    /// Number of times that a client can no longer rely on its session, without another fault.
     pub(crate) pauses: u8,
-    /// Sessions that are silently replaced by another one. The driver learns of this immediately.
+    /// Number of sessions that a server replaces with another session. The driver learns of this
+    /// immediately.
     pub(crate) replacements: u8,
-    /// Sessions that are silently replaced by another one. The driver learns of this late.
+    /// Number of sessions that a server replaces with another session. The driver learns of this
+    /// only later.
     pub(crate) adoptions: u8,
-    /// Processes that die, of our clients and of foreign contenders.
+    /// Number of processes that die: clients of this crate and foreign contenders.
     pub(crate) crashes: u8,
-    /// Requests for which the server is too busy.
+    /// Number of requests that the server refuses because it is too busy.
     pub(crate) throttles: u8,
-    /// Lost requests for which the driver reports the loss to the queue late.
+    /// Number of lost requests whose loss the driver reports to the queue with a delay.
     pub(crate) put_offs: u8,
-    /// Watch events that do not arrive.
+    /// Number of watch events that do not arrive.
     pub(crate) misses: u8,
-    /// Extra listings that a waiter sends without a reason.
+    /// Number of extra listings that a waiter sends without a reason.
     pub(crate) looks: u8,
-    /// Number of time steps. With time, the crate's own arithmetic decides how long terms are, and
-    /// the server ends a session after the session timeout without a message.
+    /// Number of time steps. In scenes with time steps, the crate's own code computes for how long
+    /// a session is certain to exist. The server ends a session that sends no message for the
+    /// session timeout.
     pub(crate) ticks: u8,
-    /// Holds that last long.
+    /// Number of holds that last so long that the client watches their nodes.
     pub(crate) guards: u8,
-    /// Kept nodes whose keeping time ends.
+    /// Number of kept nodes whose keeping time ends.
     pub(crate) keepings: u8,
-    /// Owners that are asked to give up the lock.
+    /// Number of owners that are asked to give up the lock.
     pub(crate) revocations: u8,
-    /// Joins of foreign contenders.
+    /// Number of foreign contenders that join the queue.
     pub(crate) enters: u8,
-    /// Steps of foreign downgrades. Each downgrade takes two.
+    /// Number of steps of downgrades by foreign contenders. Each downgrade takes two steps.
     pub(crate) downgrades: u8,
     pub(crate) deletions: u8,
     pub(crate) changes: u8,
@@ -162,8 +165,8 @@ impl Budget {
 pub(crate) enum Grain {
     /// Serving a request and reading the reply are separate steps.
     Fine,
-    /// Serving a request and reading the reply are one step, unless the connection breaks. Watch
-    /// events still arrive in a separate step.
+    /// One step serves a request and reads its reply, unless the connection breaks in between.
+    /// Watch events still arrive in a separate step.
     Coarse,
 }
 
@@ -171,29 +174,29 @@ pub(crate) enum Grain {
 #[derive(Clone, Copy)]
 pub(crate) struct Scene {
     pub(crate) clients: u64,
-    /// `true` if clients may join only in the order of their numbers. A number only identifies a
-    /// client, so any other order equals one of these after the clients are renumbered. Each
-    /// explored history therefore stands for all histories that differ only in the numbers.
+    /// `true` if clients may join only in the order of their numbers. The clients differ only in
+    /// their numbers, so the explorer need not try the other orders: they are the same histories
+    /// with other numbers.
     pub(crate) interchangeable: bool,
     pub(crate) foreign: u64,
     pub(crate) directory: bool,
     pub(crate) next_sequence: u32,
     /// Number of foreign contenders that wait for the lock or hold it from the beginning, in the
-    /// order of their numbers. They do nothing else: only an operator removes their nodes, in any
+    /// order of their numbers. They take no steps. Only an operator removes their nodes, in any
     /// order.
     pub(crate) queued: usize,
     pub(crate) naming: Naming,
     /// The lock kinds that our contenders may request.
     pub(crate) kinds: &'static [Kind],
-    /// The plans of our attempts at several locks or permits.
+    /// The plans of our clients' acquires of several locks or permits.
     pub(crate) plans: &'static [Plan],
     /// Number of lock directories. Foreign contenders use only the first.
     pub(crate) directories: usize,
     /// The lock kinds that foreign contenders may request.
     pub(crate) foreign_kinds: &'static [Kind],
     pub(crate) grain: Grain,
-    /// If more than this many contenders are ahead of a contender, it is far from the front (rule
-    /// 10).
+    /// A contender is far from the front (rule 10) if more than this many contenders are ahead of
+    /// it.
     pub(crate) far_beyond: u8,
     /// The hand-off and keeping options of our locks.
     pub(crate) local: LocalOptions,
@@ -206,8 +209,8 @@ pub(crate) const MUTEX: &[Kind] = &[Kind::Exclusive];
 pub(crate) const READ_WRITE: &[Kind] = &[Kind::Read, Kind::Write];
 
 impl Scene {
-    /// Creates a scene in which our clients want a mutex, and foreign contenders want an exclusive
-    /// lock in the same directory.
+    /// Creates a scene in which clients of this crate want a mutex, and contenders of other
+    /// libraries want an exclusive lock in the same directory.
     pub(crate) const fn new(clients: u64, foreign: u64, budget: Budget) -> Self {
         Self {
             clients,
@@ -229,13 +232,13 @@ impl Scene {
         }
     }
 
-    /// Creates a scene with readers and writers, ours and foreign ones.
+    /// Creates a scene with readers and writers, both of this crate and of other libraries.
     pub(crate) const fn read_write(clients: u64, foreign: u64, budget: Budget) -> Self {
         Self { kinds: READ_WRITE, foreign_kinds: READ_WRITE, ..Self::new(clients, foreign, budget) }
     }
 
-    /// Creates a scene in which clients want several locks together, or permits of a semaphore. A
-    /// client takes the semaphore's internal mutex (its *turn*) before the permits.
+    /// Creates a scene in which clients want several locks together, or several permits of a
+    /// semaphore. A client acquires the semaphore's internal mutex (its *turn*) before the permits.
     pub(crate) const fn several(
         clients: u64,
         directories: usize,
@@ -359,8 +362,8 @@ struct State {
     budget: Budget,
 }
 
-/// A move, and the budget that is left after it. A move consists of consecutive steps. No other
-/// step is useful between them.
+/// A move, and the budget that is left after it. A move is a sequence of steps that the explorer
+/// executes together, because no other step makes a difference between them.
 type Move = (Vec<Step>, Budget);
 
 impl State {
@@ -554,8 +557,8 @@ impl State {
             }
         }
         let fewer = Budget { faults: budget.faults.saturating_sub(1), ..budget };
-        // The end of a deposed server's connection costs no budget, because the server steps down
-        // sooner or later.
+        // A cut of the connection to a deposed server costs no budget, because such a server steps
+        // down sooner or later and closes the connection.
         let cut = if session.is_deposed() {
             Some(budget)
         } else {

@@ -1,8 +1,8 @@
-//! A foreign contender, such as a service on Curator: it creates a node, lists the directory, and
-//! waits until it is first.
+//! A foreign contender, such as a service that uses Curator. It creates a node, lists the
+//! directory, and waits until its node is first.
 //!
-//! It connects to the leader and sees the current state immediately, because the model only
-//! examines its effect on our clients.
+//! It is connected to the leader and always sees the current state. This is enough, because the
+//! model only examines the effect on our clients.
 
 use zklock::queue::{Kind, NodeName};
 
@@ -13,7 +13,7 @@ enum Stage {
     Away,
     Queued(NodeName),
     Held(NodeName),
-    /// Curator's downgrade is half done: both the reader's and the writer's node exist.
+    /// A downgrade by Curator is half done: the reader's node and the writer's node both exist.
     Downgrading(NodeName, NodeName),
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Foreign {
     session: SessionId,
     attempts: u32,
     stage: Stage,
-    /// The session of a process that died, as long as the ensemble has not ended it.
+    /// Session of a process that died, until the ensemble ends that session.
     dead: Option<SessionId>,
 }
 
@@ -32,7 +32,7 @@ impl Foreign {
         Self { number, session: server.begin_session(), attempts: 0, stage: Stage::Away, dead: None }
     }
 
-    /// Returns the node through which it holds the lock.
+    /// Returns the node through which the contender holds the lock.
     pub(crate) fn held(&self) -> Option<&NodeName> {
         match &self.stage {
             Stage::Held(node) | Stage::Downgrading(node, _) => Some(node),
@@ -48,15 +48,15 @@ impl Foreign {
         matches!(self.stage, Stage::Queued(_))
     }
 
-    /// Returns `true` if the contender does not hold the lock and another listing would change
-    /// nothing.
+    /// Returns `true` if the contender does not hold the lock and another listing of the directory
+    /// would not change its state.
     pub(crate) fn is_at_rest(&self, server: &Server) -> bool {
         let mut next = self.clone();
         next.look(server);
         self.held().is_none() && next == *self
     }
 
-    /// Joins the queue, unless it already has.
+    /// Makes the contender join the queue, unless it has already joined.
     pub(crate) fn enter(&mut self, kind: Kind, server: &mut Server) {
         if !self.is_away() {
             return;
@@ -80,7 +80,7 @@ impl Foreign {
         self.stage = Stage::Queued(NodeName::parse(&name).expect("a sequential name"));
     }
 
-    /// Checks whether it is first. Returns whether it now holds.
+    /// Checks whether the contender is first. Returns `true` if it now holds the lock.
     pub(crate) fn look(&mut self, server: &Server) -> bool {
         let Stage::Queued(node) = &self.stage else {
             return false;
@@ -150,7 +150,7 @@ impl Foreign {
     }
 }
 
-/// Returns `true` if two contenders cannot hold at the same time.
+/// Returns `true` if two contenders of these kinds cannot hold the lock at the same time.
 pub(super) fn conflict(one: Kind, other: Kind) -> bool {
     let exclusive = |kind| matches!(kind, Kind::Exclusive | Kind::Write | Kind::Lead);
     let counted = |kind| matches!(kind, Kind::Permit(_));

@@ -1,4 +1,5 @@
-//! Records the events and actions of a queue. The mutants need these records.
+//! Records the events and actions of a queue. The mutants, which plant mistakes, need these
+//! records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +7,8 @@ use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outco
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Ledger {
-    /// Pending downgrades: readers that do not hold the lock yet, with the writers whose places
-    /// they take.
+    /// Pending downgrades: readers that do not hold the lock yet, each with the node of the writer
+    /// whose position in the queue it takes over.
     downgrades: BTreeMap<JoinId, NodeName>,
     /// Tries without a reply.
     tries: BTreeMap<JoinId, (Naming, Kind)>,
@@ -94,7 +95,7 @@ impl Ledger {
         self.waiting.remove(&join);
     }
 
-    /// Returns the readers that are about to take this writer's place.
+    /// Returns the readers that are about to take over this writer's position in the queue.
     pub(super) fn downgrading(&self, writer: &NodeName) -> Vec<JoinId> {
         self.downgrades.iter().filter(|(_, of)| *of == writer).map(|(join, _)| *join).collect()
     }
@@ -104,7 +105,8 @@ impl Ledger {
         self.tries.iter().map(|(join, (naming, kind))| (*join, *naming, *kind)).collect()
     }
 
-    /// Returns `true` if there are tries and no node was ever requested.
+    /// Returns `true` if there are tries (acquires that do not wait) and no node was ever
+    /// requested.
     pub(super) fn only_looks(&self) -> bool {
         !self.tries.is_empty() && !self.is_creating()
     }
@@ -149,8 +151,8 @@ impl Ledger {
         self.prefixes.get(&create).map(|(_, prefix)| prefix.as_str())
     }
 
-    /// Removes everything that ends with a connection, and returns the loss events for the requests
-    /// in flight and the watches.
+    /// Removes the requests in flight and the watches, which end with a connection. Returns the
+    /// events that report their loss.
     pub(super) fn lose_all(&mut self) -> Vec<Event> {
         let lost = std::mem::take(&mut self.under_way).into_values();
         let watches = std::mem::take(&mut self.watches).into_keys();

@@ -1,23 +1,28 @@
-//! Models hand-off and keeping within a client (rule 19). One part runs in the threads, under the
-//! mutex of the hold table, and the other part runs in the driver.
+//! Models rule 19: a client hands a lock's node on to its next waiter, or keeps the node for a
+//! while. One part of this code runs in the application's threads, under the mutex of the hold
+//! table. The other part runs in the driver.
 //!
 //! A holder can hand its node on to another waiter of the same client (`cohort`). A node that is
 //! released can be kept for a while, so that the client can acquire the lock again without a
-//! request (`linger`). Waiters of the client that rely on another contender's node are in a *line*.
+//! request (`linger`). The client's waiters without nodes wait in a *line*. One contender in the
+//! queue represents them.
 //!
 //! The crate's own code makes these decisions ([`HoldCounts`], [`HoldFacts`], [`Representative`],
 //! [`KeptNodes`], [`KeepingState`]):
 //! - the number of holds that a node may have,
 //! - the contender that represents the waiters without a node,
-//! - when a node is kept, taken again and given up.
+//! - when a node is kept, acquired again and given up.
 //!
 //! This module models the order in which `lease/cohort.rs`, `lease/linger.rs` and
 //! `driver/directory/` call that code. Operations of threads are atomic here. `tests/threads` tests
 //! their interleavings.
 //!
-//! The model leaves out the pause after nodes were given up too often, `max_hold`, transactions,
-//! watches for which there is no room, the remaining time of a term, and requests to give up the
-//! lock that arrive before the lock is granted.
+//! The model leaves out:
+//! - the pause after nodes were given up too often,
+//! - `max_hold` and transactions,
+//! - watches beyond the client's limit,
+//! - the remaining time for which the session is certain to exist,
+//! - requests to give up the lock that arrive before the lock is granted.
 
 use std::collections::BTreeSet;
 
@@ -64,9 +69,9 @@ pub(crate) struct SharedNode {
     time: KeepingTime,
     /// `true` if the holder was asked to give up the lock.
     revoked: bool,
-    /// `true` if a reader is about to take the node's place.
+    /// `true` if a reader is about to take over the position of the node in the queue.
     pub(super) downgrading: bool,
-    /// Number of consecutive holds including this one, as the model counts them.
+    /// Number of consecutive holds on the node, including this one. The model counts them itself.
     in_row: u16,
     /// `true` if the client was ever asked to give up the node.
     asked: bool,
@@ -80,7 +85,7 @@ impl SharedNode {
     }
 }
 
-/// A kept node, through which no owner currently holds.
+/// A kept node. No owner currently holds the lock through it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct KeptNode {
     kind: Kind,
@@ -96,7 +101,7 @@ pub(crate) struct KeptNode {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Local {
     options: LocalOptions,
-    /// The waiters without a node: the *line*.
+    /// The client's waiters without a node (the *line*).
     line: BTreeSet<JoinId>,
     representative: Option<Representative>,
     kept: KeptNodes<KeptNode>,
@@ -132,17 +137,18 @@ impl Local {
         self.kept.iter().map(|(node, _)| node)
     }
 
-    /// Returns `true` if this contender is in the queue on behalf of the waiters in the line.
+    /// Returns `true` if this contender waits in the queue on behalf of the client's waiters
+    /// without nodes.
     pub(super) fn needs(&self, join: JoinId) -> bool {
         let representative = self.representative.as_ref();
         !self.line.is_empty() && representative.is_some_and(|standing| standing.join() == Some(join))
     }
 }
 
-/// The part that runs in the threads.
+/// The part of the code that runs in the application's threads.
 impl Client {
-    /// Ends a hold and begins the hold of the line's first waiter on the same node. Returns `false`
-    /// if that is not allowed.
+    /// Ends a hold and hands its node to the first of the client's waiters without nodes. Returns
+    /// `false` if that is not allowed.
     pub(super) fn hand_on(&mut self, node: &NodeName) -> bool {
         let Some((hold, shared)) = self.shared(node) else { return false };
         let Some(local) = &self.local else { return false };
@@ -178,7 +184,7 @@ impl Client {
         true
     }
 
-    /// Begins a hold on a kept node, if there is a suitable one. Returns whether it did.
+    /// Begins a hold on a kept node if there is a suitable one. Returns `true` if a hold began.
     pub(super) fn take_again(&mut self, join: JoinId, kind: Kind, intent: &Intent, access: Access) -> bool {
         let has_term = self.term_runs();
         let is_watched = self.session.as_ref().is_some_and(Session::watches_children);
@@ -275,10 +281,10 @@ impl Client {
     }
 }
 
-/// The part that runs in the driver.
+/// The part of the code that runs in the driver.
 impl Client {
-    /// Handles a request: the waiter takes a kept node, enters the line, or must join the queue.
-    /// Returns `false` if it must join the queue.
+    /// Serves a request within the client, if possible: the waiter acquires a kept node or is added
+    /// to the line of waiters without nodes. Returns `false` if the waiter must join the queue.
     pub(super) fn join_locally(&mut self, join: JoinId, naming: Naming, kind: Kind, intent: &Intent) -> bool {
         if !self.waiting.contains_key(&join) {
             return self.local.is_some();
@@ -301,7 +307,8 @@ impl Client {
         true
     }
 
-    /// Removes a waiter from the line. Returns `false` if it is not in the line.
+    /// Removes a waiter from the line of waiters without nodes. Returns `false` if it was not
+    /// there.
     pub(super) fn leave_locally(&mut self, join: JoinId) -> bool {
         let Some(local) = &mut self.local else { return false };
         let was_there = local.line.remove(&join);
@@ -318,14 +325,14 @@ impl Client {
         }
     }
 
-    /// Notes that a holder handed the lock to a waiter of the line.
+    /// Records that a holder handed the lock to a waiter without a node.
     pub(super) fn handed_on(&mut self) {
         self.unsettled = true;
         self.leave_representative();
     }
 
-    /// Returns the waiter that receives the grant of a queue contender: the contender itself, or
-    /// the first in the line.
+    /// Returns the waiter that receives the lock when this contender is granted it: the contender
+    /// itself, or the first of the waiters that it represents.
     pub(super) fn granted_waiter(&mut self, join: JoinId) -> Option<JoinId> {
         let Some(local) = &mut self.local else { return Some(join) };
         if !local.representative.as_mut().is_some_and(|representative| representative.end(join)) {
@@ -339,7 +346,7 @@ impl Client {
         first
     }
 
-    /// Returns the waiters to refuse when a queue contender is refused.
+    /// Returns the waiters to refuse when this contender is refused.
     pub(super) fn refused_waiters(&mut self, join: JoinId) -> Vec<JoinId> {
         let Some(first) = self.granted_waiter(join) else { return Vec::new() };
         if first == join {
@@ -352,8 +359,8 @@ impl Client {
         std::iter::once(first).chain(line).collect()
     }
 
-    /// Starts keeping after a grant, if possible: when the new holder releases the lock, the node
-    /// may be kept.
+    /// After a grant, prepares to keep the new holder's node after its release, if the options
+    /// allow it and no waiter conflicts.
     pub(super) fn begin_keeping(&mut self, kind: Kind) {
         if self.keeping().is_some_and(|keeping| keeping.kind() == kind) {
             return;
@@ -417,7 +424,7 @@ impl Client {
         }
     }
 
-    /// Stops taking kept nodes, because the connection is lost.
+    /// Stops the use of kept nodes, because the connection is lost.
     pub(super) fn suspend_keeping(&mut self) {
         if let Some(local) = &mut self.local
             && let Some(keeping) = &mut local.keeping
@@ -434,8 +441,8 @@ impl Client {
         }
     }
 
-    /// Ends keeping and returns the nodes that were kept. The caller decides whether to delete
-    /// them.
+    /// Stops keeping nodes and returns the nodes that were kept. The caller decides whether to
+    /// delete them.
     pub(super) fn forget_keeping(&mut self) -> Vec<NodeName> {
         let Some(local) = &mut self.local else { return Vec::new() };
         if local.keeping.take().is_none() {
@@ -446,7 +453,7 @@ impl Client {
         nodes
     }
 
-    /// Stops keeping a node. Returns `true` if the node was kept, and then also deletes it.
+    /// If this node is kept, stops keeping it, deletes it and returns `true`.
     pub(super) fn stop_keeping(&mut self, node: &NodeName) -> bool {
         let kept = self.forget_kept(node);
         if kept {
@@ -455,7 +462,7 @@ impl Client {
         kept
     }
 
-    /// Removes a deleted node. Returns whether it was kept.
+    /// Removes a deleted node. Returns `true` if the node was kept.
     pub(super) fn forget_kept(&mut self, node: &NodeName) -> bool {
         self.local.as_mut().is_some_and(|local| local.kept.forget(node))
     }
@@ -470,7 +477,7 @@ impl Client {
         }
     }
 
-    /// Notes that a reader is about to take the place of this writer's node.
+    /// Records that a reader is about to take over this writer's position in the queue.
     pub(super) fn begin_downgrade(&mut self, writer: &NodeName) {
         if let Some(shared) = self.holds.get_mut(writer).and_then(|hold| hold.shared.as_mut()) {
             shared.downgrading = true;
@@ -498,7 +505,8 @@ impl World {
         Ok(())
     }
 
-    /// Checks that an idle client keeps no node for which a conflicting contender waits.
+    /// Checks that an idle client does not keep a node while a conflicting contender of another
+    /// client waits for the lock.
     pub(super) fn check_kept(&self, number: usize) -> Result<(), String> {
         let client = &self.clients[number];
         let Some(local) = &client.local else { return Ok(()) };
@@ -526,8 +534,7 @@ impl World {
         Ok(())
     }
 
-    /// Lets so much time pass that no node is kept any longer. Returns `true` if the time for which
-    /// a node is kept was running.
+    /// Ends the time for which nodes are kept, in all clients. Returns `true` if a node was kept.
     pub(super) fn outlast_keeping(&mut self) -> bool {
         let mut outlasts = false;
         for client in &mut self.clients {

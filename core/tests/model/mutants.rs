@@ -1,8 +1,8 @@
 //! Known mistakes in the protocol (mutants).
 //!
-//! The queue turns events into actions, so its bugs are planted from outside. A [`Pipe`] in front
-//! of the real queue rewrites or drops events and actions. Without a mutant it passes all of them
-//! on unchanged.
+//! The queue turns events into actions, so a mistake can be simulated without changing the queue. A
+//! [`Pipe`] in front of the real queue rewrites or drops events and actions. Without a mutant, it
+//! passes all of them on unchanged.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,135 +13,153 @@ use super::ledger::Ledger;
 /// A known mistake in implementing a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mutant {
-    /// A waiter whose session was replaced keeps waiting, and acquires the lock through the node of
-    /// its old session (rule 1). The client's driver does not check who owns a node.
+    /// Bug: a waiter whose session was replaced keeps waiting. It acquires the lock through the
+    /// node of its old session (rule 1). The client's driver does not check which session owns a
+    /// node.
     Curator604,
-    /// After a lost reply, the client mistakes the old session's node for a node of the new session
-    /// (rule 1). Its driver does not check who owns a node.
+    /// Bug: after a lost reply, the client mistakes the old session's node for a node of the new
+    /// session (rule 1). Its driver does not check which session owns a node.
     Curator498,
-    /// The reader of a downgrade queues like any other reader, and the client treats it as a holder
-    /// while it waits (rule 4).
+    /// Bug: the reader of a downgrade queues at the end, like any other reader. While it waits, the
+    /// client treats it as a holder (rule 4).
     Curator621,
-    /// After a lost reply, the client believes the listing of a lagging server, which does not show
-    /// the node (rule 8).
+    /// Bug: after the reply to a create was lost, the client trusts a listing from a server that
+    /// lags behind and does not show the new node yet (rule 8).
     MissingSync,
-    /// The client assumes that the place of a deleted writer is empty (rule 6).
+    /// Bug: when a writer's node is gone, the client assumes that no reader has taken over its
+    /// position in the queue (rule 6).
     NoDowngradeException,
-    /// After a reconnection, the client trusts what it knew before (rule 10). The driver also
-    /// trusts what it knew about the session, because otherwise a heartbeat would find that the
-    /// node is gone.
+    /// Bug: after a reconnection, the client trusts what it knew before (rule 10). The driver also
+    /// trusts what it knew about the session. If it did not, a heartbeat would find that the node
+    /// is gone.
     NoRelist,
-    /// A contender that leaves the queue does not delete its node (rule 9).
+    /// Bug: a contender that leaves the queue does not delete its node (rule 9).
     LeaveWithoutDelete,
-    /// The client grants locks even after the term has ended (rule 16).
+    /// Bug: the client grants locks even when its session is no longer certain to exist (rule 16).
     GrantWithoutTerm,
-    /// The fencing token is the sequence number (rule 12).
+    /// Bug: the fencing token is the sequence number (rule 12).
     TokenFromSequence,
-    /// Sequence numbers are compared as text, so a negative number after the wrap sorts first (rule
-    /// 2).
+    /// Bug: sequence numbers are compared as text. When the counter wraps, the negative numbers
+    /// therefore sort first (rule 2).
     StringOrder,
-    /// The client treats the end of a session like a release, and grants the lock to its next
+    /// Bug: the client treats the end of a session like a release, and grants the lock to its next
     /// waiter (rules 7 and 11).
     AdjacentAcrossSessions,
-    /// The client watches the node ahead of the predecessor instead of the predecessor (rule 6).
+    /// Bug: the client watches the node ahead of the predecessor instead of the predecessor (rule
+    /// 6).
     WrongPredecessor,
-    /// A deleted writer is remembered past the next listing, which is therefore sent without a sync
-    /// (rule 5).
+    /// Bug: the client still remembers a deleted writer at the next listing, so it sends that
+    /// listing without a sync (rule 5).
     Tombstones,
-    /// A writer's release does not wait for the reader that takes its place (rule 4).
+    /// Bug: a writer's release does not wait for the reader that takes over its position (rule 4).
     DowngradeDoesNotBlock,
-    /// The client acts on events without knowing that its own node exists (rule 6).
+    /// Bug: the client grants the lock because of a watch event, without knowing that its own node
+    /// exists (rule 6).
     NoOwnNodeWatch,
-    /// The client uses a node name again in the next session (rule 1).
+    /// Bug: the client uses a node name again in the next session (rule 1).
     UuidKept,
-    /// The client trusts the listing that was sent together with a create, although a reconnection
-    /// separated the two requests (rule 3). The driver takes part in this mistake.
+    /// Bug: the client trusts a listing that was sent together with a create, although the client
+    /// reconnected between the two requests (rule 3). The driver makes this mistake too.
     TornPair,
-    /// A reader's node is created in the writer's place without a check that the writer's node
+    /// Bug: a downgrade creates the reader's node without a check that the writer's node still
     /// exists (rule 4).
     UncheckedPlace,
-    /// If a synced listing does not show a node, the client assumes forever that the node does not
-    /// exist. It does not recognize the node in a later listing (rule 8).
+    /// Bug: if a listing after a sync does not show a node, the client assumes forever that the
+    /// node does not exist. It does not recognize the node in a later listing (rule 8).
     FinalSync,
-    /// A new process uses the node names of the process that died (rule 1). The driver takes part
-    /// in this mistake.
+    /// Bug: a new process uses the node names of the process that died (rule 1). The driver makes
+    /// this mistake too.
     SeedKept,
-    /// The client accepts a heartbeat as proof of the session even if the reply comes from another
-    /// session (rule 11). The driver takes part in this mistake.
+    /// Bug: the client accepts any reply to a heartbeat as proof that its session is alive, even if
+    /// the reply belongs to another session (rule 11). The driver makes this mistake too.
     BlindHeartbeat,
-    /// The client does not watch a hold that has lasted long (rule 12).
+    /// Bug: the client does not watch the node of a holder that has held the lock for long (rule
+    /// 12).
     UnguardedHold,
-    /// A contender relies only on events to learn that it is next (rule 10).
+    /// Bug: a contender relies only on watch events to learn that it is next (rule 10).
     NoLook,
-    /// The client does not repeat a delete that the server did not execute (rule 13).
+    /// Bug: the client does not repeat a delete that the server did not execute (rule 13).
     DeleteOnce,
-    /// A try waits behind a contender that arrived between its two listings (rule 14).
+    /// Bug: a try (an acquire that does not wait) waits behind a contender that arrived between its
+    /// two listings (rule 14).
     PatientTry,
-    /// A downgrade that only tries waits if the writer's place is gone (rule 21).
+    /// Bug: a downgrade that must not wait does wait if the writer's node is gone (rule 21).
     PatientDowngrade,
-    /// A reader acts on events without knowing that its own node exists (rule 6).
+    /// Bug: the client grants a reader the lock because of a watch event, without knowing that the
+    /// reader's own node exists (rule 6).
     NoReaderWatch,
-    /// The client does not set the watch on the children again after a reconnection (rule 17).
+    /// Bug: the client does not set the watch on the directory's children again after a
+    /// reconnection (rule 17).
     ChildWatchKept,
-    /// A node in a listing whose create is still unanswered does not block other contenders (rule
-    /// 8).
+    /// Bug: a node in a listing does not block other contenders if the reply to its create is still
+    /// missing (rule 8).
     UnansweredOverlooked,
-    /// The client assumes that a contender that no listing has shown is directly behind the nodes
-    /// of the last listing (rule 3).
+    /// Bug: if no listing has shown a contender yet, the client assumes that it is directly behind
+    /// the nodes of the last listing (rule 3).
     OldListing,
-    /// A contender that joined without a listing never requests one (rule 3).
+    /// Bug: a contender that joined without a listing never requests one (rule 3).
     NoLookAhead,
-    /// The client assumes that all nodes in a probe are gone, regardless of the reply (rule 6).
+    /// Bug: after a probe (a check of some nodes by name), the client assumes that all these nodes
+    /// are gone, regardless of the reply (rule 6).
     ProbeBelieved,
-    /// The probe asks only for the farthest node, and the client assumes that the other nodes are
-    /// gone (rule 6).
+    /// Bug: a probe (a check of some nodes by name) asks only for the farthest node. The client
+    /// assumes that the other nodes are gone (rule 6).
     ShortProbe,
-    /// After a reconnection, a contender far from the front trusts its knowledge from before,
-    /// including its knowledge of the session (rule 10).
+    /// Bug: after a reconnection, a contender far from the front trusts what the client knew
+    /// before, even that the session exists (rule 10).
     FarBelieved,
-    /// The client ignores the reply to a probe (rule 10).
+    /// Bug: the client ignores the reply to a probe (rule 10).
     CheckIgnored,
-    /// After a reconnection, a contender far from the front relies on its watches alone (rule 10).
+    /// Bug: after a reconnection, a contender far from the front relies on its watches alone (rule
+    /// 10).
     NoCheckAfterReconnection,
-    /// After a reconnection, a contender far from the front does not list the directory when a
+    /// Bug: after a reconnection, a contender far from the front does not list the directory when a
     /// watch reports a change (rule 10).
     DeferralKept,
-    /// A try creates a node without a listing before (rule 14).
+    /// Bug: a try creates a node without a listing before (rule 14).
     BlindTry,
-    /// A try is refused although its listing shows no other contender (rule 14).
+    /// Bug: a try is refused although its listing shows no other contender (rule 14).
     HastyTry,
-    /// A refused try leaves its node (rule 14).
+    /// Bug: a refused try leaves its node (rule 14).
     TryLeavesNode,
-    /// A try becomes an ordinary waiter after its session is lost (rule 21).
+    /// Bug: after its session is lost, a try waits like an ordinary waiter (rule 21).
     TryForgotten,
-    /// A downgrade that only tries lists the directory first, like any try, and the writer of its
-    /// own owner blocks it (rule 21).
+    /// Bug: a downgrade that must not wait lists the directory first, as other tries do. The writer
+    /// of the same owner then blocks it (rule 21).
     TryBehindItself,
-    /// Several locks are acquired in the order in which the caller names them (rule 18).
+    /// Bug: the client acquires several locks in the order in which the caller names them (rule
+    /// 18).
     UnsortedLocks,
-    /// When an attempt at several locks ends, it keeps the locks that it has acquired (rule 18).
+    /// Bug: an acquire of several locks that ends early keeps the locks that it has acquired (rule
+    /// 18).
     MembersKept,
-    /// When the last of several locks is granted, the attempt does not check whether it still holds
-    /// the other locks (rules 17 and 18).
+    /// Bug: when the last of several locks is granted, the client does not check whether it still
+    /// holds the other locks (rules 17 and 18).
     LossUnchecked,
-    /// A lost member of a multi-lock is acquired again while later members are held (rule 18).
+    /// Bug: when a member of a multi-lock is lost, it is acquired again while later members are
+    /// still held (rule 18).
     LaterKept,
-    /// Permits are requested without a turn, that is, without the semaphore's mutex (rule 17).
+    /// Bug: permits are requested without the semaphore's mutex, which is called the turn (rule
+    /// 17).
     NoTurn,
-    /// A contender that has lost its turn keeps waiting for its permits (rule 17).
+    /// Bug: a contender that has lost the semaphore's mutex (its turn) keeps waiting for permits
+    /// (rule 17).
     TurnForgotten,
-    /// The turn is not released when the permits are granted (rule 17).
+    /// Bug: the semaphore's mutex (the turn) is not released when the permits are granted (rule
+    /// 17).
     TurnKept,
-    /// When an attempt ends, one of its waiting permits stays in the queue (rule 17).
+    /// Bug: when an acquire of several permits ends early, the node of one permit stays in the
+    /// queue (rule 17).
     PartKept,
-    /// The client does not count other clients' permits (rules 4 and 17).
+    /// Bug: the client ignores the permits of other clients (rules 4 and 17).
     OthersUncounted,
-    /// A term counts from the reply that proves the session instead of from the sending of its
-    /// request (rule 16).
+    /// Bug: the client counts the time for which the session is certain to exist from the reply,
+    /// instead of from the sending of the request (rule 16).
     TermFromAnswer,
-    /// A term is longer than the guaranteed lifetime of the session (rule 16).
+    /// Bug: the client relies on the session for longer than its guaranteed lifetime (rule 16).
     LongTerm,
-    /// A term lasts until the client is notified of a loss. The client ignores the clock (rule 16).
+    /// Bug: the client relies on the session until a loss is reported, and ignores the clock (rule
+    /// 16).
     ClockIgnored,
 }
 
@@ -207,7 +225,7 @@ impl Mutant {
 /// A node that never existed.
 const UNKNOWN_NODE: &str = "__WRIT__0000000000";
 
-/// The queue, with or without a planted bug.
+/// The queue, with or without a simulated bug.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Pipe {
     queue: Queue,
@@ -295,7 +313,7 @@ impl Pipe {
 /// Effect of an action.
 enum ActionEffect {
     Out(Action),
-    /// The action is dropped, but the queue receives this event, as if the action was done.
+    /// The action is dropped, but the queue receives this event as if the action had been executed.
     Suppressed(Event),
 }
 
@@ -307,9 +325,9 @@ struct Planted {
     ledger: Ledger,
     /// Actions that the queue did not request. They are executed before the queue's own actions.
     ahead: VecDeque<Action>,
-    /// For each name on the server, the name that the queue receives instead.
+    /// For each node name on the server, the name that the queue receives instead.
     names: BTreeMap<String, String>,
-    /// `Curator621`: the requested places, by their creates.
+    /// `Curator621`: for each create, the requested position in the queue.
     places: BTreeMap<Ticket, String>,
     /// `LeaveWithoutDelete`: the nodes of the contenders that left.
     left: BTreeSet<NodeName>,
@@ -317,9 +335,9 @@ struct Planted {
     deleted_writers: BTreeSet<NodeName>,
     /// `UuidKept`: the seed for the names of the first session.
     seed: Option<u64>,
-    /// `TornPair`: the pair's create, whose reply was lost.
+    /// `TornPair`: the create that was sent together with a listing, and whose reply was lost.
     torn: Option<Ticket>,
-    /// `FinalSync`: the name prefixes of creates whose reply was lost.
+    /// `FinalSync`: the name prefixes of the nodes whose create got no reply.
     unknown: BTreeSet<String>,
     /// `FinalSync`: for each synced listing, the prefixes in `unknown` when the listing was
     /// requested.
@@ -330,9 +348,9 @@ struct Planted {
     listed: Option<Vec<String>>,
     /// `ShortProbe`: the nodes that the probe leaves out.
     farther: BTreeMap<Ticket, Vec<NodeName>>,
-    /// `true` if none of the queue's contenders is near.
+    /// `true` if none of the queue's contenders is near the front.
     far: bool,
-    /// `true` if the queue defers its listing.
+    /// `true` if the queue postpones its listing.
     deferred: bool,
     /// `true` if the queue does not know that the connection is lost.
     cut_off: bool,
@@ -367,7 +385,7 @@ impl Planted {
         }
     }
 
-    /// Returns the events that the queue receives in place of this one.
+    /// Returns the events that the queue receives in place of this event.
     fn tell(&mut self, event: Event) -> Vec<Event> {
         let event = self.rename(event);
         let told = self.rewrite(&event);
@@ -502,7 +520,7 @@ impl Planted {
         }
     }
 
-    /// Returns a listing without the nodes that an earlier synced listing did not show.
+    /// Removes from a listing the nodes that an earlier synced listing did not show.
     fn hide_denied(&mut self, listing: Ticket, children: &[String]) -> Vec<String> {
         let asked = self.asked.remove(&listing).unwrap_or_default();
         let lacks = |prefix: &String| !children.iter().any(|child| child.starts_with(prefix));
@@ -522,15 +540,15 @@ impl Planted {
         [Event::Disconnected].into_iter().chain(lost).collect()
     }
 
-    /// Makes the readers that take a writer's place forget the writer, so that its release does not
-    /// wait for them.
+    /// Makes readers that are taking over a writer's position forget the writer. Its release then
+    /// does not wait for them.
     fn release_at_once(&self, writer: &NodeName) -> Vec<Event> {
         let readers = self.ledger.downgrading(writer).into_iter();
         let forget = |reader| Event::Downgrade(reader, parse(UNKNOWN_NODE));
         readers.map(forget).chain([Event::Release(writer.clone())]).collect()
     }
 
-    /// Lets the listing decide the result of the create that was sent together with it, although
+    /// Uses the listing to decide the result of the create that was sent together with it, although
     /// the connection was lost between the two.
     fn believe_torn_pair(&mut self, event: &Event) -> Option<Vec<Event>> {
         match event {
@@ -594,7 +612,7 @@ impl Planted {
             (Mutant::NoLookAhead, Action::List { ticket, sync: false })
                 if !self.ledger.waiting.is_empty() && !self.ledger.awaits_create() =>
             {
-                // The queue ignores this outcome, so the listing gets no reply.
+                // The queue ignores this event. The effect is that the listing gets no reply.
                 ActionEffect::Suppressed(Event::Watched(ticket, Outcome::Lost))
             }
             (Mutant::ProbeBelieved, Action::Probe(ticket, nodes)) => {
@@ -653,7 +671,8 @@ impl Planted {
         }
     }
 
-    // Functions for the names that the queue receives in place of the server's names.
+    // These functions translate the server's node names to the names that the queue receives, and
+    // back.
 
     fn rename(&mut self, event: Event) -> Event {
         match event {
@@ -684,7 +703,7 @@ impl Planted {
         }
     }
 
-    /// Returns the name that the queue receives for one of the server's names.
+    /// Translates one of the server's node names to the name that the queue receives.
     fn told(&mut self, name: String) -> String {
         if let Some(told) = self.names.get(&name) {
             return told.clone();

@@ -23,8 +23,8 @@ pub(crate) enum Request {
     Unwatch(String),
     Delete(Ticket, String),
     /// A transaction that checks nodes. It is a committed write, even if a node is missing. If the
-    /// flag is `true`, the request also asks whether the first node belongs to the session of the
-    /// reply.
+    /// flag is `true`, the request also asks the server whether the first node belongs to the
+    /// session in which the server answers.
     Heartbeat(Vec<NodeName>, bool),
 }
 
@@ -66,7 +66,7 @@ impl Request {
         }
     }
 
-    /// Returns the driver's event if the request fails with this error.
+    /// Returns the driver's event for the queue if the request fails with this error.
     pub(super) fn failed(&self, error: Error) -> Option<Judged> {
         match self {
             Self::CreateInPlace(ticket, name, Some(_)) => {

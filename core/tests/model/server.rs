@@ -154,7 +154,7 @@ impl Server {
         self.clock = Some(Clock::new(mutant, self.sessions.keys().copied()));
     }
 
-    /// Records that the leader heard from a session.
+    /// Records that the leader received a message from a session.
     pub(super) fn hear(&mut self, session: SessionId) {
         if let Some(clock) = &mut self.clock {
             clock.hear(session);
@@ -298,7 +298,8 @@ impl Server {
         }
     }
 
-    /// Returns the event of one transaction for a node or for a directory's children.
+    /// Returns the watch event that one transaction causes for a node or for a directory's
+    /// children.
     pub(crate) fn fired(&self, name: &str, at: Zxid) -> Option<Fired> {
         if let Some(directory) = watched_directory(name) {
             return self.fired_for_children(directory, at);

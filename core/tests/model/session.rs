@@ -1,4 +1,4 @@
-//! The client crate's session: its state across reconnections, and its end.
+//! Models a session of the client crate, across reconnections and until its end.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -18,7 +18,7 @@ pub(crate) enum News {
     Expired,
     /// A reply shows that this session is over, although the connection continues.
     Over(SessionId),
-    /// A heartbeat got a reply that proves nothing.
+    /// A heartbeat got a reply that does not show whether the session is alive.
     HeartbeatAnswered,
     Queue {
         connection: u64,
@@ -37,19 +37,19 @@ pub(crate) struct Session {
     /// `true` if the server or the crate has given up the session.
     terminated: bool,
     /// `true` if the server could not restore the session and the crate adopted another one. The
-    /// crate does not close the old session, so the ensemble ends it after the session timeout.
+    /// crate does not close the old session. The ensemble ends it after the session timeout.
     replaced: bool,
-    /// The session whose last proof (an acknowledged write) has started the current term, according
-    /// to the client's clock. `None` if the term has ended.
+    /// The session that is still certain to exist, according to the client's clock, because of its
+    /// last acknowledged write. `None` if that time has passed.
     term: Option<SessionId>,
-    /// The term in scenes in which time passes.
+    /// In scenes in which time passes, the time for which the session is certain to exist.
     timed: Option<TimedTerm>,
-    /// `true` if the server may have ended the session, because so much time has passed that no
-    /// earlier proof counts any more.
+    /// `true` if so much time has passed that the server may have ended the session. Replies to
+    /// earlier requests no longer show that the session is alive.
     outlived: bool,
     /// Number of the connection, as the driver knows it.
     number: u64,
-    /// `true` if the session was proven on this connection.
+    /// `true` if a reply on this connection has shown that the session is alive.
     proven: bool,
     /// Requests that are not written yet. The crate keeps them over a reconnection.
     outbox: VecDeque<Sent>,
@@ -61,9 +61,9 @@ pub(crate) struct Session {
     ghosts: VecDeque<Sent>,
     /// The session in which `ghosts` were sent.
     left: SessionId,
-    /// The requests that were in `ghosts` when the session moved to another server. Their server
-    /// can still execute them if the client first tried to reconnect to it. The client's connect
-    /// request then waits behind them on that server, which takes the session back.
+    /// The requests that were in `ghosts` when the session moved to another server. The previous
+    /// server can still execute them if the client first tried to reconnect to it. The connect
+    /// request then waits behind them, and lets that server take the session back.
     stale: VecDeque<Sent>,
     /// The last transaction that a *reply* reported. The crate does not update it from watch
     /// events. Only servers behind this transaction refuse the session.
@@ -106,7 +106,8 @@ impl Session {
         self.timed.as_ref().map_or(self.term.is_some(), TimedTerm::runs)
     }
 
-    /// Returns `true` if enough of the term is left for a hold to begin on this connection.
+    /// Returns `true` if the session is certain to exist for long enough that a hold may begin on
+    /// this connection.
     pub(crate) fn is_fresh(&self) -> bool {
         match &self.timed {
             Some(timed) => timed.is_fresh_on(self.number),
@@ -128,8 +129,8 @@ impl Session {
         }
     }
 
-    /// Returns `true` if a reply has proved that the session is alive. Only replies on the connection
-    /// that the driver knows count.
+    /// Returns `true` if a reply has shown that the session is alive. Only replies on the
+    /// connection that the driver knows count.
     pub(crate) fn is_proven(&self) -> bool {
         self.timed.as_ref().map_or(self.proven, |timed| timed.is_proven_on(self.number))
     }
@@ -144,14 +145,15 @@ impl Session {
         Asker { serving: self.serving, known: self.id }
     }
 
-    /// Ends the term. This models time that passes without a proof of the session, for the client
-    /// alone or also for the server.
+    /// Ends the time for which the session is certain to exist (the term). In the model, too much
+    /// time has passed without a reply, for the client alone or also for the server.
     pub(crate) fn end_term(&mut self) {
         self.term = None;
     }
 
-    /// Lets so much time pass that the server may end the session. By then the current term has
-    /// ended, and no earlier proof can start another term. The safety of terms depends on this.
+    /// Lets so much time pass that the server may end the session. By then, the client no longer
+    /// relies on the session, and replies to earlier requests do not change that. The safety of
+    /// locks depends on this.
     pub(crate) fn outlive(&mut self) {
         self.term.take_if(|proven| *proven == self.id);
         self.outlived = true;
@@ -309,7 +311,7 @@ impl Session {
         messages.any(|message| matches!(message, Message::Fired(..)))
     }
 
-    /// Drops an event, although the server believes that it has sent it.
+    /// Drops a watch event. The server believes that it has sent the event.
     pub(crate) fn miss_event(&mut self) {
         if let Some(connection) = &mut self.connection
             && let Some(at) =
@@ -406,17 +408,17 @@ impl Session {
         }
     }
 
-    /// Updates the session's state with what a reply proves.
+    /// Updates the session's state after a reply that can show that the session is alive.
     fn judge(&mut self, sent: &Sent, verdict: SessionEvidence, news: &mut VecDeque<News>) {
-        // Another client can delete a node too. A delete therefore proves the session only if the
-        // session was already proven on this connection.
+        // A reply to a delete shows that the session is alive only if an earlier reply on this
+        // connection has shown it: another client can have deleted the node too.
         let tells = !matches!(sent.request, Request::Delete(..)) || self.proven;
         let number = self.number;
         if let Some(timed) = &mut self.timed {
             if verdict == SessionEvidence::Alive && tells {
                 timed.prove(sent.at, sent.connection, number);
             }
-            // The term that this proof starts may already be over. The driver then sends another
+            // The term that this reply starts may already be over. The driver then sends another
             // heartbeat.
             if matches!(sent.request, Request::Heartbeat(..)) {
                 news.push_back(News::HeartbeatAnswered);
@@ -483,12 +485,12 @@ impl Session {
         current.replies.push_back(Message::Closed);
     }
 
-    /// Returns `true` if a previous server may have requests of the session left.
+    /// Returns `true` if a previous server may still execute requests of the session.
     pub(crate) fn has_old_requests(&self) -> bool {
         !self.stale.is_empty()
     }
 
-    /// Lets enough time pass that no previous server has requests of the session left.
+    /// Lets so much time pass that no previous server can execute requests of the session any more.
     pub(crate) fn drop_old_requests(&mut self) {
         self.stale.clear();
     }
@@ -533,7 +535,7 @@ impl Session {
         }
     }
 
-    /// Gives up the session in the crate, while there is no connection. Requests that were not
+    /// Makes the crate give up the session while there is no connection. Requests that were not
     /// written are dropped without a report, because the driver aborts its tasks when a session
     /// ends.
     pub(crate) fn give_up(&mut self, news: &mut VecDeque<News>) {
@@ -543,7 +545,7 @@ impl Session {
         }
     }
 
-    /// Gives up the session in the driver, together with all its tasks.
+    /// Makes the driver give up the session together with all its tasks.
     pub(crate) fn abandon(&mut self) {
         self.terminated = true;
         self.term = None;

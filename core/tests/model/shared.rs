@@ -3,8 +3,8 @@
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-/// A copy-on-write value. Most steps change one of several clients, and the explorer keeps millions
-/// of states, so each state has its own copy only of the changed clients.
+/// A copy-on-write value. The explorer keeps millions of states, and most steps change only one
+/// client, so the states share the clients that a step does not change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shared<T>(Rc<T>);
 

@@ -11,11 +11,11 @@ use super::server::{Permission, Zxid};
 pub(crate) enum Step {
     Join(usize, Naming, Kind),
     Try(usize, Naming, Kind),
-    /// An owner requests both halves of a read/write lock at the same time.
+    /// An owner requests the read lock and the write lock of one path at the same time.
     JoinBoth(usize, Naming),
     /// The owner of a write lock requests the read lock too.
     RequestReadLock(usize, Naming, usize),
-    /// The owner of a write lock tries the read lock too.
+    /// The owner of a write lock also requests the read lock, without waiting.
     TryReadLock(usize, Naming, usize),
     Leave(usize, usize),
     Release(usize, usize),
@@ -27,9 +27,9 @@ pub(crate) enum Step {
     /// The application requests several locks or permits. If the flag is `true`, the request is a
     /// try.
     Acquire(usize, Plan, bool),
-    /// The task of an attempt at several locks or permits runs.
+    /// The task of an acquire of several locks or permits runs.
     Run(usize, usize),
-    /// An attempt at several locks or permits is cancelled, or its leases are released.
+    /// An acquire of several locks or permits is cancelled, or its leases are released.
     End(usize, usize),
     LookAgain(usize),
     /// Enough time passes that no create with an unknown result can be executed any more.
@@ -69,20 +69,20 @@ pub(crate) enum Step {
     ServeGhost(usize),
     /// The client connects again, to a server that is this many transactions behind.
     Reconnect(usize, Zxid),
-    /// A previous server takes the session back, with the requests that had reached that server.
+    /// A previous server takes the session back and executes the requests that had reached it.
     TakeBack(usize),
-    /// The client's term ends, because no proof arrived in time.
+    /// The client's session is no longer certain to exist, because no reply arrived in time.
     EndTerm(usize),
-    /// So much time passes that the server ends the client's session. The client's term has already
-    /// ended by then.
+    /// So much time passes that the server ends the client's session. The client has stopped
+    /// relying on the session before that.
     Expire(usize),
     /// The client gives up its session without informing the server.
     GiveUp(usize),
-    /// The client connects to a server that cannot restore its session, and learns that it has
-    /// another session.
+    /// The client connects to a server that cannot restore its session, and learns immediately that
+    /// it now has another session.
     Replace(usize),
-    /// The client connects to a server that cannot restore its session, and adopts another session
-    /// without noticing. The server is this many transactions behind.
+    /// The client connects to a server that cannot restore its session. The client crate adopts
+    /// another session and does not report that. The server is this many transactions behind.
     Adopt(usize, Zxid),
     /// The client's process dies, and another process starts.
     Kill(usize),

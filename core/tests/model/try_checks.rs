@@ -1,4 +1,5 @@
-//! The rules for tries, and for attempts at several locks or permits.
+//! Checks of the rules for tries (acquires that do not wait), and for acquires of several locks or
+//! permits.
 
 use zklock::queue::{JoinId, Kind, NodeName};
 
@@ -9,8 +10,9 @@ use super::server::{Node, Zxid};
 use super::world::World;
 
 impl World {
-    /// Checks that each action for a try has a reason. The reason must have been true at some time
-    /// since the request, in the state of a server that has answered since then.
+    /// Checks that each result of a try (an acquire that does not wait) has a reason. The reason
+    /// must have been true at some time since the request, in the state of a server that has
+    /// answered since then.
     pub(super) fn check_tries(&mut self) -> Result<(), String> {
         for number in 0..self.clients.len() {
             if !self.clients[number].has_tries() {
@@ -35,9 +37,9 @@ impl World {
         Ok(())
     }
 
-    /// Returns the nodes that block a contender: conflicting nodes, and all nodes for a permit. The
-    /// contender's own node and the node of the writer whose place the contender takes do not block
-    /// it.
+    /// Returns the nodes that block a contender. For a permit, all nodes block. For a lock, only
+    /// conflicting nodes do. A contender is not blocked by its own node, or by the node of the
+    /// writer whose position it takes over in a downgrade.
     fn in_the_way<'a>(
         &'a self,
         client: &'a Client,
@@ -47,7 +49,7 @@ impl World {
         let blocks = move |(name, node): &(&String, &Node)| {
             let Some(parsed) = NodeName::parse(name) else { return false };
             let kind = matches!(request.kind, Kind::Permit(_)) || conflict(request.kind, parsed.kind());
-            // A node that an earlier session left blocks like any other node.
+            // A node of an earlier session blocks the contender like any other node.
             let session = client.session.as_ref().map(|session| session.id);
             let own = (client.made_for(name) == Some(join) && node.owner == session)
                 || request.place.is_some_and(|place| place.sequence == parsed.sequence());
@@ -56,7 +58,7 @@ impl World {
         self.server.nodes.iter().filter(blocks)
     }
 
-    /// Returns the number of blocking nodes at each transaction since the request.
+    /// Returns how many of these nodes existed at each transaction since the request.
     fn crowd(&self, nodes: &[&Node], request: &LockRequest) -> impl Iterator<Item = usize> {
         let there = |at: Zxid| {
             nodes.iter().filter(|node| node.made <= at && node.gone.is_none_or(|gone| at < gone)).count()
@@ -93,8 +95,8 @@ impl World {
             || client.holds.keys().any(|node| node.as_str() == name)
     }
 
-    /// Returns a node that an idle client has left behind. The client need not know of the node
-    /// while the outcome of a create is unknown, or after an event was missed.
+    /// Returns a node that an idle client has left behind. Returns `None` while the outcome of a
+    /// create is unknown, because the client cannot know of the node then.
     pub(super) fn kept_by(&self, client: &Client) -> Option<&String> {
         let session = client.session.as_ref()?;
         let knows = client.queues.values().all(|queue| queue.doubt().is_none()) && !session.has_ghosts();
@@ -104,8 +106,9 @@ impl World {
         self.server.nodes.iter().filter(|_| knows).find(kept).map(|(name, _)| name)
     }
 
-    /// Checks a completed attempt. It must hold everything that it requested. As long as the node
-    /// of its turn (the semaphore's mutex) exists, no node of an earlier turn may exist.
+    /// Checks a completed acquire of several locks or permits. It must hold everything that it
+    /// requested. While its node in the semaphore's mutex exists, that mutex must have no earlier
+    /// node.
     pub(super) fn check_complete(&self, number: usize, attempt: &Attempt) -> Result<(), String> {
         let Some((leases, turn)) = attempt.complete() else { return Ok(()) };
         let client = &self.clients[number];
@@ -122,7 +125,7 @@ impl World {
         }
     }
 
-    /// Checks that no attempt at several locks or permits is left after all complete attempts were
+    /// Checks that no acquire of several locks or permits is left after all complete ones were
     /// released.
     pub(super) fn check_attempts(&self) -> Result<(), String> {
         for (number, client) in self.clients.iter().enumerate() {

@@ -11,7 +11,8 @@ use super::session::Session;
 use super::shared::Shared;
 use super::step::Step;
 
-/// Number of listings after which a queue no longer expects a late create.
+/// Number of listings that is enough for a queue to stop expecting a create that the server
+/// executes late.
 const MANY_LOOKS: u32 = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,8 +37,8 @@ impl World {
     }
 
     #[allow(clippy::too_many_lines, reason = "one arm per step")]
-    /// Executes a step. Returns the notifications of the applications, or an error if one of them
-    /// violates a rule.
+    /// Executes a step. Returns the notifications that the applications receive, or an error if one
+    /// of the notifications violates a rule.
     pub(crate) fn step(&mut self, step: Step) -> Result<Vec<(usize, Notification)>, String> {
         let server = &mut self.server;
         match step {
@@ -151,7 +152,8 @@ impl World {
             Step::Expire(client) => {
                 let client = client % self.clients.len();
                 self.clients[client].on_session(|session, _| {
-                    // With a clock, the term ends by itself.
+                    // With a clock, the time for which the session is certain to exist ends by
+                    // itself.
                     if server.clock.is_none() {
                         session.outlive();
                     }
@@ -275,8 +277,8 @@ impl World {
         }
     }
 
-    /// Clears counters, and data that matters only if a server takes a session back. States that
-    /// differ only in these then compare equal.
+    /// Clears the counters, and the data that matters only if a server takes a session back. Two
+    /// states that differ only in these then compare equal.
     pub(crate) fn forget_costs(&mut self) {
         for client in &mut self.clients {
             if client.requests != Requests::default() {
@@ -305,8 +307,8 @@ impl World {
                 self.step(Step::Establish(client))?;
                 self.step(Step::ExpireOldSessions(client))?;
                 self.step(Step::EndPause(client))?;
-                // Do this only in some rounds, because a client with a listing in flight is not
-                // idle.
+                // List the directory again only in some rounds, because a client with a listing in
+                // flight is not idle.
                 if self.server.event_was_missed && round % 8 == 0 {
                     self.step(Step::LookAgain(client))?;
                 }
@@ -337,8 +339,8 @@ impl World {
             // Require two idle rounds, because a client that was idle early in a round may have
             // been woken later in it.
             let rests = self.is_at_rest();
-            // The first of these listings may coincide with a check that was sent before the event
-            // was missed.
+            // Require a second listing, because the first one may coincide with a check that was
+            // sent before the event was missed.
             let looked = !self.server.event_was_missed || round > 8;
             if rested && rests && looked && self.outlast_keeping() {
                 rested = false;
@@ -355,7 +357,7 @@ impl World {
         Err("it never comes to rest".to_owned())
     }
 
-    /// Lets enough time pass that no create can arrive late any more.
+    /// Lets so much time pass that the server can no longer execute a delayed create.
     fn outlast_late_creates(&mut self) -> Result<(), String> {
         for client in 0..self.clients.len() {
             self.step(Step::Certain(client))?;

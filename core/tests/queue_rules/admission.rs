@@ -1,5 +1,5 @@
-//! Tests of which contenders may hold the lock together, and of the hand-off within one client
-//! (rules 4 and 7).
+//! Tests of the rules that decide which contenders may hold the lock together, and of the hand-off
+//! within one client (rules 4 and 7).
 
 use zklock::queue::{Action, Event, Intent, Kind, Naming, Outcome, Refusal, Ticket};
 
@@ -25,8 +25,8 @@ fn rule_04_a_writer_waits_for_its_own_clients_reader_before_it() {
     let reader = format!("{}0000000003", create(&first).1);
     let writer = format!("{}0000000004", create(&second).1);
     let look = fixture.tell([created(create(&second).0, &writer), listed(list(&first).0, &[])]);
-    // It is not yet certain that the reader has the place. The reader does not hold the lock yet,
-    // but counts as a holder for other contenders.
+    // The client does not know yet whether the reader has taken over the writer's position. The
+    // reader does not hold the lock yet, but counts as a holder for other contenders.
     let found = fixture.tell([listed(list(&look).0, [&reader, &writer])]);
     assert_eq!(grants(&found), []);
     let again = fixture.tell([Event::Verified(verify(&found).0, Outcome::Done(Some(9)))]);
@@ -60,13 +60,13 @@ fn rule_04_a_released_writer_keeps_its_place_until_the_reader_has_it() {
     assert_eq!((grants(&actions), deleted(&actions)), (vec![B], vec![writer]));
 }
 
-/// A holds the lock as a writer, and reader B is taking its place. Returns the writer's node, and
-/// the ticket and the name of the reader's create.
+/// Prepares a downgrade: A holds the lock as a writer, and reader B is taking over its position in
+/// the queue. Returns the writer's node, and the ticket and the name of the reader's create.
 fn downgrading(fixture: &mut QueueFixture) -> (String, Ticket, String) {
     going_down(fixture, false)
 }
 
-/// Like [`downgrading`]. With `tries`, B only tries.
+/// Like [`downgrading`]. If `tries` is `true`, B does not wait for the lock.
 fn going_down(fixture: &mut QueueFixture, tries: bool) -> (String, Ticket, String) {
     let sent = fixture.tell([Event::Join(A, Naming::Curator, Kind::Write, Intent::Wait)]);
     let writer = format!("{}0000000005", create(&sent).1);
@@ -81,8 +81,8 @@ fn going_down(fixture: &mut QueueFixture, tries: bool) -> (String, Ticket, Strin
     (writer, *ticket, reader.clone())
 }
 
-/// The client learns from the reply that the writer's node does not exist, even if the reader no
-/// longer wants the writer's place.
+/// The client learns from the reply to the reader's create that the writer's node does not exist,
+/// even if the reader has left in the meantime.
 #[test]
 fn rule_04_a_writer_is_lost_when_its_place_is_gone_although_the_reader_leaves() {
     for tries in [false, true] {
@@ -94,8 +94,8 @@ fn rule_04_a_writer_is_lost_when_its_place_is_gone_although_the_reader_leaves() 
     }
 }
 
-/// The client learns that the writer is lost even if an earlier create of the reader may have been
-/// executed. The result of that create is still unknown.
+/// An earlier create of the reader may have been executed, but its result is unknown. The client
+/// nevertheless learns that the writer is lost.
 #[test]
 fn rule_04_a_writer_is_lost_when_its_place_is_gone_although_a_reply_was_lost() {
     let mut fixture = QueueFixture::new(1);
@@ -127,9 +127,9 @@ fn rule_07_a_contender_in_between_prevents_an_adjacent_hand_off() {
     assert_eq!(grants(&fixture.tell([Event::Gone(watch(&actions, &other(1)))])), [B]);
 }
 
-/// Regression: an operator deleted a writer's node while a reader was taking its place. The reader
-/// was placed ahead of a contender that already held the lock. The reader waited there forever, or
-/// was granted the lock at the same time.
+/// Regression: an operator deleted a writer's node while a reader was taking over its position. The
+/// reader was placed ahead of a contender that already held the lock. The reader waited there
+/// forever, or was granted the lock at the same time.
 #[test]
 fn rule_04_a_reader_in_the_place_of_a_lost_writer_stays_there() {
     for known_before in [true, false] {
@@ -143,7 +143,8 @@ fn rule_04_a_reader_in_the_place_of_a_lost_writer_stays_there() {
         let look = fixture.tell(if known_before {
             vec![missing, in_place]
         } else {
-            // Without a term, the reader cannot be granted the lock between the two events.
+            // While the session is not certain to exist, the reader cannot be granted the lock
+            // between the two events.
             vec![Event::TermEnded, in_place, missing]
         });
         assert_eq!((grants(&look), deleted(&look)), (vec![], Vec::<String>::new()));
@@ -185,7 +186,7 @@ fn rule_04_a_reader_that_finds_no_writer_queues_like_any_other() {
     );
 }
 
-/// The server executes the first create late, after a listing has shown no node.
+/// After a listing has shown no node, the server executes the delayed first create.
 #[test]
 fn rule_04_a_reader_that_finds_no_writer_after_a_lost_reply_looks_for_its_node_first() {
     for late in [true, false] {
@@ -212,13 +213,13 @@ fn rule_04_a_reader_that_finds_no_writer_after_a_lost_reply_looks_for_its_node_f
     }
 }
 
-/// The node of another client's writer, in tests where `writer` is the node of A.
+/// Returns the node of another client's writer, in tests where `writer` is the node of A.
 fn someone(sequence: u32) -> String {
     writer(sequence)
 }
 
-/// B tries to take the place of A's node, which is gone. Returns the actions, which include B's
-/// listing.
+/// B tries to take over the position of A's node, which is gone. Returns the actions, which include
+/// B's listing.
 fn try_without_place(fixture: &mut QueueFixture) -> Vec<Action> {
     let (writer, ticket, _) = going_down(fixture, true);
     let look = fixture.tell([Event::Created(ticket, Outcome::NoNode)]);
@@ -271,8 +272,8 @@ fn rule_21_a_try_whose_writer_is_lost_with_the_session_looks_in_the_next_one() {
     assert!(fixture.0.is_idle());
 }
 
-/// Only the writer of the same owner is ahead of the try. The try is granted the lock as soon as a
-/// hold may begin.
+/// Only the writer of the same owner is ahead of the try. The try is granted the lock as soon as
+/// the session is certain to exist.
 #[test]
 fn rule_21_a_try_in_its_place_is_not_refused_for_its_own_writer() {
     let mut fixture = QueueFixture::new(1);

@@ -32,7 +32,7 @@ fn far(fixture: &mut QueueFixture) -> (String, Vec<Action>) {
     fixture.queue_up(A, 5, &crowd(1..=4))
 }
 
-/// Reconnects a far contender, which then sends no request.
+/// Reconnects a contender that is far from the front, and checks that it sends no request.
 fn deferred() -> (QueueFixture, String, Vec<Action>) {
     let mut fixture = QueueFixture::new(1);
     let (node, set) = far(&mut fixture);
@@ -158,7 +158,8 @@ fn rule_10_where_all_of_ours_hold_there_is_nothing_to_look_at() {
 #[test]
 fn rule_10_a_waiter_that_waits_only_for_the_watch_on_its_own_node_lists_after_a_silence() {
     let mut fixture = QueueFixture::new(1);
-    // There is no room for the watch on A's own node, so that watch is never acknowledged.
+    // The number of watches is limited, and the watch on A's own node is above the limit. It is
+    // never acknowledged.
     let (node, set) = fixture.place(A, 5, &[other(4)]);
     assert_eq!(fixture.tell([Event::Gone(watch(&set, &other(4)))]), []);
     let look = fixture.tell([Event::Resync]);

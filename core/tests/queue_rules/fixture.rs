@@ -56,15 +56,15 @@ impl QueueFixture {
         (node, actions)
     }
 
-    /// Makes a contender hold, and returns its node.
+    /// Makes a contender hold the lock, and returns its node.
     pub(crate) fn hold(&mut self, join: JoinId, sequence: u32) -> String {
         let (node, actions) = self.place(join, sequence, &[]);
         assert_eq!(grants(&actions), [join]);
         node
     }
 
-    /// Makes the queue certain that no late create will be executed. Listings that do not show the
-    /// node are not enough, regardless of their number, because time must pass.
+    /// Lets so much time pass that the server can no longer execute a delayed create. No number of
+    /// listings without the node is enough, because time must pass.
     pub(crate) fn rule_out_late_creates(&mut self) {
         for _ in 0..100 {
             let look = self.tell([Event::Resync]);
@@ -89,12 +89,13 @@ pub(crate) fn tries(join: JoinId) -> Event {
     Event::Join(join, Naming::Curator, Kind::Exclusive, Intent::Try)
 }
 
-/// Returns the join of a contender that waits only if fewer than `waiters` other contenders wait.
+/// Returns the join event of a contender that waits only if fewer than `waiters` other contenders
+/// wait.
 pub(crate) fn waits_behind_fewer(join: JoinId, kind: Kind, waiters: u32) -> Event {
     Event::Join(join, Naming::Curator, kind, Intent::WaitIfFewer(waiters))
 }
 
-/// Returns the join of a candidate in an election.
+/// Returns the join event of a candidate in an election.
 pub(crate) fn campaigns(join: JoinId) -> Event {
     Event::Join(join, Naming::Curator, Kind::Lead, Intent::Wait)
 }

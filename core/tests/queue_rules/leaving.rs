@@ -1,5 +1,5 @@
-//! Contenders that leave the queue, release the lock or are refused leave no node behind (rules 9
-//! and 13).
+//! Tests that a contender's node is deleted when the contender gives up, releases the lock or is
+//! refused (rules 9 and 13).
 
 use zklock::queue::{Action, Event, Outcome, Refusal};
 
@@ -101,8 +101,8 @@ fn rule_13_a_refused_delete_is_answered_and_tried_again_at_the_next_look() {
     let (ticket, _) = deletes(&sent)[0];
     let refused = Outcome::Refused(Refusal::NotAuthorized);
     assert_eq!(fixture.tell([Event::Deleted(ticket, refused)]), [released(&node)]);
-    // The queue must not be dropped while the node exists, because the next queue for this path
-    // would not know that the node is ours.
+    // The queue must not be dropped while the node exists. The next queue for this path would not
+    // know that the node belongs to this client.
     assert!(!fixture.0.is_idle());
     assert_eq!(deleted(&fixture.tell([Event::Resync])), [node]);
 }
@@ -123,8 +123,8 @@ fn rule_09_a_refusal_deletes_a_node_whose_create_is_still_under_way() {
     assert_eq!(deleted(&fixture.tell([created(create(&second).0, &nodes[1])])), [nodes[1].clone()]);
 }
 
-/// Regression: a contender that was refused while its node was being verified left a node without a
-/// contender in the queue, which caused a panic.
+/// Regression: a contender was refused while the client verified which session owned its node. The
+/// node stayed in the queue without a contender, which caused a panic.
 #[test]
 fn rule_09_a_refusal_deletes_a_node_that_is_being_verified() {
     let mut fixture = QueueFixture::new(1);
@@ -139,7 +139,8 @@ fn rule_09_a_refusal_deletes_a_node_that_is_being_verified() {
     assert_eq!((grants(&actions), deleted(&actions)), (vec![], vec![node]));
 }
 
-/// A watch for which there was no room is never acknowledged, and no event from the server ends it.
+/// If the client has reached its limit of watches, a watch is never acknowledged, and no event from
+/// the server ends it.
 #[test]
 fn rule_09_a_watch_that_was_not_acknowledged_is_dropped_with_its_node() {
     for deleted_by_another in [false, true] {

@@ -1,4 +1,5 @@
-//! Tests of when a queue may be dropped, and of the next queue for the same path.
+//! Tests that a queue is dropped only when this is safe, and tests of the next queue for the same
+//! path.
 
 use zklock::queue::{Action, Event, Outcome, Queue};
 

@@ -1,4 +1,4 @@
-//! Contenders that wait only if at most a given number of other contenders wait (rule 14).
+//! Tests of contenders that wait only if at most a given number of other contenders wait (rule 14).
 
 use zklock::queue::{Action, Event, Kind, Outcome, Refusal};
 
@@ -54,7 +54,7 @@ fn rule_14_holders_are_no_waiters() {
     // A reader does not wait for readers.
     assert_eq!(is_refused(Kind::Read, 0, &queue[..2]), None);
     assert_eq!(is_refused(Kind::Write, 0, &queue[..2]), Some(0));
-    // A writer whose owner also reads holds through both nodes.
+    // After a downgrade, the owner holds the lock through the writer's node and the reader's node.
     assert_eq!(is_refused(Kind::Write, 1, &[writer(4), reader(4)]), None);
 }
 

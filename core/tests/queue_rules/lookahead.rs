@@ -1,4 +1,5 @@
-//! Watching nodes ahead of the predecessor, and granting a lock because of an event (rule 6).
+//! Tests of the watches on nodes ahead of the predecessor, and of locks that are granted because of
+//! a watch event (rule 6).
 
 use zklock::queue::{Action, Event, Intent, Kind, Naming};
 
@@ -94,7 +95,7 @@ fn rule_06_a_vanished_writer_blocks_until_a_later_listing() {
     let (node, actions) = fixture.queue_up(A, 5, &[writer(4)]);
     let look = fixture.tell([Event::Gone(watch(&actions, &writer(4)))]);
     assert!(matches!(&look[..], [Action::List { .. }]), "{look:?}");
-    // Curator downgraded, so a reader has the writer's place.
+    // Curator downgraded its lock, so a reader now has the writer's position in the queue.
     let reader = writer(4).replace("__WRIT__", "__READ__");
     let next = fixture.tell([listed(list(&look).0, [&reader, &node])]);
     assert_eq!((grants(&next), watched(&next)), (vec![], vec![reader.clone()]));
@@ -123,9 +124,9 @@ fn rule_06_a_heartbeat_that_misses_a_waiters_node_lets_it_join_again() {
     assert!(again.contains(&Action::Unwatch(watch(&watching, &node))));
 }
 
-/// Regression: the node of a write lock under kazoo's names was mistaken for the node of a mutex.
-/// When the writer's node was gone, a waiter was granted the lock at the same time as the reader
-/// that had taken the writer's place.
+/// Regression: under kazoo's naming, the node of a write lock was mistaken for the node of a mutex.
+/// When a writer's node was gone after a downgrade, the next waiter was granted the lock, although
+/// the reader of the downgrade still held it.
 #[test]
 fn rule_06_a_vanished_writer_blocks_under_the_names_of_kazoo_too() {
     let mut theirs = QueueFixture::new(2);

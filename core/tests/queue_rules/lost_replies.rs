@@ -1,4 +1,4 @@
-//! Creates whose reply was lost (rule 8).
+//! Tests of creates whose reply was lost (rule 8).
 
 use zklock::queue::{Action, Event, Outcome};
 
@@ -92,8 +92,8 @@ fn rule_08_a_place_found_late_before_a_holder_waits_for_it() {
 }
 
 /// A deposed leader answers a sync, and its listing lacks a node that the majority has. The listing
-/// after the second create shows the first node. The contender returns to its old place, and no
-/// other contender has overtaken it.
+/// after the second create shows the first node. The contender returns to the position of that
+/// first node, and no other contender has overtaken it.
 #[test]
 fn rule_08_the_create_after_a_stale_sync_corrects_its_result() {
     let mut fixture = QueueFixture::new(1);
@@ -111,8 +111,9 @@ fn rule_08_the_create_after_a_stale_sync_corrects_its_result() {
     assert!(matches!(&actions[..], [Action::Grant(A, _, 3)]), "{actions:?}");
 }
 
-/// A deposed leader answers a sync. After that, a listing shows the node of another contender of
-/// ours first. That contender waits for the contender ahead of it.
+/// A deposed leader answers a sync. The next listing shows that another contender of this client is
+/// first. That contender must wait for the contender ahead of it, whose node the listing does not
+/// show.
 #[test]
 fn rule_08_a_stale_sync_lets_no_other_contender_of_ours_overtake() {
     let mut fixture = QueueFixture::new(1);
@@ -121,8 +122,8 @@ fn rule_08_a_stale_sync_lets_no_other_contender_of_ours_overtake() {
     let again = fixture.tell([listed(look, &[])]);
     assert_eq!(create(&again).1, name);
     let (first, other) = (format!("{name}0000000003"), format!("{}0000000004", create(&joined).1));
-    // The reply to the listing arrives before the outcome of the create. The reply to the create is
-    // lost, and the loss is reported late.
+    // The listing's reply arrives first. The reply to the create is lost, and the queue learns of
+    // this loss later.
     let actions =
         fixture.tell([created(create(&joined).0, &other), listed(list(&again).0, [&first, &other])]);
     assert_eq!((deleted(&actions), grants(&actions)), (vec![], vec![]));
@@ -131,9 +132,9 @@ fn rule_08_a_stale_sync_lets_no_other_contender_of_ours_overtake() {
     assert_eq!((verify(&actions).1, grants(&actions)), (first, vec![]));
 }
 
-/// Two creates were in flight when the connection was lost. The driver delays the report of the
-/// first loss, because it pauses before requests that are lost repeatedly. The second contender is
-/// found behind the first one's node.
+/// Two creates were in flight when the connection was lost. The queue learns of the first loss
+/// late, because the driver pauses before it repeats requests that are lost again and again. The
+/// next listing shows the second contender behind the node of the first.
 #[test]
 fn rule_08_a_loss_that_is_told_late_lets_no_other_contender_of_ours_overtake() {
     let mut fixture = QueueFixture::new(1);
@@ -155,7 +156,8 @@ fn rule_08_a_loss_that_is_told_late_lets_no_other_contender_of_ours_overtake() {
     assert_eq!(grants(&fixture.tell([release(&a)])), [B]);
 }
 
-/// The node of a lost create is found, but the reply that names the node's owner is lost too.
+/// A listing shows the node of a create whose reply was lost. The client asks for the node's owner,
+/// but that reply is lost too.
 #[test]
 fn rule_08_a_node_that_could_not_be_verified_is_not_overtaken() {
     let mut fixture = QueueFixture::new(1);
@@ -209,9 +211,9 @@ fn rule_08_a_create_under_way_is_no_orphan() {
     assert_eq!(deleted(&actions), Vec::<String>::new());
 }
 
-/// Regression: a stopped server resumed with an old connect request and an old create of the
-/// session waiting, and took the session back. The node was ahead of all others, and the client did
-/// not know that the node existed.
+/// Regression: a server was stopped while it had an old connect request and an old create of the
+/// session in its queue. When it resumed, it took the session back and executed the create. The
+/// node was ahead of all others, and the client did not know that the node existed.
 #[test]
 fn rule_08_a_create_that_was_given_up_may_come_late() {
     let mut fixture = QueueFixture::new(1);

@@ -1,7 +1,7 @@
 //! Tests for the rules of the protocol. Each test gives the queue a short history of events and
 //! checks its actions.
 //!
-//! The rule numbers are those of `docs/protocol.md`. Rules without a test here concern the driver
+//! `docs/protocol.md` has the rules and their numbers. Rules without a test here concern the driver
 //! or the handles.
 
 mod admission;

@@ -1,4 +1,4 @@
-//! Tests of node names, and of which children count as contenders (rules 1 and 2).
+//! Tests of node names, and of the decision which children are contenders (rules 1 and 2).
 
 use zklock::queue::{Action, Event, Intent, Kind, Naming, Outcome, Refusal};
 
@@ -22,8 +22,8 @@ fn rule_01_a_uuid_is_kept_over_retries_within_a_session() {
     assert_eq!(create(&again).1, create(&first).1);
 }
 
-/// Guards against CURATOR-604, in which a waiter whose session was replaced found its old session's
-/// node and acquired the lock through that node.
+/// Guards against the bug CURATOR-604: a waiter whose session was replaced found the node of its
+/// old session, and acquired the lock through that node.
 #[test]
 fn rule_01_a_uuid_never_crosses_sessions() {
     let mut fixture = QueueFixture::new(1);

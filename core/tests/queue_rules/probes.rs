@@ -1,4 +1,5 @@
-//! Probes check a few nodes by name where a listing would return very many (rule 6).
+//! Tests of probes: requests that check a few nodes by name where a listing would return very many
+//! names (rule 6).
 
 use zklock::queue::{Action, Event, Outcome, Refusal, Ticket};
 

@@ -1,4 +1,4 @@
-//! The end of a session and of a node (rules 11 and 12).
+//! Tests of the end of a session and of the deletion of a node (rules 11 and 12).
 
 use zklock::queue::{Action, Event, Outcome, Refusal};
 
@@ -40,7 +40,7 @@ fn rule_11_session_lost_parents_are_made_again_in_the_new_one() {
         Event::Created(create(&sent).0, Outcome::NoNode),
         Event::Listed(list(&sent).0, Outcome::NoNode),
     ]);
-    // The request to create the parents was in flight, and its result never arrives.
+    // The request to create the parent directories was in flight, and its result never arrives.
     let again =
         fixture.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     let made = fixture.tell([Event::Created(create(&again).0, Outcome::NoNode)]);

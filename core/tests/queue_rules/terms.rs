@@ -1,5 +1,6 @@
 //! A term is the time for which the session is certain to exist. No contender is granted the lock
-//! without a term, and a contender near the front needs a term (rule 16).
+//! without a term. A contender near the front makes the client send heartbeats, which start terms
+//! (rule 16).
 
 use zklock::queue::{Action, Event, Intent, Kind, NEAR, Naming};
 
@@ -43,8 +44,8 @@ fn near_and_far_waiters_are_distinguished() {
 }
 
 /// Regression: the client counted the readers ahead of one of its readers, although it is not
-/// notified when they leave. If the term ended while the reader waited, no heartbeat started
-/// another term when the reader was next, and the reader waited forever.
+/// notified when they leave. If the session's term ended while the reader waited, the client sent
+/// no heartbeat when the reader was next. No other term started, and the reader waited forever.
 #[test]
 fn a_reader_is_near_regardless_of_readers_ahead() {
     let mut fixture = QueueFixture::new(1);
@@ -57,8 +58,8 @@ fn a_reader_is_near_regardless_of_readers_ahead() {
     assert_eq!(grants(&fixture.tell([Event::TermBegan])), [A]);
 }
 
-/// Regression: a contender that waited for one of more than two permits also waited forever if its
-/// term ended while it waited.
+/// Regression: a waiter for one of more than two permits waited forever if its session's term ended
+/// while it waited.
 #[test]
 fn a_waiter_for_a_permit_is_near_regardless_of_taken_permits() {
     let mut fixture = QueueFixture::new(1);

@@ -1,4 +1,4 @@
-//! Tries (rule 14).
+//! Tests of tries: acquires that do not wait (rule 14).
 
 use zklock::queue::{Action, Event, Outcome, Refusal};
 

@@ -1,5 +1,5 @@
-//! Tests of the replies that prove a session, of the time from which a proof counts, and of the
-//! interval between heartbeats.
+//! Tests of the replies that show that a session is alive, of the time from which such a reply
+//! counts, and of the interval between heartbeats.
 
 use std::time::Duration;
 
@@ -62,8 +62,8 @@ fn a_delete_proves_nothing_on_a_connection_that_may_be_another_session_s() {
         let lock = ReadWriteLock::new(&client, DIRECTORY).expect("a path").read_lock;
         let leaving = lock.acquire().await.expect("the lock");
         let staying = lock.acquire().await.expect("the lock");
-        // A delete proves nothing about the session: a server that gave the client another session
-        // would execute it too.
+        // A successful delete does not show that the session is alive: a server that gave the
+        // client another session would execute it too.
         server.answer(|request| match request.op {
             Op::Multi => Answer::Error(code::THROTTLED),
             _ => Answer::Truth,
@@ -113,7 +113,7 @@ fn a_heartbeat_that_may_not_read_a_node_proves_the_session() {
             Op::Multi => Answer::FirstFailed(code::NO_AUTH),
             _ => Answer::Truth,
         });
-        // Later heartbeats keep extending the term.
+        // Later heartbeats extend the time for which the session is certain to exist.
         for _ in 0..2 {
             let mut left = lease.remaining();
             while lease.remaining() <= left {
@@ -156,9 +156,9 @@ fn a_heartbeat_that_finds_no_node_extends_no_term() {
     });
 }
 
-/// Until the session is proven on a connection, a second request asks for the owner of the
-/// session's nodes. In this test, the first reply shows that a node is missing. The lease on that
-/// node is lost, although the second reply does not arrive.
+/// Until a reply on a new connection has shown that the session is alive, the client also sends a
+/// request for the owner of the session's nodes. In this test, the first reply shows that a node is
+/// missing. The lease on that node is lost, although the second reply does not arrive.
 #[test]
 fn a_missing_node_is_lost_before_it_is_known_whose_session_it_is() {
     for answer in [Answer::FirstFailed(code::NO_NODE), Answer::DoneButSecondFailed(code::NO_NODE)] {

@@ -1,5 +1,5 @@
-//! Replies that no correct server sends. They cost a connection or a request, but do not crash the
-//! process.
+//! Tests of replies that no correct server sends. Such a reply costs a connection or a request, but
+//! does not crash the process.
 
 use super::server::{Answer, Op, Server};
 use super::{DIRECTORY, TIMEOUT, block_on, client, hold, mutex};
@@ -26,8 +26,8 @@ fn a_list_that_announces_more_than_it_has_ends_the_connection() {
     });
 }
 
-/// Returns the error of an acquire whose listings get this reply. Afterwards the client acquires
-/// another lock.
+/// Makes the server send this reply to each listing, and returns the error of an acquire. Then
+/// checks that the client can acquire another lock.
 fn listed(answer: Answer, max_frame: u32) -> String {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
@@ -111,8 +111,8 @@ fn refused(answer: Answer) -> (ErrorKind, String) {
 #[test]
 fn a_challenge_that_no_server_sends_is_refused() {
     for lie in [r#"realm="\x\y",nonce="n",charset=utf-8,algorithm=md5-sess"#, r#"realm="\é""#] {
-        // If the connect timeout ends during an attempt, the error has no reason yet. So try
-        // several times.
+        // If the connect timeout ends while the client is still connecting, the error has no reason
+        // yet. So try several times.
         let all: Vec<_> = (0..3).map(|_| challenged(Some(lie))).collect();
         assert!(all.iter().all(|(kind, _)| *kind == ErrorKind::ConnectionFailed), "{all:?}");
         assert!(all.iter().any(|(_, why)| why.contains("SASL")), "{all:?}");

@@ -47,8 +47,8 @@ async fn waits<F: Future>(future: Pin<&mut F>, time: Duration) -> bool {
     tokio::time::timeout(time, future).await.is_err()
 }
 
-/// Holds a lock while every heartbeat gets this reply. Returns the reason of the loss, and the time
-/// until the loss.
+/// Holds a lock while every heartbeat gets this reply. Returns the reason for the loss of the
+/// lease, and the time until the loss.
 fn lost_through(answer: Answer) -> (LossReason, Duration) {
     let server = Server::start(DIRECTORY, TIMEOUT);
     block_on(async {
@@ -71,8 +71,8 @@ fn a_heartbeat_of_an_ended_session_is_the_session_s_end() {
 #[test]
 fn a_heartbeat_with_an_unrelated_error_proves_nothing() {
     let moved = [code::SESSION_MOVED, -2].map(Answer::FirstFailed);
-    // A server may refuse a request without asking the leader (`enableEagerACLCheck`), so the
-    // refusal proves nothing.
+    // A server may refuse a request without asking the leader (`enableEagerACLCheck`), so a refusal
+    // does not show that the session is alive.
     for answer in moved.into_iter().chain([Answer::Error(code::NO_AUTH)]) {
         let (reason, after) = lost_through(answer);
         assert_eq!(reason, LossReason::TermEnded, "{answer:?}");
@@ -117,7 +117,8 @@ fn nothing_is_granted_at_the_end_of_a_term() {
     block_on(async {
         let client = client(&server);
         client.ready().await.expect("a connection");
-        // When this proof arrives, the term that it starts is almost over.
+        // After the client has sent a request, its reply lets it rely on the session for a limited
+        // time. This reply arrives when that time is almost over.
         server.answer(|request| match request.op {
             Op::Create => Answer::Late(TIMEOUT * 19 / 50),
             _ => Answer::Truth,
@@ -212,9 +213,9 @@ fn a_session_that_has_nothing_left_to_prove_is_kept() {
     block_on(async {
         let client = client(&server);
         let lease = hold(&client).await;
-        // The first heartbeat on the new connection gets a reply that says nothing about the
-        // session. The second reply arrives after the lease is lost, when there is no node left to
-        // check.
+        // The first heartbeat on the new connection gets a reply that does not show whether the
+        // session is alive. The second reply arrives after the lease is lost, when there is no node
+        // left to check.
         server.answer(|request| match request.op {
             Op::Ephemerals => Answer::Late(TIMEOUT / 20),
             _ => Answer::Truth,
@@ -256,8 +257,8 @@ fn a_node_of_ours_that_is_there_already_is_taken_for_ours() {
         let client = client(&server);
         let (lock, owner) = (ReadWriteLock::new(&client, DIRECTORY).expect("a path"), Owner::new());
         let writer = lock.write_lock.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
-        // The server replies as if it had executed an earlier attempt after the client sent this
-        // one.
+        // The server executes the request, but replies that the node already exists, as if it had
+        // executed an earlier attempt before.
         server.answer(|request| match request.op {
             Op::Create => Answer::DoneBut(code::NODE_EXISTS),
             Op::Multi => Answer::DoneButSecondFailed(code::NODE_EXISTS),
@@ -273,9 +274,8 @@ fn a_node_of_ours_that_is_there_already_is_taken_for_ours() {
     });
 }
 
-/// To take a writer's place, the client sends two requests together. If the first reply reports
-/// that the writer's node does not exist, the client does not need the second reply, which may
-/// never arrive.
+/// For a downgrade, the client sends two requests together. If the first reply reports that the
+/// writer's node does not exist, the client does not need the second reply, which may never arrive.
 #[test]
 fn a_writer_whose_place_is_gone_is_lost_with_the_first_answer() {
     let server = Server::start(DIRECTORY, TIMEOUT);
@@ -295,7 +295,8 @@ fn a_writer_whose_place_is_gone_is_lost_with_the_first_answer() {
         let mut reader = pin!(lock.read_lock.acquire_as(&owner, Timeout::Forever));
         assert!(waits(reader.as_mut(), Duration::from_millis(1)).await);
         assert_eq!(writer.lost().await, LossReason::NodeDeleted);
-        // The loss is reported before the connection is given up for the missing second reply.
+        // The client reports the loss before it gives up the connection because of the missing
+        // second reply.
         assert_eq!(client.state(), ClientState::Connected);
         server.answer_truthfully();
     });

@@ -14,11 +14,11 @@ use zklock::{ClientState, ErrorKind, LossReason, Mutex as Lock, Owner, ReadWrite
 use crate::server::{Answer, Op, Server, code};
 use crate::{DIRECTORY, TIMEOUT, block_on, client, hold};
 
-/// A log event that contains one of these texts makes the subscriber panic, once for each text.
+/// If a log event contains one of these texts, the subscriber panics, once for each text.
 static TRAPS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Panics once, when the client crate or the driver logs an event that contains this text. Other
-/// tests run at the same time, so the text must be unique to this test.
+/// Makes the client crate or the driver panic once, when it logs an event that contains this text.
+/// Other tests run at the same time, so the text must be unique to this test.
 fn panic_at(text: String) {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| tracing::subscriber::set_global_default(Traps).expect("the only one"));
@@ -75,7 +75,8 @@ impl Visit for Text {
 fn a_panic_of_the_task_that_serves_a_session_ends_the_session_immediately() {
     let directory = "/locks/served";
     let server = Server::start(directory, TIMEOUT);
-    // Panic in the request for the watch that a long hold sets on its own node.
+    // After a lock was held for a while, the client watches the holder's own node. Panic in the
+    // request for that watch.
     panic_at(format!("sending request: (GetData, Watch {{ path: \"{directory}/"));
     block_on(async {
         let client = client(&server);
@@ -140,7 +141,7 @@ fn a_panic_of_a_request_ends_the_session_immediately() {
 fn a_panic_of_the_driver_closes_its_client() {
     let directory = "/locks/driven";
     let server = Server::start(directory, TIMEOUT);
-    // The driver logs this when it watches the node of a long hold.
+    // The driver logs this when it watches the holder's node after a long hold.
     let trap = format!("{directory} Watch(");
     panic_at(trap.clone());
     block_on(async {

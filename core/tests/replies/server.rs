@@ -49,9 +49,9 @@ pub(crate) enum Answer {
     Truth,
     /// Replies like ZooKeeper, but this much later. The client's next requests wait too.
     Late(Duration),
-    /// Does not reply until all requests are answered truthfully again. The client's later requests
-    /// on the same connection get no reply either, except pings: a session's replies keep the order
-    /// of its requests.
+    /// Sends no reply until the test makes the server answer truthfully again. The client's later
+    /// requests on the same connection get no reply either, except pings, because a session's
+    /// replies keep the order of its requests.
     Silence,
     /// Replies with a body that is only this number.
     Number(i32),
@@ -65,10 +65,10 @@ pub(crate) enum Answer {
     Error(i32),
     /// Replies with an error although it carries out the request.
     DoneBut(i32),
-    /// Replies with a transaction whose first operation failed with this error.
+    /// Replies that the first operation of a transaction failed with this error.
     FirstFailed(i32),
-    /// Replies with a transaction whose second operation failed with this error, although the
-    /// server carries out the request.
+    /// Replies that the second operation of a transaction failed with this error, although the
+    /// server executes the transaction.
     DoneButSecondFailed(i32),
     /// Replies like ZooKeeper, but for another session.
     Foreign,
@@ -424,8 +424,8 @@ fn operations(reader: &mut Reader<'_>) -> usize {
     }
 }
 
-/// Returns the results of a failed transaction with `count` operations. The operations after the
-/// last error were not tried.
+/// Returns the results of a failed transaction with `count` operations. The server has not executed
+/// the operations after the last error.
 fn failed(errors: &[i32], count: usize) -> Writer {
     let mut body = Writer::default();
     for error in errors.iter().chain(std::iter::repeat(&code::NOT_TRIED)).take(count) {

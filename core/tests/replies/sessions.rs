@@ -1,4 +1,4 @@
-//! Tests of what happens between two consecutive sessions of one client.
+//! Tests of the change from one session of a client to its next session.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn a_session_that_was_given_up_is_closed_before_anyone_queues_in_the_next() {
     });
 }
 
-/// The server replies only to pings on the old connection, whatever happens to the session
+/// The server replies only to pings on the old connection, even after the session has ended
 /// elsewhere.
 #[test]
 fn the_connection_of_a_session_that_was_given_up_is_closed() {
@@ -49,14 +49,14 @@ fn the_connection_of_a_session_that_was_given_up_is_closed() {
             _ => Answer::Truth,
         });
         assert_ne!(hold(&client).await.session_id(), before);
-        // Two connections must end: the session's own, which got no replies, and the one that
-        // closed the session.
+        // Two connections must end: the connection of the session, which got no replies, and the
+        // connection on which the client closed the session.
         server.await_ends(before, 2);
     });
 }
 
-/// The server replies only to pings, even to the connection that closes the session after the
-/// client gave it up.
+/// The server replies only to pings, even on the connection on which the client closes the session
+/// after giving it up.
 #[test]
 fn the_connection_on_which_a_session_was_being_closed_is_closed() {
     let brief = Duration::from_millis(600);
@@ -72,14 +72,14 @@ fn the_connection_on_which_a_session_was_being_closed_is_closed() {
             assert!(waits(waiting.as_mut(), Duration::from_millis(20)).await);
         }
         client.close().await.expect("closing never fails");
-        // Two connections must end: the one of the session that was given up, and the one that was
-        // closing that session.
+        // Two connections must end: the connection of the session that was given up, and the
+        // connection on which the client was closing that session.
         server.await_ends(before, 2);
     });
 }
 
-/// When the task that owns the client crate's watches ends, the watches panic in the tasks that
-/// wait for them.
+/// When a session is given up, the client crate ends the task that owns its watches. Every task
+/// that waits for a watch then panics.
 #[test]
 fn an_observer_of_an_election_continues_when_its_session_is_given_up() {
     let brief = Duration::from_millis(600);
@@ -118,7 +118,7 @@ fn the_connection_of_a_closed_client_is_closed() {
     });
 }
 
-/// The observer waits with a watch of the client crate, which gets no event after the close.
+/// The observer waits for a watch of the client crate. After the close, this watch gets no event.
 #[test]
 fn an_observer_gets_an_error_when_its_client_closes_without_a_reply() {
     let server = Server::start(DIRECTORY, TIMEOUT);

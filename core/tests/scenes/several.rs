@@ -1,11 +1,12 @@
-//! Scenes with several locks, or with a semaphore's permits and its turn (its internal mutex). An
-//! attempt gets all of them or none, and no attempt waits forever (rules 17 and 18).
+//! Scenes in which a client acquires several locks, or several permits of a semaphore, together. An
+//! acquire gets all of them or none, and no acquire waits forever (rules 17 and 18). For permits,
+//! it first takes the semaphore's internal mutex (its turn).
 
 use super::model::attempt::Plan;
 use super::model::explorer::{Budget, NOTHING, Scene};
 use super::play;
 
-/// Two callers that name two locks in opposite orders.
+/// Two callers request the same two locks, in opposite orders.
 const OPPOSITE: &[Plan] = &[Plan::Locks(&[0, 1]), Plan::Locks(&[1, 0])];
 
 /// Three callers. Each wants two of three locks that form a ring.

@@ -1,6 +1,6 @@
-//! Scenes with locks that are handed on (`cohort`) and kept (`linger`) within a client, next to
-//! contenders on Curator. No two conflicting contenders hold the lock at the same time, no
-//! contender waits for a kept node, and no node is left (rule 19).
+//! Scenes in which a client hands a lock's node on to its next waiter (`cohort`) or keeps the node
+//! for a while (`linger`). Other contenders use Curator. No two conflicting contenders hold the
+//! lock at the same time, no contender waits for a kept node, and no node is left (rule 19).
 
 use zklock::queue::Kind;
 
@@ -125,7 +125,7 @@ fn a_lock_that_is_kept_and_a_term_that_ends() {
     play(mutex(LINGER, Budget { joins: 2, enters: 1, pauses: 1, ..NOTHING }), 8_300);
 }
 
-/// If an event does not arrive, the keeping time bounds the wait.
+/// If a watch event does not arrive, a contender waits at most until the node's keeping time ends.
 #[test]
 fn a_lock_that_is_kept_and_a_lost_event() {
     play(mutex(LINGER, Budget { joins: 2, enters: 1, misses: 1, ..NOTHING }), 1_900);

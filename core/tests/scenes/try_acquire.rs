@@ -1,19 +1,19 @@
-//! Scenes with tries. Each try ends and leaves no node. It gets its reply, and creates a node, only
-//! for a valid reason (rules 14 and 21).
+//! Scenes with tries (acquires that do not wait). Each try ends and leaves no node. It is granted
+//! or refused, and creates a node, only for a valid reason (rules 14 and 21).
 
 use zklock::queue::Kind;
 
 use super::model::explorer::{Budget, Grain, NOTHING, Scene};
 use super::play;
 
-/// A try of either client, next to a contender that may leave.
+/// One of two clients sends a try, while a waiting contender may leave the queue.
 #[test]
 fn a_try_that_races_a_leave() {
     let budget = Budget { joins: 1, tries: 1, leaves: 1, ..NOTHING };
     play(Scene::new(2, 0, budget), 9_000);
 }
 
-/// The try's replies come from a lagging server, or belong to another session.
+/// The replies to the try come from a lagging server, or belong to another session.
 #[test]
 fn a_try_a_cut_and_a_lost_session() {
     let budget = Budget { tries: 1, enters: 1, leaves: 1, cuts: 1, expiries: 1, ..NOTHING };
@@ -44,7 +44,7 @@ fn a_try_for_a_permit_and_a_cut() {
     play(Scene { kinds: &[Kind::Permit(1)], grain: Grain::Coarse, ..Scene::new(2, 0, budget) }, 17_000);
 }
 
-/// The owner of the write half tries to acquire the read half. It loses the write half with its
+/// The owner of the write lock tries to acquire the read lock. It loses the write lock with its
 /// session, or because an operator deletes the node. Then a foreign contender holds the lock.
 #[test]
 #[ignore = "takes 4 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]

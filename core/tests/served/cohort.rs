@@ -1,4 +1,5 @@
-//! The option `cohort`: waiters of one client hand a lock to one another on one node.
+//! Tests of the option `cohort`: waiters of one client pass one node, and with it the lock, to one
+//! another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,14 +26,14 @@ fn creates(client: &Client) -> u64 {
     client.stats().requests[&RequestKind::Create]
 }
 
-/// Waits until `count` attempts of a client wait.
+/// Waits until `count` acquires of a client wait.
 async fn until_waiting(client: &Client, count: usize) {
     while client.health().waits.len() != count {
         tokio::task::yield_now().await;
     }
 }
 
-/// Starts `count` attempts that wait for a lock, in order.
+/// Starts `count` acquires that wait for a lock, in order.
 async fn waiters(
     client: &Client,
     lock: &Mutex,
@@ -162,7 +163,7 @@ fn a_contender_of_another_client_gets_its_turn_after_the_holds_of_each_node_befo
         first.release().await.expect("held");
         let lease = get(waiting).await;
         let count = holds.load(Ordering::Relaxed);
-        // The first node has three holds left, and the second node has four.
+        // The first node can have three more holds, and the second node four.
         assert_eq!(count, 7);
         stop.store(true, Ordering::Relaxed);
         lease.release().await.expect("held");
@@ -196,7 +197,8 @@ fn a_canceled_waiter_leaves_no_node_and_is_skipped() {
         assert_eq!(lease.handoffs(), 1);
         until_contenders(&lock, 1).await;
         assert_eq!(client.stats().timeouts, 1);
-        // When the last waiter gives up, the client deletes the node that they shared.
+        // When the last waiter gives up, the client deletes the one node that represented all its
+        // waiters.
         let error = lock.acquire_within(BRIEF).await.expect_err("it is held");
         assert_eq!(error.kind(), ErrorKind::LockTimeout);
         until_contenders(&lock, 1).await;
@@ -292,7 +294,7 @@ fn a_loss_ends_the_current_hold_and_waiters_keep_waiting() {
         let mut waiters = waiters(&client, &lock, 2).await;
         first.release().await.expect("held");
         let second = get(waiters.remove(0)).await;
-        // After this time, the client watches the hold's node, as it does for any long hold.
+        // After a lock was held for this time, the client watches the holder's node.
         tokio::time::sleep(Duration::from_millis(300)).await;
         other.break_lock(&second.node()).await.expect("there is such a node");
         assert_eq!(second.lost().await, LossReason::NodeDeleted);
@@ -318,7 +320,7 @@ fn an_owner_enters_again_on_a_lock_that_it_was_handed() {
         let lock = cohort(&client, "/l", 100);
         let lease = lock.acquire().await.expect("the lock");
         let owner = Owner::new();
-        // Two attempts of one owner become one hold with two levels.
+        // Two acquires of one owner share one hold, which needs two releases.
         let attempts: Vec<_> = (0..2)
             .map(|_| {
                 let (lock, owner) = (lock.clone(), owner.clone());
@@ -373,7 +375,7 @@ fn a_writer_that_reads_too_does_not_hand_its_node_to_another_writer() {
         let told = |lease: &Lease| (lease.fencing_token(), lease.handoffs());
         assert_eq!((told(&reading), reading.handoffs()), (told(&writing), 1));
         writing.release().await.expect("held");
-        // The owner now reads, and no owner writes.
+        // The owner now holds the read lock, and no owner holds the write lock.
         let brief = catalogue.write_lock.acquire_within(BRIEF).await.expect_err("there is a reader");
         assert_eq!(brief.kind(), ErrorKind::LockTimeout);
         assert_eq!(client.health().holds.len(), 1);

@@ -164,7 +164,8 @@ fn a_hand_off_among_two_thousand_waiters_costs_a_few_requests_and_wakes_two() {
         let turns = Arc::new(AtomicUsize::new(0));
         let mut waiters = Vec::new();
         for number in 0..CLIENTS * EACH {
-            // Clients alternate in the queue, so no waiter is next to one of its own client.
+            // Clients alternate in the queue, so no waiter is directly behind a waiter of the same
+            // client.
             if number % CLIENTS == 0 {
                 until_asked(&proxy, op::CREATE, number).await;
             }
@@ -197,7 +198,8 @@ fn a_hand_off_among_two_thousand_waiters_costs_a_few_requests_and_wakes_two() {
         assert!(bytes <= MOST_BYTES, "{bytes} bytes of replies for each hand-off");
         let mut woken = BTreeMap::<_, usize>::new();
         for (connection, node) in &replies.told {
-            // A waiter may still watch its own node when it deletes it.
+            // A waiter can still watch its own node when it deletes that node. Do not count the
+            // event of this watch.
             if ends.get(node.as_bytes()) != Some(connection) {
                 *woken.entry(node).or_default() += 1;
             }

@@ -19,18 +19,18 @@ async fn hold_as(lock: &Lock, owner: &Owner) -> Lease {
     lock.acquire_as(owner, Timeout::Forever).await.expect("the lock")
 }
 
-/// Starts an attempt that waits until it is aborted.
+/// Starts an acquire that waits until it is aborted.
 fn wait_as(lock: &Lock, owner: &Owner) -> JoinHandle<()> {
     let (lock, owner) = (lock.clone(), owner.clone());
     tokio::spawn(async move { drop(lock.acquire_as(&owner, Timeout::Forever).await) })
 }
 
-/// Returns the error of an attempt that must time out.
+/// Returns the error of an acquire that must time out.
 async fn time_out(lock: impl Into<AnyLock>, owner: &Owner) -> Error {
     lock.into().acquire_as(owner, AMPLE).await.expect_err("it is held")
 }
 
-/// Returns both halves of a read/write lock.
+/// Returns the read lock and the write lock of a path.
 fn halves(client: &Client, path: &str) -> (Lock, Lock) {
     let ReadWriteLock { read_lock, write_lock, .. } = ReadWriteLock::new(client, path).expect("a path");
     (read_lock, write_lock)
@@ -120,7 +120,7 @@ fn waits_without_a_cycle_are_not_reported_as_a_deadlock() {
             let (ours, theirs) = (Owner::new(), Owner::new());
             let _held = hold_as(&mutex(&one, "/a"), &ours).await;
             let _theirs = hold_as(&mutex(&other, "/b"), &theirs).await;
-            // Another owner of that client waits, but not the owner that holds the other lock.
+            // Another owner of that client waits, but that owner does not hold the other lock.
             let waiting = wait_as(&mutex(&other, "/a"), &Owner::new());
             until_contenders(&mutex(&one, "/a"), 2).await;
             let error = time_out(&mutex(&one, "/b"), &ours).await;
@@ -166,7 +166,7 @@ fn only_an_owner_that_holds_locks_searches_for_a_deadlock() {
                 asked.iter().filter(|request| request.op == op::LIST && request.names(path)).count()
             };
             assert_eq!(lists("/a"), expected);
-            // This is the listing that every attempt needs.
+            // This is the listing that every acquire needs.
             assert_eq!(lists("/b"), 1);
             assert!(!asked.iter().any(|request| request.op == op::MULTI_READ));
         }
@@ -229,8 +229,8 @@ fn an_owner_that_leaves_during_the_search_is_in_no_deadlock() {
         while !proxy.requests().iter().skip(known).any(lists) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        // The search found this owner behind ours. The owner leaves before the search reads the
-        // other queue.
+        // The search found this other owner in the queue behind our owner. The other owner leaves
+        // before the search reads the other lock's queue.
         waiting.abort();
         until_contenders(&mutex(&other, "/a"), 1).await;
         proxy.rule(|_| RequestEffect::Pass);

@@ -1,4 +1,4 @@
-//! Elections.
+//! Tests of elections.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The option `grace`: a lease is lost some time before the end of its term.
+//! Tests of the option `grace`: the client reports a lease as lost some time before it could really
+//! be lost.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use zklock::{Client, ErrorKind, Lease, LeaseState, LockOptions, LossReason, Mute
 use super::proxy::{Proxy, Request, RequestEffect, op};
 use super::{behind_proxy, brief_client, client, hold, mutex, options, run, until_contenders};
 
-/// Session timeout. A term is half of it: three seconds.
+/// Session timeout. A reply makes a session certain to exist for half of this time, three seconds.
 const SESSION: Duration = Duration::from_secs(6);
 
 /// The longest allowed grace.
@@ -73,7 +74,7 @@ fn an_answer_within_the_grace_does_not_bring_the_lease_back() {
         let (server, proxy) = behind_proxy().await;
         let (holder, next) = (brief_client(&proxy.hosts, SESSION).await, client(&server.hosts()).await);
         let lease = graceful(&holder, "/l").acquire().await.expect("the lock");
-        // The lease without a grace is still held in the same term.
+        // A lease without a grace is still held when the first lease is lost.
         let other = hold(&holder, "/m").await;
         hold_heartbeats_back(&proxy);
         assert_eq!(lease.lost().await, LossReason::TermEnded);
@@ -84,8 +85,7 @@ fn an_answer_within_the_grace_does_not_bring_the_lease_back() {
         }
         assert_eq!(other.state(), LeaseState::Held);
         assert_eq!(lease.state(), LeaseState::Lost(LossReason::TermEnded));
-        // The late reply does not extend the lifetime of the node beyond the term in which the
-        // lease was lost.
+        // The late reply does not make the node outlive the time for which the lease was certain.
         drop(hold(&next, "/l").await);
         assert_eq!(other.state(), LeaseState::Held);
     });
@@ -108,7 +108,8 @@ fn a_lock_is_granted_when_its_grace_and_a_sixth_of_the_timeout_are_left() {
         until_less_is_left(&term, SESSION / 3).await;
         taken.release().await.expect("the end of the hold");
         beside.release().await.expect("the end of the hold");
-        // At this time, the rest of the term is long enough for a lock without a grace.
+        // At this time, the session is certain to exist for long enough to grant a lock without a
+        // grace.
         let hasty = hasty.await.expect("no panic").expect("the lock");
         assert!(term.remaining() > SESSION / 6, "the machine is too slow for this test");
         assert!(!waiting.is_finished());
@@ -126,8 +127,8 @@ fn a_grace_of_more_than_a_sixth_of_the_session_timeout_is_refused() {
         let long = LockOptions::default().grace(GRACE + Duration::from_millis(1));
         let lazy = Client::new(options(&server.hosts()).session_timeout(SESSION).expect("a time-out"));
         let lock = Mutex::with_options(&lazy, "/l", long).expect("a path");
-        // Before its first session, the client does not know the session timeout. A waiter gets the
-        // error when the session begins.
+        // Before its first session, the client does not know the session timeout. A waiter
+        // therefore gets the error only when the session begins.
         let blocker = client(&server.hosts()).await;
         let _taken = hold(&blocker, "/l").await;
         for _ in 0..2 {

@@ -71,7 +71,7 @@ fn a_timeout_error_names_the_label_of_the_blocker() {
         assert_eq!((blocker.node.as_str(), blocker.session_id), (lease.node().as_str(), client.session_id()));
         assert_eq!(blocker.about.as_ref().and_then(|about| about.label.as_deref()), Some("first"));
         // Now the waiter and the blocker belong to different clients. The error reports the data of
-        // the blocker's node, which the waiting client read when it set its watch.
+        // the blocker's node. The waiting client read this data when it set its watch.
         let theirs = super::client(&server.hosts()).await;
         let late = mutex(&theirs, "/l").acquire_within(Duration::from_millis(200)).await;
         assert_eq!(late.expect_err("it is taken").blockers(), error.blockers());
@@ -107,8 +107,8 @@ fn a_waiter_that_leaves_the_line_unblocks_its_owners_next_attempt() {
     run(async {
         let server = server().await;
         let (holder, waiter) = (client(&server.hosts()).await, client(&server.hosts()).await);
-        // The first attempt is in the queue, and the second is not. Only the first leaves in round
-        // one. In round two, the second leaves before the first.
+        // The first acquire is in the queue, and the second is not. Round one cancels only the
+        // first. Round two cancels the second and then the first.
         for leaving in [&[0][..], &[1, 0]] {
             let lease = hold(&holder, "/l").await;
             let owner = Owner::new();

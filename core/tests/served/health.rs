@@ -1,4 +1,4 @@
-//! The health report of a client.
+//! Tests of the health report of a client.
 
 use std::time::{Duration, Instant};
 
@@ -212,8 +212,8 @@ fn a_silent_server_delays_no_health_report_and_the_remaining_term_shrinks() {
     });
 }
 
-/// A program's log subscriber can request a dump for any log event, so the library's own thread can
-/// be the one that requests it.
+/// A program's log subscriber can request a dump whenever it receives a log event. So the library's
+/// own thread might request the dump.
 #[test]
 fn health_on_the_librarys_busy_thread_is_not_responsive() {
     struct Asking(zklock::Client, std::sync::mpsc::Sender<bool>);

@@ -1,4 +1,4 @@
-//! An attempt that stops waiting leaves no node behind.
+//! Tests that no node is left behind when an acquire stops waiting.
 
 use std::time::{Duration, Instant};
 
@@ -68,7 +68,7 @@ fn a_canceled_wait_for_permits_releases_the_turn_and_its_permits() {
         let taken = one.acquire_many(2, Timeout::Forever).await.expect("the permits");
         let greedy = other.clone();
         let waiting = tokio::spawn(async move { greedy.acquire_many(2, Timeout::Forever).await });
-        // Two held permits, two wanted permits, and the turn.
+        // The five nodes: two held permits, two requested permits, and the semaphore's mutex.
         while one.contenders().await.expect("an answer").len() < 5 {
             tokio::task::yield_now().await;
         }

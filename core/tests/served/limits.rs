@@ -1,5 +1,5 @@
-//! Tests of a lock's limits: the maximum hold time, which also ends a hold while the holder is not
-//! connected, and the maximum number of waiters.
+//! Tests of a lock's two limits. The maximum hold time ends a hold even while the holder is not
+//! connected. The other limit is the maximum number of waiters.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ fn a_contender_beyond_the_waiter_limit_is_refused_without_a_node() {
         );
         held.release().await.expect("the end of the hold");
         let owner = waiting.await.expect("no panic");
-        // A holder can enter the lock again despite the limit of waiters.
+        // A holder can acquire the lock again despite the limit of waiters.
         let again = limited(0).acquire_as(&owner.owner(), AMPLE).await.expect("its own lock");
         drop((owner, again));
         assert_eq!(other.stats().busy, 5);
@@ -89,7 +89,7 @@ fn waiters_of_both_halves_count_and_holders_of_neither() {
         drop((reads, also_reads));
         until_contenders(&write_lock, 0).await;
         let writes = write_lock.acquire().await.expect("free");
-        // The owner takes the place of its own node.
+        // In a downgrade, the owner's reader takes over the position of its own writer.
         let owner = writes.owner();
         let also_reads = read_lock.acquire_as(&owner, AMPLE).await.expect("a downgrade");
         drop((writes, also_reads));

@@ -1,4 +1,4 @@
-//! The option `linger`: after a release, the client keeps the lock's node for a while.
+//! Tests of the option `linger`: after a release, the client keeps the lock's node for a while.
 
 use std::future::Future;
 use std::pin::pin;
@@ -256,7 +256,7 @@ fn an_owner_writes_after_it_has_read_and_reads_after_it_has_written() {
         drop(writing);
         assert_eq!(reading.state(), LeaseState::Held);
         drop(reading);
-        // A try of the other half finds the lock free.
+        // A try of the write lock finds the lock free.
         assert!(write.try_acquire().await.expect("an answer").is_some());
     });
 }
@@ -310,7 +310,7 @@ fn a_kept_node_is_given_up_when_it_is_broken_or_revoked() {
             let token = kept(&lock).await;
             let node = lock.contenders().await.expect("an answer").remove(0).node;
             if revokes {
-                // The node is watched after it has existed for a while.
+                // After the node has existed for a while, the client watches it.
                 tokio::time::sleep(Duration::from_millis(400)).await;
                 operator.revoke(&node).await.expect("a node");
             } else {
@@ -326,8 +326,8 @@ fn a_kept_node_is_given_up_when_it_is_broken_or_revoked() {
     });
 }
 
-/// If the node were kept, another reader of the process could acquire the read lock while the
-/// writer still holds the write lock.
+/// If the reader's node were kept, another reader of the process could acquire the read lock while
+/// the writer still holds the write lock.
 #[test]
 fn a_reader_in_the_place_of_a_writer_that_still_writes_is_not_kept() {
     run(async {
@@ -345,8 +345,8 @@ fn a_reader_in_the_place_of_a_writer_that_still_writes_is_not_kept() {
     });
 }
 
-/// A deleted node is not kept. The client must drop the watch on the children even if nothing else
-/// happens in the directory.
+/// If an operator deletes a kept node, the client stops keeping it. The client must then drop the
+/// watch on the children even if nothing else happens in the directory.
 #[test]
 fn a_node_that_is_broken_while_it_is_kept_leaves_no_watch() {
     run(async {
@@ -359,8 +359,8 @@ fn a_node_that_is_broken_while_it_is_kept_leaves_no_watch() {
         }
         let node = lock.contenders().await.expect("an answer").remove(0).node;
         operator.break_lock(&node).await.expect("a node");
-        // If the watch fires, the listing that follows could set it again. Each of these requests
-        // is answered after all earlier events and requests.
+        // If the watch fires, the listing that follows could set it again. The server answers each
+        // of these requests after all earlier events and requests.
         for _ in 0..8 {
             lock.contenders().await.expect("an answer");
         }
@@ -522,7 +522,7 @@ fn a_node_is_not_kept_while_a_transaction_may_be_under_way_or_by_a_downgraded_wr
         server.resume().await;
         released.await.expect("held");
         assert!(lock.acquire().await.expect("the lock").fencing_token() > lease.fencing_token());
-        // A reader takes the place of a writer that keeps its nodes.
+        // A reader takes over the position of a writer whose lock keeps its nodes.
         let (owner, (reads, writes)) = (Owner::new(), halves(&client, "/rw"));
         let writing = writes.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
         let reading = reads.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
@@ -547,7 +547,8 @@ fn keeping_pauses_when_it_costs_more_listings_than_it_saves_acquires() {
             drop(theirs.acquire().await.expect("the lock"));
         }
         assert!(listed(&client) - before <= client.stats().retakes.max(8) + 2);
-        // The pause in keeping nodes lasts as long as a node would be kept.
+        // The client now keeps no node for a while. This pause lasts as long as a node would be
+        // kept.
         drop(reads.acquire().await.expect("the lock"));
         until_contenders(&theirs, 0).await;
     });

@@ -24,11 +24,11 @@ fn a_member_that_is_lost_at_the_moment_of_the_last_grant_is_not_returned() {
         while second.contenders().await.expect("an answer").len() < 2 {
             assert!(timeout(Duration::from_millis(10), taking.as_mut()).await.is_err());
         }
-        // After this time, the client watches the node of the first member.
+        // After this time, the client watches the node of the lock that it already holds.
         assert!(timeout(Duration::from_millis(300), taking.as_mut()).await.is_err());
         let member = first.contenders().await.expect("an answer").remove(0).node;
-        // When the attempt checks its leases, both the loss of one and the grant of the other have
-        // happened.
+        // When the client checks the leases of the multi-lock, one of them is already lost and the
+        // other has been granted.
         let broken = gate.transaction().delete(&member, None).delete(&blocker.node(), None).commit().await;
         broken.expect("both are gone");
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -70,8 +70,8 @@ fn members_with_a_limit_shorter_than_the_wait_are_asked_for_less_and_less_often(
         let both = MultiLock::new([(&first).into(), (&second).into()]).expect("two locks");
         let began = Instant::now();
         let mut taking = pin!(both.acquire());
-        // These are the losses of the first attempt, of the second attempt immediately after it,
-        // and of six more attempts after a pause each.
+        // Eight losses: the first attempt, the second attempt immediately after it, and six more
+        // attempts with a pause before each.
         while one.stats().losses < 8 {
             assert!(timeout(Duration::from_millis(5), taking.as_mut()).await.is_err());
         }
@@ -137,7 +137,7 @@ fn a_try_for_a_permit_ends_within_one_connect_timeout() {
         let client = Client::connect_with(options).await.expect("a session");
         let semaphore = Semaphore::new(&client, "/s", 1).expect("a path");
         semaphore.acquire().await.expect("a permit").release().await.expect("the end of the hold");
-        // A try takes four round trips: a listing, the turn (the semaphore's mutex), another
+        // A try takes four round trips: a listing, a lock of the semaphore's mutex, another
         // listing, and the permit.
         server.latency(Duration::from_millis(300)).await;
         let tried = semaphore.try_acquire().await.expect_err("there is no time for all");

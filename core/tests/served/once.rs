@@ -42,7 +42,8 @@ async fn begun(client: &Client, key: &str, record: Record) -> Turn {
     turn.expect("an answer").expect("a slot that is not recorded")
 }
 
-/// Writes the record of the lock at `/l` like another program that does not hold the lock.
+/// Writes the node that records the last slot of the lock at `/l`, like another program that does
+/// not hold the lock.
 async fn write(client: &Client, data: &str) {
     let lease = hold(client, "/another").await;
     let transaction = match client.get("/l.once").await.expect("an answer") {
@@ -497,7 +498,7 @@ fn once_that_is_cancelled_leaves_no_node() {
         let busy = lock.once_as(&Owner::new(), &key, Timeout::Try, Record::Start, unwanted).await;
         assert_eq!(busy.expect_err("the lock is taken").kind(), ErrorKind::LockTimeout);
         lease.release().await.expect("the end of the hold");
-        // A turn is dropped while its lease is still in use.
+        // The right to run the slot is dropped while its lease is still in use.
         let turn = begun(&client, "a", Record::AfterBody).await;
         let lease = Arc::clone(turn.lease());
         drop(turn);

@@ -28,8 +28,8 @@ fn directories_are_persistent_without_containers() {
     });
 }
 
-/// A stuck server replies only to pings. A contender that waits for its directories has no node
-/// yet, so the client sends no other request.
+/// A stuck server replies only to pings. A contender that waits for its parent directories has no
+/// node yet, so the client sends no other request.
 #[test]
 fn a_session_that_makes_no_directories_is_given_up() {
     run(async {

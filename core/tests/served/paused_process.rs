@@ -1,4 +1,4 @@
-//! Tests of the time for which a lease that is granted after a pause is certainly held.
+//! Tests a lease that is granted after a pause: for how long the lease is certain to be held.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ fn an_idle_client_gets_a_whole_term() {
         let began = std::time::Instant::now();
         let lease = hold(&client, "/l").await;
         let whole = timeout / 2;
-        // The tolerance allows for a slow machine. Without the pings, the term would be shorter by
-        // more than this tolerance.
+        // The tolerance allows for a slow machine. Without the pings, the remaining time would be
+        // shorter by more than this tolerance.
         let (remaining, took) = (lease.remaining(), began.elapsed());
         assert!(
             remaining <= whole && remaining + took + timeout / 16 > whole,

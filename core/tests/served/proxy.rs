@@ -1,4 +1,4 @@
-//! A proxy between a client and a server, which disturbs single requests. It passes all other
+//! A proxy between a client and a server. It disturbs single requests, and passes all other
 //! requests to the server.
 
 use std::collections::HashMap;
@@ -58,8 +58,8 @@ impl Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestEffect {
     Pass,
-    /// The request gets this error at its place in the order of replies, and does not reach the
-    /// server.
+    /// The request gets this error as its reply and does not reach the server. The order of replies
+    /// is kept.
     Refuse(i32),
     /// The request reaches the server, but its reply is lost, because the connection is closed
     /// instead.
@@ -75,7 +75,7 @@ pub(crate) enum RequestEffect {
 pub(crate) struct Replies {
     /// Total number of bytes, including the replies to pings.
     pub(crate) bytes: usize,
-    /// For each deletion that a watch reported: the connection and the node.
+    /// The connection and the node of each deletion that a watch event reported.
     pub(crate) told: Vec<(usize, String)>,
 }
 

@@ -104,9 +104,9 @@ struct Broken {
 }
 
 impl Broken {
-    /// Tries the read lock for the owner of the broken write lock. Returns the result, and whether
-    /// the client tried to take the writer's place. On a busy machine, the client may have learned
-    /// of the loss before it tried.
+    /// Tries to acquire the read lock for the owner of the broken write lock. Returns the result,
+    /// and `true` if the client requested a downgrade. On a busy machine, the client may have
+    /// learned of the loss before it could do so.
     async fn try_to_read(&self) -> (Result<Lease, zklock::Error>, bool) {
         let tried = self.lock.read_lock.acquire_as(&self.owner, Timeout::Try).await;
         let in_place = |request: &super::proxy::Request| request.op == op::MULTI && request.names("__READ__");

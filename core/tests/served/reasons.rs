@@ -1,5 +1,5 @@
-//! The reason why an attempt timed out: the lock was taken, no server replied, or neither is
-//! certain.
+//! Tests of the reason that a timed-out acquire reports: the lock was taken, no server replied, or
+//! neither is certain.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn silence(proxy: &Proxy) {
     proxy.rule(|_| RequestEffect::Vanish);
 }
 
-/// Returns the error of an attempt that must fail.
+/// Returns the error of an acquire that must fail.
 async fn failure(lock: impl Into<AnyLock>, timeout: Timeout) -> zklock::Error {
     lock.into().acquire_as(&Owner::new(), timeout).await.expect_err("it is not to be had")
 }

@@ -51,8 +51,8 @@ fn a_permit_can_be_revoked_or_broken_without_affecting_others() {
     });
 }
 
-/// Waits until the first contender for a lock reports that it was asked to give up the lock, and
-/// returns its description.
+/// Waits until the first contender for a lock has the mark that an operator asked it to give up the
+/// lock. Returns the contender's description.
 async fn asked(lock: &Mutex) -> zklock::ContenderInfo {
     loop {
         let first = lock.contenders().await.expect("an answer").remove(0);

@@ -6,8 +6,9 @@ use zklock::{ErrorKind, LossReason};
 
 use super::{client, hold, mutex, run, server};
 
-/// The server ended the session while the lock was held. The client can learn that during the body,
-/// or only at the release, which gets no acknowledgement. The scope must end with the same error.
+/// The server ended the session while the lock was held. The client can learn that while the body
+/// runs, or only at the release, because no reply confirms it. The scope must end with the same
+/// error in both cases.
 #[test]
 fn a_scope_reports_an_ended_session_however_early_its_body_ends() {
     run(async {

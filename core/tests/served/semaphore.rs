@@ -1,4 +1,4 @@
-//! A try for permits does not wait for permits.
+//! Tests that a try for permits does not wait for permits.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn a_try_behind_a_contender_that_keeps_its_turn_ends_after_two_seconds() {
             Semaphore::with_options(client, "/s", permits(), LockOptions::default()).expect("a path")
         };
         let (greedy, modest) = (semaphore(&one), semaphore(&other));
-        // This attempt has the turn (the semaphore's internal lock) and waits until three permits
+        // This acquire holds the semaphore's internal lock (the turn) and waits until three permits
         // are free.
         let waiting = tokio::spawn(async move { greedy.acquire_many(3, Timeout::Forever).await });
         while modest.contenders().await.expect("an answer").is_empty() {
@@ -69,7 +69,7 @@ fn a_try_that_finds_its_permit_taken_meanwhile_ends_immediately() {
         let permit = fast.acquire().await.expect("the permit");
         proxy.open();
         assert!(trying.await.expect("no panic").expect("an answer").is_none());
-        // An attempt that waits for a permit has a node in the permits' directory. A try that sees
+        // An acquire that waits for a permit has a node in the permits' directory. A try that sees
         // no free permit creates no such node.
         let waits = |request: &Request| {
             request.op == op::CREATE && request.bytes.windows(10).any(|name| name == b"/s/leases/")
@@ -185,8 +185,8 @@ fn an_attempt_that_waited_only_for_its_turn_counts_as_contended() {
             }
         };
         let permits = first.acquire_many(2, Timeout::Forever).await.expect("both permits");
-        // The attempt of `greedy` has the turn (the semaphore's internal lock), and waits with one
-        // node for each permit. The attempt of `modest` waits for the turn.
+        // The acquire of `greedy` holds the semaphore's internal lock (the turn), and waits with
+        // one node for each permit. The acquire of `modest` waits for the turn.
         let greedy = tokio::spawn(async move { second.acquire_many(2, Timeout::Forever).await });
         until(5).await;
         let modest = tokio::spawn(async move { third.acquire().await });

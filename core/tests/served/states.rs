@@ -18,7 +18,7 @@ fn a_client_reports_each_change_and_its_lease_is_suspended_meanwhile() {
         assert_eq!(states.next().await, Some(ClientState::Suspended));
         assert_eq!((client.state(), lease.state()), (ClientState::Suspended, LeaseState::Suspended));
         lease.check().expect("its term runs");
-        // The client reports `Connected` before a reply proves that the session still exists.
+        // The client reports `Connected` before a reply shows that the session still exists.
         proxy.rule(|request| if request.op == op::MULTI { RequestEffect::Wait } else { RequestEffect::Pass });
         proxy.come_back();
         assert_eq!(states.next().await, Some(ClientState::Connected));

@@ -1,4 +1,4 @@
-//! Tests of waiters for whose watches there is no room.
+//! Tests of waiters whose client has reached its limit of watches.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,8 @@ fn path(number: usize) -> String {
     format!("/{number}{}", "x".repeat(4_000))
 }
 
-/// Returns the leases of one client, and waiters of another client whose watches reach that limit.
+/// Returns the leases of one client, and waiters of another client. The waiters' watches reach that
+/// limit.
 async fn crowded(holder: &Client, waiter: &Client) -> (Vec<Lease>, Vec<JoinHandle<zklock::Result<Lease>>>) {
     let (mut leases, mut waiting) = (Vec::new(), Vec::new());
     for number in 0..24 {

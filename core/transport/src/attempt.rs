@@ -10,13 +10,13 @@ use crate::connect_log::ConnectOutcome;
 use crate::connect_throttle::{AttemptEnd, Server};
 use crate::settings::Settings;
 
-/// Fraction of the session timeout after which a connection without received data counts as broken.
+/// Fraction of the session timeout after which a connection counts as broken if no data arrives.
 /// The client crate sends a ping within a fifth of the timeout, and gives up after two fifths, so
 /// the fraction is between these two.
 const SILENT_FOR: (u32, u32) = (3, 10);
 
 /// One connection attempt, and the connection that results from it. Dropping this value ends both.
-/// It is also dropped with the future that connects.
+/// Dropping the future that connects also drops this value.
 #[derive(Debug)]
 pub(crate) struct ConnectAttempt {
     settings: Settings,
@@ -26,8 +26,8 @@ pub(crate) struct ConnectAttempt {
     deadline: Option<Instant>,
     /// The outcome to report if the attempt ends now.
     outcome: ConnectOutcome,
-    /// Time of the last received data, and the time without data after which the server counts as
-    /// silent.
+    /// Time of the last received data. The server counts as silent if no data arrives for
+    /// `silent_for`.
     heard: Instant,
     silent_for: Duration,
     /// `true` if the server has closed the connection.
@@ -38,7 +38,7 @@ impl ConnectAttempt {
     /// Starts an attempt as soon as the throttle allows a connection to this server.
     ///
     /// # Errors
-    /// Fails if the other servers must be tried first.
+    /// Fails if the client must try the other servers first.
     pub(crate) async fn begin(settings: Settings, host: &str, port: u16) -> Result<Self> {
         let server = (host.to_owned(), port);
         if settings.throttle().passes_over(&server) {

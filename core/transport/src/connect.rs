@@ -18,7 +18,7 @@ use crate::srvr_probe;
 use crate::tls::Encryption;
 use crate::tls_failure;
 
-/// Time for which an address is tried before the next one is tried in parallel.
+/// Time for which the client tries one address before it also tries the next one in parallel.
 const HEAD_START: Duration = Duration::from_millis(100);
 
 static USED: AtomicBool = AtomicBool::new(false);
@@ -48,7 +48,7 @@ pub(crate) async fn connect(settings: Settings, host: &str, port: u16) -> Result
     Ok((connected?, attempt))
 }
 
-/// Returns the error of an attempt that is abandoned in favor of another server, which might reply.
+/// Returns the error of an attempt that is abandoned because another server might reply.
 pub(crate) fn no_answer() -> Error {
     Error::new(ErrorKind::TimedOut, "no answer; another server is tried")
 }

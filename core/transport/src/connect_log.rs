@@ -1,4 +1,4 @@
-//! [`ConnectLog`]: the outcomes of the connection attempts at each server, for errors and logs.
+//! [`ConnectLog`]: the outcomes of the attempts to connect to each server, for errors and logs.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -73,8 +73,7 @@ impl ConnectOutcome {
         matches!(self, Self::Closed)
     }
 
-    /// Returns `true` if the attempt was abandoned before the server did anything that shows the
-    /// problem.
+    /// Returns `true` if the attempt was abandoned so early that the server's problem is not known.
     fn is_unfinished(&self) -> bool {
         matches!(self, Self::Unresolved | Self::Silent | Self::HalfSecured | Self::Mute)
     }
@@ -110,11 +109,11 @@ impl fmt::Display for ConnectOutcome {
     }
 }
 
-/// Time after which a running attempt is reported instead of the previous one. Until then, the
-/// previous outcome (if there is one) is more informative.
+/// Time after which the log reports a running attempt instead of the previous one. Until then, the
+/// outcome of the previous attempt (if there is one) is more informative.
 const MIN_REPORTED_TIME: Duration = Duration::from_secs(1);
 
-/// The last attempt at each server of a client, in at most one entry for each server.
+/// The last attempt to connect to each server of a client. Each server has at most one entry.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectLog {
     server_entries: Mutex<Vec<ServerEntry>>,
@@ -134,8 +133,8 @@ struct ServerEntry {
     running: Option<(Instant, ConnectOutcome)>,
     /// `true` if the last attempt was abandoned so early that its outcome did not replace `last`.
     doubted: bool,
-    /// `true` if the server was asked why it closes connections without a reply. `probe_outcome` is
-    /// the server's explanation, if it gave one.
+    /// `true` if the client asked the server why it closes connections without a reply.
+    /// `probe_outcome` is the server's explanation, if it gave one.
     probed: bool,
     probe_outcome: Option<ConnectOutcome>,
 }
@@ -177,9 +176,9 @@ impl ConnectLog {
 
     /// Records the outcome of the attempt that began at `began`.
     ///
-    /// If the attempt was abandoned within moments, this machine might just have been too busy, so
-    /// the outcome of an earlier completed attempt is kept. If this happens twice in a row, the new
-    /// outcome replaces it.
+    /// If the attempt was abandoned within moments, this machine might just have been too busy. The
+    /// outcome of an earlier completed attempt is then kept. If this happens twice in a row, the
+    /// new outcome replaces it.
     pub(crate) fn conclude(&self, server: &Server, began: Instant, outcome: ConnectOutcome) {
         let failed = outcome != ConnectOutcome::Answered;
         self.with_entry(server, |entry| {
@@ -208,16 +207,16 @@ impl ConnectLog {
         self.failed.notified().await;
     }
 
-    /// Returns the servers at which an attempt has failed since `since`, with the reason of the
-    /// last failure.
+    /// Returns the servers to which a connection attempt has failed since `since`, with the reason
+    /// of the last failure.
     pub(crate) fn failures_since(&self, since: Instant) -> Vec<ServerAttempt> {
         let server_entries = self.server_entries();
         let failed = server_entries.iter().filter(|entry| entry.failed.is_some_and(|failed| failed >= since));
         failed.filter_map(|entry| Some(entry.attempt(entry.last_outcome()?))).collect()
     }
 
-    /// Returns `true` if the server closes connections without a reply and was not yet asked for
-    /// the reason.
+    /// Returns `true` if the server closes connections without a reply, and the client has not yet
+    /// asked it for the reason.
     pub(crate) fn needs_probe(&self, server: &Server) -> bool {
         self.with_entry(server, |entry| {
             !entry.probed && entry.last.as_ref().is_some_and(ConnectOutcome::closed_without_reply)

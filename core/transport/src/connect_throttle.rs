@@ -28,11 +28,10 @@ pub use urgency::Urgency;
 /// Length of the first pause. Each further pause is twice as long, up to the longest. The first one
 /// is short, because one lost connection is harmless.
 const FIRST: Duration = Duration::from_millis(10);
-/// Duration after which an attempt to which the server has replied counts as a success, however it
-/// ended.
+/// If an attempt lasts for this long and the server has replied to it, it counts as a success, no
+/// matter how it ended.
 const LASTING: Duration = Duration::from_secs(2);
-/// If no attempt fails for this long after the end of a pause, the next pause is the shortest
-/// again.
+/// If no attempt fails for this long after a pause has ended, the next pause is the shortest again.
 const FORGOTTEN: Duration = Duration::from_secs(10);
 
 /// The pauses of one client, server by server.
@@ -50,7 +49,8 @@ struct AttemptHistory {
     urgency: Urgency,
     /// Start of the last attempt, at any server.
     last: Option<Instant>,
-    /// The servers that have rejected the client since its last successful attempt at them.
+    /// The servers that have rejected the client since the last successful attempt to connect to
+    /// them.
     pauses: BTreeMap<Server, PauseState>,
     silent_servers: SilentServers,
 }
@@ -63,7 +63,7 @@ struct PauseState {
 }
 
 impl AttemptHistory {
-    /// Returns the time from which this server can be connected to. `None` means immediately.
+    /// Returns the time from which the client may connect to this server. `None` means immediately.
     fn allowed_at(&self, server: &Server) -> Option<Instant> {
         let PauseState { pause, until } = *self.pauses.get(server)?;
         let servers = u32::try_from(self.pauses.len()).unwrap_or(u32::MAX);
@@ -103,21 +103,21 @@ impl ConnectThrottle {
         self.history().urgency
     }
 
-    /// Returns how long an attempt at a server can last without a reply. `None` if there are no
-    /// other servers to try.
+    /// Returns the time within which this server must reply to a connection attempt. `None` if
+    /// there are no other servers to try.
     pub(crate) fn limit(&self, server: &Server) -> Option<Duration> {
         self.history().silent_servers.limit(server)
     }
 
-    /// Returns `true` if the other servers must be tried before this one, because it fell silent.
-    /// Returns `true` at most once each time the server falls silent, so that no server is excluded
-    /// for long.
+    /// Returns `true` if the other servers must be tried before this one, because it stopped
+    /// sending data. Returns `true` at most once each time this happens, so that no server is
+    /// excluded for long.
     pub(crate) fn passes_over(&self, server: &Server) -> bool {
         self.history().silent_servers.passes_over(server)
     }
 
-    /// Waits until the server can be connected to, and returns that time. Dropping the future does
-    /// not shorten the pause.
+    /// Waits until the client may connect to the server, and returns that time. Dropping the future
+    /// does not shorten the pause.
     pub(crate) async fn wait_until_allowed(&self, server: &Server) -> Instant {
         loop {
             let hurry = self.hurry.notified();
@@ -150,7 +150,7 @@ impl ConnectThrottle {
         let mut history = self.history();
         let urgency = history.urgency;
         history.silent_servers.ended(server, end, urgency);
-        // An attempt without a reply was not a success, however long it took.
+        // An attempt without a reply was not a success, no matter how long it took.
         let lasted = matches!(end, AttemptEnd::Replied | AttemptEnd::FellSilent);
         if lasted && now.duration_since(began) >= LASTING {
             history.pauses.remove(server);

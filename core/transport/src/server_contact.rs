@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Number of requests that are remembered for each connection.
 const MAX_MARKS: usize = 32;
 
-/// One request is remembered for each 1/32 of the session timeout, so that all of them together
+/// The client remembers one request for each 1/32 of the session timeout. All of them together
 /// cover the whole timeout.
 const PARTS: u32 = 32;
 

@@ -51,8 +51,8 @@ impl Settings {
         Self::make(limits, random, clock, false)
     }
 
-    /// Creates a probe, which finds out whether settings reach the connection code. If they do, a
-    /// connection attempt inside the probe's [`scope`](Self::scope) fails immediately, and
+    /// Creates a probe: settings that show whether settings reach the connection code. If they do,
+    /// a connection attempt inside the probe's [`scope`](Self::scope) fails immediately, and
     /// [`followed`](Self::followed) then returns `true`.
     #[must_use]
     pub fn probe() -> Self {
@@ -103,8 +103,8 @@ impl Settings {
         self.0.throttle.set_urgency(urgency);
     }
 
-    /// Returns the number of pauses of the client crate that were skipped because this crate has
-    /// its own pauses between attempts.
+    /// Returns how many pauses of the client crate were skipped because this crate has its own
+    /// pauses between attempts.
     #[must_use]
     pub fn skipped_pauses(&self) -> u64 {
         self.0.skipped.load(Ordering::Relaxed)
@@ -119,13 +119,13 @@ impl Settings {
         self.0.connect_log.failed().await;
     }
 
-    /// Returns the outcome of the last attempt that has failed since `since`, for each server.
+    /// For each server, returns the last connection attempt that has failed since `since`.
     #[must_use]
     pub fn failures_since(&self, since: Instant) -> Vec<ServerAttempt> {
         self.0.connect_log.failures_since(since)
     }
 
-    /// Returns the outcome of the last connection attempt at each server.
+    /// Returns the outcome of the last attempt to connect to each server.
     #[must_use]
     pub fn entries(&self) -> Vec<ServerAttempt> {
         self.0.connect_log.entries()
@@ -206,8 +206,8 @@ impl Settings {
     }
 }
 
-/// Wraps `future`, which is about to become a task, so that it uses the settings of the task that
-/// spawns it.
+/// Wraps `future`, so that it still uses the settings of the current task after it has become a
+/// task itself.
 pub fn inherit<F: Future>(future: F) -> impl Future<Output = F::Output> + use<F> {
     let settings = Settings::current();
     async move {

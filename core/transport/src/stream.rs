@@ -53,8 +53,8 @@ impl TcpStream {
         let connected = Self::open(host, port).await;
         if connected.is_err() {
             // Some failures, such as a lack of file descriptors, return immediately. The client
-            // crate then retries immediately, and it checks its time limit only while it waits for
-            // a connection. So without this yield, it would block the thread forever.
+            // crate then retries immediately, and checks its time limit only while it waits for a
+            // connection. Without this yield, it would block the thread forever.
             tokio::task::yield_now().await;
         }
         connected

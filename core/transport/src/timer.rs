@@ -1,15 +1,16 @@
 //! Timers on tokio, which replace the timers of `async-io`. The timers of `async-io` start a hidden
 //! reactor thread for the whole process. A forked child does not have that thread, and heartbeats
-//! would depend on its scheduling. The timers of this module run on the runtime that creates them,
-//! which is zklock's own.
+//! would depend on when it is scheduled. The timers of this module run on the runtime that creates
+//! them: zklock's own runtime.
 //!
 //! This module changes one timer of the client crate: the pause before it retries a server, in its
-//! `endpoint.rs`. That pause doubles with each round of the servers, and only the end of the
-//! session limits it. So after an outage of half a lease's term, the client could stay disconnected
-//! for longer than the lease lasts. The connect throttle of this crate already limits the rate of
-//! attempts, with pauses for each server. So if `endpoint.rs` requests a timer in a task of one of
-//! our clients, the timer fires after one millisecond. The client crate's other timers keep their
-//! durations, such as the time limit of a connection attempt (`session/connection.rs`).
+//! `endpoint.rs`. That pause doubles each time all servers were tried, and only the end of the
+//! session limits it. Assume that the servers are not reachable for half of the time for which a
+//! lease is valid. Then the next pause could be so long that the lease is lost. The connect
+//! throttle of this crate already limits the rate of attempts, with pauses for each server. So if
+//! `endpoint.rs` requests a timer in a task of one of our clients, the timer fires after one
+//! millisecond. The client crate's other timers keep their durations, such as the time limit of a
+//! connection attempt (`session/connection.rs`).
 
 use std::future::Future;
 use std::panic::Location;
@@ -58,8 +59,8 @@ impl Timer {
     #[must_use]
     #[track_caller]
     pub fn after(duration: Duration) -> Self {
-        // Not inside a closure, because `Location::caller` would then return a location in this
-        // function.
+        // Do not move this into a closure, because `Location::caller` would then return a location
+        // in this function.
         let caller = Location::caller();
         if let Some(settings) = Settings::current().filter(|_| is_pause(caller)) {
             settings.skip_pause();

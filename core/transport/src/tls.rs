@@ -24,8 +24,8 @@ use crate::tls_failure::{self, Distrust};
 /// An encrypted connection.
 pub(crate) type Secured = tokio_rustls::client::TlsStream<TcpStream>;
 
-/// The authorities that a client trusts and its own certificate, for encrypted connections. Two
-/// values are equal if they were made from the same text.
+/// Settings for encrypted connections: the authorities that a client trusts, and the client's own
+/// certificate. Two values are equal if they were made from the same text.
 #[derive(Clone)]
 pub struct Encryption {
     ca: String,

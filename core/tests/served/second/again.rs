@@ -241,7 +241,7 @@ fn an_acquire_between_two_sessions_succeeds_in_the_next_session() {
             let lock = lock.clone();
             tokio::spawn(async move { lock.acquire().await })
         });
-        // Another attempt gives up in the meantime. It must not create a node in the next session.
+        // Another acquire gives up in the meantime. It must not create a node in the next session.
         other.abort();
         assert_eq!(kind(lock.acquire_within(BRIEF).await), Err(ErrorKind::LockTimeout));
         assert!(!waiting.is_finished());
@@ -309,7 +309,7 @@ fn a_number_of_permits_that_is_set_again_counts_each_time() {
             let granted = timeout(PATIENT, waiting).await.expect("it was not notified");
             held.push(granted.expect("no panic").expect("a permit"));
         }
-        // A number below the number of held permits revokes no permit and admits no waiter.
+        // A shared count below the number of held permits revokes no permit and admits no waiter.
         for number in [1, 1, 2] {
             writer.set_shared_count("/n", number).await.expect("a number");
             assert!(semaphore.try_acquire().await.expect("an answer").is_none());
@@ -369,7 +369,7 @@ fn a_leadership_is_won_shared_lost_and_won_again() {
         assert!(!election.is_leader());
         let next = election.campaign_within(PATIENT).await.expect("the lead");
         assert!(next.fencing_token() > shared.fencing_token() && election.is_leader());
-        // A share of a lost lead is not part of the new one.
+        // A shared leadership that was lost is not part of the new leadership.
         assert_eq!(kind(shared.resign().await), Ok(()));
         assert_eq!(kind(shared.resign().await), Err(ErrorKind::NotHeld));
         assert!(election.is_leader() && next.check().is_ok());

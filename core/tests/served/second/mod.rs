@@ -23,9 +23,9 @@ const BRIEF: Duration = Duration::from_millis(400);
 /// Timeout of calls that get a reply, generous enough for a busy machine.
 const PATIENT: Duration = Duration::from_secs(20);
 
-/// Time by which an operation may exceed its own timeout. The operation might wait for the end of
-/// the session's term, which is at most half the session timeout away, or for the reply to a close,
-/// which takes at most two seconds. A busy machine needs more.
+/// Time by which an operation may exceed its own timeout. The operation might wait until the
+/// session is no longer certain to exist, which takes at most half the session timeout. Or it might
+/// wait for the reply to a close, which takes at most two seconds. A busy machine needs more.
 const BEYOND: Duration = Duration::from_secs(8);
 
 /// Time for which a draining client waits until its lease is released. It is longer than any test.

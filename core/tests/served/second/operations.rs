@@ -1,4 +1,4 @@
-//! The operations of a client, its locks and its leases. Each is a row of `table.txt`.
+//! The operations of a client, its locks and its leases. Each operation is a row of `table.txt`.
 
 use zklock::{
     AnyLock, Election, LockOptions, MultiLock, Mutex, Permits, ReadWriteLock, Result, Semaphore, Timeout,

@@ -8,8 +8,8 @@ use super::urgency::Urgency;
 /// Time within which a server must reply to the first attempt, if there are other servers to try.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Maximum number of times that the time limit doubles. The client crate abandons an attempt sooner
-/// than this longest limit would.
+/// Maximum number of times that the time limit doubles. The client crate gives up an attempt
+/// earlier than the longest limit would.
 const DOUBLINGS: u32 = 6;
 
 /// A server, as the client names it.
@@ -36,7 +36,7 @@ pub(super) struct SilentServers {
     /// Number of times that the time limit was doubled since the server last did anything. Without
     /// this doubling, a client whose servers are all slow would abandon every attempt too early.
     doublings: BTreeMap<Server, u32>,
-    /// The server whose connection was abandoned because no more data arrived. The other servers
+    /// The server whose connection was abandoned because it stopped sending data. The other servers
     /// are tried before it.
     last_resort: Option<Server>,
 }
@@ -55,8 +55,8 @@ impl SilentServers {
         match end {
             AttemptEnd::Replied => drop(self.doublings.remove(server)),
             AttemptEnd::FellSilent => self.last_resort = Some(server.clone()),
-            // Do not double: if packets are dropped, a new attempt, which sends a new packet, helps
-            // more than a longer limit.
+            // Do not double the limit: if packets are dropped, a new attempt, which sends a new
+            // packet, helps more than a longer limit.
             AttemptEnd::NotConnected if matches!(urgency, Urgency::Session(_)) => {}
             AttemptEnd::NotConnected | AttemptEnd::NotAnswered => {
                 let doublings = self.doublings.entry(server.clone()).or_default();

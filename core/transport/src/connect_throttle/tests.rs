@@ -7,8 +7,8 @@ fn server(port: u16) -> Server {
     ("a".to_owned(), port)
 }
 
-/// Returns the number of attempts in each second. Each attempt lasts for `lasts`, and the client
-/// tries the servers in turn.
+/// Returns the number of attempts in each second. Each attempt takes `lasts`, and the client tries
+/// one server after the other.
 async fn attempts(servers: u16, lasts: Duration, seconds: usize) -> Vec<usize> {
     let throttle = ConnectThrottle::new(|| 0.0);
     let start = Instant::now();
@@ -111,8 +111,9 @@ async fn in_a_hurry_the_pauses_begin_anew() {
     assert!((FIRST / 2..FIRST * 3).contains(&start.elapsed()), "{:?}", start.elapsed());
 }
 
-/// Returns the longest time between two attempts at one server after the first seconds, and the
-/// maximum number of attempts in one second. All servers reject the client after `lasts`.
+/// Makes all servers reject the client after `lasts`. Returns the longest time between two attempts
+/// to connect to one server after the first seconds, and the maximum number of attempts in one
+/// second.
 async fn pauses(urgency: Urgency, random: fn() -> f64, servers: u16, lasts: Duration) -> (Duration, u32) {
     let throttle = ConnectThrottle::new(random);
     throttle.set_urgency(urgency);

@@ -9,8 +9,8 @@ const WANTED: Duration = Duration::from_secs(1);
 /// Longest pause for one server while the session is needed: this time or an eighth of the session
 /// timeout, if shorter.
 const URGENT: Duration = Duration::from_millis(1500);
-/// Minimum time between two attempts at any servers that rejected the client. `URGENT_GAP` is the
-/// minimum while the session is needed.
+/// Minimum time between two attempts to connect to servers that rejected the client, even to
+/// different servers. `URGENT_GAP` is the minimum while the session is needed.
 const GAP: Duration = Duration::from_millis(250);
 const URGENT_GAP: Duration = Duration::from_millis(50);
 
@@ -35,9 +35,9 @@ impl Urgency {
     /// Returns the longest pause for one server, measured from the start of one attempt to the
     /// start of the next.
     ///
-    /// For a session, this is an eighth less than the bound that `docs/safety.md` promises. The
-    /// remaining eighth is for two round trips: the first heartbeat and, before it, the request for
-    /// the server's status, which shows why the server closes connections.
+    /// If a session is needed, the pause is an eighth less than the bound that `docs/safety.md`
+    /// promises. The remaining eighth is for two round trips: a request for the server's status,
+    /// which shows why the server closes connections, and then the first heartbeat.
     pub(super) fn longest(self) -> Duration {
         match self {
             Self::Idle => IDLE,
@@ -46,9 +46,9 @@ impl Urgency {
         }
     }
 
-    /// Returns the minimum time between attempts at any of `servers` servers that all rejected the
-    /// client. It limits the rate of attempts at alternating servers. For a session, the time is so
-    /// short that all servers are still tried within the longest pause.
+    /// Returns the minimum time between two attempts, even to different servers, when all `servers`
+    /// servers have rejected the client. If a session is needed, the time is so short that the
+    /// client still tries all servers within the longest pause.
     pub(super) fn gap(self, servers: u32) -> Duration {
         match self {
             Self::Idle | Self::Wanted => GAP,
@@ -56,8 +56,8 @@ impl Urgency {
         }
     }
 
-    /// Returns the maximum time for asking a server why it closes connections. The time is limited
-    /// because the question delays the next attempt.
+    /// Returns the time for which the client waits for the reply when it asks a server why it
+    /// closes connections. The time is limited because the question delays the next attempt.
     pub(crate) fn question(self) -> Duration {
         match self {
             Self::Idle | Self::Wanted => QUESTION,

@@ -1,5 +1,5 @@
-//! Validation of the greeting: the server's first message, which is its reply to the request for a
-//! session.
+//! Validation of the greeting. This is the server's first message, the reply to the client's
+//! request for a session.
 
 use super::malformed::Malformed;
 use zklock_jute::Reader;
@@ -48,8 +48,8 @@ pub(super) struct Granted {
     pub(super) has_password: bool,
 }
 
-/// Validates the reply to a request for a session with the timeout `asked`. Returns the session if
-/// there is one.
+/// Validates the reply to a request for a session. `asked` is the timeout in the request. Returns
+/// the session if there is one.
 pub(super) fn check(answer: &[u8], asked: i32) -> Result<Option<Granted>, Malformed> {
     let mut reader = Reader::new(answer);
     let (version, timeout, session) = (reader.int()?, reader.int()?, reader.long()?);

@@ -58,9 +58,9 @@ impl InFlight {
         Err(Malformed::new(format!("a reply to request {xid}{due}")))
     }
 
-    /// Removes the request with this `xid`. If its reply is a sign of life of the session, returns
-    /// the time at which the request was sent. A reply to credentials is no such sign, because for
-    /// servers, credentials do not keep a session alive.
+    /// Removes the request with this `xid`. If its reply shows that the session is alive, returns
+    /// the time at which the request was sent. A reply to credentials does not show that, because
+    /// credentials do not keep a session alive on the server.
     pub(super) fn answered(&mut self, xid: i32) -> Option<u64> {
         if xid == PING {
             self.pings.pop_front()

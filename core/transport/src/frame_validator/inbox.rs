@@ -22,8 +22,8 @@ pub(super) struct FrameBuffer {
     skip: Option<Skip>,
 }
 
-/// A frame whose body is dropped as it arrives. A reply that reports a failure replaces it. The
-/// bytes of this reply are passed on gradually while the body arrives.
+/// A frame whose body is dropped as it arrives. In its place, the reader gets a reply that reports
+/// a failure. The bytes of this reply are passed on gradually while the body arrives.
 #[derive(Clone, Copy, Debug)]
 struct Skip {
     size: usize,
@@ -56,7 +56,7 @@ impl FrameBuffer {
         if self.skip.is_some() { &[] } else { &self.bytes[self.checked..] }
     }
 
-    /// Allows the next frame to be read as it arrives, except for its last byte.
+    /// Lets the reader get the bytes of the next frame as they arrive, except for the last byte.
     pub(super) fn open(&mut self) {
         self.open = true;
     }

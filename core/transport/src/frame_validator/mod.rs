@@ -99,7 +99,7 @@ enum Expects {
     Line {
         left: usize,
     },
-    /// The reply to the request for a session. The client asked for the timeout `asked`.
+    /// The reply to the request for a session. `asked` is the timeout that the client requested.
     Greeting {
         asked: i32,
         sent: u64,
@@ -267,7 +267,7 @@ impl FrameValidator {
         };
         let most_names = TooLarge::most_names(self.max_frame);
         let done = kind.filter(|_| error == 0);
-        // Frames of unlimited size are checked before they are complete.
+        // Frames that can have any size are checked before all of their bytes have arrived.
         if let Some(kind) = done.filter(|kind| kind.may_be_large()) {
             let too_large = if size + HEAD - 4 > self.max_frame {
                 Some(TooLarge::size(size + HEAD - 4))
@@ -301,7 +301,8 @@ impl FrameValidator {
                 None => return Ok(self.fail(xid, size, AUTH_FAILED)),
             },
             (_, Some(kind)) => reply::check(kind, body, most_names)?,
-            // A server that refuses a login appends an absent token to its reply.
+            // A server that refuses a login appends a token with the length -1, which means no
+            // token.
             (Some(ReplyShape::Sasl), None) if body == (-1i32).to_be_bytes() => {}
             (_, None) if !body.is_empty() => return Err(Malformed::new("a failure with a body")),
             _ => {}
@@ -336,8 +337,8 @@ impl FrameValidator {
 
     fn answered(&mut self, xid: i32) {
         let sent = self.in_flight.answered(xid);
-        // The reply to a handshake is the better evidence, so it is kept until it is reported. The
-        // next reply then serves as evidence instead of this one.
+        // Evidence from a handshake is better. Keep it until it is reported, and ignore this reply.
+        // A later reply then provides newer evidence.
         if let Some(sent) = sent.filter(|_| !matches!(self.heard, Some(ContactEvidence::Greeting { .. }))) {
             self.heard = Some(ContactEvidence::Request { sent });
         }

@@ -1,4 +1,4 @@
-//! Parses the client's requests, as far as the form of their replies depends on them.
+//! Parses the client's requests to find out which form each reply must have.
 
 use super::LEAST_FRAME;
 use super::malformed::Malformed;
@@ -37,7 +37,8 @@ pub(super) enum ReplyShape {
 }
 
 impl ReplyShape {
-    /// Returns `true` if the server replies immediately, before it replies to earlier requests.
+    /// Returns `true` if the server replies to this request immediately, before it replies to
+    /// earlier requests.
     pub(super) fn overtakes(&self) -> bool {
         matches!(self, Self::Auth | Self::Sasl)
     }
@@ -73,9 +74,9 @@ pub(super) struct WatchAllowance {
 }
 
 impl WatchAllowance {
-    /// The allowance with persistent watches. They fire any number of times, and recursive ones
-    /// also for longer paths. The path is limited to the length of a short reply, because the frame
-    /// of an event is stored until it is complete.
+    /// Allowance of a connection with persistent watches. Such watches fire any number of times,
+    /// and recursive ones also for longer paths. The path is limited to the length of a short
+    /// reply, because the frame of an event is stored until it is complete.
     const UNLIMITED: Self = Self { count: u64::MAX, longest: LEAST_FRAME };
 
     fn one(path: &str) -> Self {

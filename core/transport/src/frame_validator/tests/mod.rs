@@ -1,4 +1,4 @@
-//! Tests for the bytes that the validator accepts, and for those that it refuses.
+//! Tests for the bytes that the validator accepts, and for the bytes that it refuses.
 
 mod conversation;
 mod grammar;

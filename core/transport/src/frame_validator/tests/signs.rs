@@ -1,5 +1,5 @@
-//! Tests for the evidence of the server's contact with the client, which the validator takes from
-//! replies.
+//! Tests for the evidence that the server has received something from the client. The validator
+//! takes this evidence from replies.
 
 use super::messages::{bytes, connect, greeting, reply, request};
 use super::{TIMEOUT, drain};
