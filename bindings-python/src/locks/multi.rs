@@ -36,7 +36,7 @@ impl Target for Arc<zklock::MultiLock> {
     }
 }
 
-/// Several locks that are acquired together: all, or none.
+/// Several locks that are acquired together: all of them, or none.
 ///
 /// >>> with zklock.MultiLock([lock, catalogue.write_lock]) as leases:
 /// ...     len(leases)
@@ -93,7 +93,7 @@ impl MultiLock {
         visit.call(&self.members)
     }
 
-    /// Clears nothing, because the base class clears enough to break every cycle.
+    /// Clears nothing: what the base class clears is enough to break every reference cycle.
     #[expect(clippy::unused_self, reason = "the interpreter calls it with one")]
     fn __clear__(&self) {}
 
