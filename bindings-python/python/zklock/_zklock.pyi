@@ -368,7 +368,7 @@ class Level:
         """
 
     def release(self, wait: bool = True, timeout: float | None = None) -> None:
-        """Undo this acquire. Any thread can call this, but only once. The last release of a hold frees the lock.
+        """Undo this acquire, from any thread, once. The last release of a hold frees the lock.
 
         >>> with lock as lease:
         ...     lease.release(wait=False)
@@ -686,7 +686,7 @@ class Candidate:
 
 @final
 class Rounds:
-    """The state of `Election.run()`, which repeats rounds. A round is a campaign, a leadership and a pause."""
+    """The state of `Election.run()`, which repeats rounds: a campaign, a leadership and a pause."""
 
     def __new__(cls, election: Election) -> Self: ...
     def are_over(self) -> bool:
@@ -1817,7 +1817,7 @@ class Semaphore(Lock):
         *,
         connect_timeout: float | None = None,
     ) -> Leases:
-        """Acquire `count` permits, all or none. Return their leases as one object, which is a context manager.
+        """Acquire `count` permits, all or none. Return a context manager with their leases.
 
         >>> with semaphore.acquire_many(3, timeout=10) as leases:
         ...     leases[2].state
@@ -1921,8 +1921,7 @@ class Turn:
         """The lease under which the body runs."""
 
     def start_record(self) -> Pending[None]:
-        """Start to record the slot, unless it was recorded before the body, and to release the lock afterwards.
-        """
+        """Start to record the slot, unless it was recorded before the body, and to release the lock."""
 
     def __enter__(self) -> Lease: ...
     def __exit__(

@@ -54,7 +54,7 @@ impl Level {
         Ok(self.0.check()?)
     }
 
-    /// Undo this acquire. Any thread can call this, but only once. The last release of a hold frees the lock.
+    /// Undo this acquire, from any thread, once. The last release of a hold frees the lock.
     ///
     /// >>> with lock as lease:
     /// ...     lease.release(wait=False)

@@ -225,7 +225,7 @@ impl Election {
     }
 }
 
-/// The state of `Election.run()`, which repeats rounds. A round is a campaign, a leadership and a pause.
+/// The state of `Election.run()`, which repeats rounds: a campaign, a leadership and a pause.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Rounds {
     election: zklock::Election,

@@ -81,7 +81,7 @@ impl Turn {
         self.lease.clone_ref(py)
     }
 
-    /// Start to record the slot, unless it was recorded before the body, and to release the lock afterwards.
+    /// Start to record the slot, unless it was recorded before the body, and to release the lock.
     fn start_record(&self, py: Python<'_>) -> Result<Pending> {
         Pending::start(py, self.take()?.record())
     }

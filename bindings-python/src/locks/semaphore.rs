@@ -119,7 +119,7 @@ impl Semaphore {
         }
     }
 
-    /// Acquire `count` permits, all or none. Return their leases as one object, which is a context manager.
+    /// Acquire `count` permits, all or none. Return a context manager with their leases.
     ///
     /// >>> with semaphore.acquire_many(3, timeout=10) as leases:
     /// ...     leases[2].state

@@ -1,4 +1,5 @@
-//! A report of this process's waits and holds, as text for people who debug a program that hangs.
+//! A report of the waits and holds of this process, as text for people who debug a program that
+//! hangs.
 
 use std::collections::HashSet;
 use std::fmt::{self, Write};
@@ -78,8 +79,7 @@ fn write(
     Ok(())
 }
 
-/// Writes a wait. `own` is `true` if this client itself holds the node behind which the waiter is
-/// queued.
+/// Writes a wait. `own` is `true` if the waiter waits for a node of its own client.
 fn write_wait(text: &mut String, wait: &WaitReport, own: bool) -> fmt::Result {
     let WaitReport { path, mode, label, age, node, in_cohort, position, behind, .. } = wait;
     write!(text, "  waits for {} ({mode}{}) for {}", Escaped(path), Label(label.as_deref()), Seconds(*age))?;
