@@ -68,7 +68,7 @@ pub(crate) struct Options {
     /// Wait for at most this long: 30, 1.5, 500ms, 1m30s
     #[arg(short = 'w', long = "wait", value_name = "TIME", group = "timeout", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
-    /// If more than N contenders already wait, exit with status 75 immediately
+    /// If N contenders already wait, exit with status 75 immediately; with 0, never wait
     #[arg(long, value_name = "N", conflicts_with = "nonblock")]
     pub(crate) max_waiters: Option<u32>,
     /// The exit status if the lock is taken; 0 also suppresses the message

@@ -245,8 +245,8 @@ async fn watch(
         let drawn =
             screen.terminal.draw(|frame| draw(frame, &header, &mut choice, &shown)).map_err(failed)?;
         let page = page(drawn.area.height);
-        // Do not wait for the whole interval before the first result: show it as soon as all
-        // directories were read.
+        // Plan the next drawing one interval after the planned time of this one, but not in the
+        // past.
         next = Instant::now().max(next + options.interval).min(Instant::now() + options.interval);
         let looked = async {
             while Instant::now() < next {
