@@ -113,8 +113,8 @@ impl Survey {
         f64::from(u32::try_from(self.sent.len()).unwrap_or(u32::MAX)) / RECENT.as_secs_f64()
     }
 
-    /// Reads the directories that are due. Returns when all of them have been read, or at `until`.
-    /// Cancel safe.
+    /// Reads the directories that are due. Returns when every known directory has been read, or at
+    /// `until`. Cancel safe.
     pub(crate) async fn run_until(&mut self, until: Instant) -> Result<(), Failure> {
         loop {
             let mut pause = until.saturating_duration_since(Instant::now());
