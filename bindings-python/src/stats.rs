@@ -29,7 +29,7 @@ pub(crate) struct Stats {
     handoffs: u64,
     /// Acquisitions that reused a node that the client had kept, without a request: see `linger`.
     retakes: u64,
-    /// Tries that found the lock taken.
+    /// Acquires that found the lock taken, and did not or could not wait.
     busy: u64,
     /// Acquires that timed out.
     timeouts: u64,

@@ -1484,7 +1484,7 @@ class Stats:
 
     @property
     def busy(self) -> int:
-        """Tries that found the lock taken."""
+        """Acquires that found the lock taken, and did not or could not wait."""
 
     @property
     def timeouts(self) -> int:

@@ -192,8 +192,8 @@ impl Acquirable {
             Handle::Made(lease) => return Ok(lease),
             Handle::Bare(lease) => lease,
         };
-        // Do not lock the levels while the object is created: Python might run the garbage collector, which
-        // can run code of the program.
+        // Create the object while `levels` is not locked: Python might run the garbage collector, which can
+        // run code of the program.
         let made = Lease::new(py, Arc::clone(&lease))?.into_any();
         // Another thread might have created it first.
         let bare = self.levels.change(&(lease as _), |handle| match handle {

@@ -88,7 +88,8 @@ impl MultiLock {
         (slf.get_type(), (slf.get().members.clone_ref(slf.py()),))
     }
 
-    /// Visits the locks, because their levels can refer back to this object.
+    /// Visits the locks for the garbage collector, because objects that they store can refer back to this
+    /// object.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.members)
     }

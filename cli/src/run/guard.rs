@@ -15,22 +15,22 @@ use crate::run::options::{OnLost, OnSuspend, Options};
 pub(crate) struct Policy {
     on_suspend: OnSuspend,
     on_lost: OnLost,
-    /// The command receives SIGTERM when the rest of the term is this short.
+    /// The command receives SIGTERM when the lock is certain only for this much longer.
     kill_after: Duration,
-    /// The lease is reported lost this long before the end of the term.
+    /// The lease is reported lost this long before another contender could get the lock.
     grace: Duration,
-    /// The command is killed when the rest of the term is this short. The kernel needs some time to
-    /// end it.
+    /// The command is killed when the lock is certain only for this much longer. The kernel needs
+    /// some time to end it.
     margin: Duration,
-    /// A heartbeat counts as late when the rest of the term is shorter than this.
+    /// A heartbeat counts as late when the lock is certain for less than this time.
     late: Duration,
     /// The longest time between two checks of the lease. It must be short: while the machine
-    /// sleeps, the term of the lease continues to run, but timers do not.
+    /// sleeps, the time of the lease runs on, but timers do not.
     check_interval: Duration,
 }
 
-/// The command is killed this long before the end of the term, unless the session timeout is very
-/// short.
+/// The command is killed this long before another contender could get the lock, unless the session
+/// timeout is very short.
 const MARGIN: Duration = Duration::from_millis(200);
 
 /// The longest time between two checks of the lease.
@@ -70,16 +70,16 @@ pub(crate) struct Guard {
     must_stop: bool,
     /// True if the guard has stopped the command with SIGSTOP.
     stopped: bool,
-    /// True if the command is stopped because this process was paused. In that case, a short
-    /// remaining term does not mean that the servers are silent: the reply to the next heartbeat
-    /// can arrive soon.
+    /// True if the command is stopped because this process was paused. In that case, the lease can
+    /// be about to end although the servers are not silent: the reply to the next heartbeat can
+    /// arrive soon.
     paused: bool,
     terminated: bool,
     killed: bool,
     /// When a loss was first seen.
     lost: Option<Instant>,
-    /// For a lock with a grace: the end of the term, computed at the last check at which the lease
-    /// was not lost.
+    /// For a lock with a grace: the time at which another contender could get the lock, computed at
+    /// the last check at which the lease was not lost.
     term_ends: Option<Instant>,
 }
 
@@ -266,8 +266,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Returns a guard for a session timeout of 8 s. A heartbeat is late when less than 7/3 s of
-    /// the term are left.
+    /// Returns a guard for a session timeout of 8 s, so the lock is certain for 4 s after a
+    /// heartbeat. The next heartbeat counts as late when less than 7/3 s of them are left.
     fn guard(on_suspend: OnSuspend, on_lost: OnLost) -> Guard {
         let late = SECOND * 7 / 3;
         let (kill_after, grace) = (SECOND, Duration::ZERO);
