@@ -1,5 +1,5 @@
-//! Stops the build of a program that replaces only one of the crates `async-io` and `async-net` with
-//! our stand-in. The ZooKeeper client depends on both crates.
+//! Stops the build of a program that uses our stand-in for only one of the crates `async-io` and
+//! `async-net`. The ZooKeeper client depends on both crates.
 //!
 //! The stand-ins work only together. With only our `async-io`, the `async-net` of the registry does
 //! not compile. With only our `async-net`, timers and sockets use two different reactors. With

@@ -4,9 +4,9 @@
 //!
 //! Two rules hold everywhere:
 //!
-//! - The core's thread never waits for the interpreter, and drops no Python object. Otherwise a busy
-//!   interpreter would delay heartbeats.
-//! - A thread never waits for anything while it has locked one of the binding's mutexes.
+//! - The thread of the Rust client never waits for the interpreter, and drops no Python object. Otherwise a
+//!   busy interpreter would delay heartbeats.
+//! - A thread that has locked one of the binding's mutexes waits for nothing until it has unlocked it.
 
 #![expect(
     clippy::needless_pass_by_value,
@@ -35,7 +35,7 @@ mod sync;
 mod testing;
 mod transaction;
 
-/// The extension module. The package `zklock` exports its public items. The others are for `zklock.aio`.
+/// The extension module. The package `zklock` exports its public items. Only `zklock.aio` uses the others.
 #[pyo3::pymodule]
 mod _zklock {
     use pyo3::exceptions::PyImportError;

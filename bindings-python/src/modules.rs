@@ -1,5 +1,4 @@
-//! Looks up objects in the interpreter: modules that the program has imported, and objects that are looked up
-//! only once.
+//! Looks up modules that the program has already imported, and caches objects that are looked up only once.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -37,7 +36,7 @@ pub(crate) fn once<'a, T>(
     find: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<&'a T> {
     if cell.get(py).is_none() {
-        // Another thread might fill the cell meanwhile, with the same value.
+        // Ignore an error: another thread might have filled the cell meanwhile, with the same value.
         cell.set(py, find()?).ok();
     }
     cell.get(py).ok_or_else(|| pyo3::exceptions::PyRuntimeError::new_err("a cell that was filled is empty"))

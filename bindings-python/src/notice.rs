@@ -33,10 +33,11 @@ pub(crate) struct Notice {
 /// Waits for events, and provides the next step after each of them.
 type Watcher = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A registered callback, with the future that waits for its events. This type is also the waker of that
+/// A registered callback, and the future that waits for its events. `Shared` is also the waker of that
 /// future.
 struct Shared {
-    /// The thread that calls the callback polls this future. `None` once there are no more events.
+    /// The future that waits for events. The thread that calls the callback polls it. `None` after the last
+    /// event.
     watcher: Mutex<Option<Watcher>>,
     callback: Callback,
     calling_thread: CallingThread,
@@ -65,7 +66,7 @@ struct Callable {
 enum Due {
     /// Call the function, unless there is no argument any more.
     Call(Argument),
-    /// Report this error like an error that the callback raised. The callback is not called again.
+    /// Report this error as if the callback had raised it, and do not call the callback again.
     Fail(zklock::Error),
 }
 
@@ -80,7 +81,8 @@ impl Callback {
         self.0.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes `due` the next step. Completes when that step has been taken and the watcher is polled again.
+    /// Requests `due` as the next action. Completes when that action has been taken and the watcher is polled
+    /// again.
     async fn provide(&self, due: Due) {
         *self.due() = Some(due);
         let mut first = true;
@@ -116,7 +118,7 @@ impl NotifyEventLoop {
 }
 
 impl Notice {
-    /// Arranges one call of `callable` with the lease once `event` resolves to `true`.
+    /// Registers `callable`. It is called once, with the lease, when `event` resolves to `true`.
     pub(crate) fn of_lease(
         lease: &Bound<'_, PyAny>,
         event: impl Future<Output = bool> + Send + 'static,
@@ -141,7 +143,7 @@ impl Notice {
         })
     }
 
-    /// Arranges calls of `callable` with the current leader, or `None`, now and after each change.
+    /// Registers `callable`. It is called now and after each change, with the current leader or `None`.
     pub(crate) fn of_election(py: Python<'_>, mut leaders: Leaders, callable: Py<PyAny>) -> Result<Self> {
         Self::start(py, callable, |callback| async move {
             loop {
@@ -160,7 +162,8 @@ impl Notice {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        // Skip the check for `NotifyEventLoop`: it is callable, and every scope of a task creates one.
+        // Do not check a `NotifyEventLoop`: it is always callable, and every scope of a task creates one, so
+        // the check would cost time.
         let only_notifies = callable.bind(py).is_instance_of::<NotifyEventLoop>();
         if !only_notifies {
             py.import("zklock._decorators")?.call_method1("check_callback", (&callable,))?;
@@ -193,8 +196,8 @@ impl Notice {
     /// >>> notice = client.on_state(lambda state: print("now", state))
     /// >>> notice.cancel()
     fn cancel(&self) {
-        // In a forked child, no callback runs, and the watcher might stay locked forever by a thread of the
-        // parent.
+        // Do nothing in a forked child. No callback runs there, and a thread of the parent might have locked
+        // the watcher during the fork.
         if !self.origin.is_here() {
             return;
         }
@@ -209,7 +212,7 @@ impl Notice {
 
 impl Shared {
     /// Polls the watcher for the first time, on the calling thread. Usually this only registers a waker, for
-    /// example for the scope that a task enters. Another thread is woken only if a step is due already. The
+    /// example when a task enters a scope. It wakes another thread only if an event has already happened. The
     /// poll runs no Python code, so a thread that is attached to the interpreter never waits long for the
     /// watcher.
     fn begin(self: &Arc<Self>) {
@@ -225,9 +228,10 @@ impl Shared {
     /// Returns the next step, or `None` if none is due.
     fn due(self: &Arc<Self>) -> Option<Due> {
         let mut watcher = self.watcher();
-        // Once there are no more events, or the notice is cancelled, there is no watcher and no step is due.
+        // The watcher is `None` after the last event, and after the notice was cancelled. Then no callback is
+        // due.
         watcher.as_ref()?;
-        // Take a due step first: polling the watcher would overwrite it.
+        // First take the action that is already due, because polling the watcher would overwrite it.
         let due = self.callback.due().take();
         due.or_else(|| {
             self.poll_watcher(&mut watcher);

@@ -19,7 +19,8 @@ pub(crate) struct ServerReport {
     ///
     /// `unknown host`, `refused`, `unreachable`, `silent`, `closed`, `not serving` (it has no quorum),
     /// `read-only`, `not zookeeper`, `certificate name`, `certificate expired`, `certificate authority`,
-    /// `tls` (any other TLS problem), `answered` (it answered at first, but not at the end) or `not tried`.
+    /// `tls` (any other TLS problem), `not tried`, or `answered` (it answered at first, and then stopped
+    /// answering).
     problem: String,
     /// The problem in words, for people: the message of the operating system, of TLS or of the server.
     detail: String,

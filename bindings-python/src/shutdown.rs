@@ -1,4 +1,4 @@
-//! Shuts the library down when the process exits. Each part is closed before the parts that it depends on.
+//! Shuts the library down when the process exits. Closes each part before the parts that it depends on.
 
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ const GRACE: Duration = Duration::from_millis(100);
 pub(crate) fn shutdown(py: Python<'_>) {
     exit::begin();
     py.detach(|| zklock::shutdown(LIMIT));
-    // Callbacks can log, so end the callbacks before the log. Both callbacks and log handlers can wait for
-    // outcomes, so stop the delivery thread last.
+    // Callbacks can log, so stop the callback thread before the log thread. Both callbacks and log handlers
+    // can wait for a lock, and the delivery thread ends such waits, so stop it last.
     callbacks::end(py, LIMIT);
     log::end(py, LIMIT);
     let daemons = has_other_threads(py).unwrap_or(true);
@@ -42,9 +42,9 @@ pub(crate) fn shutdown(py: Python<'_>) {
 /// >>> zklock.close_on_signals()
 ///
 /// The process waits for up to a second until the clients are closed. Then the signal ends the process, as
-/// without this call: neither `finally` blocks nor `atexit` handlers run. Pending acquires keep waiting
-/// meanwhile, and no callback runs. Without this call, the locks of the process stay taken for a session
-/// timeout.
+/// without this call: neither `finally` blocks nor `atexit` handlers run. During that second, pending
+/// acquires keep waiting, and no callback runs. Without this call, the locks of the process stay taken for a
+/// session timeout.
 ///
 /// The same applies to SIGINT if it has its default action. A signal that has a handler, or that is ignored,
 /// is not changed: Ctrl-C still raises `KeyboardInterrupt`, because Python has a handler for SIGINT. A
@@ -58,8 +58,8 @@ pub(crate) fn close_on_signals() -> PyResult<()> {
         .map_err(|error| PyOSError::new_err((error.raw_os_error(), error.to_string())))
 }
 
-/// Returns `true` if Python threads run that the binding did not start. While `atexit` handlers run, these
-/// are daemon threads.
+/// Returns `true` if there are Python threads that the binding did not start. While `atexit` handlers run,
+/// only daemon threads are left.
 fn has_other_threads(py: Python<'_>) -> PyResult<bool> {
     let mut others = 0;
     for thread in py.import("threading")?.call_method0("enumerate")?.try_iter()? {

@@ -25,11 +25,11 @@ pub(crate) struct Stats {
     acquisitions: u64,
     /// Acquisitions that had to wait for another contender.
     contended: u64,
-    /// Acquisitions that another holder in this client handed on, without a request: see `cohort`.
+    /// Acquisitions that an earlier holder in this client handed over without a request: see `cohort`.
     handoffs: u64,
     /// Acquisitions that reused a node that the client had kept, without a request: see `linger`.
     retakes: u64,
-    /// Tries that found the lock taken.
+    /// Acquires that found the lock taken, and did not or could not wait.
     busy: u64,
     /// Acquires that timed out.
     timeouts: u64,
@@ -37,7 +37,8 @@ pub(crate) struct Stats {
     losses: u64,
     /// Losses by reason. The keys are the values of `Lease.loss_reason`.
     ///
-    /// Every reason is present, except closing the client and fork, which are not counted.
+    /// Every reason is present, even if its count is 0, except `client closed` and `inherited through fork`.
+    /// These are not counted.
     losses_by_reason: BTreeMap<&'static str, u64>,
     /// Sessions that began. More than one means that a session was lost.
     sessions: u64,
@@ -49,8 +50,8 @@ pub(crate) struct Stats {
     hold: Histogram,
     /// Requests for locks, by purpose: `create`, `list`, `watch`, `delete` and so on.
     ///
-    /// Every kind is present, even if its count is 0. Requests of the session itself are not included: pings,
-    /// opening and closing the session, and setting or removing watches on a server.
+    /// Every purpose is present, even if its count is 0. Requests of the session itself are not included:
+    /// pings, opening and closing the session, and setting or removing watches on a server.
     requests: BTreeMap<&'static str, u64>,
 }
 
@@ -127,7 +128,7 @@ pub(crate) struct Histogram {
     sum: f64,
     /// The longest duration.
     max: f64,
-    /// Upper bounds in ascending order, each with the number of durations up to that bound.
+    /// Upper bounds in ascending order, each with the number of durations that do not exceed it.
     ///
     /// The bounds are 1, 2 and 5 times every power of ten from 100 µs to 1,000 s. Longer durations appear
     /// only in `count`.

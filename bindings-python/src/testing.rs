@@ -24,8 +24,8 @@ use crate::modules::interned;
 /// 'held'
 ///
 /// The server runs on a separate thread, `zklock-server`, and keeps its nodes in memory. It listens on
-/// 127.0.0.1, on a free port unless one is given. `docs/testing.md` lists the features that it lacks. Most
-/// importantly, it is not an ensemble: tests cannot show how a program behaves when some servers fail. In
+/// 127.0.0.1, on a free port unless one is given. `docs/testing.md` lists the features that it lacks. The
+/// most important one is an ensemble: tests cannot show how a program behaves when some servers fail. In
 /// production, use Apache ZooKeeper.
 ///
 /// The methods can be called from any thread, greenlet or coroutine: none of them waits for a client. After
@@ -39,7 +39,8 @@ pub(crate) struct Server {
     origin: ForkGuard,
 }
 
-/// The session id of a client, a lease or another object that has a session, or the id itself.
+/// A session id. It is converted from an object that has a session, such as a client or a lease, or from the
+/// id itself.
 struct Session(i64);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Session {
@@ -111,10 +112,10 @@ impl Server {
     /// >>> lease.wait_lost(timeout=5)
     /// True
     ///
-    /// When this returns, the session's locks are free and its nodes are deleted. Its client receives the
-    /// expiry a moment later, and continues in a new session. `client` is a `Client` or a `Lease`, of
-    /// `zklock` or `zklock.aio`, or the id of a session. Raise `BadArgument` for a client that has not
-    /// connected yet.
+    /// When this returns, the session's locks are free and its nodes are deleted. A moment later its client
+    /// learns that the session has expired, and continues in a new session. `client` is a `Client` or a
+    /// `Lease`, of `zklock` or `zklock.aio`, or the id of a session. Raise `BadArgument` for a client that
+    /// has not connected yet.
     #[pyo3(signature = (client))]
     fn expire(&self, py: Python<'_>, client: Session) -> Result<bool> {
         self.call(py, |server| server.expire(client.0))
@@ -194,7 +195,7 @@ impl Server {
 
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, pyo3::types::PyTuple>) -> Result<()> {
-        // A child that was forked within the block also leaves the block.
+        // Check the process, because a child that was forked within the block also leaves the block.
         if self.origin.is_here() { self.stop(py) } else { Ok(()) }
     }
 

@@ -11,16 +11,16 @@ use crate::bridge::block_on::block_on;
 use crate::bridge::pending::Pending;
 use crate::errors::Result;
 
-/// Writes to ZooKeeper that the servers execute together, and only while the lock's node exists.
+/// Writes to ZooKeeper. The servers execute all of them together, and only while the lock's node exists.
 ///
 /// >>> with lock as lease:
 /// ...     writes = lease.transaction().set_data("/state", b"done", version=0)
 /// ...     writes.create("/report").commit()
 ///
-/// Such writes need no fencing token. If a holder was paused and another client acquired the lock meanwhile,
-/// the transaction of the first holder changes nothing. Paths are absolute, below the client's chroot. New
-/// nodes are persistent, with the client's access control list. Every method except `commit` returns the
-/// transaction.
+/// Such writes need no fencing token. A holder might be paused, and another client might acquire the lock
+/// meanwhile. Then the transaction of the first holder changes nothing. Paths are absolute, below the
+/// client's chroot. New nodes are persistent, with the client's access control list. Every method except
+/// `commit` returns the transaction.
 #[pyclass(frozen, module = "zklock")]
 pub(crate) struct Transaction {
     draft: TransactionBuilder,

@@ -1,4 +1,4 @@
-"""An application for a prefork server. The master loads it before it forks, and creates all lock objects."""
+"""An application for a prefork server. The master creates all lock objects before it forks the workers."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ import textwrap
 from types import TracebackType
 
 SLOW_CALLBACK = re.compile(r"^Executing <.* took \d+\.\d+ seconds\n", re.MULTILINE)
-"""asyncio's debug-mode warning about a slow callback, which any callback can cause on a busy machine."""
+"""The warning about a slow callback that asyncio prints in debug mode. A busy machine slows any callback."""
 
 
 def environment(hosts: str, path: str) -> dict[str, str]:
-    """Return the environment through which a program finds its server and its lock."""
+    """Return the environment of a program, with the address of its server and the path of its lock."""
     return {**os.environ, "ZKLOCK_HOSTS": hosts, "LOCK_PATH": path, "PYTHONUNBUFFERED": "1"}
 
 
@@ -37,10 +37,9 @@ def program(code: str, head: str = HEAD) -> list[str]:
 
 
 class Program(subprocess.Popen[str]):
-    """A program that is killed when its test fails. It then prints the stacks of its threads.
+    """A program that is killed if its test fails. Before that, it prints the stacks of its threads.
 
-    Without the kill, the program could run forever.
-    """
+    Otherwise the program could run forever."""
 
     # The parameters have the same names as in `Popen`.
     def communicate(self, input: str | None = None, timeout: float | None = None) -> tuple[str, str]:  # noqa: A002

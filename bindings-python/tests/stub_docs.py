@@ -42,7 +42,7 @@ def _documented(module: ast.Module) -> list[tuple[Documented, str]]:
             # The package's private functions have no docstring in the stub.
             found.append((item, _doc(getattr(_zklock, item.name))))
         if not isinstance(item, ast.ClassDef) or item.name.startswith("_"):
-            # A protocol for type checkers does not exist at run time.
+            # Skip the class: a protocol for type checkers does not exist at run time.
             continue
         found.append((item, _doc(getattr(_zklock, item.name))))
         for member in (node for node in item.body if isinstance(node, ast.FunctionDef)):

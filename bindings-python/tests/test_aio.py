@@ -52,7 +52,8 @@ def test_the_event_loop_runs_while_a_task_waits(run: Run, other: zklock.Client, 
         async def tick() -> None:
             for _ in range(20):
                 await asyncio.sleep(0.01)
-            # The acquire below completes only if the loop keeps running meanwhile, at whatever speed.
+            # Release the lock for the acquire below. This line is reached only if the loop keeps running
+            # meanwhile.
             held.release()
 
         ticking = asyncio.create_task(tick())

@@ -1,4 +1,4 @@
-"""The awaitables that a lock's methods return, if a program does not await them immediately."""
+"""The methods of an asyncio lock return awaitables. These tests await them later, elsewhere or never."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ def test_a_callback_without_a_task_gets_an_error_with_the_alternative(run: Run, 
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: problems.append(str(context["exception"])))
         await asyncio.to_thread(lambda: loop.call_soon_threadsafe(lock.release))
-        # After an acquire, the context that `to_thread` copies identifies this task as the owner.
+        # `to_thread` copies the context of this task. After an acquire, that context names this task as the
+        # owner.
         await lock.acquire()
         await asyncio.to_thread(lambda: loop.call_soon_threadsafe(lock.release))
         await free(lock)

@@ -50,7 +50,8 @@ def test_cancelling_in_the_tick_of_the_grant_releases(
             assert held.acquire()
             waiting = asyncio.create_task(lock.acquire())
             await queued(observer, path, 2)
-            # The grant arrives while the loop is blocked. The loop processes the wake-up next.
+            # The grant arrives while `sleep` blocks the loop. Afterwards, the loop first processes the
+            # wake-up.
             held.release()
             time.sleep(0.1)
             asyncio.get_running_loop().call_soon(waiting.cancel)

@@ -1,4 +1,4 @@
-"""Event loops that end, that are garbage-collected, or that are one of several."""
+"""Event loops that are closed or garbage-collected, and several event loops in one process."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_loop_that_is_closed_with_the_wake_up_in_it_releases(
 def test_a_loop_that_is_closed_while_it_is_woken_releases(
     observer: Observer, path: str, event_loop: Loop, granted: Callable[[], None]
 ) -> None:
-    """The wake-up is added to the loop after the loop has discarded its callbacks."""
+    """A wake-up reaches the loop only after the loop has been closed and has discarded its callbacks."""
     event_loop.go_on.clear()
     granted()
     assert event_loop.in_the_middle.wait(WAIT)
@@ -125,7 +125,7 @@ def test_a_loop_that_is_closed_while_it_is_woken_releases(
 def test_a_loop_that_is_closed_before_the_woken_task_runs_releases(
     observer: Observer, path: str, event_loop: Loop, granted: Callable[[], None]
 ) -> None:
-    """The loop has received the outcome, but discards the callback in which the task would take it."""
+    """The loop has received the outcome, but discards the callback that would pass it to the task."""
     granted()
     assert event_loop.woken.wait(WAIT)
     event_loop.turn()
@@ -137,7 +137,7 @@ def test_a_loop_that_is_closed_before_the_woken_task_runs_releases(
 def test_a_loop_that_is_closed_before_its_task_takes_what_another_handed_on_releases(
     hosts: str, observer: Observer, path: str, event_loop: Loop
 ) -> None:
-    """The lock was handed on to the waiting task, but the loop discards the callback that would take it."""
+    """The lock was handed to the waiting task, but the loop discards the callback that wakes the task."""
     lock = aio.Mutex(hosts, path, cohort=2)
 
     async def take() -> aio.Lease | None:
@@ -155,7 +155,7 @@ def test_a_loop_that_is_closed_before_its_task_takes_what_another_handed_on_rele
     event_loop.turn()
     assert lock.client.stats().handoffs == handed_on + 1
     assert not event_loop.woken.is_set()
-    # The node with which this client queued for its waiters is deleted, because no waiter is left.
+    # This client shares one node among its waiters. It deletes the node when no waiter is left.
     observer.wait_queue(path, 1)
     event_loop.close()
     observer.wait_queue(path, 0)
@@ -180,7 +180,7 @@ def test_a_lock_that_a_woken_task_has_taken_stays_held(
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_loop_that_is_forgotten_with_the_wake_up_in_it_releases(hosts: str, path: str) -> None:
-    """The loop is never closed and never runs again. The garbage collector must find its reference cycle."""
+    """The loop is never closed and never runs again. It is in a reference cycle, which must be collected."""
     done = scripts.run(
         """
         import gc
@@ -329,7 +329,7 @@ def test_threads_after_use(hosts: str, path: str) -> None:
 
 
 def test_a_busy_interpreter_does_not_stop_the_session(hosts: str, path: str) -> None:
-    """A program that blocks the interpreter keeps its lock: the core's thread never needs the interpreter."""
+    """A program that blocks the interpreter keeps its lock: heartbeats do not need the interpreter."""
     done = scripts.run(
         """
         import ctypes

@@ -14,7 +14,7 @@ from zklock import aio
 
 
 def test_outcomes_that_come_while_a_loop_is_busy_all_arrive(run: Run, path: str) -> None:
-    """A busy loop receives all earlier outcomes when it runs, and later outcomes wake it again."""
+    """A loop that was busy receives all outcomes when it runs again, and later outcomes wake it again."""
 
     async def again_and_again(client: aio.Client, name: str) -> bool:
         lock = aio.Mutex(client, f"{path}-{name}")
@@ -50,7 +50,7 @@ def test_an_acquire_of_several_steps_continues_while_its_loop_is_blocked(
 
 
 def test_a_new_event_loop_at_the_address_of_an_old_one_is_notified(hosts: str, path: str) -> None:
-    """The delivery thread can be delayed until the loop that it notifies has been deleted."""
+    """The thread that notifies a loop can be so late that the loop has been deleted meanwhile."""
     done = scripts.run(
         """
         with zklock.Mutex(hosts, path):
@@ -78,7 +78,7 @@ def test_a_new_event_loop_at_the_address_of_an_old_one_is_notified(hosts: str, p
 
 
 def test_a_forked_child_takes_nothing_from_its_parents_loop(hosts: str, path: str) -> None:
-    """A forked child shares the descriptors on which the loop waits. Here the child also runs the loop."""
+    """A forked child shares the descriptors of its parent's loop. Here the child also runs that loop."""
     done = scripts.run(
         """
         async def wait():
@@ -119,7 +119,7 @@ def test_a_forked_child_takes_nothing_from_its_parents_loop(hosts: str, path: st
 
 
 def test_a_task_that_waited_leaves_its_context_to_the_garbage_collector(hosts: str, path: str) -> None:
-    """An event loop does not keep a context variable alive. Here the variable holds an unreleased lock."""
+    """An event loop keeps no reference to a task's context. Here a held lock is in that context."""
     done = scripts.run(
         """
         import contextvars, gc
@@ -174,7 +174,7 @@ def test_a_loop_that_still_watches_a_closed_socket(hosts: str, path: str) -> Non
 
 
 def test_a_loop_that_can_only_wait_for_low_descriptors(hosts: str, path: str) -> None:
-    """`select` supports only descriptors below 1,024. zklock adds no descriptor to the loop."""
+    """`select` supports only descriptors below 1,024, so zklock must not add a descriptor to the loop."""
     done = scripts.run(
         """
         import resource, selectors

@@ -123,7 +123,7 @@ def test_a_thread_can_wait_for_a_loss_while_a_callback_blocks(
 def test_callbacks_keep_their_order(
     client: zklock.Client, blocked: Blocked, observer: Observer, path: str
 ) -> None:
-    """Callbacks that waited for a blocked callback are called in the order of their events."""
+    """After a callback that blocked, the delayed callbacks are called in the order of their events."""
     received: queue.SimpleQueue[object] = queue.SimpleQueue()
     lease = held(client, path)
     for number in range(3):
@@ -167,7 +167,7 @@ def test_an_exception_of_a_callback_stops_no_other_callback(hosts: str, error: t
 
 
 def test_a_callback_may_use_locks(client: zklock.Client, other: zklock.Client, path: str) -> None:
-    """Callbacks run on a separate thread, so a callback can wait until another thread releases a lock."""
+    """Callbacks have a separate thread, so a callback can wait until another thread releases a lock."""
     received: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def work(_: str) -> None:

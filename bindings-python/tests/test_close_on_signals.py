@@ -1,4 +1,4 @@
-"""`close_on_signals()`: a process that SIGTERM ends frees its locks, and its exit status shows the signal."""
+"""`close_on_signals()`: SIGTERM ends the process after its locks are freed. The exit status names SIGTERM."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_sigterm_closes_the_clients_and_ends_the_process(
         assert program.stdout is not None
         assert program.stdout.readline() == "ready\n"
         program.send_signal(signal.SIGTERM)
-        # Nothing is printed: the program gets no error about closed clients.
+        # The output is empty: the program gets no error about closed clients.
         assert program.communicate(timeout=20) == ("", "")
         assert program.returncode == -signal.SIGTERM
         # Check without waiting, because the session was closed before the process ended.

@@ -44,7 +44,8 @@ def test_threads_hand_the_lock_on_without_a_request(client: zklock.Client, path:
         for number, thread in enumerate(threads, start=1):
             thread.start()
             until_waiting(client, number)
-        # Other clients see one node for all these waiters. Only their own client knows each waiter.
+        # All these waiters share one node, so other clients see one contender. The waiters' own client knows
+        # each of them.
         waits = client.health().waits
         assert [(wait.in_cohort, wait.node) for wait in waits] == [(True, None)] * 5
         for contender in lock.contenders():
@@ -56,8 +57,8 @@ def test_threads_hand_the_lock_on_without_a_request(client: zklock.Client, path:
     assert [handoffs for _, handoffs, _ in received] == [0, 1, 2, 0, 1, 2]
     assert len({node for _, _, node in received}) == 2
     assert received == sorted(received, key=lambda one: one[:2])
-    # The client creates a node for its waiters, and another one for the waiters that remain when the first
-    # node receives the lock.
+    # The client creates a node that its waiters share. When this node gets the lock, the client creates a
+    # second node for the remaining waiters.
     assert creates(client) - before == 2
     assert client.stats().handoffs == 4
     assert client.stats().as_dict()["handoffs"] == 4
@@ -102,7 +103,8 @@ def test_a_task_is_handed_the_lock_without_another_thread(hosts: str, path: str)
             while len(client.health().waits) != 1:
                 await asyncio.sleep(0)
             released = lock.release()
-            # The waiting task needs one iteration of the loop. No other thread has to wake the loop.
+            # The waiting task gets the lock within one iteration of the loop. No other thread has to wake the
+            # loop.
             await asyncio.sleep(0)
             there = not other.empty()
             await released
@@ -113,7 +115,7 @@ def test_a_task_is_handed_the_lock_without_another_thread(hosts: str, path: str)
 
 
 def wake_ups_of_the_delivery_thread() -> int:
-    """Return how often the delivery thread has waited for work. Each of these waits ended with a wake-up."""
+    """Return how often the thread that delivers outcomes to event loops has been woken."""
     for thread in Path("/proc/self/task").iterdir():
         if (thread / "comm").read_text().strip() == "zklock-deliver":
             (line,) = (
@@ -147,7 +149,7 @@ def test_hand_offs_between_scopes_of_tasks_leave_the_delivery_thread_alone(hosts
 
     wake_ups, handoffs = asyncio.run(main())
     assert handoffs == tasks
-    # The last release waits for a server. No other scope uses the delivery thread.
+    # Only the last release waits for a server, and so needs the delivery thread.
     assert wake_ups < tasks // 10
 
 
@@ -226,7 +228,7 @@ def test_a_waiter_that_gives_up_or_is_cancelled_is_passed_over(hosts: str, path:
                 async with lock as lease:
                     return lease.handoffs
 
-            # A separate task, because the holding task would re-enter.
+            # Use a separate task, because the holding task would re-enter the lock.
             async def gives_up() -> bool:
                 return await lock.acquire(timeout=0.05)
 

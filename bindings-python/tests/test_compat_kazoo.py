@@ -61,7 +61,7 @@ class Adapter:
 
     def Semaphore(self, *arguments: Any, **named: Any) -> compat.Semaphore:  # noqa: N802
         semaphore: Any = compat.Semaphore(self._zklock, *arguments, **named)
-        # An internal event of kazoo's semaphore, for which a test waits: the client has noticed a change.
+        # A test waits for this internal event of kazoo's semaphore: the client has noticed a change.
         semaphore.wake_event = threading.Event()
         self._zklock.on_state(lambda _state: semaphore.wake_event.set())
         result: compat.Semaphore = semaphore
@@ -85,9 +85,8 @@ class Condition(threading.Condition):
     """A condition that delays a contender until the test's own thread waits.
 
     Two of the tests first wait until the lock is free, and then for the next holder. This works only if a
-    hand-off is slow, as in kazoo. With a fast hand-off, these tests never see the lock free. So a contender
-    that enters this condition for the first time waits until the test's thread waits.
-    """
+    hand-off is slow, as in kazoo. With a fast hand-off, these tests never see the lock free. So when a
+    contender enters this condition for the first time, it waits until the test's thread waits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -161,7 +160,7 @@ TESTS: dict[str, unittest.TestCase] = {
 
 @pytest.fixture(scope="module")
 def proxy(server: Standalone) -> Iterator[Proxy]:
-    """Provide a proxy that knows the passwords of sessions, which are needed to expire them."""
+    """Provide a proxy that records the passwords of sessions. A test needs them to expire sessions."""
     with Proxy(server.hosts) as between:
         yield between
 
@@ -173,8 +172,8 @@ def test_kazoos_own(name: str, observer: Observer, proxy: Proxy, monkeypatch: py
     test: Any = TESTS[name]
     test.observer, test.proxy, test.make_condition = observer, proxy, Condition
     result = unittest.TestResult()
-    # Run the test on a daemon thread, because a test that hangs would also wait forever for the threads that
-    # it started.
+    # Run the test on a daemon thread. If the test hangs, it also waits forever for the threads that it
+    # started.
     runner = threading.Thread(target=test.run, args=(result,), daemon=True)
     runner.start()
     runner.join(LIMIT)

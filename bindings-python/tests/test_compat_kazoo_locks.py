@@ -130,10 +130,10 @@ def test_a_cancelled_wait_leaves_the_queue_at_once(
 
 
 def test_a_cancel_at_the_moment_of_the_grant(client: zklock.Client, observer: Observer, path: str) -> None:
-    """The acquire is either cancelled and leaves nothing behind, or it gets the lock."""
+    """The acquire either gets the lock, or is cancelled and leaves no node in the queue."""
     holder, waiting = compat.Lock(client, path), compat.Lock(client, path)
     ended = {True: 0, False: 0}
-    # The time that a grant currently takes on this machine. Adjusted below.
+    # Estimate of the time in seconds that a grant takes on this machine. The loop below adjusts it.
     delay = 0.001
 
     def acquire() -> bool:
@@ -230,7 +230,7 @@ def test_locks_of_one_thread_exclude_each_other(client: zklock.Client, path: str
 
 
 def test_in_a_callback(client: zklock.Client, observer: Observer, path: str) -> None:
-    """A callback can wait for a lock. The wait does not use the thread that delivers outcomes to asyncio."""
+    """A callback can wait for a lock, because the thread that ends waits runs no callbacks."""
     results: list[bool] = []
     lock, wanted = compat.Lock(client, path), compat.Lock(client, f"{path}-other")
     with lock as lease:
@@ -274,7 +274,7 @@ def test_a_path_that_kazoos_semaphore_has_used(
 
 
 def test_greenlets(hosts: str, path: str) -> None:
-    """A wait yields to the hub, and `cancel()` can end it. Unlike kazoo, this needs no special handler."""
+    """Other greenlets run during a wait, and `cancel()` ends it. kazoo needs a special handler for that."""
     code = """
     from zklock.compat.kazoo import CancelledError, Lock
     inside, most = 0, 0

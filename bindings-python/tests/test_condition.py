@@ -1,4 +1,4 @@
-"""`threading.Condition` on a lock: excludes other processes, and notifies threads of its own process."""
+"""`threading.Condition` with a lock of zklock: it excludes other processes, but cannot notify them."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_every_level_is_given_up_and_taken_again(
                 changed.wait(0.1)
             assert passed == [False]
             assert lock.owned()
-        # The inner scope's own acquisition was already released inside the scope, so leaving the scope
+        # Inside the inner scope, `release()` had already undone the acquire of that scope. So leaving it
         # released nothing.
         assert lock.owned()
         lock.release()

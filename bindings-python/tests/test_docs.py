@@ -93,7 +93,7 @@ def secured() -> Iterator[Secured]:
 
 @pytest.fixture
 def own_hosts(hosts: str, observer: Observer) -> str:
-    """Return the connect string of the shared server, with a directory that no other test uses."""
+    """Return a hosts string for the shared server, with a chroot that no other test uses."""
     chroot = f"/docs-{uuid.uuid4().hex[:8]}"
     for directory in (chroot, f"{chroot}/state", f"{chroot}/chroot"):
         observer.create(directory)
@@ -141,7 +141,7 @@ def blocking_names(client: zklock.Client) -> dict[str, Any]:
 
 
 def awaited_names(client: aio.Client) -> dict[str, Any]:
-    """Return the names that examples of `zklock.aio` use without defining them."""
+    """Return the objects that examples of `zklock.aio` use without defining them, by name."""
 
     async def write_report(token: int) -> None:
         assert token > 0

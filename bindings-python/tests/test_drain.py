@@ -111,8 +111,7 @@ def test_an_interrupt_leaves_it_draining(hosts: str, path: str) -> None:
     assert lock.acquire()
 
     def close() -> None:
-        # Start the timer here, inside the call that is expected to raise, so that even an early interrupt is
-        # caught.
+        # Start the timer inside the `raises` block, so that even an early interrupt is caught.
         threading.Timer(0.1, signal.raise_signal, (signal.SIGINT,)).start()
         client.close(drain=LONG)
 

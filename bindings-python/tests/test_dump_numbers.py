@@ -1,4 +1,4 @@
-"""The numbers of a dump: two clients, with holds and waits of different ages."""
+"""The numbers in a dump of two clients that have holds and waits of different ages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elections on a path that kazoo's elections use: the refusals, and the combination that works."""
+"""Elections on a path that kazoo's elections use: most combinations are refused, and one works."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_campaign_of_a_task_is_refused_too(run: Run, kazoo: KazooClient, path:
 def test_locks_next_to_kazoo_s_locks_are_not_refused(
     client: zklock.Client, kazoo: KazooClient, observer: Observer, path: str
 ) -> None:
-    """A lock can share the path of kazoo's lock, with kazoo's or Curator's names. They exclude each other."""
+    """Locks of zklock and kazoo on one path exclude each other, with kazoo's or Curator's node names."""
     for naming, patterns in (("kazoo", None), ("curator", ["-lock-"])):
         theirs = kazoo.Lock(path, "theirs", extra_lock_patterns=patterns or ())
         theirs.acquire()

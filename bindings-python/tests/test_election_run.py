@@ -235,8 +235,7 @@ def test_an_interrupt_ends_it(client: zklock.Client, observer: Observer, path: s
         leadership.wait_lost()
 
     def wait() -> None:
-        # Start the timer here, inside the call that is expected to raise, so that even an early interrupt is
-        # caught.
+        # Start the timer inside the `raises` block, so that even an early interrupt is caught.
         threading.Timer(0.1, signal.raise_signal, (signal.SIGINT,)).start()
         if when == "leads":
             election.run(body)
@@ -252,7 +251,7 @@ def test_an_interrupt_ends_it(client: zklock.Client, observer: Observer, path: s
 def test_it_ends_with_the_client_that_locks_on_the_same_hosts_share(
     hosts: str, observer: Observer, path: str, surface: str
 ) -> None:
-    """After the shared client is closed, another campaign with a hosts string would create a new client."""
+    """`run` returns when the shared client is closed. Another campaign would create a new client."""
     done = scripts.run(
         """
         if SURFACE == "sync":

@@ -1,4 +1,4 @@
-"""However a process ends: no panic, no hang, no output on stderr, and its locks are freed."""
+"""Exits of processes. No exit causes a panic, a hang or output on stderr, and each one frees the locks."""
 
 from __future__ import annotations
 

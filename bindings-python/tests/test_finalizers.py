@@ -1,4 +1,4 @@
-"""Finalizers: when Python drops an object, the program's finalizers run, and can use the same lock."""
+"""Finalizers of the program can use a lock while Python drops the object that holds it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locks that a program does not release: they are garbage-collected, or their owner ends, with a warning."""
+"""Locks that a program does not release. A warning appears when the lock is dropped or its owner ends."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def lock_warnings(path: str, caplog: pytest.LogCaptureFixture) -> Iterator[Warni
 
 @contextmanager
 def shown(least: int = 0) -> Iterator[list[str]]:
-    """Collect the texts of the block's `ResourceWarning`s. At the end, wait for at least `least` of them."""
+    """Collect the texts of `ResourceWarning`s in the block. At its end, wait for at least `least` texts."""
     texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

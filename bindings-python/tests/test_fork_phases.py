@@ -143,7 +143,7 @@ TAIL = """
 
 
 def has_ended(pid: int) -> bool:
-    """Return whether a process is a zombie: it has ended, but its parent has not been notified of that."""
+    """Return whether a process is a zombie: it has ended, but its parent has not waited for it."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
@@ -156,8 +156,8 @@ def test_fork(hosts: str, path: str, monkeypatch: pytest.MonkeyPatch, phase: str
         child = int(parent.stdout.readline())
         parent.send_signal(signal.SIGSTOP)
         os.waitpid(parent.pid, os.WUNTRACED)
-        # Each of these two calls waits for a round of the proxy's loop. After two rounds, the proxy has
-        # forwarded everything that the parent had sent.
+        # Each of these two calls waits for one iteration of the proxy's loop. After two iterations, the proxy
+        # has forwarded everything that the parent had sent.
         proxy.snapshot()
         proxy.reset()
         connections = set(proxy.connections)

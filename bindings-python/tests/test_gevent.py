@@ -258,7 +258,7 @@ def test_control_c_leaves_the_queue(hosts: str, path: str, client: zklock.Client
 
 
 def test_native_threads_work_beside_greenlets(hosts: str, path: str) -> None:
-    """The threads of gevent's pool are real threads: each is an owner, and blocks while the greenlets run."""
+    """The threads of gevent's pool are native. Each is an owner, and its wait blocks no greenlet."""
     code = """
     lock, inside = zklock.Mutex(hosts, path), []
     def enter(sleep):
@@ -281,7 +281,7 @@ def test_native_threads_work_beside_greenlets(hosts: str, path: str) -> None:
 
 
 def test_waits_import_nothing(hosts: str, path: str) -> None:
-    """Waits on native threads import nothing, because the import locks of a patched process are gevent's."""
+    """A wait on a native thread imports no module, because a patched process uses gevent's import locks."""
     code = """
     class Finder:
         sought = []
@@ -302,7 +302,7 @@ def test_waits_import_nothing(hosts: str, path: str) -> None:
 
 
 def test_a_wait_leaves_nothing_behind_in_the_hub(hosts: str, path: str) -> None:
-    """Otherwise a program that calls `gevent.wait()` to wait for its last greenlet would wait forever."""
+    """No watcher is left in the hub after a wait. Otherwise `gevent.wait()` would never return."""
     code = """
     lock = zklock.Mutex(hosts, path)
     with lock:
@@ -316,7 +316,7 @@ def test_a_wait_leaves_nothing_behind_in_the_hub(hosts: str, path: str) -> None:
 
 
 def test_callbacks_run_in_greenlets(hosts: str, path: str) -> None:
-    """Callbacks can do everything that greenlets can: set a patched event, or wait for a lock."""
+    """A callback is a greenlet, so it can set a patched event or wait for a lock."""
     code = """
     client = zklock.Client(hosts)
     main, lost, closed = threading.get_native_id(), threading.Event(), gevent.event.Event()
@@ -342,7 +342,7 @@ def test_callbacks_run_in_greenlets(hosts: str, path: str) -> None:
 
 
 def test_the_hub_itself_does_not_wait(hosts: str, path: str) -> None:
-    """A call in gevent's hub, such as a link, raises an error instead of blocking all greenlets."""
+    """An acquire in gevent's hub raises an error, because a wait in the hub would block all greenlets."""
     code = """
     lock = zklock.Mutex(hosts, path)
     lock.acquire()
@@ -398,7 +398,7 @@ def test_a_generator_ends_its_own_scope_in_any_greenlet(hosts: str, path: str) -
 
 
 def test_a_callback_that_blocks_stops_no_greenlet(hosts: str, path: str) -> None:
-    """A callback runs on a native thread if the thread that registered it has no hub."""
+    """If a thread without a hub registers a callback, the callback runs on a native thread."""
     code = """
     native = monkey.get_original("_thread", "allocate_lock")
     begun, blocked = native(), native()
@@ -422,7 +422,7 @@ def test_a_callback_that_blocks_stops_no_greenlet(hosts: str, path: str) -> None
 
 
 def test_a_fork(hosts: str, path: str, observer: Observer) -> None:
-    """A greenlet that waits during a fork gets an error in the child, and can start another wait."""
+    """If the process forks while a greenlet waits, the wait fails in the child. The next wait works."""
     code = """
     lock = zklock.Mutex(hosts, path)
     lock.acquire()
@@ -477,7 +477,7 @@ def test_the_log_thread_is_a_native_thread(hosts: str, path: str) -> None:
 
 
 def test_zklock_may_be_used_before_gevent_patches(hosts: str, path: str) -> None:
-    """Workers can patch after their master used zklock. The main greenlet is the same owner as before."""
+    """The owner stays the same when gevent patches the process: then the main greenlet is the owner."""
     head = (
         scripts.HEAD
         + """
@@ -522,7 +522,7 @@ def test_a_program_without_gevent_does_not_import_it(hosts: str, path: str) -> N
 
 
 def test_eventlet_is_refused(hosts: str, path: str) -> None:
-    """A wait on a thread that runs green threads raises an error. A wait on a native thread works."""
+    """An acquire on a thread that runs green threads raises an error. On a native thread it works."""
     head = """
 import eventlet
 eventlet.monkey_patch()

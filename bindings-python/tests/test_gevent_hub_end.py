@@ -1,4 +1,5 @@
-"""A hub of gevent is destroyed while greenlets wait in it. They never run again, and must not keep any lock.
+"""A hub of gevent is destroyed while greenlets wait in it. These greenlets never run again, so they must not
+get a lock that they cannot release.
 
 The program might still have references to these greenlets. If it has none, the objects on their stacks are
 dropped.
@@ -16,8 +17,8 @@ from test_gevent import HEAD
 
 import zklock
 
-# Without the patch, threads are native. Each has its own hub, which is destroyed when the thread ends, or
-# earlier.
+# Without the patch, threads are native. Each thread has its own hub, which is destroyed at the latest when
+# the thread ends.
 THREADS = HEAD.replace("monkey.patch_all()", "import zklock.compat.kazoo")
 
 ENDS = {
@@ -28,11 +29,11 @@ ENDS = {
     "by its class": "gevent.hub.Hub.destroy(gevent.get_hub())",
 }
 
-# If the hub is destroyed explicitly, the thread must not end before the wait has been given up. So this
-# thread ends with the program.
+# If the hub is destroyed explicitly, the waiter must leave the queue although the thread continues. So this
+# thread runs until the program exits.
 STAYS = dict.fromkeys(ENDS, "") | {"destroyed": 'print("ended"), sys.stdin.readline(), os._exit(0)'}
 
-# The object that waits, the call that waits, the subdirectory of its nodes, and the number of these nodes.
+# For each kind of wait: the object, the method that waits, the subdirectory of its nodes, and their number.
 WAITS = {
     "Mutex": ("zklock.Mutex(client, path)", "acquire()", "", 1),
     "with": ("zklock.Mutex(client, path)", "__enter__()", "", 1),
@@ -44,7 +45,7 @@ WAITS = {
 
 @contextlib.contextmanager
 def held(client: zklock.Client, path: str, kind: str) -> Iterator[None]:
-    """Run the block while this client holds the lock, or one permit, that the waiters need."""
+    """Run the block while this client holds the lock or the permit that the waiters need."""
     if kind == "acquire_many":
         with zklock.Semaphore(client, path, 2):
             yield
@@ -130,7 +131,7 @@ def test_a_granted_lock_that_was_not_taken_is_released(
 
 
 def test_a_lock_that_a_greenlet_has_taken_stays_held(hosts: str, path: str) -> None:
-    """The lock stays held, as with a closed event loop: only the program knows why it took the lock."""
+    """A lock that was acquired before its hub was destroyed stays held, as with a closed event loop."""
     code = """
     client, kept = zklock.Client(hosts), []
     lock = zklock.Mutex(client, path, reentrant=False)
@@ -149,7 +150,7 @@ def test_a_lock_that_a_greenlet_has_taken_stays_held(hosts: str, path: str) -> N
 def test_the_next_hub_of_a_thread_is_left_alone(
     client: zklock.Client, hosts: str, path: str, observer: Observer
 ) -> None:
-    """Both hubs use the main thread's loop, so a greenlet of the first hub could be woken in the second."""
+    """Both hubs use the same event loop. The second hub must not wake a greenlet of the destroyed one."""
     code = """
     client = zklock.Client(hosts)
     kept = gevent.spawn(zklock.Mutex(client, path).acquire)
@@ -261,11 +262,11 @@ def test_in_a_forked_child_a_hub_ends_by_itself(hosts: str, path: str, observer:
 
 
 def test_hubs_end_while_other_threads_begin_to_wait(hosts: str, path: str, observer: Observer) -> None:
-    """Other threads start and end waits meanwhile. They must not change the set that `destroy` iterates over.
+    """Other threads start and end waits while `destroy` iterates over the waits of its hub.
 
-    With a single set for all threads, `destroy` failed with a `RuntimeError`, and the waiters of its hub
-    stayed in the queue. To provoke that, the threads switch as often as possible, and the set is large.
-    """
+    When all threads shared one set of waits, `destroy` failed with a `RuntimeError`, and the waiters of its
+    hub stayed in the queue. To provoke this error, the threads switch as often as possible, and there are
+    many waits."""
     code = """
     sys.setswitchinterval(1e-6)
     client, ended, kept = zklock.Client(hosts), threading.Event(), []
@@ -303,7 +304,7 @@ def test_hubs_end_while_other_threads_begin_to_wait(hosts: str, path: str, obser
 def test_after_a_fork_a_waiter_in_another_hub_gets_an_error(
     hosts: str, path: str, observer: Observer, where: str, end: str
 ) -> None:
-    """The waiters of the destroyed hub cannot be woken, because its loop rejects callbacks.
+    """In a forked child, the waiters of a destroyed hub cannot be woken, because its loop rejects callbacks.
 
     An earlier version then did not wake the remaining waiters either. This test has many waiters in the
     destroyed hub, so that one of them precedes the waiter in the other hub.

@@ -15,7 +15,7 @@ from zklock import aio
 from zklock.testing import Server
 
 SESSION = 6.0
-"""Session timeout in seconds. A term is half of it, and the longest grace is a sixth of it."""
+"""Session timeout in seconds. A lease is certain for half of it. The maximum grace is a sixth of it."""
 
 KINDS: list[Callable[..., Any]] = [
     lambda client, path, **grace: zklock.Mutex(client, path, **grace),

@@ -115,8 +115,8 @@ def test_a_dump_names_threads_and_their_lines(client: zklock.Client, other: zklo
         for thread in threads:
             thread.start()
         ends = [f" (thread worker-{name} at {__file__}:{line} in take)\n" for name in locks]
-        # A semaphore's contender reports no wait between leaving the queue and starting to wait for its
-        # permits.
+        # A semaphore's contender first waits in the queue, and then for its permits. Between the two, it
+        # reports no wait.
         until(lambda: all(end in zklock.dump() for end in ends) and permit_is_awaited(other), "all wait")
         text = zklock.dump()
         assert [text.count(end) for end in ends] == [1] * len(ends), text
@@ -255,7 +255,7 @@ def test_a_dump_names_greenlets(hosts: str, path: str) -> None:
 
 
 def test_a_dump_without_python_s_help_has_the_name_of_the_owner(client: zklock.Client, path: str) -> None:
-    """For an ended thread, a dump shows the thread's old name and no line. It never shows another thread."""
+    """For a thread that has ended, a dump shows its name without a line, and no other thread's name."""
     lock = zklock.Mutex(client, path, reentrant=False)
     thread = threading.Thread(target=lock.acquire, name="gone")
     thread.start()
@@ -333,8 +333,8 @@ def test_a_signal_shows_what_a_blocked_program_waits_for(
                 process.kill()
 
 
-# A program that registers repeatedly, as if it opened a new log file each day. Signal 32 is reserved by the C
-# library.
+# A program that calls `dump_on` repeatedly, as if it opened a new log file each day. The C library reserves
+# signal 32, so that call fails.
 ANEW = """
 import os, signal, time, zklock
 def used(): return [len(os.listdir(f"/proc/self/{what}")) for what in ("fd", "task")]
@@ -371,7 +371,7 @@ print([name for name in sorted(os.listdir()) if os.stat(name).st_size > 0])
 
 
 def test_registering_again_changes_the_file_and_costs_nothing(tmp_path: Path) -> None:
-    """Repeated registration works while a forked child keeps the parent's pipes open."""
+    """Repeated calls of `dump_on` leak nothing, even while a forked child keeps the parent's pipes open."""
     command = [sys.executable, "-c", ANEW]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=90, check=False)
     assert (done.returncode, done.stdout) == (0, "['log49']\n"), done.stderr

@@ -1,4 +1,4 @@
-"""Operations that complete without a wait, and outcomes that arrive together."""
+"""Operations that complete without a wait, and operations whose outcomes reach the event loop together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zklock import aio
 def test_entering_again_neither_suspends_the_task_nor_creates_a_future(
     run: Run, observer: Observer, path: str
 ) -> None:
-    """Re-entry completes in the first step of the coroutine, which this test runs by hand to check that."""
+    """A re-entry completes in the first step of its coroutine, which this test runs directly."""
 
     def at_once(coroutine: Any) -> Any:
         steps = coroutine.__await__()
@@ -55,7 +55,8 @@ def test_entering_again_neither_suspends_the_task_nor_creates_a_future(
 def test_outcomes_that_arrive_while_a_loop_is_busy_wake_it_once(run: Run, path: str) -> None:
     async def body(client: aio.Client) -> None:
         locks = [aio.Mutex(client, f"{path}/{number}") for number in range(30)]
-        # Create the parents first, so that all later requests can be sent together.
+        # Acquire each lock once, which creates its parent nodes. Later acquires can then send their requests
+        # together.
         for lock in locks:
             async with lock:
                 pass
@@ -64,7 +65,8 @@ def test_outcomes_that_arrive_while_a_loop_is_busy_wake_it_once(run: Run, path: 
 
         def counted(*args: Any, **kwargs: Any) -> Any:
             nonlocal wakes
-            # The main thread calls this function too. Count only the calls of the delivery thread.
+            # The main thread calls this function too. Count only the calls on the thread that delivers
+            # outcomes.
             wakes += threading.current_thread() is not threading.main_thread()
             return wake(*args, **kwargs)
 
@@ -119,6 +121,7 @@ def test_acquires_and_releases_leak_no_memory(client: zklock.Client, path: str) 
         body()
         return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
-    # Growth in KiB. If each of the 20,000 rounds leaked the smallest object, the growth would be 300 KiB.
+    # The limit is in KiB: if each of the 20,000 rounds leaked even the smallest object, the growth would be
+    # 300 KiB.
     assert grown(threads) < 250
     assert grown(lambda: asyncio.run(tasks())) < 250

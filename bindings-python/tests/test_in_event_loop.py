@@ -1,4 +1,4 @@
-"""Blocking locks that are acquired in a running event loop: they cause one warning for each call site."""
+"""A blocking acquire in a running event loop causes one warning for each call site."""
 
 from __future__ import annotations
 

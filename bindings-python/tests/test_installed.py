@@ -22,7 +22,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def snippets() -> dict[str, str]:
-    """Return the page's files by name. The first line of each snippet is a comment with the file's name."""
+    """Return the page's snippets by file name. Each snippet begins with a comment that has this name."""
     found = re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(dict(found)) == len(found)
     return dict(found)

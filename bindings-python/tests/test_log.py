@@ -182,7 +182,7 @@ def test_a_handler_that_raises(
 
 @pytest.fixture
 def blocked(logged: Collector) -> Iterator[tuple[threading.Event, threading.Event]]:
-    """Install a handler that blocks. Yield an event for the start of its block, and one that unblocks it."""
+    """Install a handler that blocks. Yield an event that it sets when it blocks, and one that unblocks it."""
     begun, release = threading.Event(), threading.Event()
 
     class Blocking(logging.Handler):
@@ -190,7 +190,7 @@ def blocked(logged: Collector) -> Iterator[tuple[threading.Event, threading.Even
             begun.set()
             release.wait()
 
-    # Only zklock's logger has this handler, because other loggers would also wait for a handler that blocks.
+    # Install the handler only for zklock's logger, because a handler that blocks also stops other loggers.
     handler = Blocking()
     LOGGER.addHandler(handler)
     yield begun, release
@@ -233,8 +233,7 @@ def test_a_handler_that_blocks_costs_no_memory(
         release.set()
         logged.wait_for(lambda record: "arrived too fast" in record.getMessage())
         about_locks = [record for record in logged.records if fields(record).get("path") == path]
-        # At most the records that the handler had taken before it blocked, and the records that the queue
-        # kept.
+        # The logged records are those of the full queue, and at most three that the handler took before.
         assert len(about_locks) <= CAPACITY + 3
         (dropped,) = (record.args for record in logged.records if "arrived too fast" in record.msg)
         # Every dropped record is counted.
@@ -282,7 +281,7 @@ def test_the_exit_waits_for_a_client_without_references(hosts: str, path: str) -
 
 
 def test_the_end_waits_for_a_thread_that_begins_late(hosts: str, path: str) -> None:
-    """The log thread might still be starting when the process ends, especially on a busy machine."""
+    """The exit waits for a log thread that is still starting, as can happen on a busy machine."""
     done = scripts.run(
         """
         import logging
@@ -405,7 +404,7 @@ def test_a_forked_child_logs_for_itself(hosts: str, path: str) -> None:
 
 
 def test_a_fork_waits_for_the_event_that_is_being_logged(hosts: str, path: str) -> None:
-    """If a handler held its lock during the fork, such as a file's lock, the child could never acquire it."""
+    """A fork waits for a running log handler. Otherwise its lock would stay locked in the child forever."""
     done = scripts.run(
         """
         import io, logging

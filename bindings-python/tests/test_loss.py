@@ -19,7 +19,7 @@ import zklock
 def fail_after_loss(
     observer: Observer, scope: AbstractContextManager[zklock.Lease], error: BaseException | None = None
 ) -> None:
-    """Lose the lock inside the scope, wait until `lease` shows that, and raise `error` or call `check()`."""
+    """Lose the lock inside the scope, wait until the lease is lost, and raise `error` or call `check()`."""
     with scope as lease:
         assert lease.remaining > 0
         observer.delete(lease.node)
@@ -171,8 +171,7 @@ def test_waiting_for_a_loss_can_be_interrupted(client: zklock.Client, path: str)
     lease = held(zklock.Mutex(client, path))
 
     def wait() -> None:
-        # Start the timer here, inside the call that is expected to raise, so that even an early interrupt is
-        # caught.
+        # Start the timer inside the `raises` block, so that even an early interrupt is caught.
         threading.Timer(0.1, signal.raise_signal, (signal.SIGINT,)).start()
         lease.wait_lost()
 

@@ -1,4 +1,4 @@
-"""An `async with` block whose lock is lost: its task is cancelled, as by `asyncio.timeout`."""
+"""If the lock of an `async with` block is lost, the block's task is cancelled, as by `asyncio.timeout`."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def test_a_timeout_before_the_scope_stays_a_timeout_error(
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05), aio.Mutex(own, path):
                 await asyncio.sleep(FOREVER)
-        # The acquire has left the queue or is about to leave it. The reply to its create might still be
-        # missing, so the name of its node might be unknown.
+        # Wait, because the cancelled acquire might still be in the queue: it can delete its node only after
+        # the reply to its create, which contains the node's name.
         await queued(observer, path, 1)
 
     with zklock.Mutex(client, path):

@@ -25,8 +25,8 @@ def test_scopes_and_levels(client: zklock.Client, observer: Observer, path: str,
         assert both.leases is leases
         assert a.owned()
         assert b.owned()
-        # The members are the same locks as `a` and `b`: this thread re-enters them, and for another thread
-        # they are taken.
+        # `both` contains `a` and `b`. This thread already holds them, so it re-enters them. Another thread
+        # finds them taken.
         assert both.acquire(blocking=False)
         with ThreadPoolExecutor(1) as pool:
             assert not pool.submit(both.acquire, False).result(20)
@@ -101,8 +101,8 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
                 assert a.owned()
                 assert not await asyncio.create_task(every.acquire(timeout=0.1))
                 waiting = asyncio.create_task(aio.MultiLock([a, c]).acquire())
-                # The owner of this acquire is the task that created it. So it re-enters the mutex, and waits
-                # for another permit.
+                # The owner of this acquire is the task that calls `acquire`. So it re-enters the mutex, and
+                # waits only for another permit.
                 await asyncio.to_thread(observer.wait_queue, f"{c.path}/leases", 2)
                 waiting.cancel()
                 with pytest.raises(asyncio.CancelledError):

@@ -94,7 +94,7 @@ def test_a_lost_lock_is_not_owned(hosts: str, path: str) -> None:
 def test_a_scope_ends_its_own_hold_only(
     client: zklock.Client, other: zklock.Client, observer: Observer, path: str
 ) -> None:
-    """A second thread releases the first thread's lock. A third enters before the first leaves its scope."""
+    """The first thread leaves its scope after another has released the lock and a third has acquired it."""
     lock = zklock.Mutex(client, path, reentrant=False)
     inside, leave = threading.Event(), threading.Event()
 
@@ -199,7 +199,7 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
             with pytest.raises(zklock.NotHeld, match="is not held"):
                 await lock.release()
 
-            # A task can wait for a lock that it holds itself. It gets the lock when the first hold is
+            # A task can wait for a lock that it already holds. It gets the lock after the first hold is
             # released.
             assert await lock.acquire()
             waiting = asyncio.create_task(lock.acquire())

@@ -212,7 +212,7 @@ class Counted:
 
 
 def test_an_export_reads_each_client_once(client: zklock.Client, path: str) -> None:
-    """All numbers of a client are from one moment. A client that is stuck delays an export only once."""
+    """An export reads a client's numbers once, so a client that does not answer delays it only once."""
     readers = [InMemoryMetricReader(), InMemoryMetricReader()]
     clients: dict[str, Any] = {name: Counted(client) for name in "ab"}
     observe(clients, meter_provider=MeterProvider(readers))

@@ -39,7 +39,7 @@ def first_owner(lock: zklock.Lock) -> zklock.OwnerInfo:
 
 
 def owner_while_held(lock: zklock.Lock) -> zklock.OwnerInfo:
-    """Return the owner that other clients see while the calling thread holds a lock."""
+    """Acquire the lock on the calling thread, and return the owner that other clients see."""
     with lock:
         return first_owner(lock)
 

@@ -138,7 +138,7 @@ def _work(hosts: str, path: str) -> tuple[int, str]:
 def parent(
     client: zklock.Client, hosts: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[zklock.Lease]:
-    """Provide the state that the workers inherit: a held lock, and the shared client, which has been used."""
+    """Create the objects that the workers inherit: a held lock, and a shared client that was used before."""
     lock = zklock.Mutex(client, f"{path}-parent")
     monkeypatch.setattr(f"{__name__}.inherited", lock)
     with zklock.Mutex(hosts, path), lock as lease:

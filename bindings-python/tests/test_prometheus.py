@@ -114,7 +114,7 @@ def test_the_dashboard_uses_exactly_the_exported_metrics(client: zklock.Client, 
 
 
 def test_the_rules_use_only_exported_metrics(client: zklock.Client) -> None:
-    """This test covers the rules for clients; tests/cli/test_metrics.py covers those for `zklock run`."""
+    """Covers the alerting rules for clients. tests/cli/test_metrics.py covers the rules for `zklock run`."""
     text = generate_latest(registry(Collector(client))).decode()
     families = list(text_string_to_metric_families(text))
     series = {sample.name: set(sample.labels) for family in families for sample in family.samples}

@@ -1,4 +1,4 @@
-"""Reuse of the same object after a loss, a timeout or a cancellation, with repeated listeners and closes."""
+"""Objects that are used again after a loss, a timeout or a cancellation. Repeated listeners and closes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Python interface of the read/write lock: the class of its two halves, owners, and downgrades."""
+"""The Python interface of the read/write lock: its read lock and write lock, their owners, and downgrades."""
 
 from __future__ import annotations
 
@@ -157,9 +157,9 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
 
             async with lock.read_lock as lease:
                 assert lock.read_lock.lease is lease
-                # The acquire of the write lock belongs to this task, which holds the read lock, even if
-                # `wait_for` runs the acquire in another task. An acquire that another task calls is not an
-                # upgrade.
+                # Although `wait_for` can run this acquire in another task, its owner is this task, which
+                # holds the read lock. So it is a refused upgrade. An acquire that another task calls is not
+                # an upgrade.
                 with pytest.raises(zklock.UpgradeRefused):
                     await asyncio.wait_for(lock.write_lock.acquire(), 5)
                 assert not await in_a_task(lambda: lock.write_lock.acquire(timeout=0.1))

@@ -1,4 +1,4 @@
-"""The stacks that the tests' own programs print if a test fails while they hang."""
+"""If a test fails while its program hangs, the program prints the stacks of its threads."""
 
 from __future__ import annotations
 

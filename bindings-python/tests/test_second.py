@@ -1,4 +1,4 @@
-"""Every operation in every state of a client, called twice: one table for the blocking and the aio API."""
+"""Calls every operation twice in every state of a client. The blocking and asyncio APIs share a table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATIENT = 20.0
 """Timeout in seconds where a server answers, on a busy machine."""
 
 BEYOND = 8.0
-"""Seconds that an operation can take beyond its timeout: the rest of a term, or the reply to a close."""
+"""Seconds that an operation can take beyond its timeout, until a lease is lost or a close is answered."""
 
 LONG = 600.0
 
@@ -95,8 +95,8 @@ class World:
                 assert server.disconnect(client)
                 await until(lambda: client.state == "suspended")
             case "between":
-                # The first reply tells the client that its session has expired. The client then waits for a
-                # second reply.
+                # After the first delayed reply, the client knows that its session has expired. It then waits
+                # for the reply that opens a new session.
                 server.latency(BRIEF / 2)
                 assert server.expire(client)
                 await until(lambda: client.state == "connecting")
@@ -214,7 +214,7 @@ OPERATIONS: dict[str, Callable[[World], Awaitable[Any]]] = {
 }
 
 TABLE = Path(__file__).with_name("second.txt")
-"""The first and second outcome of each operation: one entry if they are equal, a dash without a lease."""
+"""The outcomes of both calls of each operation: one entry if they are equal, a dash if there is no lease."""
 
 
 def expected(operation: str) -> dict[str, str]:

@@ -198,7 +198,7 @@ def test_the_owner_is_the_thread(client: zklock.Client, path: str) -> None:
 def test_a_thread_that_ends_does_not_pass_its_lock_on(client: zklock.Client, path: str) -> None:
     lock = zklock.Mutex(client, path)
     assert in_a_thread(lock.acquire)
-    # The system reuses thread identifiers. Each of these threads might have the identifier of the first
+    # The system reuses thread identifiers, so one of these new threads might have the identifier of the first
     # thread.
     for _ in range(20):
         assert not in_a_thread(lock.owned)
@@ -446,7 +446,7 @@ def test_tasks_that_share_a_lock_for_threads_are_warned_of_once(hosts: str, path
 
 
 def test_correct_uses_cause_no_warning(hosts: str, path: str) -> None:
-    """Cases without a warning: successive tasks, re-entry in a task, permits, threads, successive loops."""
+    """No warning for successive tasks, re-entry in one task, permits, threads and successive event loops."""
     code = SHARED + textwrap.dedent(
         """
         pool, both = zklock.Semaphore(client, path + "-pool", 3), zklock.MultiLock([lock])

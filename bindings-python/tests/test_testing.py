@@ -1,4 +1,4 @@
-"""`zklock.testing`: the controls of its server, in every style of program."""
+"""The controls of the server of `zklock.testing`, from threads, asyncio, gevent and forked processes."""
 
 from __future__ import annotations
 
@@ -301,7 +301,7 @@ def test_the_help_has_examples() -> None:
 
 
 def test_a_start_takes_less_than_50_ms() -> None:
-    """The fastest of several starts counts, because the others can be slower on a busy machine."""
+    """Measures several starts and checks the fastest one, because a busy machine can delay the others."""
     took = []
     for _ in range(10):
         begun = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Controls of `zklock.testing.Server`, repeated and nested, with clients of zklock and kazoo."""
+"""Repeated and nested calls of the controls of `zklock.testing.Server`, with clients of zklock and kazoo."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def embedded() -> Iterator[Server]:
     """Provide the server under test."""
     with Server() as made:
         yield made
-        # A client that is closed after this fixture must not wait for a reply.
+        # End the pause and the delay, so that clients that are closed after this fixture get their replies.
         made.resume()
         made.latency(0)
 

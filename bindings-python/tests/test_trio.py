@@ -1,4 +1,4 @@
-"""In a trio task, a call that would wait or needs asyncio raises an error that names the alternative."""
+"""In a trio task, a call that waits or needs asyncio raises an error, which names the alternative."""
 
 from __future__ import annotations
 

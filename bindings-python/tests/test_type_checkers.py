@@ -88,7 +88,7 @@ def test_the_snippets_are_accepted(check: Check, page: str, tmp_path: Path) -> N
     snippets = re.findall(r"```python\n(.*?)```", (PROJECT.parent / page).read_text(), re.DOTALL)
     assert snippets
     lines = "\n".join(snippets).splitlines()
-    # The snippets of a page are joined. Several can have the same import, so keep only the first one.
+    # The snippets of a page are joined into one program. Keep only the first of several equal imports.
     once = [
         line
         for number, line in enumerate(lines)

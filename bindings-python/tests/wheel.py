@@ -1,4 +1,4 @@
-"""Installs the wheel into a new environment that shares this environment's pytest."""
+"""Installs the wheel into a new virtual environment, which uses the pytest of the current one."""
 
 from __future__ import annotations
 

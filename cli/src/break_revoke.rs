@@ -1,4 +1,5 @@
-//! `zklock break` and `zklock revoke`: commands with which operators act on a contender.
+//! `zklock break` and `zklock revoke`: operators use them to remove a contender, or to ask it to
+//! leave.
 
 use std::io::{IsTerminal, stdin};
 
@@ -12,7 +13,7 @@ use crate::queue::{self, Place, Role, age};
 use crate::session::with_client;
 use crate::terminal_output::{ask, print};
 
-/// Take a contender's lock, or its place in the queue, away
+/// Remove a contender from the queue of a lock, even if it holds the lock
 ///
 /// The next waiter is granted the lock immediately, possibly before the holder learns that it has
 /// lost the lock. Stop the holder's process first if you can. `zklock ls PATH` shows the nodes. Asks
@@ -33,7 +34,7 @@ pub(crate) struct Break {
 
 /// Ask a contender to give up its lock, as Curator's `Revoker` does
 ///
-/// The holder may ignore the request. Each program that listens for requests decides what to do
+/// Programs can ignore such requests. A program that listens for them decides what to do
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  zklock revoke /locks/nightly _c_2f7c…-lock-0000000007\n  zklock revoke /locks/nightly --holder backup"
@@ -52,13 +53,13 @@ struct Which {
     /// The contender's node, as `zklock ls` shows it: its name, or its full path
     #[arg(required_unless_present = "holder", conflicts_with = "holder")]
     node: Option<String>,
-    /// The holder with this label, instead of a node; only one holder may have it
+    /// The label of the holder, instead of its node; no other holder may have the same label
     #[arg(long, value_name = "LABEL")]
     holder: Option<String>,
 }
 
 impl Which {
-    /// Returns the selected contender, if it is in the queue of this lock.
+    /// Returns the contender that the options select. Fails if it is not in the queue of this lock.
     async fn find(&self, client: &Client) -> Result<Place, Failure> {
         let (mut places, shown) = (queue::read(client, &self.path).await?, Escaped(&self.path));
         if let Some(label) = &self.holder {

@@ -1,5 +1,5 @@
-//! Connection options that every command has. No option contains a secret, because everyone on the
-//! machine can read a command line.
+//! Connection options that every command has. Secrets are read from files, because every user of
+//! the machine can read the command line.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,8 +25,8 @@ pub(crate) struct Connection {
     /// `ZKLOCK_ACL`]
     #[arg(long, value_name = "ACL")]
     acl: Option<String>,
-    /// Access rights of the parents of lock directories [env: `ZKLOCK_PARENT_ACL`] [default: those
-    /// of --acl, and everyone may read them and create nodes there]
+    /// Access rights of the parents of lock directories [env: `ZKLOCK_PARENT_ACL`] [default: the
+    /// rights in --acl, and all clients may read the parents and create nodes in them]
     #[arg(long, value_name = "ACL")]
     parent_acl: Option<String>,
     /// Encrypt the connection; trust the authorities whose certificates are in this file [env:
@@ -45,10 +45,11 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Returns the options of a client, which gives up connecting after `timeout` at the latest.
+    /// Returns the options of a client. The client stops trying to connect after `timeout` at the
+    /// latest.
     pub(crate) fn options(&self, timeout: Option<Duration>) -> Result<ClientOptions, Failure> {
         let time = timeout.map_or(self.connect_timeout, |timeout| timeout.min(self.connect_timeout));
-        // An attempt that does not wait for the lock still needs time for a reply.
+        // A command that does not wait for the lock (a timeout of 0) still needs time for a reply.
         let time = if time.is_zero() { self.connect_timeout } else { time };
         let options = ClientOptions::new(self.hosts.as_deref())?.connect_timeout(time)?;
         self.secured()?.apply(options).map_err(|error| self.names_options(error))
@@ -83,7 +84,7 @@ impl Connection {
     }
 }
 
-/// Returns the options with the session timeout of the command line, if it is given.
+/// Sets the session timeout if the command line gives one, and returns the options.
 pub(crate) fn with_session_timeout(
     options: ClientOptions,
     given: Option<Duration>,

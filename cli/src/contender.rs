@@ -1,6 +1,7 @@
-//! Finds the contenders among the children of a lock's directory. Contenders are ephemeral, and
-//! their names end in ten digits. Because the name of another lock's directory can end in ten
-//! digits too, such as `/locks/orders/10000000042`, a name can be ambiguous. Pure.
+//! Finds the contenders among the children of a lock's directory. Contenders are ephemeral nodes
+//! whose names end in ten digits. A name can be ambiguous, because the name of another lock's
+//! directory can also end in ten digits, as in `/locks/orders/10000000042`. This module sends no
+//! requests.
 
 use zklock::internal::Listing;
 use zklock::queue::NodeName;
@@ -10,7 +11,7 @@ use zklock::queue::NodeName;
 pub(crate) enum Child {
     /// The name has the form that zklock, Curator or kazoo give to contenders.
     Contender(NodeName),
-    /// The name is ambiguous: only reading the node can tell.
+    /// The name is ambiguous: the node must be read to see whether it is a contender.
     Ambiguous(NodeName),
     /// The child is not a contender. There may be locks below it.
     Directory,
@@ -23,7 +24,8 @@ impl Child {
             return Self::Contender(node);
         }
         // The server numbers children in order of creation, so the number in a contender's name is
-        // below the number of created children. After an overflow, this counter proves nothing.
+        // below the number of created children. The comparison is valid only if the counter has not
+        // overflowed.
         let counted = usize::try_from(listing.created).is_ok_and(|created| created >= listing.names.len());
         if counted && node.sequence() >= u64::from(listing.created) {
             return Self::Directory;
@@ -32,8 +34,8 @@ impl Child {
     }
 }
 
-/// Returns whether a name begins like a contender's: `_c_` and a uuid, or a uuid without dashes and
-/// two underscores.
+/// Returns whether a name begins with `_c_` and a UUID, or with a UUID without dashes and two
+/// underscores. Only names of contenders do.
 fn has_uuid(name: &str) -> bool {
     let hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if let Some(rest) = name.strip_prefix("_c_") {

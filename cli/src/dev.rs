@@ -11,8 +11,8 @@ use crate::terminal_output::print;
 
 /// Start a ZooKeeper server in memory, for development and tests only
 ///
-/// A single node, whose data is lost when it ends on Ctrl-C or SIGTERM. In production, use Apache
-/// ZooKeeper.
+/// The server is a single process. It stops on Ctrl-C or SIGTERM, and then its data is lost. In
+/// production, use Apache ZooKeeper.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  zklock dev &\n  zklock run /locks/try -- echo it works")]
 pub(crate) struct Options {

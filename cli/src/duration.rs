@@ -4,7 +4,8 @@ use std::time::Duration;
 
 pub(crate) use zklock::internal::parse_duration as parse;
 
-/// `365d`, `1d 12h`: days are the largest unit, since months and years have no fixed length.
+/// Formats a duration as `365d` or `1d 12h`. Days are the largest unit, because months and years
+/// have no fixed length.
 pub(crate) fn in_days(time: Duration) -> String {
     const DAY: u64 = 24 * 60 * 60;
     let days = time.as_secs() / DAY;

@@ -6,14 +6,13 @@ use zklock::{Error, ErrorKind, TimeoutReason};
 pub(crate) const USAGE: u8 = 64;
 /// No server can be reached (`EX_UNAVAILABLE`).
 pub(crate) const UNREACHABLE: u8 = 69;
-/// An unexpected problem: the system refuses something, or a reply makes no sense (`EX_SOFTWARE`).
+/// An unexpected problem, such as a failed system call or an invalid reply (`EX_SOFTWARE`).
 pub(crate) const INTERNAL: u8 = 70;
 /// The lock is taken (`EX_TEMPFAIL`: try again).
 pub(crate) const CONFLICT: u8 = 75;
 /// The credentials are refused or insufficient (`EX_NOPERM`).
 pub(crate) const DENIED: u8 = 77;
-/// The lock was lost while the command ran. Outside the range of `sysexits.h`, so it has no other
-/// meaning.
+/// The lock was lost while the command ran. `sysexits.h` does not use this number.
 pub(crate) const LOST: u8 = 79;
 /// The command exists but cannot be run, as in a shell.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
@@ -57,7 +56,8 @@ pub(crate) fn after_signal(signal: i32) -> u8 {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let code = match error.kind() {
-            // A wait that ended without a connection or a reply says nothing about the lock.
+            // Report a taken lock only if a server has replied. Otherwise it is unknown whether the
+            // lock is taken.
             ErrorKind::LockTimeout
                 if error.servers().is_empty()
                     && matches!(error.timeout_reason(), Some(TimeoutReason::Taken | TimeoutReason::Full)) =>

@@ -1,7 +1,8 @@
-//! The `zklock` command: runs programs under distributed locks on Apache ZooKeeper, and looks after such locks.
+//! The `zklock` command: runs programs under distributed locks on Apache ZooKeeper, and shows and
+//! repairs such locks.
 //!
-//! This crate is the whole command; `main.rs` only calls [`main`]. It is not a library: programs
-//! use the crate `zklock`.
+//! This crate contains the whole command, and `main.rs` only calls [`main`]. Programs that need
+//! locks use the crate `zklock` instead.
 
 mod break_revoke;
 mod completions;

@@ -25,7 +25,7 @@ Examples:
   zklock ls --verbose /locks/nightly
   zklock ls --json /locks/nightly | jq '.[0].host'";
 
-/// Show who holds a lock and who waits for it, since when and from where
+/// Show the holders and waiters of a lock, with their hosts and times
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -34,10 +34,11 @@ pub(crate) struct Options {
     /// Also show all locks below PATH
     #[arg(short, long)]
     recursive: bool,
-    /// Also name the owner inside each process: a thread, a task, a scope
+    /// Also show the owner in each process: a thread, a task or a scope
     #[arg(short, long)]
     verbose: bool,
-    /// Print one JSON array of all contenders: times in milliseconds since 1970, tokens as text
+    /// Print a JSON array of all contenders, with times in milliseconds since 1970, and tokens as
+    /// text
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -93,8 +94,8 @@ async fn one(client: &Client, path: &str) -> Result<Locks, Failure> {
     Ok(if places.is_empty() { Vec::new() } else { vec![(path.to_owned(), places)] })
 }
 
-/// Returns the records of slots of the lock at `path` and of the locks at `others`. Each record is
-/// a line of text, with the path of its lock.
+/// Returns the recorded slots (see `--once`) of the lock at `path` and of the locks at `others`.
+/// Each element is the path of a lock and a line of text.
 async fn records(client: &Client, path: &str, others: Vec<String>) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for path in std::iter::once(path.to_owned()).chain(others) {
@@ -109,8 +110,8 @@ async fn records(client: &Client, path: &str, others: Vec<String>) -> Vec<(Strin
     all
 }
 
-/// Returns the locks with contenders at and below a path, in the order of their paths, and the
-/// paths of the locks below it that have a record of slots.
+/// Finds locks at and below a path. Returns the locks that have contenders, in the order of their
+/// paths, and the paths of the locks that have a recorded slot.
 async fn below(client: &Client, path: &str) -> Result<(Locks, Vec<String>), Failure> {
     let (mut found, mut recorded) = (Locks::new(), Vec::new());
     let mut pending = vec![path.to_owned()];
@@ -131,7 +132,7 @@ async fn below(client: &Client, path: &str) -> Result<(Locks, Vec<String>), Fail
             .filter(|name| path != "/" || *name != "zookeeper")
             .map(|name| format!("{parent}/{name}"))
             .collect();
-        // A record next to a lock's directory is not a lock directory.
+        // A node that records a slot is next to the lock's directory, but is not a lock itself.
         inner.retain(|path| match path.strip_suffix(&record_node("")) {
             Some(lock) if !lock.ends_with('/') => {
                 recorded.push(lock.to_owned());
@@ -139,7 +140,7 @@ async fn below(client: &Client, path: &str) -> Result<(Locks, Vec<String>), Fail
             }
             _ => true,
         });
-        // The root is not a lock: it always has a child, and cannot be created or deleted.
+        // The root cannot be a lock, because clients cannot create it.
         let some = listing.names.iter().any(|name| Child::of(name, &listing) != Child::Directory);
         if path != "/" && (semaphore || some) {
             let (places, directories) = queue::read_directory(client, &path).await?;

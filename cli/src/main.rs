@@ -1,4 +1,5 @@
-//! The `zklock` command. All code is in the library, so that packages can call it in other ways.
+//! The `zklock` command. All code is in the library, so that other packages can contain the command
+//! too.
 
 use std::process::ExitCode;
 

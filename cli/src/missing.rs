@@ -1,4 +1,5 @@
-//! Explains a path that does not exist: a lock that is not in use, or a typing error.
+//! Explains to the user why a path does not exist: the lock is not in use, or the path has a typing
+//! error.
 
 use zklock::Client;
 use zklock::internal::{Escaped, list};

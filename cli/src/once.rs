@@ -22,9 +22,10 @@ Examples:
   zklock once /jobs/report
   zklock once --forget /jobs/report   # the last slot may run again";
 
-/// Show the last slot that `zklock run --once`, or `once` in a program, recorded for a lock
+/// Show the slot of a lock that `zklock run --once`, or a program with `once`, has recorded last
 ///
-/// The record is a node next to the lock's directory, with .once appended to the directory's path.
+/// The record is a node next to the lock's directory. Its path is the path of the directory with
+/// .once appended.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {

@@ -25,7 +25,8 @@ To try it:
 
 In production, say where Apache ZooKeeper is: ZKLOCK_HOSTS=zk1,zk2,zk3, or -z zk1,zk2,zk3";
 
-/// Distributed locks on Apache ZooKeeper, from the shell: run a command under a lock, and look after locks
+/// Distributed locks on Apache ZooKeeper, from the shell: run commands under locks, and inspect and
+/// repair locks
 #[derive(Parser, Debug)]
 #[command(name = "zklock", version, after_help = START, max_term_width = 100)]
 pub(crate) struct Cli {

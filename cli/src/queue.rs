@@ -30,16 +30,16 @@ pub(crate) struct Place {
     pub(crate) contender: Contender,
 }
 
-/// Returns all contenders of a lock in queue order, or none if the lock is free. The nodes of a
-/// semaphore are one level deeper. The result includes persistent nodes with contender names,
-/// because they block all waiters.
+/// Returns all contenders of a lock in queue order, or none if the lock is free. For a semaphore,
+/// reads the nodes in the subdirectories `leases` and `locks`. The result includes persistent nodes
+/// with names of contenders, because they block all waiters.
 pub(crate) async fn read(client: &Client, path: &str) -> Result<Vec<Place>, Failure> {
     Ok(find(client, path).await?.0)
 }
 
-/// Returns the queue of a lock whose directory can also contain other locks, and the persistent
-/// children with contender names. Such a child can be the directory of a lock that is named by an
-/// id. The queue is empty unless an ephemeral node is in it.
+/// Returns the queue of a lock whose directory can also contain other locks. Also returns the
+/// persistent children with names of contenders, because each can be the directory of a lock whose
+/// name ends in digits. The queue is empty unless an ephemeral node is in it.
 pub(crate) async fn read_directory(
     client: &Client,
     path: &str,
@@ -64,8 +64,8 @@ async fn find(client: &Client, path: &str) -> Result<(Vec<Place>, Vec<String>), 
     Ok((if places.is_empty() { of_lock(contenders) } else { places }, directories))
 }
 
-/// Assigns the roles in the queue of a mutex or a read/write lock. The first contender holds the
-/// lock. If it is a reader, so do the readers directly behind it.
+/// Determines the holders in the queue of a mutex or a read/write lock: the first contender and, if
+/// it is a reader, all readers directly behind it.
 fn of_lock(contenders: Vec<Contender>) -> Vec<Place> {
     let mut readers = true;
     let place = |contender: Contender| {
@@ -76,9 +76,9 @@ fn of_lock(contenders: Vec<Contender>) -> Vec<Place> {
     contenders.into_iter().map(place).collect()
 }
 
-/// Assigns the roles in the queue of a semaphore. The first N contenders hold the permits, where a
-/// contender states N in its data. If no contender states it, the programs define N, and all
-/// contenders that have a permit node are assumed to hold a permit.
+/// Determines the holders of a semaphore's permits. If the data of a contender states the number of
+/// permits N, the first N nodes in `leases` are holders. Otherwise N is unknown, and all nodes in
+/// `leases` count as holders.
 fn of_semaphore(path: &str, contenders: Vec<Contender>) -> Vec<Place> {
     let leases = format!("{path}/leases/");
     let permits = contenders.iter().find_map(|contender| contender.about.as_ref()?.permits);
@@ -120,8 +120,9 @@ impl Place {
         })
     }
 
-    /// Describes the options `cohort` and `linger` of the contender, if its data states them: how
-    /// many consecutive holds can use the node, and how long the node can be kept without a hold.
+    /// Describes the contender's options `cohort` and `linger`, if its data states them. They tell
+    /// how many consecutive holds can use the node, and how long the client can keep the node
+    /// without a hold.
     pub(crate) fn sharing(&self) -> Vec<String> {
         self.contender.about.as_ref().map(sharing).unwrap_or_default()
     }
@@ -174,7 +175,8 @@ pub(crate) fn sharing(about: &ContenderInfo) -> Vec<String> {
     cohort.into_iter().chain(linger).collect()
 }
 
-/// Returns the time for which a node can be kept without a hold, in milliseconds, for JSON output.
+/// Returns the time in milliseconds for which a client can keep a node without a hold, for JSON
+/// output.
 pub(crate) fn linger_ms(about: &ContenderInfo) -> Option<u64> {
     about.linger.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }

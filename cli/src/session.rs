@@ -1,4 +1,4 @@
-//! A client for a command that reads or changes something, and then exits.
+//! The client of commands that send a few requests and then exit, unlike `zklock run`.
 
 use tokio::runtime::{Builder, Runtime};
 use zklock::{Client, ClientOptions};

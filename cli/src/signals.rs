@@ -1,4 +1,4 @@
-//! Receives signals one after the other, and stops this process like a shell's job control.
+//! Receives signals one after the other, and stops this process as Ctrl-Z would.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -54,8 +54,8 @@ pub(crate) fn is_ignored(signal: Signal) -> bool {
     answer == 0 && now.sa_sigaction == nix::libc::SIG_IGN
 }
 
-/// Returns `true` if a shell could continue this process's group after it stops. Only a shell with
-/// job control can: it leads the session, and is in another group.
+/// Returns `true` if a shell with job control runs this process. Only such a shell can continue a
+/// process group that has stopped. It is the session leader, and is in another process group.
 pub(crate) fn has_job_control() -> bool {
     getsid(None).is_ok_and(|leader| leader != getpgrp())
 }

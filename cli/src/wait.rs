@@ -14,10 +14,10 @@ use crate::session::with_client;
 /// Interval between two checks.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Wait until nobody holds a lock or waits for it
+/// Wait until a lock has no holder and no waiters
 ///
 /// It does not join the queue, and checks twice a second. To do something under the lock, use
-/// `zklock run`: a lock that was free a moment ago may be taken again.
+/// `zklock run`, because the lock can be taken again when this command ends.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  zklock wait -w 10m /locks/migration && echo over")]
 pub(crate) struct Options {

@@ -1,13 +1,13 @@
 //! Blocking locks for programs without an async runtime: each call waits on the calling thread.
 //!
-//! These types wrap the async types at the crate's root and use the same locks: a blocking lease
-//! excludes an async one. Each type dereferences to the async type that it wraps. So methods that
-//! do not wait are called directly: `client.state()`, `lease.fencing_token()`, `lease.check()`.
+//! These types wrap the async types at the crate's root, and the locks are the same: a blocking
+//! lease excludes an async one. Each type dereferences to the async type that it wraps, so you can
+//! call all methods that do not wait: `client.state()`, `lease.fencing_token()`, `lease.check()`.
 //!
 //! Do not use these types in async code: a call blocks the executor's thread, and might wait for
-//! another task that needs the same thread. On the library's own thread, where `tracing`
-//! subscribers run, a call would wait for itself, so it fails with
-//! [`BadArgument`](crate::ErrorKind::BadArgument).
+//! another task that needs the same thread. `tracing` subscribers run on the library's own thread.
+//! A call on that thread fails with [`BadArgument`](crate::ErrorKind::BadArgument), because it
+//! would wait for itself.
 //!
 //! ```no_run
 //! # fn example() -> zklock::Result<()> {
@@ -66,7 +66,7 @@ fn wait<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     loop {
         match future.as_mut().poll(&mut context) {
             Poll::Ready(output) => return output,
-            // `park` can return without a wake-up. This is harmless, because the next poll then
+            // It is harmless that `park` can return without a wake-up, because the next poll then
             // returns `Pending` again.
             Poll::Pending => thread::park(),
         }

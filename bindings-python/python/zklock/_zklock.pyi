@@ -1,4 +1,4 @@
-"""The extension module. The package `zklock` exports its public items. The others are for `zklock.aio`."""
+"""The extension module. The package `zklock` exports its public items. Only `zklock.aio` uses the others."""
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from os import PathLike
@@ -368,7 +368,7 @@ class Level:
         """
 
     def release(self, wait: bool = True, timeout: float | None = None) -> None:
-        """Release this level, from any thread, once. The last release of a hold frees the lock.
+        """Undo this acquire, from any thread, once. The last release of a hold frees the lock.
 
         >>> with lock as lease:
         ...     lease.release(wait=False)
@@ -394,9 +394,9 @@ class Lease(Level):
     >>> with lock as lease:
     ...     write_report(lease.fencing_token)
 
-    Every acquire returns a new lease. The leases of one owner on one path have the same node, token and
-    state, and the last release frees the lock. Keep a reference to the lease, or to its lock object, until
-    you release it: a lease without references is released, with a `ResourceWarning` and a warning in the log.
+    Every acquire returns a new lease. The leases that one owner has for one path share a node, token and
+    state. The last release frees the lock. Keep a reference to the lease, or to its lock object, until you
+    release it: a lease without references is released, with a `ResourceWarning` and a warning in the log.
     """
 
     @property
@@ -443,17 +443,17 @@ class Lease(Level):
     def state(self) -> _LeaseState:
         """One of `held`, `suspended` (while the server is unreachable), `lost` (permanently) and `released`.
 
-        A suspended lease is still valid, for `remaining` seconds. If the server answers in time, it is held
-        again, otherwise it is lost. Sends no request.
+        A suspended lease is still valid, for `remaining` seconds. If the server answers in that time, the
+        lease is held again. Otherwise it is lost. Sends no request.
         """
 
     @property
     def remaining(self) -> float:
-        """The time in seconds during which no other client can get the lock, unless it is broken.
+        """The time in seconds during which no other client can get the lock, unless the lock is broken.
 
-        The term of the lease ends half the session timeout after the client sent the last write that the
-        server acknowledged. It is extended while the server answers. 0 if the lease is lost or released.
-        Sends no request.
+        This time ends half a session timeout after the client sent the last write that the server
+        acknowledged. It is extended while the server answers. It is 0 if the lease is lost or released. Sends
+        no request.
         """
 
     @property
@@ -490,7 +490,7 @@ class Lease(Level):
         """
 
     def transaction(self) -> Transaction:
-        """Create a transaction that is executed only while the lock is held. Send no request.
+        """Create an empty transaction. The servers execute it only while the lock is held. Send no request.
 
         >>> with lock as lease:
         ...     lease.transaction().set_data("/state", b"done").commit()
@@ -521,10 +521,10 @@ class Election:
     `id` identifies the candidate to other clients. It is at most 1024 bytes long, can be empty, and need not
     be unique. The default is `host:pid`.
 
-    An election object is one candidate, even if several threads campaign. Their campaigns share a node and a
-    leadership, which ends when the last of them resigns. The election continues to lead even if the program
-    drops its `Leadership` objects without resigning. If the election object itself is dropped while it leads,
-    it resigns, with a `ResourceWarning`. The constructor sends nothing.
+    An election object is one candidate, even if several threads campaign. Their campaigns share one node and
+    one leadership. The leadership ends when the last of them resigns. The election continues to lead even if
+    the program drops its `Leadership` objects without resigning. If the election object itself is dropped
+    while it leads, it resigns, with a `ResourceWarning`. The constructor sends nothing.
 
     Raise `BadArgument` for a malformed argument.
     """
@@ -550,8 +550,8 @@ class Election:
     def is_leader(self) -> bool:
         """Whether this candidate leads. Sends no request.
 
-        It becomes false as soon as the candidate resigns or its term ends, so before another candidate can
-        lead.
+        It becomes false when the candidate resigns, or when it can no longer be certain of its session. That
+        is always before another candidate can lead.
         """
 
     def campaign(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Leadership:
@@ -686,11 +686,11 @@ class Candidate:
 
 @final
 class Rounds:
-    """The rounds of `Election.run()`. Each round is a campaign and a leadership, and a pause follows it."""
+    """The state of `Election.run()`, which repeats rounds: a campaign, a leadership and a pause."""
 
     def __new__(cls, election: Election) -> Self: ...
     def are_over(self) -> bool:
-        """Return whether there is no next campaign, because the client is closed."""
+        """Return whether the client is closed, so that no further campaign is possible."""
 
     def begin(self) -> None:
         """Record that a leadership has begun."""
@@ -705,7 +705,7 @@ class Rounds:
         """
 
     def pause(self, seconds: float) -> None:
-        """Wait `seconds` before the next campaign, but no longer than until the client is closed."""
+        """Wait `seconds` before the next campaign. Return earlier if the client is closed."""
 
     def start_pause(self, seconds: float) -> Pending[None]:
         """Start to wait before the next campaign."""
@@ -968,8 +968,8 @@ class Acquirable(Generic[_T]):
         call waits without a limit, even across a connection loss. 0 is the same as `blocking=False`: the call
         does not queue for a lock that is taken.
 
-        `connect_timeout` is for an acquire that does not wait. It is the time in seconds in which a server
-        must answer, instead of the client's own `connect_timeout`.
+        `connect_timeout` is for an acquire that does not wait. A server must answer within this time, in
+        seconds. It replaces the client's own `connect_timeout`.
 
         Other threads run while this one waits. Ctrl-C takes effect within 0.2 s, and the waiter leaves the
         queue.
@@ -1024,10 +1024,10 @@ class Lock(Acquirable[Lease]):
     ...     write_report(lease.fencing_token)
 
     The *owner* of a lock is the thread that acquired it, or with gevent the greenlet. Only the owner can
-    re-enter the lock, and it must release the lock as often as it acquired it. Several owners can use the
-    same lock object. If the object is dropped while it holds the lock, the lock is released, with a
-    `ResourceWarning`. If an owner ends without releasing what it acquired with `acquire()`, the lock stays
-    held, with the same warning.
+    re-enter the lock. It must release the lock as often as it acquired it. Several owners can use the same
+    lock object. If the object is dropped while it holds the lock, the lock is released, with a
+    `ResourceWarning`. If an owner ends without releasing a lock that it acquired with `acquire()`, the lock
+    stays held, and the same warning is shown.
 
     A lock is also a decorator: each call of the function runs in its own scope. `@lock.hold(timeout=5)`
     limits the wait.
@@ -1270,10 +1270,11 @@ class ReadWriteLock:
 
     The reverse would be a deadlock: a reader that requests the write lock gets `UpgradeRefused` immediately.
 
-    The arguments are the same as for `Mutex`. `max_hold`, in seconds, limits the hold of each half
-    separately. `max_waiters` counts the waiters of both halves. `cohort` applies only to the write lock,
-    `linger` to both halves. Do not compare the fencing tokens of readers that hold the lock together. A mutex
-    and a read/write lock on the same path do not exclude each other: give them different paths.
+    The arguments are the same as for `Mutex`. `max_hold`, in seconds, limits a hold of the read lock and a
+    hold of the write lock separately. `max_waiters` counts the waiters of both halves. `cohort` applies only
+    to the write lock, `linger` to both halves. Do not compare the fencing tokens of readers that hold the
+    lock together. A mutex and a read/write lock on the same path do not exclude each other: give them
+    different paths.
     """
 
     def __new__(
@@ -1318,8 +1319,8 @@ class Server:
     'held'
 
     The server runs on a separate thread, `zklock-server`, and keeps its nodes in memory. It listens on
-    127.0.0.1, on a free port unless one is given. `docs/testing.md` lists the features that it lacks. Most
-    importantly, it is not an ensemble: tests cannot show how a program behaves when some servers fail. In
+    127.0.0.1, on a free port unless one is given. `docs/testing.md` lists the features that it lacks. The
+    most important one is an ensemble: tests cannot show how a program behaves when some servers fail. In
     production, use Apache ZooKeeper.
 
     The methods can be called from any thread, greenlet or coroutine: none of them waits for a client. After
@@ -1344,10 +1345,10 @@ class Server:
         >>> lease.wait_lost(timeout=5)
         True
 
-        When this returns, the session's locks are free and its nodes are deleted. Its client receives the
-        expiry a moment later, and continues in a new session. `client` is a `Client` or a `Lease`, of
-        `zklock` or `zklock.aio`, or the id of a session. Raise `BadArgument` for a client that has not
-        connected yet.
+        When this returns, the session's locks are free and its nodes are deleted. A moment later its client
+        learns that the session has expired, and continues in a new session. `client` is a `Client` or a
+        `Lease`, of `zklock` or `zklock.aio`, or the id of a session. Raise `BadArgument` for a client that
+        has not connected yet.
         """
     def disconnect(self, client: _HasSession | int) -> bool:
         """Close a client's connection. Return False if it had none. Its session stays alive, with its locks.
@@ -1434,7 +1435,8 @@ class ServerReport:
 
         `unknown host`, `refused`, `unreachable`, `silent`, `closed`, `not serving` (it has no quorum),
         `read-only`, `not zookeeper`, `certificate name`, `certificate expired`, `certificate authority`,
-        `tls` (any other TLS problem), `answered` (it answered at first, but not at the end) or `not tried`.
+        `tls` (any other TLS problem), `not tried`, or `answered` (it answered at first, and then stopped
+        answering).
         """
 
     @property
@@ -1474,7 +1476,7 @@ class Stats:
 
     @property
     def handoffs(self) -> int:
-        """Acquisitions that another holder in this client handed on, without a request: see `cohort`."""
+        """Acquisitions that an earlier holder in this client handed over without a request: see `cohort`."""
 
     @property
     def retakes(self) -> int:
@@ -1482,7 +1484,7 @@ class Stats:
 
     @property
     def busy(self) -> int:
-        """Tries that found the lock taken."""
+        """Acquires that found the lock taken, and did not or could not wait."""
 
     @property
     def timeouts(self) -> int:
@@ -1496,7 +1498,8 @@ class Stats:
     def losses_by_reason(self) -> dict[str, int]:
         """Losses by reason. The keys are the values of `Lease.loss_reason`.
 
-        Every reason is present, except closing the client and fork, which are not counted.
+        Every reason is present, even if its count is 0, except `client closed` and `inherited through fork`.
+        These are not counted.
         """
 
     @property
@@ -1519,8 +1522,8 @@ class Stats:
     def requests(self) -> dict[str, int]:
         """Requests for locks, by purpose: `create`, `list`, `watch`, `delete` and so on.
 
-        Every kind is present, even if its count is 0. Requests of the session itself are not included: pings,
-        opening and closing the session, and setting or removing watches on a server.
+        Every purpose is present, even if its count is 0. Requests of the session itself are not included:
+        pings, opening and closing the session, and setting or removing watches on a server.
         """
 
     def as_dict(self) -> dict[str, Any]:
@@ -1733,7 +1736,7 @@ class Histogram:
 
     @property
     def buckets(self) -> list[tuple[float, int]]:
-        """Upper bounds in ascending order, each with the number of durations up to that bound.
+        """Upper bounds in ascending order, each with the number of durations that do not exceed it.
 
         The bounds are 1, 2 and 5 times every power of ten from 100 µs to 1,000 s. Longer durations appear
         only in `count`.
@@ -1778,8 +1781,8 @@ class Semaphore(Lock):
     contender in the queue is taking. Then it lists the nodes below `locks/`, which are the queue of
     contenders that do not have their permits yet.
 
-    `max_hold`, in seconds, limits the hold of each permit separately, as in `Mutex`. `max_waiters`, as in
-    `Mutex`, counts all contenders in the queue.
+    `max_hold` (in seconds) and `max_waiters` work as in `Mutex`. `max_hold` limits the hold of each permit
+    separately. `max_waiters` counts all contenders in the queue.
 
     Raise `BadArgument` for a malformed argument, and unless exactly one of `permits` and `shared_count` is
     given. An acquire raises it if there is no number at `shared_count`.
@@ -1814,7 +1817,7 @@ class Semaphore(Lock):
         *,
         connect_timeout: float | None = None,
     ) -> Leases:
-        """Acquire `count` permits, all or none, and return their leases, which are a context manager.
+        """Acquire `count` permits, all or none. Return a context manager with their leases.
 
         >>> with semaphore.acquire_many(3, timeout=10) as leases:
         ...     leases[2].state
@@ -1824,12 +1827,12 @@ class Semaphore(Lock):
         `release()` does not release these leases. If the number at `shared_count` is smaller than `count`,
         the call waits until that number has grown.
 
-        Raise `BadArgument` for zero permits, or for more than there are.
+        Raise `BadArgument` for zero permits, or for more permits than the semaphore has.
         """
 
 @final
 class MultiLock(Acquirable[Leases]):
-    """Several locks that are acquired together: all, or none.
+    """Several locks that are acquired together: all of them, or none.
 
     >>> with zklock.MultiLock([lock, catalogue.write_lock]) as leases:
     ...     len(leases)
@@ -1874,7 +1877,7 @@ class Hold(Generic[_T]):
     >>> rebuild_the_index()
     True
 
-    A hold can be entered and called more than once.
+    A `Hold` can be entered and called more than once.
     """
 
     def __class_getitem__(cls, item: Any, /) -> GenericAlias: ...
@@ -1896,7 +1899,7 @@ class Scopes:
 
 @final
 class Slot:
-    """A checked slot, and whether it is recorded before or after the body."""
+    """A slot whose arguments are valid, and whether it is recorded before or after the body."""
 
     @staticmethod
     def key(key: str, record: str) -> Slot:
@@ -1908,7 +1911,7 @@ class Slot:
 
 @final
 class Turn:
-    """One run of a slot's body, under the lock.
+    """One run of a slot's body while the lock is held.
 
     It is a context manager: the end of its block records the slot, unless the block raises an exception.
     """
@@ -1918,9 +1921,7 @@ class Turn:
         """The lease under which the body runs."""
 
     def start_record(self) -> Pending[None]:
-        """Start an operation that records the slot, unless it was recorded before the body, and releases the
-        lock.
-        """
+        """Start to record the slot, unless it was recorded before the body, and to release the lock."""
 
     def __enter__(self) -> Lease: ...
     def __exit__(
@@ -1931,7 +1932,7 @@ class Turn:
 class Site:
     """The place at which a scope is entered or left.
 
-    It consists of the Python frame and a number: the number of the `Hold` object, or 0 for the lock itself.
+    It consists of the Python frame and the number of the `Hold` object (0 for the lock itself).
     """
 
     def __new__(cls, frame: object, through: int = 0) -> Self: ...
@@ -1945,7 +1946,7 @@ class NotifyEventLoop:
 
 @final
 class SavedLevels:
-    """The levels of a lock that a condition variable saves while it waits."""
+    """The acquires of a lock that a condition variable has released, and acquires again after its wait."""
 
 @final
 class Tls:
@@ -1973,16 +1974,16 @@ class Tls:
 
 @final
 class Transaction:
-    """Writes to ZooKeeper that the servers execute together, and only while the lock's node exists.
+    """Writes to ZooKeeper. The servers execute all of them together, and only while the lock's node exists.
 
     >>> with lock as lease:
     ...     writes = lease.transaction().set_data("/state", b"done", version=0)
     ...     writes.create("/report").commit()
 
-    Such writes need no fencing token. If a holder was paused and another client acquired the lock meanwhile,
-    the transaction of the first holder changes nothing. Paths are absolute, below the client's chroot. New
-    nodes are persistent, with the client's access control list. Every method except `commit` returns the
-    transaction.
+    Such writes need no fencing token. A holder might be paused, and another client might acquire the lock
+    meanwhile. Then the transaction of the first holder changes nothing. Paths are absolute, below the
+    client's chroot. New nodes are persistent, with the client's access control list. Every method except
+    `commit` returns the transaction.
     """
 
     def create(self, path: str, data: bytes = b"") -> Self:
@@ -2043,10 +2044,10 @@ class Notice:
 
 @final
 class Leaving:
-    """The end of a scope, from before the release until after it.
+    """The exit from a scope. Created before the release, and used after it to report a loss.
 
-    If the lease's term ends during the release, that is not a loss. If another client has deleted the node,
-    that is a loss, which only the release detects.
+    It is not a loss if the client can no longer be certain of its session during the release. But it is a
+    loss if another client has deleted the node, and only the release detects that.
     """
 
     def __new__(cls, level: Level) -> Self: ...
@@ -2106,9 +2107,9 @@ def close_on_signals() -> None:
     >>> zklock.close_on_signals()
 
     The process waits for up to a second until the clients are closed. Then the signal ends the process, as
-    without this call: neither `finally` blocks nor `atexit` handlers run. Pending acquires keep waiting
-    meanwhile, and no callback runs. Without this call, the locks of the process stay taken for a session
-    timeout.
+    without this call: neither `finally` blocks nor `atexit` handlers run. During that second, pending
+    acquires keep waiting, and no callback runs. Without this call, the locks of the process stay taken for a
+    session timeout.
 
     The same applies to SIGINT if it has its default action. A signal that has a handler, or that is ignored,
     is not changed: Ctrl-C still raises `KeyboardInterrupt`, because Python has a handler for SIGINT. A

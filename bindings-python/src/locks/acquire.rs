@@ -1,8 +1,9 @@
-//! The common part of a lock and a `MultiLock`.
+//! The common base of single locks and `MultiLock`.
 //!
-//! A *level* is one acquire of a lock by its owner. An owner can have several levels of a reentrant lock. A
-//! *scope* is a `with` block or the call of a decorated function. It acquires a level, and releases it at its
-//! end. A *site* is the place in the program at which a scope is entered and left.
+//! A *level* is one acquire of a lock by its owner. An owner that acquires a reentrant lock several times has
+//! several levels. A *scope* is a `with` block or a call of a decorated function. A scope acquires a level
+//! when it is entered, and releases it when it is left. A *site* is the place in the program where a scope is
+//! entered and left.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,8 +31,8 @@ use crate::locks::{acquired, scope};
 
 /// A lock, or several locks acquired together.
 pub(crate) trait Target: Send + Sync {
-    /// Requests the lock for `owner`. If the request must queue, `caller` returns the owner and the name that
-    /// other clients see.
+    /// Requests the lock for `owner`. The function `caller` is called only if the request must queue. It
+    /// returns the owner and the name that other clients see.
     fn request(
         &self,
         owner: OwnerId,
@@ -48,7 +49,7 @@ pub(crate) trait Target: Send + Sync {
 
 /// An acquire that has been requested.
 pub(crate) enum StartedAcquire {
-    /// The owner already holds the lock, and has another level of it now.
+    /// The owner already held the lock, and has acquired it once more.
     Granted(zklock::Lease),
     /// The acquire is pending. Its outcome is a Python `Level`.
     Pending(Operation),
@@ -66,8 +67,8 @@ pub(crate) enum StartedAcquire {
 #[pyclass(frozen, subclass, module = "zklock")]
 pub(crate) struct Acquirable {
     target: Box<dyn Target>,
-    /// The levels, each with the Python object that the acquire returned, and the scope that the acquire
-    /// entered. `zklock.aio` stores its own objects here.
+    /// The unreleased acquires of this object. Each has the Python object that the acquire returned, and the
+    /// scope that it entered. `zklock.aio` stores its own objects here.
     levels: Arc<LockLevels>,
     /// Number of the newest result of `hold()`.
     holds: AtomicU64,
@@ -82,8 +83,8 @@ impl Acquirable {
         }
     }
 
-    /// Acquires a level for the calling thread. Creates no Python object for a re-entry, because most callers
-    /// do not need one.
+    /// Acquires the lock for the calling thread. Creates no Python object for a re-entry, because most
+    /// callers do not need one.
     fn acquire_level(&self, py: Python<'_>, timeout: zklock::Timeout) -> Result<()> {
         if asyncio_tasks::in_event_loop(py)? {
             return self.take(py, timeout, None).map(drop);
@@ -107,8 +108,8 @@ impl Acquirable {
         Ok(())
     }
 
-    /// Acquires a level for the calling thread. With `scope`, the level belongs to a scope entered at that
-    /// site.
+    /// Acquires the lock for the calling thread. If `scope` is given, the acquire belongs to the scope that
+    /// was entered there.
     fn take(
         &self,
         py: Python<'_>,
@@ -134,8 +135,8 @@ impl Acquirable {
         Ok(lease)
     }
 
-    /// Returns `true` if an event loop runs on this thread. In that case, warns about the effects of the
-    /// acquire that follows.
+    /// Returns `true` if an event loop runs on this thread. In that case, warns that the acquire blocks the
+    /// loop, or that it might re-enter a lock of another task.
     pub(crate) fn check_for_event_loop(&self, py: Python<'_>, owner: OwnerId) -> Result<bool> {
         let in_event_loop = asyncio_tasks::in_event_loop(py)?;
         if in_event_loop {
@@ -185,14 +186,14 @@ impl Acquirable {
         })
     }
 
-    /// Returns the Python object of a level. Creates it if it does not exist yet.
+    /// Returns the Python lease of one acquire. Creates it if it does not exist yet.
     fn python_object(&self, py: Python<'_>, handle: Handle) -> Result<Py<PyAny>> {
         let lease = match handle {
             Handle::Made(lease) => return Ok(lease),
             Handle::Bare(lease) => lease,
         };
-        // Create the object while the levels are not locked, because this can run the garbage collector, and
-        // with it code of the program.
+        // Create the object while `levels` is not locked: Python might run the garbage collector, which can
+        // run code of the program.
         let made = Lease::new(py, Arc::clone(&lease))?.into_any();
         // Another thread might have created it first.
         let bare = self.levels.change(&(lease as _), |handle| match handle {
@@ -207,7 +208,8 @@ impl Acquirable {
         self.levels.any_held()
     }
 
-    /// Releases all levels of the calling thread, and returns them, so that `restore` can acquire them again.
+    /// Releases the lock as often as the calling thread has acquired it. Returns the saved state, from which
+    /// `restore` acquires the lock again.
     pub(crate) fn save(&self, py: Python<'_>) -> Result<SavedLevels> {
         let owner = caller(py)?;
         let saved = self.levels.save(owner);
@@ -218,8 +220,8 @@ impl Acquirable {
             self.target.owned_by(owner)?;
             return Err(self.levels.not_held("thread", &self.target.name()).into());
         }
-        // Release the newest level first. It is harmless if another thread has already released one of the
-        // levels.
+        // Release the newest acquire first. It is harmless if another thread has already released one of
+        // them.
         for acquired in saved.iter().rev().filter_map(SuspendedLevel::releasable) {
             match acquired::release(py, &**acquired, zklock::Timeout::Forever) {
                 Err(Failure::Python(error)) => return Err(error.into()),
@@ -229,9 +231,9 @@ impl Acquirable {
         Ok(SavedLevels(Mutex::new(saved)))
     }
 
-    /// Acquires the saved number of levels again. Each new level belongs to the scope of the level that it
-    /// replaces. If an acquire fails, its scope and the later scopes stay stored, so that the program can
-    /// still leave them.
+    /// Acquires the lock as often as before `save`. Each new acquire belongs to the same scope as the one
+    /// that it replaces. If an acquire fails, its scope and the later scopes stay stored, so that the program
+    /// can still leave these scopes.
     pub(crate) fn restore(&self, py: Python<'_>, saved: &SavedLevels) -> Result<()> {
         let saved = std::mem::take(&mut *saved.0.lock().unwrap_or_else(PoisonError::into_inner));
         let mut result = Ok(());
@@ -274,8 +276,8 @@ impl Acquirable {
         Ok(level(lease.bind(py))?.leave_scope(py, raised.as_ref())?)
     }
 
-    /// Returns the newest level of the owner. For a non-reentrant lock, returns the newest level of any
-    /// owner.
+    /// Returns the lease of the owner's newest acquire. For a non-reentrant lock, returns the newest lease of
+    /// any owner.
     pub(crate) fn newest(&self, py: Python<'_>, owner: OwnerId) -> Result<Option<Py<PyAny>>> {
         self.levels
             .newest(owner, |handle| handle.clone_ref(py))
@@ -302,8 +304,8 @@ pub(crate) fn raised<'py>(exception: &Bound<'py, PyTuple>) -> Option<Bound<'py, 
     exception.get_item(1).ok().filter(|value| !value.is_none())
 }
 
-/// Returns `true` if the acquire timed out. A refusal because of `max_waiters` is not a timeout here. It must
-/// stay an exception, so that a caller that ignores the result of `acquire()` does not continue without the
+/// Returns `true` if the acquire timed out. A refusal because of `max_waiters` does not count as a timeout.
+/// It must stay an exception: a caller that ignores the result of `acquire()` must not continue without the
 /// lock.
 fn is_timeout(error: &zklock::Error) -> bool {
     error.timeout_reason().is_some_and(|reason| reason != TimeoutReason::Full)
@@ -325,8 +327,8 @@ impl Acquirable {
     /// call waits without a limit, even across a connection loss. 0 is the same as `blocking=False`: the call
     /// does not queue for a lock that is taken.
     ///
-    /// `connect_timeout` is for an acquire that does not wait. It is the time in seconds in which a server
-    /// must answer, instead of the client's own `connect_timeout`.
+    /// `connect_timeout` is for an acquire that does not wait. A server must answer within this time, in
+    /// seconds. It replaces the client's own `connect_timeout`.
     ///
     /// Other threads run while this one waits. Ctrl-C takes effect within 0.2 s, and the waiter leaves the
     /// queue.
@@ -406,8 +408,7 @@ impl Acquirable {
         Ok(Hold { lock: slf, timeout, number, entered: AtomicUsize::new(0) })
     }
 
-    /// Visits the levels, because the Python objects that `zklock.aio` stores there can be part of a
-    /// reference cycle.
+    /// Visits the stored Python objects, because those of `zklock.aio` can be part of a reference cycle.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.levels.visit(|handle, scope| {
             if let Handle::Made(lease) = handle {
@@ -446,7 +447,7 @@ impl Acquirable {
     }
 }
 
-/// The levels of a lock that a condition variable saves while it waits.
+/// The acquires of a lock that a condition variable has released, and acquires again after its wait.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct SavedLevels(Mutex<Vec<SuspendedLevel<Handle, Scope>>>);
 
@@ -467,12 +468,13 @@ fn decorate<'py>(scope: &Bound<'py, PyAny>, function: &Bound<'py, PyAny>) -> PyR
 /// >>> rebuild_the_index()
 /// True
 ///
-/// A hold can be entered and called more than once.
+/// A `Hold` can be entered and called more than once.
 #[pyclass(frozen, module = "zklock")]
 pub(crate) struct Hold {
     lock: Py<Acquirable>,
     timeout: zklock::Timeout,
-    /// Distinguishes the scopes of this hold from those of the lock and of other holds.
+    /// A number that distinguishes the scopes of this object from those of the lock and of other `Hold`
+    /// objects.
     number: u64,
     /// Number of times that it was entered.
     entered: AtomicUsize,
@@ -528,7 +530,7 @@ pub(crate) fn start_acquire(
     })
 }
 
-/// Store a level that `owner` acquired, and the scope that it started, if any.
+/// Store an acquire of `owner`, with its Python object, and with the scope that it entered, if any.
 #[pyfunction]
 #[pyo3(signature = (lock, owner, level, handle, scope))]
 pub(crate) fn push(
@@ -546,23 +548,23 @@ pub(crate) fn push(
     lock.levels.push(owner.id, level.0.clone(), Handle::Made(handle), scope);
 }
 
-/// Return the owner's newest unreleased level. For a non-reentrant lock, return the newest level of any
-/// owner.
+/// Return the object of the owner's newest unreleased acquire. For a non-reentrant lock, return the newest
+/// one of any owner.
 #[pyfunction]
 pub(crate) fn newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Option<Py<PyAny>>> {
     lock.newest(py, owner.id)
 }
 
-/// Remove and return the level that `newest` returns. Raise `NotHeld` if there is none.
+/// Remove the acquire that `newest` would return, and return its object. Raise `NotHeld` if there is none.
 #[pyfunction]
 pub(crate) fn take_newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Py<PyAny>> {
     let taken = lock.levels.take(owner.id, |handle| handle.clone_ref(py));
     lock.python_object(py, taken.ok_or_else(|| lock.not_held(owner.id, "task"))?)
 }
 
-/// End the scope to which an exit at this site belongs, and return it. Return None if there is no such scope.
+/// End the scope that the program leaves at this site, and return it. Return None if there is no such scope.
 ///
-/// `only` is true if the object of this site was entered only once, so that its scope is unambiguous.
+/// `only` is true if the object that the program leaves was entered only once. Its scope is then unambiguous.
 #[pyfunction]
 #[pyo3(signature = (lock, owner, site, only, raised))]
 pub(crate) fn leave(

@@ -14,8 +14,8 @@ use crate::bridge::block_on::{at_once, block_on};
 use crate::bridge::pending::Pending;
 use crate::errors::{Failure, Result, class};
 
-/// Waits for the acknowledgement of a release. Returns immediately if the owner has further levels of the
-/// lock, because then the release sends no request.
+/// Waits until the server has acknowledged a release. Returns immediately if the owner has acquired the lock
+/// more often than it has released it, because then the release sends no request.
 fn end(py: Python<'_>, mut released: Released) -> PyResult<zklock::Result<()>> {
     match at_once(&mut released) {
         Some(end) => Ok(end),
@@ -23,8 +23,7 @@ fn end(py: Python<'_>, mut released: Released) -> PyResult<zklock::Result<()>> {
     }
 }
 
-/// Releases a level (one acquire of a lock by its owner), and waits up to `timeout` for the server's
-/// acknowledgement.
+/// Undoes one acquire of a lock by its owner. Waits up to `timeout` for the server's acknowledgement.
 pub(crate) fn release(py: Python<'_>, acquired: &dyn Acquired, timeout: Timeout) -> Result<()> {
     Ok(end(py, acquired.release(timeout))??)
 }
@@ -34,8 +33,8 @@ pub(crate) fn release(py: Python<'_>, acquired: &dyn Acquired, timeout: Timeout)
 pub(crate) struct Level(pub(crate) Arc<dyn Acquired>);
 
 impl Level {
-    /// Releases the level at the end of a scope. Reports no error if the body has already released the level,
-    /// or if a forked child inherited the scope.
+    /// Undoes the acquire of a scope when the scope is left. Reports no error if the body has already
+    /// released it, or if a forked child inherited the scope.
     pub(crate) fn leave_scope(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let leaving = Leaving::new(self);
         end(py, self.0.release(Timeout::Forever))?.ok();
@@ -55,7 +54,7 @@ impl Level {
         Ok(self.0.check()?)
     }
 
-    /// Release this level, from any thread, once. The last release of a hold frees the lock.
+    /// Undo this acquire, from any thread, once. The last release of a hold frees the lock.
     ///
     /// >>> with lock as lease:
     /// ...     lease.release(wait=False)
@@ -86,14 +85,14 @@ impl Level {
     }
 }
 
-/// Release the level, and start to wait for the server's acknowledgement. Return None if no wait is needed.
+/// Undo one acquire, and start to wait for the server's acknowledgement. Return None if no wait is needed.
 #[pyfunction]
 pub(crate) fn start_release(
     py: Python<'_>,
     level: &Level,
     timeout: &ReleaseTimeout,
 ) -> Result<Option<Pending>> {
-    // If a task of this thread gets the lock next, it is woken here, without the delivery thread.
+    // If a task of this thread gets the lock next, wake it here. The delivery thread is not needed.
     let (released, ended) = same_thread::carry_on_woken(|| {
         let mut released = level.0.release(timeout.0);
         let ended = at_once(&mut released);
@@ -105,10 +104,10 @@ pub(crate) fn start_release(
     }
 }
 
-/// The end of a scope, from before the release until after it.
+/// The exit from a scope. Created before the release, and used after it to report a loss.
 ///
-/// If the lease's term ends during the release, that is not a loss. If another client has deleted the node,
-/// that is a loss, which only the release detects.
+/// It is not a loss if the client can no longer be certain of its session during the release. But it is a
+/// loss if another client has deleted the node, and only the release detects that.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Leaving {
     level: Arc<dyn Acquired>,

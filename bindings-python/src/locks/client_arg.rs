@@ -35,8 +35,8 @@ impl Source {
         }
     }
 
-    /// Returns the source of the lock's client. `options` are valid only for a hosts string. This function
-    /// also adds them to `keywords`, the arguments with which the lock is pickled.
+    /// Combines the client or hosts string of a lock with `options`, which are valid only for a hosts string.
+    /// Also adds `options` to `keywords`, the arguments with which the lock is pickled.
     pub(crate) fn with_options(
         &self,
         options: Option<LockClientOptions>,

@@ -43,10 +43,10 @@ use crate::notice::Notice;
 /// `id` identifies the candidate to other clients. It is at most 1024 bytes long, can be empty, and need not
 /// be unique. The default is `host:pid`.
 ///
-/// An election object is one candidate, even if several threads campaign. Their campaigns share a node and a
-/// leadership, which ends when the last of them resigns. The election continues to lead even if the program
-/// drops its `Leadership` objects without resigning. If the election object itself is dropped while it leads,
-/// it resigns, with a `ResourceWarning`. The constructor sends nothing.
+/// An election object is one candidate, even if several threads campaign. Their campaigns share one node and
+/// one leadership. The leadership ends when the last of them resigns. The election continues to lead even if
+/// the program drops its `Leadership` objects without resigning. If the election object itself is dropped
+/// while it leads, it resigns, with a `ResourceWarning`. The constructor sends nothing.
 ///
 /// Raise `BadArgument` for a malformed argument.
 #[pyclass(frozen, weakref, module = "zklock")]
@@ -101,8 +101,8 @@ impl Election {
 
     /// Whether this candidate leads. Sends no request.
     ///
-    /// It becomes false as soon as the candidate resigns or its term ends, so before another candidate can
-    /// lead.
+    /// It becomes false when the candidate resigns, or when it can no longer be certain of its session. That
+    /// is always before another candidate can lead.
     #[getter]
     fn is_leader(&self) -> bool {
         self.inner.is_leader()
@@ -225,7 +225,7 @@ impl Election {
     }
 }
 
-/// The rounds of `Election.run()`. Each round is a campaign and a leadership, and a pause follows it.
+/// The state of `Election.run()`, which repeats rounds: a campaign, a leadership and a pause.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Rounds {
     election: zklock::Election,
@@ -252,7 +252,7 @@ impl Rounds {
         Ok(Self { election: internal::Rounds::election(&election.inner)?, rounds: Mutex::default() })
     }
 
-    /// Return whether there is no next campaign, because the client is closed.
+    /// Return whether the client is closed, so that no further campaign is possible.
     fn are_over(&self) -> bool {
         internal::Rounds::are_over(&self.election)
     }
@@ -280,7 +280,7 @@ impl Rounds {
         Ok(pause.map(|pause| pause.as_secs_f64()))
     }
 
-    /// Wait `seconds` before the next campaign, but no longer than until the client is closed.
+    /// Wait `seconds` before the next campaign. Return earlier if the client is closed.
     fn pause(&self, py: Python<'_>, seconds: f64) -> Result<()> {
         Ok(block_on(py, Box::pin(self.pausing(seconds)?))??)
     }
@@ -424,9 +424,9 @@ pub(crate) fn start_campaign(
     Pending::start(py, async move { campaign(&election, &caller, timeout).await })
 }
 
-/// Keep a leadership, and the object that represents it, until it is resigned or lost.
+/// Store a leadership and its Python object in the election until the leadership is resigned or lost.
 ///
-/// The election then continues to lead even if the program drops its references.
+/// So the election continues to lead even if the program drops its references.
 #[pyfunction]
 pub(crate) fn keep(election: &Election, leadership: &Bound<'_, Leadership>, handle: Py<PyAny>) {
     let py = leadership.py();
@@ -434,8 +434,8 @@ pub(crate) fn keep(election: &Election, leadership: &Bound<'_, Leadership>, hand
     pin(lease.get());
     let level = Arc::clone(&lease.as_super().get().0);
     let mut kept = election.kept.lock().unwrap_or_else(PoisonError::into_inner);
-    // Of the leaderships that the program has dropped, keep only one. Otherwise a program that campaigns
-    // repeatedly would accumulate them.
+    // Keep only one of the leaderships to which the program has no reference. Otherwise they would accumulate
+    // in a program that campaigns repeatedly.
     let mut spare = false;
     let is_needed = |(level, handle): &Kept| {
         level.is_held() && !(is_only_reference(py, handle) && std::mem::replace(&mut spare, true))
@@ -465,7 +465,7 @@ pub(crate) fn start_candidates(py: Python<'_>, election: &Election) -> Result<Pe
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Leaders(Arc<Mutex<zklock::Leaders>>);
 
-/// Start to observe the leader. No request is sent before the first wait for a leader.
+/// Create an observer of the leader. It sends no request before the first wait for a leader.
 #[pyfunction]
 pub(crate) fn observe(election: &Election) -> Leaders {
     Leaders(Arc::new(Mutex::new(election.inner.observe())))

@@ -22,9 +22,9 @@ use crate::transaction::Transaction;
 /// >>> with lock as lease:
 /// ...     write_report(lease.fencing_token)
 ///
-/// Every acquire returns a new lease. The leases of one owner on one path have the same node, token and
-/// state, and the last release frees the lock. Keep a reference to the lease, or to its lock object, until
-/// you release it: a lease without references is released, with a `ResourceWarning` and a warning in the log.
+/// Every acquire returns a new lease. The leases that one owner has for one path share a node, token and
+/// state. The last release frees the lock. Keep a reference to the lease, or to its lock object, until you
+/// release it: a lease without references is released, with a `ResourceWarning` and a warning in the log.
 #[pyclass(frozen, subclass, weakref, extends = Level, module = "zklock")]
 pub(crate) struct Lease(Arc<zklock::Lease>);
 
@@ -99,18 +99,18 @@ impl Lease {
 
     /// One of `held`, `suspended` (while the server is unreachable), `lost` (permanently) and `released`.
     ///
-    /// A suspended lease is still valid, for `remaining` seconds. If the server answers in time, it is held
-    /// again, otherwise it is lost. Sends no request.
+    /// A suspended lease is still valid, for `remaining` seconds. If the server answers in that time, the
+    /// lease is held again. Otherwise it is lost. Sends no request.
     #[getter]
     fn state(&self) -> &'static str {
         self.0.state().as_str()
     }
 
-    /// The time in seconds during which no other client can get the lock, unless it is broken.
+    /// The time in seconds during which no other client can get the lock, unless the lock is broken.
     ///
-    /// The term of the lease ends half the session timeout after the client sent the last write that the
-    /// server acknowledged. It is extended while the server answers. 0 if the lease is lost or released.
-    /// Sends no request.
+    /// This time ends half a session timeout after the client sent the last write that the server
+    /// acknowledged. It is extended while the server answers. It is 0 if the lease is lost or released. Sends
+    /// no request.
     #[getter]
     fn remaining(&self) -> f64 {
         self.0.remaining().as_secs_f64()
@@ -174,7 +174,7 @@ impl Lease {
         Ok(block_on_for(py, self.0.ended(), limit, None)?.flatten().is_some())
     }
 
-    /// Create a transaction that is executed only while the lock is held. Send no request.
+    /// Create an empty transaction. The servers execute it only while the lock is held. Send no request.
     ///
     /// >>> with lock as lease:
     /// ...     lease.transaction().set_data("/state", b"done").commit()
@@ -199,7 +199,7 @@ impl Lease {
     }
 }
 
-/// Mark a lease as kept by an election or a kazoo lock, until it is released or lost.
+/// Mark a lease as kept by an election or a kazoo lock. The mark stays until the lease is released or lost.
 ///
 /// `Client.health()` shows the mark.
 #[pyfunction]

@@ -45,10 +45,10 @@ impl Target for AnyLock {
 /// ...     write_report(lease.fencing_token)
 ///
 /// The *owner* of a lock is the thread that acquired it, or with gevent the greenlet. Only the owner can
-/// re-enter the lock, and it must release the lock as often as it acquired it. Several owners can use the
-/// same lock object. If the object is dropped while it holds the lock, the lock is released, with a
-/// `ResourceWarning`. If an owner ends without releasing what it acquired with `acquire()`, the lock stays
-/// held, with the same warning.
+/// re-enter the lock. It must release the lock as often as it acquired it. Several owners can use the same
+/// lock object. If the object is dropped while it holds the lock, the lock is released, with a
+/// `ResourceWarning`. If an owner ends without releasing a lock that it acquired with `acquire()`, the lock
+/// stays held, and the same warning is shown.
 ///
 /// A lock is also a decorator: each call of the function runs in its own scope. `@lock.hold(timeout=5)`
 /// limits the wait.
@@ -64,7 +64,7 @@ impl Target for AnyLock {
 /// lock object for the same path. A lock that was created with a `Client` cannot.
 #[pyclass(frozen, subclass, weakref, extends = Acquirable, module = "zklock")]
 pub(crate) struct Lock {
-    // An operation that outlives the call that starts it has a clone of this lock.
+    // Operations that continue after the call that started them have a clone of this lock.
     pub(crate) inner: AnyLock,
     /// Its name in Python.
     name: &'static str,

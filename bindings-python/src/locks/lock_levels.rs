@@ -13,7 +13,8 @@ pub(crate) type LockLevels = AcquiredStack<Handle, Scope>;
 
 impl OwnerEndListener for LockLevels {
     fn owner_ended(&self, py: Python<'_>, owner: OwnerId, kind: &'static str) {
-        // A lease with other references can still be released. If it is not, its finalizer warns.
+        // Do not count a lease to which the program has a reference, because it can still be released. If it
+        // is not, its finalizer warns.
         let left = self.left_by(owner, |handle| match handle {
             Handle::Made(lease) => is_only_reference(py, lease),
             Handle::Bare(_) => true,
@@ -28,8 +29,8 @@ impl OwnerEndListener for LockLevels {
 pub(crate) enum Handle {
     /// The Python object exists: a lease, or leases.
     Made(Py<PyAny>),
-    /// A lease without a Python object. The object is created on request. `acquire()` returns no lease, so
-    /// most re-entries never need the object.
+    /// A lease without a Python object, which is created on request. Most re-entries never need it, because
+    /// `acquire()` does not return the lease.
     Bare(Arc<zklock::Lease>),
 }
 

@@ -1,4 +1,4 @@
-//! The classes of locks and leases, and the functions that acquire and release.
+//! The classes of locks and leases, and the functions that acquire and release locks.
 
 pub(crate) mod acquire;
 pub(crate) mod acquired;

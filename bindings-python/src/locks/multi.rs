@@ -36,7 +36,7 @@ impl Target for Arc<zklock::MultiLock> {
     }
 }
 
-/// Several locks that are acquired together: all, or none.
+/// Several locks that are acquired together: all of them, or none.
 ///
 /// >>> with zklock.MultiLock([lock, catalogue.write_lock]) as leases:
 /// ...     len(leases)
@@ -88,12 +88,13 @@ impl MultiLock {
         (slf.get_type(), (slf.get().members.clone_ref(slf.py()),))
     }
 
-    /// Visits the locks, because their levels can refer back to this object.
+    /// Visits the locks for the garbage collector, because objects that they store can refer back to this
+    /// object.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.members)
     }
 
-    /// Clears nothing, because the base class clears enough to break every cycle.
+    /// Clears nothing: what the base class clears is enough to break every reference cycle.
     #[expect(clippy::unused_self, reason = "the interpreter calls it with one")]
     fn __clear__(&self) {}
 

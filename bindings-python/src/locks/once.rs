@@ -1,5 +1,5 @@
-//! `Mutex.once()` and `Mutex.once_per()`, which run a function once per *slot*: a key, or a period of time. A
-//! *turn* is one run of the function, under the lock.
+//! `Mutex.once()` and `Mutex.once_per()`, which run a function once per *slot*. A slot is a key or a period
+//! of time. A *turn* is one run of the function while the lock is held.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -23,7 +23,7 @@ use crate::locks::acquire::{Acquirable, raised};
 use crate::locks::lease::Lease;
 use crate::locks::mutex;
 
-/// A checked slot, and whether it is recorded before or after the body.
+/// A slot whose arguments are valid, and whether it is recorded before or after the body.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Slot {
     slot: once::Slot,
@@ -46,14 +46,14 @@ impl Slot {
     }
 }
 
-/// One run of a slot's body, under the lock.
+/// One run of a slot's body while the lock is held.
 ///
 /// It is a context manager: the end of its block records the slot, unless the block raises an exception.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Turn {
     inner: Mutex<Option<once::Turn>>,
     lease: Py<Lease>,
-    /// The scope of the calling thread: lock object, owner and site. Not used by `zklock.aio`.
+    /// The lock object, the owner and the call site of a blocking call. Not used by `zklock.aio`.
     scope: OnceLock<(Py<mutex::Mutex>, OwnerId, Site)>,
 }
 
@@ -81,8 +81,7 @@ impl Turn {
         self.lease.clone_ref(py)
     }
 
-    /// Start an operation that records the slot, unless it was recorded before the body, and releases the
-    /// lock.
+    /// Start to record the slot, unless it was recorded before the body, and to release the lock.
     fn start_record(&self, py: Python<'_>) -> Result<Pending> {
         Pending::start(py, self.take()?.record())
     }
@@ -130,7 +129,7 @@ fn turn(
     async move { once::begin(&lock, &owner, &slot, timeout, record).await }
 }
 
-/// Acquire the lock for a turn of the calling thread. Return None if the slot is already recorded.
+/// Acquire the lock for a run of the body on the calling thread. Return None if the slot is already recorded.
 #[pyfunction]
 pub(crate) fn begin_turn(
     lock: &Bound<'_, mutex::Mutex>,

@@ -1,4 +1,4 @@
-//! The constructor arguments of a lock, with which `pickle` and `copy` create it again.
+//! The constructor arguments of a lock. `pickle` and `copy` use them to create an equal lock.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

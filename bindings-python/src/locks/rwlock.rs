@@ -34,10 +34,11 @@ use crate::locks::pickle::{Recipe, keywords};
 ///
 /// The reverse would be a deadlock: a reader that requests the write lock gets `UpgradeRefused` immediately.
 ///
-/// The arguments are the same as for `Mutex`. `max_hold`, in seconds, limits the hold of each half
-/// separately. `max_waiters` counts the waiters of both halves. `cohort` applies only to the write lock,
-/// `linger` to both halves. Do not compare the fencing tokens of readers that hold the lock together. A mutex
-/// and a read/write lock on the same path do not exclude each other: give them different paths.
+/// The arguments are the same as for `Mutex`. `max_hold`, in seconds, limits a hold of the read lock and a
+/// hold of the write lock separately. `max_waiters` counts the waiters of both halves. `cohort` applies only
+/// to the write lock, `linger` to both halves. Do not compare the fencing tokens of readers that hold the
+/// lock together. A mutex and a read/write lock on the same path do not exclude each other: give them
+/// different paths.
 #[pyclass(frozen, weakref, module = "zklock")]
 pub(crate) struct ReadWriteLock {
     read_lock: Py<Lock>,

@@ -15,13 +15,13 @@ use crate::errors::Result;
 use crate::locks::acquired::Level;
 use crate::modules::interned;
 
-/// Flags of a code object that creates generators or asynchronous generators. Different owners can run the
-/// same generator in turn.
+/// Flags of the code objects of generators and asynchronous generators. One generator can be run by different
+/// owners, one after the other.
 const GENERATOR: u32 = 0x20 | 0x200;
 
 /// The place at which a scope is entered or left.
 ///
-/// It consists of the Python frame and a number: the number of the `Hold` object, or 0 for the lock itself.
+/// It consists of the Python frame and the number of the `Hold` object (0 for the lock itself).
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Site(pub(crate) internal::Site);
 
@@ -151,9 +151,9 @@ impl Scope {
     }
 }
 
-/// Returns the scope that an exit ends, or `None` if the object has no scopes. Fails if the object has
-/// scopes, but the exit belongs to none of them. If `raised` is true, the block has raised an exception,
-/// which this error must not replace, so the error is not reported.
+/// Returns the scope that the program leaves, or `None` if the object has no scopes. Fails if the object has
+/// scopes, but none that is left here. If `raised` is true, the block has raised an exception. Then this
+/// function does not fail, because its error would replace that exception.
 pub(crate) fn leave<H>(
     py: Python<'_>,
     levels: &AcquiredStack<H, Scope>,
@@ -217,7 +217,7 @@ impl Scopes {
     }
 }
 
-/// Returns the id of a task. Outside of tasks, returns a new id that owns nothing.
+/// Returns the id of a task. Outside of tasks, returns a new id, which owns no lock.
 pub(crate) fn of_task(owner: Option<&Owner>) -> OwnerId {
     owner.map_or_else(OwnerId::new, |owner| owner.id)
 }

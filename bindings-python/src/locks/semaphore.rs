@@ -52,8 +52,8 @@ use crate::locks::scope::caller_of;
 /// contender in the queue is taking. Then it lists the nodes below `locks/`, which are the queue of
 /// contenders that do not have their permits yet.
 ///
-/// `max_hold`, in seconds, limits the hold of each permit separately, as in `Mutex`. `max_waiters`, as in
-/// `Mutex`, counts all contenders in the queue.
+/// `max_hold` (in seconds) and `max_waiters` work as in `Mutex`. `max_hold` limits the hold of each permit
+/// separately. `max_waiters` counts all contenders in the queue.
 ///
 /// Raise `BadArgument` for a malformed argument, and unless exactly one of `permits` and `shared_count` is
 /// given. An acquire raises it if there is no number at `shared_count`.
@@ -119,7 +119,7 @@ impl Semaphore {
         }
     }
 
-    /// Acquire `count` permits, all or none, and return their leases, which are a context manager.
+    /// Acquire `count` permits, all or none. Return a context manager with their leases.
     ///
     /// >>> with semaphore.acquire_many(3, timeout=10) as leases:
     /// ...     leases[2].state
@@ -129,7 +129,7 @@ impl Semaphore {
     /// `release()` does not release these leases. If the number at `shared_count` is smaller than `count`,
     /// the call waits until that number has grown.
     ///
-    /// Raise `BadArgument` for zero permits, or for more than there are.
+    /// Raise `BadArgument` for zero permits, or for more permits than the semaphore has.
     #[pyo3(
         signature = (count, blocking=Blocking(true), timeout=Number::of(-1.0), *, connect_timeout=None),
         text_signature = "($self, count, blocking=True, timeout=-1, *, connect_timeout=None)"

@@ -1,4 +1,4 @@
-"""Documented misuses: type checkers refuse exactly the lines with a comment. None of this code runs."""
+"""Documented misuses. Type checkers must report exactly the lines that have a comment. Never executed."""
 
 import asyncio
 

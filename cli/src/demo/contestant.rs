@@ -12,7 +12,7 @@ use crate::demo::Program;
 use crate::demo::play::PATH;
 use crate::failure::Failure;
 
-/// Number of processes of `zklock run` that a contestant starts one after the other.
+/// Number of processes of `zklock run` that each line of the picture starts, one after the other.
 const ROUNDS: usize = 3;
 /// Duration of each hold of `zklock run`, in seconds.
 const HOLD: &str = "0.4";
@@ -24,14 +24,14 @@ pub(super) struct Contestant {
     pub(super) title: String,
     command: Vec<OsString>,
     hosts: String,
-    /// `true` for a program of the user, whose messages are shown in plain mode.
+    /// `true` if the user gave this program with `--with`. Its messages are shown in plain mode.
     is_program: bool,
     verbose: bool,
     /// Number of processes to start one after the other.
     rounds: usize,
     process: Option<Child>,
-    /// Process id of the process that was started last. It is kept after a kill, because a killed
-    /// process keeps its node until its session expires.
+    /// Process id of the process that was started last. It is needed even after a kill, because the
+    /// node of a killed process exists until its session expires.
     pid: u32,
     started: usize,
     /// `true` if its nodes have no data, such as Curator's.
@@ -89,8 +89,8 @@ impl Contestant {
 
     /// Creates a contestant that runs the user's program once.
     pub(super) fn of_program(program: &Program, hosts: &str, verbose: bool) -> Self {
-        // `exec` replaces the shell, so the program gets the process id of the shell. The data of
-        // the program's nodes contains this id.
+        // `exec` replaces the shell, so the program has the process id of the shell. This id is
+        // needed to find the program's nodes, whose data contains it.
         let command = ["sh", "-c", &format!("exec {}", program.command)].map(OsString::from).into();
         let mut contestant = Self::new(program.title.clone(), command, hosts, 1);
         contestant.is_program = true;

@@ -20,11 +20,11 @@ use crate::failure::{Failure, UNREACHABLE};
 use crate::session::runtime;
 use crate::signals::Signals;
 
-/// Watch processes take turns with a lock, while one of them is killed holding it
+/// Watch several processes hold a lock one after the other; one is killed while it holds the lock
 ///
 /// Starts an in-memory server, for development only, and four processes that contend for one lock.
-/// Each process is `zklock run` with a program that sleeps. Needs neither ZooKeeper nor Java, and
-/// ends by itself after about ten seconds.
+/// Each process is `zklock run` with a program that sleeps. Needs neither ZooKeeper nor Java. The
+/// demo takes about ten seconds.
 ///
 /// With `--with`, your own programs contend instead.
 #[derive(Args, Debug)]
@@ -33,15 +33,14 @@ use crate::signals::Signals;
   zklock demo --plain      # a line for each event, as without a terminal
   zklock demo --with Python='python job.py' --with Node='node job.mjs' --picture demo.svg")]
 pub(crate) struct Options {
-    /// Draw nothing over: a line for each event, and the picture at the end
+    /// Print a line for each event, and the picture only at the end
     #[arg(long)]
     plain: bool,
 
-    /// Let this program contend; can be repeated, and the last program is killed
+    /// Run this program as a contender. Can be repeated. The last of the programs is killed
     ///
-    /// The program acquires the lock /demo/lock on the servers in the variable `ZKLOCK_HOSTS`, at
-    /// least twice, and exits with status 0. It is started without a shell's features except quotes
-    /// and variables.
+    /// The program must acquire the lock /demo/lock at least twice, on the servers in the variable
+    /// `ZKLOCK_HOSTS`, and exit with status 0.
     #[arg(long = "with", value_name = "TITLE=COMMAND")]
     programs: Vec<Program>,
 
@@ -96,8 +95,8 @@ pub(crate) fn demo(options: &Options, program: &Path) -> Result<u8, Failure> {
     })
 }
 
-/// Returns the path with which this program can be started again. This is the executable, or the
-/// script if an interpreter runs this program.
+/// Returns a path from which this program can be started again: its executable, or the script that
+/// an interpreter runs.
 fn own_program(program: &Path) -> PathBuf {
     let running = std::env::current_exe().ok();
     let by_name =

@@ -85,8 +85,8 @@ impl Picture {
         let each = self.samples.len().max(expected).div_ceil(columns).max(1);
         let mut lines: Vec<_> = self.lanes.iter().map(|lane| format!("{lane:label$}")).collect();
         for (column, samples) in self.samples.chunks(each).enumerate() {
-            // A column covers more time than a hand-off. It shows only the lane that held the lock
-            // longest within the column.
+            // Within one column, several lanes can hold the lock. The column shows only the lane
+            // that held it longest.
             let had = |lane: usize| samples.iter().filter(|sample| sample[lane].holds_lock()).count();
             let foremost = (0..lines.len()).max_by_key(|lane| (had(*lane), lines.len() - lane));
             for (lane, line) in lines.iter_mut().enumerate() {
@@ -165,8 +165,8 @@ mod tests {
         assert_eq!(lines[0], "a             ███───█");
         assert_eq!(lines[1], "b             ───█✗▒");
         assert_eq!(lines[2], "              0 s 2 3 4");
-        // With twice the time, each column covers two samples. It shows the lane that held the lock
-        // longer, or the first lane if they are equal.
+        // The run is expected to take twice as long, so each column covers two samples. It shows
+        // the lane that held the lock in more samples, or the first lane if they are equal.
         let lines = picture.lines(LABEL + 10, Duration::from_secs(10), false);
         assert_eq!(lines[0], "a             ██─█");
         assert_eq!(lines[1], "b             ──✗");

@@ -14,8 +14,8 @@ use crate::failure::Failure;
 use crate::terminal_output::print;
 
 pub(super) const PATH: &str = "/demo/lock";
-/// For a demo without `--with`: the number of processes, the index of the process that is killed,
-/// and the number of all grants.
+/// For a demo without `--with`: the number of processes that run at the same time, the index of the
+/// killed one, and the total number of grants.
 const PROCESSES: usize = 4;
 const VICTIM: usize = 1;
 const GRANTS: usize = 11;
@@ -25,7 +25,7 @@ const INTO_THE_HOLD: Duration = Duration::from_millis(150);
 const STEP: Duration = Duration::from_millis(50);
 /// Expected duration without `--with`.
 const EXPECTED: Duration = Duration::from_secs(8);
-/// Maximum duration of a demo without `--with`, and with it. The start can take half of that time.
+/// Maximum durations of a demo without and with `--with`. The start can take half of the maximum.
 const LIMIT: Duration = Duration::from_secs(18);
 const LIMIT_OF_PROGRAMS: Duration = Duration::from_secs(90);
 
@@ -121,8 +121,8 @@ impl Play {
             }
             tokio::time::sleep(STEP).await;
         };
-        // Every process has a node in the queue now. A contestant whose process id is in no node's
-        // data must be one whose nodes have no data.
+        // Every process has a node in the queue now. If the process id of a contestant is in no
+        // node's data, its client writes no data, as Curator does.
         let absent = |contestant: &&mut Contestant| !queue.iter().any(|node| contestant.owns(node));
         if let Some(anonymous) = self.contestants.iter_mut().find(absent) {
             anonymous.is_anonymous = true;
@@ -178,8 +178,8 @@ impl Play {
         self.log(&format!("{title} holds, with fencing token {token}, after {waited:.1} s"))
     }
 
-    /// Starts the next process where one has ended, and kills the victim in its second hold.
-    /// Returns `true` while any process runs.
+    /// Replaces processes that have ended, and kills the victim in its second hold. Returns `true`
+    /// while any process runs.
     fn follow(&mut self) -> Result<bool, Failure> {
         if self.began.elapsed() > self.limit() {
             return Err(Failure::system("the demo took too long", &"this machine is very busy; try again"));
@@ -238,8 +238,8 @@ impl Play {
         print(text)
     }
 
-    /// Prints the result and writes the picture. Returns the exit status: 1 if the lock broke a
-    /// promise.
+    /// Prints the result and writes the picture. Returns the exit status, which is 1 if the lock
+    /// did not work as promised.
     fn conclude(&self, left: usize) -> Result<u8, Failure> {
         let grants: usize = self.contestants.iter().map(|contestant| contestant.grants).sum();
         let freed =

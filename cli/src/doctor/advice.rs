@@ -15,7 +15,7 @@ pub(crate) struct Finding {
     mark: &'static str,
     what: String,
     next: Option<String>,
-    /// Owners in a deadlock: text lines and JSON values, one for each owner.
+    /// For a deadlock: its owners as lines of text and as JSON values.
     owners: Option<(Vec<String>, Vec<Value>)>,
 }
 
@@ -76,7 +76,8 @@ pub(crate) fn advise_session(asked: Duration, granted: Duration) -> Finding {
         Finding::change(what, next)
     };
     if granted > asked {
-        // By default, the servers grant a session timeout of at least two ticks. A lock needs four.
+        // By default, the servers grant a session timeout of at least two ticks. The guarantees of
+        // a lock need at least four.
         let next =
             format!("ask for {:?}, or set a shorter tickTime on every server", granted.saturating_mul(2));
         changed("minSessionTimeout (2 ticks by default)", &next)
@@ -86,7 +87,8 @@ pub(crate) fn advise_session(asked: Duration, granted: Duration) -> Finding {
     }
 }
 
-/// Checks the latency. Heartbeats are sent every sixth of the session timeout, and two can fail.
+/// Checks the latency against the heartbeats: one is sent in every sixth of the session timeout,
+/// and the session survives two that fail.
 pub(crate) fn advise_latency(read: Duration, session_timeout: Duration) -> Finding {
     let what = format!("a read takes {:.2} ms", read.as_secs_f64() * 1000.0);
     if read > session_timeout / 20 {
@@ -148,8 +150,8 @@ pub(crate) fn advise_mode(server: &str, srvr: &str, others: usize) -> Option<Fin
     }
 }
 
-/// Notes a server that accepts few connections from one host. Each process that uses a lock needs
-/// one connection.
+/// Returns a note if a server accepts only few connections from one host. Each process that uses a
+/// lock needs one connection.
 pub(crate) fn advise_connections(server: &str, conf: &str) -> Option<Finding> {
     let most: u32 =
         conf.lines().find_map(|line| line.strip_prefix("maxClientCnxns="))?.trim().parse().ok()?;
@@ -222,9 +224,9 @@ pub(crate) fn half_of(session_timeout: Duration) -> Duration {
     Duration::from_millis(millis.max(1))
 }
 
-/// Infers the tick of servers that do not answer `conf`. `half` is the session timeout that they
-/// grant if a client requests half of `session_timeout`. They grant the requested half, or their
-/// minimum of two ticks if that is longer. `half` is `None` if the granted timeout is unknown.
+/// Infers the tick of servers that do not answer `conf`. For this, a client has requested half of
+/// `session_timeout`. `half` is the timeout that the servers granted: the requested one, or their
+/// minimum of two ticks if that is longer. It is `None` if the granted timeout is unknown.
 pub(crate) fn advise_unknown_tick(
     servers: &str,
     half: Option<Duration>,

@@ -7,9 +7,9 @@ use crate::doctor::advice::Finding;
 /// Difference in milliseconds from which ages in seconds are wrong.
 const LARGE: i64 = 2_000;
 
-/// Bounds of the time by which the servers' clock is ahead of ours, in milliseconds. They follow
-/// from a node's creation time by the servers' clock, which is compared with our clock before and
-/// after the creation. All these times are whole milliseconds.
+/// Lower and upper bound of the time by which the servers' clock is ahead of ours, in milliseconds.
+/// To find them, a node is created. Its creation time by the servers' clock is compared with our
+/// clock before and after the creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offset {
     least: i64,
@@ -30,13 +30,13 @@ impl Offset {
         }
     }
 
-    /// Returns the smallest difference that the measurement proves: 0 if the clocks might agree.
+    /// Returns the difference that the clocks have at least, or 0 if they might agree.
     fn certain(self) -> i64 {
         if self.least > 0 { self.least } else { self.most.min(0) }
     }
 }
 
-/// Reports the difference as a note, because no guarantee depends on it.
+/// Reports the difference of the clocks as a note, because no guarantee depends on it.
 pub(super) fn advise(offset: Offset) -> Finding {
     let certain = offset.certain();
     let uncertain = Duration::from_millis(offset.most.abs_diff(offset.least));

@@ -74,7 +74,7 @@ fn deadlock_finding(cycle: &Cycle) -> Finding {
         || NEXT.to_owned(),
         |CycleOwner { waiting: CyclePlace { path, contender, .. }, .. }| {
             let name = contender.node.rsplit('/').next().unwrap_or_default();
-            // Name the waiting node: removing it takes no lock away from a holder.
+            // Recommend to remove a waiting node, because then no holder loses a lock.
             format!("{NEXT}; to let one of them fail: zklock break {} {}", Escaped(path), Escaped(name))
         },
     );

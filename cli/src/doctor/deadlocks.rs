@@ -1,5 +1,6 @@
-//! `zklock doctor --deadlocks`: reads the queues of all locks below a path, and reads the queues on
-//! cycles a second time.
+//! `zklock doctor --deadlocks`: reads the queues of all locks below a path, and searches them for
+//! cycles of owners that wait for each other. Reads the queues of a cycle a second time to confirm
+//! it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
@@ -22,7 +23,8 @@ const MAX_CONCURRENT_REQUESTS: usize = 16;
 /// Interval between progress reports of a long search.
 const PROGRESS: Duration = Duration::from_secs(2);
 
-/// Maximum number of passes. After the last one, the confirmed cycles are reported.
+/// Maximum number of reads that try to confirm cycles. After the last one, only the confirmed
+/// cycles are reported.
 const ROUNDS: usize = 5;
 
 /// The result of a search.
@@ -38,7 +40,7 @@ pub(crate) struct Search {
 pub(crate) struct Counts {
     /// Nodes whose children were listed.
     pub(crate) directories: usize,
-    /// Locks with at least two contenders. With only one, no contender waits.
+    /// Locks with at least two contenders. At other locks, no contender waits.
     pub(crate) contended: usize,
     pub(crate) waiting: usize,
     /// Contenders of contended locks whose nodes do not state their owner.
@@ -58,9 +60,9 @@ struct Visit {
 }
 
 /// Searches for deadlocks at and below a path. If the path does not exist, the second value is a
-/// message that explains why.
+/// message about that.
 pub(crate) async fn search(client: &Client, root: &str) -> Result<(Search, Option<String>), Failure> {
-    // Only the root must be readable: an unreadable directory below it does not end the search.
+    // Fail if the root is unreadable. Unreadable directories below it are only counted.
     if list(client, root).await?.is_none() {
         return Ok((Search::default(), missing(client, root).await));
     }
@@ -72,8 +74,8 @@ pub(crate) async fn search(client: &Client, root: &str) -> Result<(Search, Optio
 }
 
 /// Returns the cycles in these queues that a second read confirms. If a cycle is not confirmed, its
-/// queues have changed, and it might have hidden another cycle. In that case, the new queues are
-/// searched too.
+/// queues have changed. The changed queues are then searched again, because that cycle might have
+/// hidden another one.
 async fn confirmed_cycles<F>(
     mut queues: Vec<LockQueue>,
     mut read: impl FnMut(Vec<String>) -> F,
@@ -163,8 +165,8 @@ async fn visit(client: &Client, path: String) -> Result<Visit, Failure> {
     // The root is not a lock.
     if path != "/" && (contenders + ambiguous > 1 || ambiguous > 0) {
         let queue = read_queue(client, &path).await?;
-        // A lock's directory can be named like a contender. Unlike a contender, it is not
-        // ephemeral.
+        // A persistent node with the name of a contender can be the directory of another lock, so
+        // visit it too.
         let persistent = queue.contenders.iter().filter(|contender| contender.session_id == 0);
         found.inner.extend(persistent.map(|contender| contender.node.clone()));
         let states_permits = queue
@@ -208,8 +210,8 @@ mod tests {
     use super::*;
     use crate::doctor::deadlock_findings::tests::queue;
 
-    /// Searches the queues of `first`. Each further read returns the next element of `later`.
-    /// Returns the number of confirmed cycles, and the number of further reads.
+    /// Searches the queues in `first`. When the search reads queues again, it gets the next element
+    /// of `later`. Returns the number of confirmed cycles, and the number of these reads.
     fn certain(first: &[LockQueue], later: Vec<Vec<LockQueue>>) -> (usize, usize) {
         let (mut views, all) = (later.into_iter(), first.to_vec());
         let mut reads = 0;
@@ -232,8 +234,8 @@ mod tests {
 
     #[test]
     fn a_cycle_behind_one_that_has_gone_is_searched_as_well() {
-        // Owners 1 and 2 no longer wait for each other. Owners 1, 2 and 3 do, but the shorter cycle
-        // hid that.
+        // In the second read, owners 1 and 2 no longer wait for each other. Owners 1, 2 and 3 form
+        // a cycle, which the shorter cycle of 1 and 2 hid in the first read.
         let mixed = [queue("/a", &[1, 2]), queue("/b", &[2, 1]), queue("/c", &[3, 2]), queue("/d", &[1, 3])];
         let now = [queue("/a", &[1]), queue("/b", &[2, 1])];
         let later = [queue("/b", &[2, 1]), queue("/c", &[3, 2]), queue("/d", &[1, 3])];

@@ -1,4 +1,5 @@
-//! Sends four-letter words, which make a server describe itself to anyone on its client port.
+//! Sends ZooKeeper's four-letter words, such as `srvr`. A server answers them on its client port
+//! with a description of itself.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -18,7 +19,7 @@ pub(super) enum Answer {
     NotAllowed,
     /// The server closed the connection without a reply.
     Closed,
-    /// The connection was opened, or might have been, but the server did not reply in time.
+    /// The server did not reply in time. It might not even have accepted the connection.
     None,
     /// The server's name was not resolved in time.
     Unresolved,
@@ -28,8 +29,8 @@ pub(super) enum Answer {
     Unreachable(String),
 }
 
-/// Resolves a server's name to its addresses. If that fails, returns the answer to report; a
-/// resolver that hangs proves nothing about the server.
+/// Resolves a server's name to its addresses. If that fails, returns the answer to report. A
+/// resolver that hangs has its own answer, because it shows nothing about the server.
 pub(super) async fn addresses(server: &str) -> Result<Vec<SocketAddr>, Answer> {
     resolve(server, LIMIT).await.map_err(|error| match error.kind() {
         ErrorKind::TimedOut => Answer::Unresolved,

@@ -34,12 +34,12 @@ const READS: u32 = 5;
 /// Examine an ensemble from a client's point of view, and recommend changes
 ///
 /// Connects and measures, and asks each server for its version and settings. With a PATH it also
-/// takes and releases a lock there, which shows whether access control lists allow this and whether
+/// acquires and releases a lock there. This shows whether access control lists allow it and whether
 /// the clocks agree. Exits with 1 if something should be changed. Exits with 69 or 77 if there is
 /// no session, and reports the reason for each server.
 ///
 /// With --deadlocks it only searches for owners that wait for each other, and exits with 1 if it
-/// finds any. It reads the queues of the locks, and joins none.
+/// finds any. It only reads the queues of the locks.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  zklock doctor -z zk1,zk2,zk3\n  zklock doctor --session-timeout 4s /locks/doctor\n  zklock doctor --json | jq '.[] | select(.verdict == \"change\")'\n  zklock doctor --deadlocks /locks"
@@ -78,7 +78,7 @@ pub(crate) fn doctor(options: &Options) -> Result<u8, Failure> {
         client.close().await.ok();
         failure
     });
-    // A resolver thread that hangs is not joined. It ends with the process.
+    // Do not wait for a resolver thread that hangs. It ends with the process.
     runtime.shutdown_background();
     if let Some(failure) = &failure
         && failure.code == USAGE
@@ -102,10 +102,10 @@ fn print_findings(findings: &[Finding], json: bool) -> Result<u8, Failure> {
     Ok(u8::from(findings.iter().any(Finding::is_a_problem)))
 }
 
-/// Adds all findings. An error ends the examination after it is recorded as a finding.
+/// Examines the ensemble and adds its findings. If a request fails, adds that as the last finding.
 async fn examine(client: &Client, options: &Options, findings: &mut Vec<Finding>) -> Result<(), Failure> {
     let began = Instant::now();
-    // Before there is a session, the client returns the requested timeout.
+    // Read the requested timeout now: once there is a session, the client returns the granted one.
     let asked = client.session_timeout();
     if let Err(error) = client.ready().await {
         findings.push(advise_no_session(&error));
@@ -163,7 +163,7 @@ async fn read_latency(client: &Client) -> Result<Duration, Failure> {
     Ok(began.elapsed() / READS)
 }
 
-/// Collects what the servers report about themselves. `session_timeout` is `None` without a
+/// Asks each server about itself, and returns the findings. `session_timeout` is `None` without a
 /// session.
 async fn servers(
     client: &Client,
@@ -214,8 +214,9 @@ async fn servers(
     Ok(found)
 }
 
-/// Returns the session timeout that the servers grant to a request for half of `granted`. A much
-/// shorter request could leave a client on a slow network too little time to connect.
+/// Requests half of `granted` as the session timeout, and returns the timeout that the servers
+/// grant. Half is enough: with a much shorter timeout, a client on a slow network might not have
+/// enough time to connect.
 async fn half_session(connection: &Connection, granted: Duration) -> Result<Option<Duration>, Failure> {
     let options = connection.options(Some(LIMIT))?.session_timeout(half_of(granted))?;
     let client = Client::new(options);

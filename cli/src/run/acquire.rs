@@ -17,7 +17,8 @@ fn wanted(client: &Client, options: &Options) -> zklock::Result<AnyLock> {
     Ok(match options.slots {
         Some(slots) => Semaphore::with_options(client, path, slots, lock)?.into(),
         None if options.shared => ReadWriteLock::with_options(client, path, lock)?.read_lock.into(),
-        // A mutex does not exclude Curator's readers, because they ignore its nodes.
+        // Use a write lock for `--exclusive`: a mutex would not exclude Curator's readers, which
+        // ignore its nodes.
         None if options.exclusive => ReadWriteLock::with_options(client, path, lock)?.write_lock.into(),
         None => Mutex::with_options(client, path, lock)?.into(),
     })
@@ -32,7 +33,7 @@ pub(crate) async fn acquire(
     let began = Instant::now();
     let slot = options.once.slot()?;
     let lock = wanted(client, options)?;
-    // Before there is a session, the client returns the requested timeout.
+    // Read the requested timeout now: once there is a session, the client returns the granted one.
     let asked = client.session_timeout();
     client.ready().await?;
     reporter.session_timeout(asked, client.session_timeout());
@@ -67,7 +68,7 @@ async fn failure(client: &Client, options: &Options, error: zklock::Error) -> Fa
         return failure;
     }
     match options.conflict_exit_code {
-        // Status 0 is no failure. A message would only make cron send mail.
+        // With `-E 0`, a taken lock is no failure. A message would only make cron send mail.
         0 => Failure { code: 0, message: None },
         code if full.is_some() => Failure { code, message: full },
         code => {
@@ -91,8 +92,8 @@ async fn taken_by(client: &Client, options: &Options, blockers: Vec<Contender>) 
     let mut holders: Vec<_> =
         blockers.into_iter().map(|contender| Place { role: Role::Holds, contender }).collect();
     if holders.is_empty() {
-        // After an attempt with `Timeout::Try`, the holders are unknown: it lists the nodes but
-        // does not read them.
+        // With `--nonblock`, the acquire has listed the nodes but not read them, so read the
+        // holders here.
         holders = tokio::time::timeout(WHO, read_holders(client, options)).await.ok()?.ok()?;
     }
     let first = holders.first()?;
@@ -106,8 +107,8 @@ async fn taken_by(client: &Client, options: &Options, blockers: Vec<Contender>) 
     Some(format!("{path:?} is taken by {}{queued}{more}", first.who()))
 }
 
-/// Returns the holders of the lock. Reads all contenders only if several can hold the lock: a queue
-/// can be long, and a thousand jobs that find the lock taken would each read it.
+/// Returns the holders of the lock. Reads all contenders only if several can hold the lock.
+/// Otherwise a thousand jobs that find the lock taken would each read a long queue.
 async fn read_holders(client: &Client, options: &Options) -> Result<Vec<Place>, Failure> {
     let path = &options.path;
     let lock = Mutex::new(client, path)?;
@@ -123,9 +124,10 @@ async fn read_holders(client: &Client, options: &Options) -> Result<Vec<Place>, 
     Ok(places)
 }
 
-/// Rejects a `--kill-after` that is too long. Between two heartbeats, the remaining time of the
-/// term shrinks from half of the session timeout to a third. With a longer `--kill-after`, the
-/// command could be ended although every heartbeat is answered.
+/// Rejects a `--kill-after` that is longer than a quarter of the session timeout. After each reply,
+/// the lock is certain for half of the session timeout. Before the next reply, this time shrinks to
+/// a third. With a longer `--kill-after`, the command could be ended although every heartbeat is
+/// answered.
 fn check_kill_after(kill_after: Option<Duration>, session_timeout: Duration) -> Result<(), Failure> {
     let most = session_timeout / 4;
     match kill_after {

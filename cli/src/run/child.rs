@@ -1,5 +1,5 @@
-//! Starts the program that runs under the lock, in a separate process group so that signals reach
-//! the whole group.
+//! Starts the program that runs under the lock. It gets its own process group, so that a signal
+//! also reaches its child processes.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -22,7 +22,8 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
-    /// Prepares the program with its arguments, and describes the lock in environment variables.
+    /// Prepares the command line of the program, and its environment variables, which describe the
+    /// lock.
     pub(crate) fn new(words: &[OsString], lease: &Lease) -> Self {
         let mut command = Command::new(words.first().cloned().unwrap_or_default());
         command
@@ -36,14 +37,15 @@ impl Launch {
         Self { command }
     }
 
-    /// Starts the program. If `terminal` is given, the program's process group becomes its
-    /// foreground group.
+    /// Starts the program. If `terminal` is given, the process group of the program becomes the
+    /// foreground group of the terminal.
     pub(crate) fn start(mut self, terminal: Option<Terminal>) -> Result<Child, Failure> {
         let parent = getpid();
-        // SAFETY: `prepare` runs in the child between fork and exec, where another thread of the
-        // parent might have held any lock. It allocates nothing and takes no lock, because it only
-        // makes system calls. POSIX lists tcsetpgrp, getpid, getppid and the functions for the
-        // signal mask as async-signal-safe. prctl is a plain system call. Errors are plain numbers.
+        // SAFETY: `prepare` runs in the child between fork and exec. There, a lock that another
+        // thread of the parent held during the fork is locked forever. `prepare` only makes system
+        // calls, so it allocates nothing and takes no lock. POSIX lists tcsetpgrp, getpid, getppid
+        // and the functions for the signal mask as async-signal-safe. prctl is a plain system call.
+        // Errors are plain numbers.
         unsafe { self.command.pre_exec(move || prepare(parent, terminal.as_ref())) };
         match self.command.spawn() {
             // The program is reaped in `poll_change`, because the standard library does not report stopped
@@ -62,7 +64,8 @@ impl Launch {
 fn prepare(parent: Pid, terminal: Option<&Terminal>) -> io::Result<()> {
     die_with(parent)?;
     if let Some(terminal) = terminal {
-        // SIGTTOU stops a background group that takes the terminal, unless the signal is blocked.
+        // Block SIGTTOU. Otherwise it would stop this process, because its group is in the
+        // background and takes the terminal.
         let mut stop = SigSet::empty();
         stop.add(Signal::SIGTTOU);
         stop.thread_block()?;
@@ -72,7 +75,7 @@ fn prepare(parent: Pid, terminal: Option<&Terminal>) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the kernel kill this process when the parent's thread exits for any reason.
+/// Makes the kernel kill this process when the thread that started it exits, for any reason.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn die_with(parent: Pid) -> io::Result<()> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;

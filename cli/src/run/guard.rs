@@ -1,5 +1,6 @@
-//! Decides when the command must stop, continue or end, by the state of its lease. Pure: reads no
-//! clock, sends nothing.
+//! Decides when the command must be stopped, continued or ended. The decision depends on the state
+//! of the lease and its *term*, the time for which the lock is certain. This module reads no clock
+//! and sends nothing.
 
 use std::time::{Duration, Instant};
 
@@ -14,22 +15,22 @@ use crate::run::options::{OnLost, OnSuspend, Options};
 pub(crate) struct Policy {
     on_suspend: OnSuspend,
     on_lost: OnLost,
-    /// The command receives SIGTERM when this much of the term is left.
+    /// The command receives SIGTERM when the lock is certain only for this much longer.
     kill_after: Duration,
-    /// How long before the end of the term the lease is reported lost.
+    /// The lease is reported lost this long before another contender could get the lock.
     grace: Duration,
-    /// The command is killed when this much of the term is left, so that the kernel has time to end
-    /// it.
+    /// The command is killed when the lock is certain only for this much longer. The kernel needs
+    /// some time to end it.
     margin: Duration,
-    /// A heartbeat is late when less than this much of the term is left.
+    /// A heartbeat counts as late when the lock is certain for less than this time.
     late: Duration,
-    /// The longest time between two checks of the lease: its clock continues while the machine
-    /// sleeps, but timers do not.
+    /// The longest time between two checks of the lease. It must be short: while the machine
+    /// sleeps, the time of the lease runs on, but timers do not.
     check_interval: Duration,
 }
 
-/// How long before the end of the term a command is killed, unless the session timeout is very
-/// short.
+/// The command is killed this long before another contender could get the lock, unless the session
+/// timeout is very short.
 const MARGIN: Duration = Duration::from_millis(200);
 
 /// The longest time between two checks of the lease.
@@ -49,15 +50,16 @@ impl Policy {
             kill_after: options.grace.or(options.kill_after).unwrap_or(session_timeout / 8).max(margin),
             grace: options.grace(),
             margin,
-            // A term is half of the session timeout. A heartbeat is sent after a sixth of the
-            // session timeout. The server has another 1/24 of the timeout to reply.
+            // A term is half of the session timeout, or 12/24. A heartbeat is sent after 4/24, and
+            // its reply counts as late after another 1/24. Then 7/24 are left.
             late: session_timeout * 7 / 24,
             check_interval: CHECK_INTERVAL.min(session_timeout / 20),
         }
     }
 }
 
-/// State of the command: the signals that it has received, and the reason.
+/// State of the supervised command: the signals that the guard has sent to it, and the reason for
+/// them.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, and they come in any combination"
@@ -68,15 +70,16 @@ pub(crate) struct Guard {
     must_stop: bool,
     /// True if the guard has stopped the command with SIGSTOP.
     stopped: bool,
-    /// True if the command is stopped because this process was paused. In that case, a short
-    /// remaining term does not mean that the servers are silent: the reply to the next heartbeat
-    /// can arrive soon.
+    /// True if the command is stopped because this process was paused. In that case, the lease can
+    /// be about to end although the servers are not silent: the reply to the next heartbeat can
+    /// arrive soon.
     paused: bool,
     terminated: bool,
     killed: bool,
     /// When a loss was first seen.
     lost: Option<Instant>,
-    /// For a lock with a grace: the end of the term, as computed when the lock was last certain.
+    /// For a lock with a grace: the time at which another contender could get the lock, computed at
+    /// the last check at which the lease was not lost.
     term_ends: Option<Instant>,
 }
 
@@ -87,7 +90,7 @@ pub(crate) struct Observation {
     /// The rest of the lease's term, including the grace.
     pub(crate) remaining: Duration,
     pub(crate) now: Instant,
-    /// Delay of this check. A long delay means that this process was paused.
+    /// Time by which this check is late. A long delay means that this process was paused.
     pub(crate) delay: Duration,
     /// True if the command was stopped, but not by the guard.
     pub(crate) idle: bool,
@@ -128,12 +131,12 @@ impl Guard {
         self.stopped
     }
 
-    /// Returns the time until another contender can hold the lock. If the lease is lost because its
-    /// term was about to end, this is the rest of its grace.
+    /// Returns the time until another contender can hold the lock. If the lease was reported lost
+    /// shortly before the end of its term, this is the rest of the grace.
     ///
-    /// A reply to a heartbeat within the grace does not extend this time. The time is therefore
-    /// computed from the last check at which the lock was certain. If the machine was suspended
-    /// since then, the term of the session shows it.
+    /// A reply to a heartbeat within the grace does not extend this time. So the time is computed
+    /// from the last check at which the lease was not lost. If the machine was suspended since
+    /// then, the remaining term of the session shows that.
     pub(crate) fn time_left(&mut self, lease: &Lease, now: Instant) -> Duration {
         let grace = self.policy.grace;
         match lease.state() {
@@ -151,7 +154,7 @@ impl Guard {
         }
     }
 
-    /// Returns the signals that the state of the lease and the rest of its term require.
+    /// Returns the signals to send, depending on the state of the lease and the rest of its term.
     pub(crate) fn step(&mut self, seen: Observation) -> Step {
         let mut signals = Vec::new();
         let next = match seen.state {
@@ -161,7 +164,8 @@ impl Guard {
         Step { signals, next_check: next.min(self.policy.check_interval).max(Duration::from_millis(1)) }
     }
 
-    /// Handles a lock that is certainly still held; returns the time until the next check.
+    /// Handles a lease that is not lost. Adds signals to `signals`, and returns the time until the
+    /// next check.
     fn certain(&mut self, seen: Observation, signals: &mut Vec<Signal>) -> Duration {
         let Policy { on_suspend, on_lost, kill_after, margin, late, check_interval, .. } = self.policy;
         let (remaining, suspended) = (seen.remaining, seen.state == LeaseState::Suspended);
@@ -215,8 +219,9 @@ impl Guard {
                 self.terminate(signals);
                 return seen.remaining.saturating_sub(margin);
             }
-            // If the lock is lost for another reason, the command gets the time `kill_after` to
-            // exit, counted from the loss. At the end of the term, it is killed immediately.
+            // The lease is lost before the end of its term, for example because the lock was
+            // broken. Then the command has the time `kill_after` to exit, counted from the loss.
+            // When a lease is lost at the end of its term, the command is killed immediately.
             OnLost::Term if reason != LossReason::TermEnded => {
                 self.terminate(signals);
                 let left = (since + kill_after).saturating_duration_since(now);
@@ -241,7 +246,8 @@ impl Guard {
             self.terminated = true;
             self.must_stop = false;
             signals.push(Signal::SIGTERM);
-            // A stopped command handles SIGTERM only after it continues.
+            // Continue the command if it is stopped, because it can handle SIGTERM only while it
+            // runs.
             self.proceed(signals);
         }
     }
@@ -260,8 +266,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Returns a guard for a session timeout of 8 s. A heartbeat is late when less than 7/3 s of
-    /// the term are left.
+    /// Returns a guard for a session timeout of 8 s, so the lock is certain for 4 s after a
+    /// heartbeat. The next heartbeat counts as late when less than 7/3 s of them are left.
     fn guard(on_suspend: OnSuspend, on_lost: OnLost) -> Guard {
         let late = SECOND * 7 / 3;
         let (kill_after, grace) = (SECOND, Duration::ZERO);
@@ -361,7 +367,7 @@ mod tests {
     #[test]
     fn a_late_heartbeat_stops_it_although_the_connection_seems_well() {
         let mut guard = guard(OnSuspend::Stop, OnLost::Term);
-        // The next check is at the moment when the heartbeat becomes late.
+        // The next check is planned for the time at which the heartbeat becomes late.
         assert_eq!(signals(&mut guard, LeaseState::Held, 2340), []);
         assert!(guard.step(observe(LeaseState::Held, 2340)).next_check < Duration::from_millis(10));
         assert_eq!(signals(&mut guard, LeaseState::Held, 2330), [Signal::SIGSTOP]);
@@ -386,7 +392,7 @@ mod tests {
         // A short delay does not count as a pause, because the servers had time to reply.
         let late = Observation { delay: CHECK_INTERVAL, ..paused };
         assert_eq!(guard(OnSuspend::Continue, OnLost::Term).step(late).signals, [Signal::SIGTERM]);
-        // With enough of the term left, no proof is needed.
+        // The rest of the term is long enough, so the command runs on without a reply of a server.
         let early = Observation { delay: SECOND, ..observe(LeaseState::Held, 1100) };
         assert_eq!(guard(OnSuspend::Continue, OnLost::Term).step(early).signals, []);
     }

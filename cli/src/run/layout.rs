@@ -1,5 +1,5 @@
-//! Warns of two kinds of locks on one path, which do not exclude each other: a semaphore has its
-//! contenders one level deeper than a mutex.
+//! Warns if a semaphore and another kind of lock use the same path. They do not exclude each other,
+//! because a semaphore has its contenders in subdirectories.
 
 use zklock::internal::{Escaped, about, list, look};
 use zklock::{Client, ErrorKind, Lease};
@@ -8,13 +8,14 @@ use crate::contender::Child;
 use crate::run::options::Options;
 use crate::run::report::Reporter;
 
-/// Divisor of the session timeout: the result limits how long the command waits for the reply.
+/// Divisor of the session timeout. The quotient is the maximum time that this check can delay the
+/// command.
 const PART: u32 = 10;
 
-/// Maximum number of nodes that are read to find a contender among other children.
+/// Maximum number of nodes that are read to find out whether one of the children is a contender.
 const MOST: usize = 10;
 
-/// Reports contenders of the other kind. If there are none, this costs one request.
+/// Reports a contender of the other kind of lock. If there is none, the check takes one request.
 pub(crate) async fn warn_of_other_kind(
     client: &Client,
     lease: &Lease,
@@ -34,7 +35,7 @@ pub(crate) async fn warn_of_other_kind(
     );
 }
 
-/// Returns a description of a contender of the other kind, if there is one.
+/// Returns a description of a contender of the other kind of lock, if there is one.
 async fn other_kind(client: &Client, options: &Options) -> zklock::Result<Option<String>> {
     let directory = match options.slots {
         Some(_) => options.path.clone(),

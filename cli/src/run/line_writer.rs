@@ -77,8 +77,8 @@ impl Shared {
 }
 
 impl LineWriter {
-    /// Starts the thread. In place of dropped lines, it writes the line that `dropped` returns for
-    /// their number.
+    /// Starts the thread. If lines had to be dropped, the thread calls `dropped` with their number,
+    /// and writes the line that it returns.
     pub(crate) fn start(
         mut out: impl Write + Send + 'static,
         dropped: impl Fn(u64) -> String + Send + 'static,
@@ -86,7 +86,8 @@ impl LineWriter {
         let shared = Arc::new(Shared::default());
         let ours = Arc::clone(&shared);
         thread::Builder::new().name("zklock-report".to_owned()).spawn(move || {
-            // A terminal stops a process in the background that writes to it, unless SIGTTOU is blocked.
+            // Block signals. Otherwise SIGTTOU stops a background process that writes to the
+            // terminal.
             block_signals();
             loop {
                 let mut line = match ours.next() {
@@ -123,8 +124,8 @@ mod tests {
     /// Generous timeout: even a heavily loaded machine finishes earlier.
     const LIMIT: Duration = Duration::from_secs(60);
 
-    /// A full pipe. It reports the start of each write, and blocks the write until the test permits
-    /// it.
+    /// Output that behaves like a full pipe: it reports the start of each write, and blocks it
+    /// until the test lets it continue.
     struct Full {
         begun: SyncSender<()>,
         room: Receiver<()>,

@@ -14,7 +14,7 @@ use nix::libc;
 use crate::failure::Failure;
 use crate::run::report::Reporter;
 
-/// The metrics of one run, and the counts of earlier runs that wrote to the same file.
+/// The metrics of one run. The counts include earlier runs that wrote to the same file.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Numbers {
     waiting: bool,
@@ -135,10 +135,10 @@ impl Metrics {
         });
     }
 
-    /// Records the loss of the lock, or that the command was ended because no server confirmed the
-    /// lock any more.
+    /// Records that the lock was lost, or that the command was ended because no server had replied
+    /// for too long.
     pub(crate) fn lost(&self) {
-        // The file is written at the end of the run.
+        // Do not write the file yet: it is written at the end of the run.
         let mut progress = self.progress.borrow_mut();
         progress.numbers.losses += 1.0;
         progress.lost = true;
@@ -181,9 +181,9 @@ impl Metrics {
         // The name does not end in `.prom`, so no collector reads the file.
         let unfinished = file.with_file_name(format!(".{name}.{}", std::process::id()));
         let text = self.progress.borrow().numbers.text(&self.path);
-        // An earlier run with the same process ID might have been killed while it wrote. The name
-        // is predictable, so a file that another user created under this name is removed and never
-        // written to.
+        // Remove a file of this name: an earlier run with the same process ID might have left it.
+        // Never write to an existing file, because the name is predictable and another user might
+        // have created it.
         drop(fs::remove_file(&unfinished));
         let written = File::create_new(&unfinished)
             .and_then(|mut new| new.write_all(text.as_bytes()))
@@ -195,8 +195,8 @@ impl Metrics {
 /// Reads the metrics of earlier runs. A file that is unreadable or not UTF-8 counts as empty.
 fn read(file: &Path) -> io::Result<String> {
     check_kind(file)?;
-    // The file might have been replaced since the check: do not follow a link, and do not block on
-    // a FIFO.
+    // The file might have been replaced since the check, so do not follow a link and do not block
+    // on a FIFO.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let mut text = String::new();
     let opened = File::options().read(true).custom_flags(flags).open(file);

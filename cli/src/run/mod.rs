@@ -137,12 +137,12 @@ fn why_lost(lost: Option<LossReason>, ended: &Ended) -> String {
     }
 }
 
-/// Describes whether the command ended before another contender could get the lock. Users need this
-/// to decide whether two commands might have overlapped.
+/// Describes whether the command ended before another contender could get the lock. From this,
+/// users see whether two commands might have run at the same time.
 fn in_time(lost: Option<LossReason>, ended: &Ended, session_timeout: Duration) -> String {
     match lost {
-        // After a loss for another reason, another contender might have held the lock before the
-        // end of the term, so the remaining time says nothing.
+        // After a loss for another reason, such as a broken lock, another contender might have held
+        // the lock before the end of the term. So the remaining time says nothing.
         Some(reason) if reason != LossReason::TermEnded => String::new(),
         _ if ended.left.is_zero() => {
             // The term is half of the session timeout.

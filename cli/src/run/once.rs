@@ -14,10 +14,12 @@ use crate::duration;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Once per slot")]
 pub(crate) struct OncePerSlot {
-    /// Run the command unless KEY is the last slot that was recorded; record it if the command succeeds
+    /// Run the command unless KEY is the slot that was recorded last; record KEY if the command
+    /// succeeds
     #[arg(long, value_name = "KEY", group = "slot", conflicts_with_all = ["exclusive", "shared", "slots"])]
     once: Option<String>,
-    /// Run the command once in each period of this length, counted from 1970: 1h, 1d
+    /// Run the command once in each period of this length, such as 1h or 1d; periods are counted
+    /// from 1970
     #[arg(
         long,
         value_name = "TIME",

@@ -40,8 +40,8 @@ Examples:
 /// Take a lock, run a command, and release the lock when the command has ended
 ///
 /// The command runs without a shell, and receives the signals that zklock receives. Meanwhile,
-/// zklock proves to the servers that it is alive. If it no longer can, it ends the command before
-/// another contender can get the lock.
+/// zklock sends heartbeats to the servers. If they do not reply, it ends the command before another
+/// contender can get the lock.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -52,14 +52,13 @@ pub(crate) struct Options {
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
     pub(crate) command: Vec<OsString>,
 
-    /// Hold the write half of a read/write lock, alone. Without -x, -s and --slots the lock is a
-    /// mutex, also held alone
+    /// Acquire the write lock of a read/write lock. Without -x, -s and --slots the lock is a mutex
     #[arg(short = 'x', long, group = "mode")]
     pub(crate) exclusive: bool,
-    /// Hold the read half of a read/write lock, together with other readers
+    /// Acquire the read lock of a read/write lock, which several readers can hold together
     #[arg(short = 's', long, group = "mode")]
     pub(crate) shared: bool,
-    /// Hold one of N permits of a semaphore; all contenders must say the same N
+    /// Acquire one of the N permits of a semaphore; all contenders must specify the same N
     #[arg(long, value_name = "N", group = "mode", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) slots: Option<u32>,
 
@@ -69,32 +68,32 @@ pub(crate) struct Options {
     /// Wait for at most this long: 30, 1.5, 500ms, 1m30s
     #[arg(short = 'w', long = "wait", value_name = "TIME", group = "timeout", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
-    /// Do not wait behind more than N waiters: exit with status 75 immediately. 0: behind no waiter
+    /// If N contenders already wait, exit with status 75 immediately; with 0, never wait
     #[arg(long, value_name = "N", conflicts_with = "nonblock")]
     pub(crate) max_waiters: Option<u32>,
     /// The exit status if the lock is taken; 0 also suppresses the message
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = CONFLICT)]
     pub(crate) conflict_exit_code: u8,
 
-    /// The session timeout to request: how long a lock stays taken if this machine is lost [env:
-    /// `ZKLOCK_SESSION_TIMEOUT`] [default: 10s]
+    /// The session timeout to request. If this machine fails, the lock stays taken for this time
+    /// [env: `ZKLOCK_SESSION_TIMEOUT`] [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) session_timeout: Option<Duration>,
-    /// Treatment of the command while no server replies but the lock is still certain
+    /// Action while no server replies, but the lock is still certain to be held
     #[arg(long, value_enum, default_value_t = OnSuspend::Continue)]
     pub(crate) on_suspend: OnSuspend,
-    /// How to end the command when the lock is about to be lost
+    /// Action when the lock is about to be lost
     #[arg(long, value_enum, default_value_t = OnLost::Term)]
     pub(crate) on_lost: OnLost,
-    /// Treatment of the command when another program requests the lock, as `zklock revoke` does
+    /// Action when another program asks for the lock, as `zklock revoke` does
     #[arg(long, value_enum, default_value_t = OnRevoke::Ignore)]
     pub(crate) on_revoke: OnRevoke,
-    /// How long before the lock ceases to be certain the command receives SIGTERM; SIGKILL follows
-    /// 0.2 s before that moment [default: an eighth of the session timeout]
+    /// Send SIGTERM to the command this long before another contender could get the lock, and
+    /// SIGKILL 0.2 s before that [default: an eighth of the session timeout]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) kill_after: Option<Duration>,
-    /// Report the loss of the lock, and send SIGTERM, this long before the lock ceases to be
-    /// certain; replaces --kill-after. The lock stays taken until the command has ended or this
+    /// Report the loss of the lock, and send SIGTERM, this long before another contender could get
+    /// the lock; replaces --kill-after. The lock stays taken until the command has ended or this
     /// time is over. SIGKILL follows 0.2 s before this time is over. At most a sixth of the session
     /// timeout
     #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "kill_after")]
@@ -120,7 +119,8 @@ pub(crate) struct Options {
 pub(crate) enum OnSuspend {
     /// Let it run
     Continue,
-    /// Stop it (SIGSTOP) when the connection is lost or a heartbeat is late, and let it continue when the lock is proven
+    /// Stop it (SIGSTOP) when the connection is lost or a heartbeat is late, and continue it when a
+    /// server replies
     Stop,
     /// End it (SIGTERM)
     Term,
@@ -132,7 +132,7 @@ pub(crate) enum OnLost {
     Term,
     /// SIGKILL alone
     Kill,
-    /// Let it run on without the lock: for commands that check a fencing token themselves
+    /// Let it run without the lock: for commands that check a fencing token themselves
     Ignore,
 }
 
@@ -140,12 +140,13 @@ pub(crate) enum OnLost {
 pub(crate) enum OnRevoke {
     /// Let it run, and report that
     Ignore,
-    /// End it (SIGTERM, and SIGCONT if somebody has stopped it); it may take its time
+    /// End it with SIGTERM (and SIGCONT if it is stopped), without a time limit
     Term,
 }
 
 impl Options {
-    /// Returns how long before the end of its term the lock is reported lost.
+    /// Returns the grace: the loss of the lock is reported this long before another contender could
+    /// get it.
     pub(crate) fn grace(&self) -> Duration {
         self.grace.unwrap_or_default()
     }
@@ -165,7 +166,7 @@ impl Options {
 
     /// Returns the options of the client.
     pub(crate) fn client(&self) -> Result<ClientOptions, Failure> {
-        // The command's arguments can contain secrets, but its name does not.
+        // Use only the command's name as the label, because its arguments can contain secrets.
         let name = || self.command.first().and_then(|name| Path::new(name).file_name());
         let label = self.label.clone().or_else(|| Some(name()?.to_string_lossy().into_owned()));
         let options = self.connection.options(self.wait)?;

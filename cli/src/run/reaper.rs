@@ -1,6 +1,6 @@
-//! Reaps orphans. As the first process of a container or as a subreaper, `run` becomes the parent
-//! of orphaned processes, and no other process can reap them. If a shell started `run` with `exec`,
-//! `run` also becomes the parent of the shell's children, and reaps them.
+//! Reaps orphaned processes. If `run` is the first process of a container or a subreaper, it
+//! becomes their parent, and no other process can reap them. If a shell started `run` with `exec`,
+//! `run` is also the parent of the shell's children.
 
 use std::convert::Infallible;
 
@@ -17,8 +17,7 @@ pub(crate) fn reap_orphans(command: Option<Pid>) {
     use nix::errno::Errno;
     use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 
-    // A call that reaps any child would also reap the command. So this call only reports a child
-    // that has ended, and does not reap it.
+    // First find a child that has ended, without reaping it, because it could be the command.
     let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     loop {
         let orphan = match waitid(Id::All, look) {

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::run::line_writer::LineWriter;
 use crate::run::options::OnRevoke;
 
-/// Maximum time that the end of a run waits until its last reports are read.
+/// At its end, a run waits at most this long until its last reports have been read.
 const LAST_REPORTS: Duration = Duration::from_secs(1);
 
 /// Format of the reports.
@@ -109,8 +109,8 @@ impl Reporter {
         self.report("revoked", format_args!("somebody asks for the lock {path:?}; {then}"));
     }
 
-    /// Reports a new state of the connection. `suspended` is `true` if there was no connection in
-    /// the previous state.
+    /// Reports a new state of the connection. `suspended` is `true` if the connection was lost
+    /// before.
     pub(crate) fn state(&self, client: &Client, lease: &Lease, state: ClientState, suspended: bool) {
         match state {
             ClientState::Suspended => {

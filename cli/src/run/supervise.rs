@@ -17,7 +17,7 @@ use crate::run::report::Reporter;
 use crate::run::terminal::Terminal;
 use crate::signals::{Signals, has_job_control, is_ignored, stop_ourselves};
 
-/// Signals that are forwarded to the command, in addition to the signals that end a wait.
+/// Signals that are forwarded to the command, in addition to those that end a wait for the lock.
 const FORWARDED_SIGNALS: [Signal; 2] = [Signal::SIGTSTP, Signal::SIGWINCH];
 
 /// The running command and the state of its supervision.
@@ -30,7 +30,7 @@ pub(crate) struct Supervision {
     reporter: Reporter,
     /// True if the command was stopped, but not by the guard.
     stopped: bool,
-    /// True if the command must continue as soon as the lock permits it.
+    /// True if the user wants the command to continue, but no server has confirmed the lock yet.
     resuming: bool,
     /// Time for which the next check of the lease is planned.
     next_check_at: Instant,
@@ -66,8 +66,8 @@ impl Supervision {
         children.add([Signal::SIGCHLD])?;
         let terminal = Terminal::open();
         let foreground = terminal.clone().filter(Terminal::is_for_the_command);
-        // This check is last: since the grant, a file was written and a request was sent, and this
-        // process might have been stopped.
+        // Check the lease immediately before the start: since the grant, this process has written a
+        // file and sent a request, and might have been stopped.
         if let LeaseState::Lost(_) = lease.state() {
             reporter.lost(lease, "the command was not started");
             return Err(Failure { code: LOST, message: None });
@@ -97,8 +97,8 @@ impl Supervision {
         self.guard.was_signaled()
     }
 
-    /// Waits until the command has ended, and reaps it. If it was ended because of the lock, its
-    /// whole process group also receives SIGKILL.
+    /// Waits until the command has ended, and reaps it. If the guard ended it because of the lock,
+    /// also kills the rest of its process group.
     pub(crate) async fn watch(
         &mut self,
         client: &Client,
@@ -126,7 +126,8 @@ impl Supervision {
                     if on_revoke == OnRevoke::Term {
                         self.forward_signal(Signal::SIGTERM, lease);
                         if self.stopped {
-                            // A stopped command handles SIGTERM only after it continues.
+                            // Continue the command too, because it can handle SIGTERM only while it
+                            // runs.
                             self.forward_signal(Signal::SIGCONT, lease);
                         }
                     }
@@ -185,8 +186,8 @@ impl Supervision {
     /// Forwards a signal that this process received to the command.
     fn forward_signal(&mut self, signal: Signal, lease: &Lease) {
         match signal {
-            // After a pause, the lock might be lost. In that case, the command must not run, not
-            // even briefly.
+            // This process might have been stopped for so long that the lock is lost. Then the
+            // command must not run, not even briefly, so check the lease first.
             Signal::SIGCONT if self.stopped => {
                 self.resuming = true;
                 self.apply_guard(lease);
@@ -197,8 +198,8 @@ impl Supervision {
                     self.child.signal(Signal::SIGCONT);
                 }
             }
-            // The user pressed Ctrl-Z again before a server confirmed that the command can
-            // continue.
+            // The user pressed Ctrl-Z again before a server had confirmed the lock, so the command
+            // is still stopped.
             Signal::SIGTSTP if self.resuming => self.suspended(signal),
             _ => self.child.signal(signal),
         }
@@ -214,7 +215,7 @@ impl Supervision {
         self.child.signal(Signal::SIGCONT);
     }
 
-    /// Handles state changes of children. Returns the command's end, if it has ended.
+    /// Handles state changes of the command. If it has ended, returns how.
     fn children_changed(&mut self) -> Result<Option<End>, Failure> {
         while let Some(change) = self.child.poll_change()? {
             match change {
@@ -227,9 +228,9 @@ impl Supervision {
         Ok(None)
     }
 
-    /// Handles a stop of the command. If a shell must see the stop, this process stops too. Its
-    /// heartbeats also stop. When it continues, it checks the lease before it continues the
-    /// command.
+    /// Handles a stop of the command. If a shell with job control runs this process, this process
+    /// stops too, so it sends no heartbeats. When it is continued, it checks the lease before it
+    /// continues the command.
     fn suspended(&mut self, by: Signal) {
         if self.guard.is_stopped() {
             return;

@@ -16,8 +16,8 @@ impl Terminal {
     /// Opens the terminal, if there is one.
     pub(crate) fn open() -> Option<Self> {
         let terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
-        // With SIGTTOU blocked, this process can take the terminal back and write to it from the
-        // background.
+        // Block SIGTTOU, so that this process can take the terminal back, and can write to it from
+        // the background.
         let mut stop = SigSet::empty();
         stop.add(Signal::SIGTTOU);
         stop.thread_block().ok()?;
@@ -29,9 +29,10 @@ impl Terminal {
         tcgetpgrp(&*self.0) == Ok(getpgrp())
     }
 
-    /// Returns `true` if the command must own the terminal from the start. In a pipeline, it must
-    /// not: the other programs are in our group and need the terminal, and a pager would be
-    /// stopped. The command then receives the terminal when it tries to use it.
+    /// Returns `true` if the command must be in the foreground of the terminal from the start. In a
+    /// pipeline it must not be, because the other programs, such as a pager, are in our group and
+    /// would be stopped when they use the terminal. There, the command is moved to the foreground
+    /// when it tries to use the terminal.
     pub(crate) fn is_for_the_command(&self) -> bool {
         self.is_ours() && stdin().is_terminal() && stdout().is_terminal()
     }

@@ -1,11 +1,12 @@
-//! Derives the state of a lock from one listing of its directory. Pure.
+//! Derives the state of a lock from one listing of its directory. Sends no requests.
 
 use zklock::internal::Listing;
 use zklock::queue::{Kind, NodeName};
 
 use crate::contender::Child;
 
-/// Summary of a directory's children. It does not keep their names, because there can be very many.
+/// Summary of a directory's children. It stores no list of names, because a directory can have very
+/// many children.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DirectorySummary {
     /// Number of contenders in the queue.
@@ -16,11 +17,12 @@ pub(crate) struct DirectorySummary {
     /// Name of the first contender's node.
     pub(crate) head: Option<String>,
     pub(crate) mode: Mode,
-    /// True if the contenders are one level deeper because the directory is a semaphore.
+    /// True if the directory is a semaphore. Its contenders are in subdirectories.
     pub(crate) semaphore: bool,
     /// True if the directory has children that are not contenders.
     pub(crate) has_inner: bool,
-    /// Number of children that have been removed. It is valid for the directory with this `czxid`.
+    /// Number of children that have been removed since the directory was created. A different
+    /// `czxid` means that the directory was deleted and created again.
     pub(crate) gone: u32,
     pub(crate) czxid: i64,
     pub(crate) created: u32,

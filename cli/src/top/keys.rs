@@ -21,7 +21,7 @@ pub(crate) struct Choice {
     pub(crate) offset: usize,
 }
 
-/// An action that a key requests in addition to a change of the settings.
+/// An action that a key requests. Keys that only change settings request `Nothing`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Nothing,

@@ -1,5 +1,5 @@
-//! State of all locks below a path, updated with each listing. Pure: the caller passes the current
-//! time.
+//! State of all locks below a path, updated with each listing. Sends no requests, and receives the
+//! current time from the caller.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -27,8 +27,9 @@ pub(crate) struct Holder {
     pub(crate) token: i64,
     /// Creation time of the node by the servers' clock, in milliseconds since 1970.
     pub(crate) since: i64,
-    /// Times of two listings: the last one in which this contender did not hold the lock, and the
-    /// first one in which it did. `None` if it already held the lock in the first listing.
+    /// The grant was between these two times: the last listing in which this contender did not hold
+    /// the lock, and the first one in which it did. `None` if it already held the lock in our first
+    /// listing.
     pub(crate) granted: Option<(Instant, Instant)>,
 }
 
@@ -40,8 +41,8 @@ pub(crate) struct Entry {
     /// Reason why the directory could not be read.
     pub(crate) problem: Option<String>,
     pub(crate) seen: Option<Instant>,
-    /// Samples for the rate: the time of a listing, and the number of contenders that had left by
-    /// then.
+    /// Samples for the rate: the time of a listing, and the number of contenders that had left the
+    /// queue by then.
     samples: VecDeque<(Instant, u32)>,
     /// For children with ambiguous names: `true` if the child is a contender.
     ambiguous: HashMap<String, bool>,
@@ -133,9 +134,9 @@ impl LockTable {
         }
     }
 
-    /// Returns the first contender of a listing if it differs from the known holder and must be
-    /// read. Returns `None` for the queue of a semaphore, because the screen does not show its
-    /// first contender.
+    /// Returns the first contender of a listing if it is not the known holder, because its data
+    /// must then be read. Returns `None` for the queue of a semaphore, because the screen does not
+    /// show its first contender.
     pub(crate) fn unread_first_contender(&self, path: &str, listing: &Listing) -> Option<String> {
         let entry = self.entries.get(path)?;
         let head = self.summarize(path, listing).0.head?;

@@ -56,10 +56,11 @@ Examples:
   zklock top --once --json /locks | jq '.locks[] | select(.waiting > 10).path'
   zklock top --json --interval 10 /locks       # an object a line, every ten seconds";
 
-/// Show all locks below a path as they change: holders, waiters, ages and rates
+/// Show all locks below a path, with holders, waiters, ages and rates, and update them continuously
 ///
-/// It joins no queue and sets no watches, but reads at a bounded rate: with very many locks, each
-/// is read less often. If the output is not a terminal, use --once or --json.
+/// It joins no queue and sets no watches. The number of requests per second is limited: if there
+/// are very many locks, it reads each one less often. If the output is not a terminal, use --once
+/// or --json.
 #[derive(Args, Debug)]
 #[command(after_help = DETAILS)]
 pub(crate) struct Options {
@@ -80,8 +81,8 @@ pub(crate) struct Options {
     /// Show only locks whose path, holder or session contains this text
     #[arg(long, value_name = "TEXT", default_value = "")]
     filter: String,
-    /// The maximum number of requests per second; a listing counts as one more for every 100 names
-    /// in it
+    /// The maximum number of requests per second; a listing counts as one additional request for
+    /// every 100 names in it
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     requests: u32,
     #[command(flatten)]
@@ -204,9 +205,9 @@ const ENDING_SIGNALS: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SI
 async fn show(options: &Options, client: &Client, survey: Survey) -> Result<u8, Failure> {
     let mut screen = Screen::open().map_err(|error| undrawn(&error))?;
     let outcome = watch(options, client, survey, &mut screen).await;
-    // Close the session before the terminal is restored. If a signal ended the view, the keyboard
-    // thread still reads input until the process exits, but input that is typed after the restore
-    // is meant for the shell.
+    // Close the session before the terminal is restored, so that the process exits soon after that.
+    // If a signal ended the view, the keyboard thread still reads input until the exit, and would
+    // take input that the user types for the shell.
     tokio::time::timeout(CLOSING, client.close()).await.ok();
     outcome
 }
@@ -215,7 +216,7 @@ fn undrawn(error: &std::io::Error) -> Failure {
     Failure::system("cannot draw on the terminal", error)
 }
 
-/// Draws the screen and handles keys until the user or a signal ends the view.
+/// Draws the screen and handles keys until a key or a signal ends the view.
 async fn watch(
     options: &Options,
     client: &Client,
@@ -244,7 +245,8 @@ async fn watch(
         let drawn =
             screen.terminal.draw(|frame| draw(frame, &header, &mut choice, &shown)).map_err(failed)?;
         let page = page(drawn.area.height);
-        // The result of the first survey is shown as soon as it is complete.
+        // Plan the next drawing one interval after the planned time of this one, but not in the
+        // past.
         next = Instant::now().max(next + options.interval).min(Instant::now() + options.interval);
         let looked = async {
             while Instant::now() < next {
@@ -283,8 +285,8 @@ async fn watch(
     }
 }
 
-/// Keyboard and resize events. A thread reads them and runs until the process exits. It reads one
-/// event per request, so the input after the key that ends the view stays available for the shell.
+/// Keyboard and resize events. A thread reads them until the process exits. It reads an event only
+/// when it is asked to. So input that follows the key that ends the view is left for the shell.
 struct Keyboard {
     asks: std::sync::mpsc::Sender<()>,
     asked: bool,
@@ -310,7 +312,7 @@ impl Keyboard {
     /// the next call returns the same event.
     async fn next(&mut self) -> Option<Event> {
         if !self.asked {
-            // Sending fails if the thread has exited. The channel of events then reports that.
+            // Ignore an error: if the thread has exited, the channel of events reports that below.
             self.asks.send(()).ok();
             self.asked = true;
         }

@@ -1,11 +1,11 @@
-//! Decides which directory is read next and how many requests it can cost. Pure: the caller passes
-//! the current time.
+//! Decides which directory is read next, and limits the rate of requests. Sends no requests, and
+//! receives the current time from the caller.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// One in this many listings is reserved for new and idle directories, so busy ones cannot displace
-/// them.
+/// Every fourth listing is of a new or idle directory, so that these are read even if many
+/// directories are busy.
 const IDLE_SHARE: u8 = 4;
 
 /// Number of names in a listing that cost as much as one request.
@@ -60,8 +60,8 @@ fn due(queue: &mut VecDeque<(String, Instant)>, now: Instant, interval: Duration
     queue.pop_front().map(|(path, _)| path)
 }
 
-/// Request budget. A long listing costs several requests. If it costs more than the budget holds,
-/// later requests wait until the debt is paid.
+/// Budget of requests. A long listing counts as several requests. If it exceeds the budget, the
+/// next requests wait until the budget is positive again.
 #[derive(Debug)]
 pub(crate) struct Budget {
     per_second: f64,

@@ -1,5 +1,5 @@
-//! Converts the state of directories to rows, one for each lock. Pure: the caller passes the
-//! current time.
+//! Converts the state of directories to rows of the table on the screen, one for each lock.
+//! Receives the current time from the caller.
 
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};
@@ -49,15 +49,15 @@ impl State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Age {
     pub(crate) time: Duration,
-    /// True if no listing shows when the hold began: it began before the first listing or during an
-    /// outage. `time` is then an upper bound.
+    /// True if the start of the hold is unknown, because it was before the first listing or during
+    /// an outage. Then `time` is an upper bound.
     pub(crate) at_most: bool,
 }
 
 impl Age {
-    /// Computes the age of a hold. `now_ms` is the wall clock, for comparison with times from the
-    /// servers; `now` is for local times. If two listings are further apart than `close`, the hold
-    /// can have begun at any time between them.
+    /// Computes the age of a hold. `now_ms` is the wall clock time, which is compared with times
+    /// from the servers, and `now` is compared with local times. If the two listings around the
+    /// grant are further apart than `close`, the age is only an upper bound.
     fn of(holder: &Holder, now: Instant, now_ms: i64, close: Duration) -> Self {
         let age = u64::try_from(now_ms.saturating_sub(holder.since)).unwrap_or_default();
         let at_most = |time| Self { time, at_most: true };
@@ -127,8 +127,8 @@ impl Sort {
 }
 
 impl Row {
-    /// Describes the holder by label, host and process, as far as they are known, and shows whether
-    /// several holds can share the node.
+    /// Describes the holder by label, host and process, if they are known, and by its options
+    /// `cohort` and `linger`.
     pub(crate) fn who(&self) -> String {
         let Some(holder) = &self.holder else {
             return if self.state == State::Unknown { "may not be read".to_owned() } else { String::new() };
@@ -224,17 +224,17 @@ fn lock(entry: &Entry) -> Option<Row> {
     })
 }
 
-/// Returns the row of a semaphore. As many contenders hold it as there are permits; the others wait
-/// among the leases or in the queue. If no contender states the number of permits, every contender
-/// with a lease node counts as a holder.
+/// Returns the row of a semaphore. The first contenders in `leases` hold the permits. The other
+/// contenders, in `leases` and in the queue, wait. If no contender states the number of permits,
+/// every contender in `leases` counts as a holder.
 fn semaphore(lock_table: &LockTable, path: &str) -> Option<Row> {
     let leases = lock_table.part(path, "leases")?;
     let queue = lock_table.part(path, "locks").map_or(0, |entry| entry.summary.contenders);
     let permits = leases.holder.as_ref().and_then(|holder| holder.about.as_ref()?.permits);
     let inside = leases.summary.contenders;
     let holding = permits.map_or(inside, |permits| inside.min(permits as usize));
-    // The first contender in the queue can already have a lease node while it waits for a permit.
-    // It counts once.
+    // While the first contender in the queue waits for a permit, it can also have a node in
+    // `leases`. Count it only once.
     let waiting = inside - holding + queue.saturating_sub(usize::from(inside > holding));
     let all = permits.map_or("?".to_owned(), |permits| permits.to_string());
     Some(Row {

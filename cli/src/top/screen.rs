@@ -25,21 +25,20 @@ struct SavedTerminal {
 static SAVED_TERMINAL: Mutex<Option<SavedTerminal>> = Mutex::new(None);
 
 fn saved_terminal() -> MutexGuard<'static, Option<SavedTerminal>> {
-    // A panic that poisons the lock leaves a valid value, because the value is only replaced as a
-    // whole.
+    // Ignore poisoning: the value is only replaced as a whole, so it is valid even after a panic.
     SAVED_TERMINAL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Puts the terminal in screen mode. The terminal can already be in screen mode if the process was
-/// stopped before it could restore the terminal. In that case, the settings that were saved first
-/// are kept.
+/// Switches the terminal to full-screen mode, and saves its settings. If the process was stopped
+/// before it could restore the terminal, the terminal is already in this mode. Then the settings
+/// that were saved first are kept.
 fn enter_screen_mode(mut terminal: File) -> io::Result<()> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            // Restore the terminal so the panic message is readable. A panic of another thread does
-            // not end this screen.
+            // Restore the terminal, so that the panic message is readable. Ignore a panic of
+            // another thread, because the screen stays in use.
             if saved_terminal().as_ref().is_some_and(|saved| saved.by == current().id()) {
                 restore_terminal();
             }

@@ -53,7 +53,8 @@ enum Answer {
     Read(Listing, zklock::Result<Option<NodeContent>>),
 }
 
-/// A listing with ambiguous names, and the number of those children that are still unread.
+/// A listing with ambiguous names, and the number of children with such names that must still be
+/// read.
 struct PendingListing {
     listing: Listing,
     left: usize,
@@ -93,7 +94,7 @@ impl Survey {
         !self.rotation.has_fresh() && self.visits.is_empty() && self.ambiguous_children.is_empty()
     }
 
-    /// Returns the time since the last reply of a server if the client is disconnected.
+    /// Returns the time since the last reply of a server, or `None` while the client is connected.
     pub(crate) fn silent(&mut self) -> Option<Duration> {
         if self.client.state() == ClientState::Connected {
             self.silent = None;
@@ -112,8 +113,8 @@ impl Survey {
         f64::from(u32::try_from(self.sent.len()).unwrap_or(u32::MAX)) / RECENT.as_secs_f64()
     }
 
-    /// Reads directories that are due. Returns when there is a new result, or at `until`. Cancel
-    /// safe.
+    /// Reads the directories that are due. Returns when every known directory has been read, or at
+    /// `until`. Cancel safe.
     pub(crate) async fn run_until(&mut self, until: Instant) -> Result<(), Failure> {
         loop {
             let mut pause = until.saturating_duration_since(Instant::now());
@@ -142,8 +143,8 @@ impl Survey {
                 return wait;
             }
             let client = self.client.clone();
-            // Requests for directories and for ambiguous children alternate, so many children
-            // cannot delay the directories.
+            // Alternate between directories and children with ambiguous names. Otherwise many such
+            // children could delay the directories.
             self.last_was_child = !self.last_was_child && !self.ambiguous_children.is_empty();
             let next = if self.last_was_child { None } else { self.rotation.next(now, self.interval) };
             if let Some(path) = next {
@@ -184,7 +185,7 @@ impl Survey {
                     self.pending_listings.insert(path, PendingListing { listing, left });
                 }
             }
-            // The root path can be missing and can be created again later.
+            // Do not forget the root path if it does not exist, because it can be created later.
             Answer::Listed(Ok(None)) if path == self.root => self.complete(path, &Listing::default(), None),
             Answer::Listed(Ok(None)) => self.lock_table.forget(&path),
             Answer::ChildRead(name, content) => match content {
@@ -194,13 +195,13 @@ impl Survey {
                     }
                     self.note_child_read(path);
                 }
-                // An unreadable child counts as a contender, as it does for waiters.
+                // Count an unreadable child as a contender, as waiters do.
                 Err(error) if error.kind() == ErrorKind::AuthFailed => {
                     self.lock_table.set_contender(&path, name, true);
                     self.note_child_read(path);
                 }
-                // The first failure ends the survey of this directory. Further failures of it are
-                // ignored.
+                // The first failed child makes the whole directory fail. Failures of its other
+                // children are ignored.
                 Err(error) if self.pending_listings.remove(&path).is_some() => {
                     return self.failed(path, error);
                 }
@@ -208,7 +209,8 @@ impl Survey {
             },
             Answer::Read(listing, content) => match content {
                 Ok(content) => self.complete(path, &listing, content),
-                // A contender holds the lock even if its node is unreadable.
+                // The first contender holds the lock even if its data is unreadable, so show the
+                // lock as held.
                 Err(error) if error.kind() == ErrorKind::AuthFailed => self.complete(path, &listing, None),
                 Err(error) => return self.failed(path, error),
             },

@@ -21,7 +21,7 @@ const SPACING: u16 = 1;
 /// Minimum number of characters of the path in the title, even on a narrow screen.
 const LEAST: usize = 10;
 
-/// Width from which sessions are shown.
+/// Minimum width of a screen that shows sessions.
 const WIDE: u16 = 110;
 
 /// Width from which rates and ages are shown.
@@ -46,8 +46,8 @@ pub(crate) fn page(height: u16) -> usize {
     usize::from(height.saturating_sub(FRAME))
 }
 
-/// Draws the screen. `rows` are filtered and sorted. Corrects the scroll offset if it is beyond the
-/// last row.
+/// Draws the screen. `rows` must be filtered and sorted. Corrects the scroll offset if it is beyond
+/// the last row.
 pub(crate) fn draw(frame: &mut Frame, header: &Header, choice: &mut Choice, rows: &[Row]) {
     let areas = Layout::vertical([Constraint::Length(2), Constraint::Min(1), Constraint::Length(1)])
         .split(frame.area());
@@ -155,7 +155,8 @@ fn cells(
     interval: Duration,
     stale: bool,
 ) -> Cells<'static> {
-    // With very many locks, each is read less often than the screen is drawn.
+    // If there are very many locks, each one is read less often than the screen is drawn. Mark rows
+    // that are out of date.
     let late = row.seen > interval.saturating_mul(3) + Duration::from_secs(2);
     let mut texts: Vec<_> = columns.iter().map(|column| (column.text)(row)).collect();
     if let Some(path) = texts.first_mut() {

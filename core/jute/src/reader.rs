@@ -140,8 +140,8 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.buffer()?.unwrap_or_default()).map_err(|_| Error::Text)
     }
 
-    /// Reads the number of elements of a list. Each element takes at least `least` bytes, which must
-    /// not be zero. Null counts as an empty list.
+    /// Reads the number of elements of a list. `least` is the minimum size of an element in bytes,
+    /// and must not be zero. Null counts as an empty list.
     ///
     /// # Errors
     /// [`Error::Short`], [`Error::Length`], or [`Error::List`] if the record is too short for the

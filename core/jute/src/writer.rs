@@ -46,9 +46,9 @@ impl Writer {
         }
     }
 
-    /// Writes a text in the encoding of the real server. This is UTF-8, except that a character
-    /// beyond 16 bits is written as two surrogates, with three bytes each. Paths of nodes cannot
-    /// contain such characters, but names of users can.
+    /// Writes a text in the encoding of Apache ZooKeeper. This is UTF-8, except that a character
+    /// above U+FFFF is written as two surrogates of three bytes each. Paths of nodes cannot contain
+    /// such characters, but names of users can.
     pub fn text(&mut self, text: &str) -> &mut Self {
         if text.bytes().all(|byte| byte < 0xf0) {
             return self.buffer(text.as_bytes());

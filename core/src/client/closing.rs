@@ -13,8 +13,8 @@ use crate::error::Result;
 
 impl Client {
     /// Closes the client: its leases are lost, its waiters fail, and its session is closed, which
-    /// deletes all its nodes. Waits for the server's acknowledgement, at most two seconds. A
-    /// further call waits for the same acknowledgement.
+    /// deletes all its nodes. Waits for the server's acknowledgement, at most two seconds. If the
+    /// function is called again, that call waits for the same acknowledgement.
     ///
     /// Cancel safe: the client is already closing when this function returns its future.
     ///
@@ -28,8 +28,8 @@ impl Client {
     /// orderly exit.
     ///
     /// Until the client closes, its leases stay valid, and their owners can re-enter and downgrade.
-    /// Every other acquire fails immediately with [`ClientClosed`](crate::ErrorKind::ClientClosed),
-    /// including acquires that already wait and acquires inside a running scope. The returned
+    /// Every other acquire fails immediately with [`ClientClosed`](crate::ErrorKind::ClientClosed).
+    /// This includes acquires that already wait, and acquires inside a running scope. The returned
     /// future waits for the server's acknowledgement, like the future of [`close`](Self::close). If
     /// `drain` is called again, the earlier deadline counts. A call to [`close`](Self::close)
     /// closes the client immediately.
@@ -57,7 +57,8 @@ impl Client {
     ) -> Result<Option<oneshot::Receiver<()>>> {
         self.mailbox().origin.check()?;
         if locked(&self.0.parked).take().is_some() {
-            // The driver was never started, and no later command will start it.
+            // The background task of the client (the driver) was never started, and no later
+            // command will start it.
             self.mailbox().status.set(ClientState::Closed);
             return Ok(None);
         }
@@ -65,7 +66,8 @@ impl Client {
     }
 }
 
-/// Waits until the driver has closed the client, if a driver was started.
+/// Waits until the client's background task (the driver) has closed the client, if it was ever
+/// started.
 async fn closed(closing: Result<Option<oneshot::Receiver<()>>>) -> Result<()> {
     if let Some(closed) = closing? {
         closed.await.ok();

@@ -1,4 +1,5 @@
-//! A report of this process's waits and holds, as text for people who debug a program that hangs.
+//! A report of the waits and holds of this process, as text for people who debug a program that
+//! hangs.
 
 use std::collections::HashSet;
 use std::fmt::{self, Write};
@@ -78,8 +79,8 @@ fn write(
     Ok(())
 }
 
-/// Writes a wait. `own` is `true` if this client itself holds the node behind which the waiter is
-/// queued.
+/// Writes a wait. `own` is `true` if the node directly ahead of the waiter in the queue is one that
+/// this client itself holds.
 fn write_wait(text: &mut String, wait: &WaitReport, own: bool) -> fmt::Result {
     let WaitReport { path, mode, label, age, node, in_cohort, position, behind, .. } = wait;
     write!(text, "  waits for {} ({mode}{}) for {}", Escaped(path), Label(label.as_deref()), Seconds(*age))?;

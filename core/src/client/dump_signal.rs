@@ -9,24 +9,27 @@ use std::sync::{Mutex, PoisonError};
 use crate::client::dump::dump;
 use crate::runtime::block_signals;
 
-/// Size of the signal tables: above the largest signal number of any system.
+/// Size of the tables that have one entry for each signal. It exceeds the largest signal number of
+/// any system.
 const SIGNALS: usize = 128;
 
 /// Signals that cannot be handled, or whose handler cannot return.
 const REFUSED: [i32; 7] =
     [libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT];
 
-/// For each signal, the pipe to its `zklock-dump` thread, or -1. Each signal has its own pipe, and
-/// so its own target file.
+/// For each signal, the pipe to its `zklock-dump` thread, or -1. The signals have separate pipes,
+/// because each can have another target file.
 static PIPES: [AtomicI32; SIGNALS] = [const { AtomicI32::new(-1) }; SIGNALS];
 
-/// For each signal, the address of the previous handler, or `SIG_DFL` or `SIG_IGN`.
+/// For each signal, the handler that was installed before ours: its address, `SIG_DFL` or
+/// `SIG_IGN`.
 static PREVIOUS_HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(libc::SIG_DFL) }; SIGNALS];
 
 /// The process in which the threads run.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
-/// The byte that a handler writes to request a dump; `END` makes the reading thread exit.
+/// The bytes that are written to a pipe. `WRITE` requests a dump, and `END` makes the thread that
+/// reads the pipe exit.
 const WRITE: u8 = 0;
 const END: u8 = 1;
 
@@ -82,8 +85,8 @@ pub fn dump_on(signal: i32, file: &impl AsFd) -> Result<()> {
     }
     PIPES[at].store(writer.as_raw_fd(), Ordering::Release);
     match handle(signal, at) {
-        // Leaked on purpose: a handler can write to this descriptor at any time until the process
-        // ends.
+        // Never close this descriptor, because a handler can write to it at any time until the
+        // process ends.
         Ok(()) => drop(writer.into_raw_fd()),
         Err(error) => {
             PIPES[at].store(-1, Ordering::Release);
@@ -93,14 +96,14 @@ pub fn dump_on(signal: i32, file: &impl AsFd) -> Result<()> {
     Ok(())
 }
 
-/// Replaces the pipe at descriptor `former` with `by`. The thread of the old pipe reads what is
-/// left in it and exits on the `END` byte. Closing the old pipe's write end would not stop the
-/// thread, because a forked child might have a copy of that end.
+/// Replaces the pipe at descriptor `former` with `by`. Writes an `END` byte to the old pipe. The
+/// thread of that pipe reads everything before this byte, and then exits. It is not enough to close
+/// the write end of the old pipe, because a forked child might have a copy of that end.
 ///
-/// The new pipe gets the same descriptor number, because a handler on another thread might have
-/// just read this number. Such a handler then writes into the old or the new pipe. If the number
-/// were closed, it could meanwhile refer to another file. If it stayed open and unused, each call
-/// would leak a descriptor.
+/// The new pipe gets the descriptor number of the old one, because a handler on another thread
+/// might have just read this number. That handler then writes to the old or the new pipe. If this
+/// function closed the number, it could refer to another file by then. If it left the number open,
+/// each call would leak a descriptor.
 fn replace(former: i32, by: &OwnedFd) -> Result<()> {
     // SAFETY: this module owns `former` and never closes it.
     let mut last = File::from(unsafe { BorrowedFd::borrow_raw(former) }.try_clone_to_owned()?);
@@ -146,7 +149,8 @@ fn handle(signal: i32, at: usize) -> Result<()> {
     if before.sa_sigaction == handler {
         return Ok(());
     }
-    // Stored before our handler is installed, because a signal can arrive immediately afterwards.
+    // Store the previous handler before our handler is installed, because a signal can arrive
+    // immediately afterwards.
     PREVIOUS_HANDLERS[at].store(before.sa_sigaction, Ordering::Release);
     ours.sa_sigaction = handler;
     // `SA_RESTART` resumes the program's system calls. `SA_ONSTACK` uses the alternate signal stack
@@ -160,7 +164,7 @@ fn check(outcome: i32) -> Result<()> {
     if outcome == -1 { Err(Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Returns the address of this thread's `errno`, which a signal handler must preserve.
+/// Returns the address of this thread's `errno`. A signal handler must not change its value.
 fn errno() -> *mut i32 {
     // SAFETY: no arguments; async-signal-safe.
     #[cfg(any(target_os = "linux", target_os = "emscripten"))]
@@ -204,7 +208,7 @@ fn write_requested_dumps(pipe: OwnedFd, mut file: File) {
             Ok(length) => {
                 let requests = &bytes[..length];
                 if requests.contains(&WRITE) {
-                    // A write error has no receiver, so it is ignored.
+                    // Ignore a write error, because there is no caller to report it to.
                     drop(file.write_all(dump().as_bytes()));
                 }
                 if requests.contains(&END) {

@@ -41,7 +41,7 @@ class Level(Generic[_I]):
         self._inner.check()
 
     def release(self, wait: bool = True, timeout: float | None = None) -> Coroutine[Any, Any, None]:
-        """Release this level, from any task or thread, once. The last release of a hold frees the lock.
+        """Undo this acquire, from any task or thread, once. The last release of a hold frees the lock.
 
         >>> async with lock as lease:
         ...     await lease.release(wait=False)
