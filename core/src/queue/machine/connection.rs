@@ -8,7 +8,7 @@ impl Queue {
     pub(super) fn connected(&mut self) {
         self.connected = true;
         self.retry_refused_deletes();
-        // What the queue knows is from the old connection, so list the directory if any of our
+        // The queue's knowledge is from the old connection, so list the directory if any of our
         // nodes exists or might exist. The listing follows a sync, so that a lagging server does
         // not hide a node whose create was not acknowledged (rule 8).
         let look = |join: &Entry| !matches!(join.stage, EntryStage::Idle);
