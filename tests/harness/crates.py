@@ -46,7 +46,7 @@ def published() -> dict[str, Path]:
 
 
 def in_place_of_the_registry(names: list[str]) -> list[str]:
-    """Return options that make cargo use our crates of these names.
+    """Return options that make cargo use our crates of these names instead of those in the registry.
 
     The registry might have only older versions of them, or none.
     """
@@ -74,7 +74,7 @@ def unpack_debian(version: str) -> None:
 
 
 def toolchain() -> dict[str, str]:
-    """Return the environment for cargo of the oldest version that the crate states, from rustup or Debian.
+    """Return the environment to run cargo of the oldest Rust that the crate supports, from rustup or Debian.
 
     If neither has it, warn, and return the environment for the current version.
     """

@@ -121,7 +121,8 @@ def queue_for_two_permits_each(
 ) -> tuple[list[Worker], list[Pending]]:
     """Let two contenders each ask for both permits of a semaphore.
 
-    Both first queue for the turn, the internal lock whose holder can wait for permits.
+    Both first queue for the turn. This is the semaphore's internal lock: only its holder can wait for
+    permits.
     """
     for directory in (leases_of(path), turns_of(path)):
         observer.create(directory)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 SEQUENCED = re.compile(r"\d{10}$")
 NEVER = 1 << 62
-# Stands for the number of permits of a contender that adopts the other contenders' number.
+# Number of permits of a contender that states no number and accepts the number of the other contenders.
 UNKNOWN = 1 << 31
 
 
@@ -78,7 +78,7 @@ def _locks(holds: Iterable[Hold]) -> list[Hold]:
 
 
 def downgrades(ordered: Iterable[Hold]) -> dict[Hold, Hold]:
-    """Return the writer's hold of each downgrade, by the reader's hold that began within it.
+    """Return a map from the reader's hold of each downgrade to the writer's hold in which it began.
 
     The reader's node has the writer's sequence number. This node did not queue, so its czxid does not tell
     its position in the queue. Curator uses this czxid as the token, whereas zklock keeps the writer's token.

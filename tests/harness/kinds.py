@@ -13,7 +13,7 @@ from harness.worker import Pending, Worker
 # for a permit.
 WAITS = ("mutex", "read", "write", "turn", "permit", "multi")
 FIRST, SECOND = "multi-first", "multi-second"
-# The locks that `occupy` holds so that all of WAITS wait, and the owner that it lets hold the turn.
+# Locks that `occupy` holds, so that all waiters in WAITS must wait. IN_TURN is the owner that holds the turn.
 HELD = ("mutex", "read", "write", "turn", "permit", SECOND)
 IN_TURN = "in turn"
 

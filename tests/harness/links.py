@@ -23,8 +23,8 @@ CHUNK = 65_536
 # the address that follows.
 INTRODUCTION = struct.Struct(">qqi")
 
-# Number of attempts to reach a server that does not listen yet. With PAUSE this is five seconds, as long as
-# a follower tries to reach its leader.
+# Number of attempts to reach a server that does not listen yet. With a PAUSE between attempts, they take five
+# seconds. A follower tries to reach its leader for the same time.
 DIALS = 250
 PAUSE = 0.02
 

@@ -38,7 +38,7 @@ class Moment:
     def ago(self, asked: int, answered: int) -> Span:
         """Return the range of the event's age at the time when a program read its clock.
 
-        The program did so between the stamps `asked` and `answered`.
+        The program read its clock between the stamps `asked` and `answered`.
         """
         return Span(max(0, asked - self.last) / 1e9, (answered - self.first) / 1e9)
 

@@ -23,7 +23,7 @@ class Worker(Process):
     def __init__(self, surface: str | Surface, *, env: dict[str, str] | None = None) -> None:
         # Session ids by client, as reported at connect.
         self.sessions: dict[str, int] = {}
-        # Sessions that the test closes, with the time just before it does so.
+        # Sessions that the test closes, each with the time just before the close.
         self._doomed: dict[int, int] = {}
         self._paths: dict[str, str] = {}
         self._kinds: dict[str, str] = {}

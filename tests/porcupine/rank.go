@@ -89,7 +89,7 @@ func pairDowngrades(holds []*hold) {
 		if writer.Ended == nil || one.Granted < *writer.Ended {
 			one.writer, one.beside = writer, true
 		} else if same(one.Session, writer.Session) && same(one.Token, writer.Token) {
-			// The writer's hold ended before the reader's grant, but the reader's node existed all that time.
+			// The writer's hold ended before the reader was granted the lock, but the reader's node already existed.
 			one.writer = writer
 		}
 	}

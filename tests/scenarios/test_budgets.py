@@ -59,7 +59,7 @@ def test_s41_handoff(
     """Three workers take turns, so that two always wait. A hand-off to the next waiter takes one round trip.
 
     Each new holder except the first was third in the queue, then second. If it had watched only the node
-    ahead of its own, it would need another listing to learn that the holder before that one is gone.
+    directly ahead, it would need another listing to learn that the first node is gone too.
     """
     observer.create(path)
     trio = [user(start, surface, proxy.hosts, path, session_timeout=30) for _ in range(3)]
@@ -183,8 +183,7 @@ def test_s43_threads(surface: str, server: Standalone, path: str, start: Start) 
     added = Counter(thread_names(worker)) - before
     allowed = {"zklock", "zklock-deliver"}
     if surface == "python":
-        # The worker registers a Python callback, which runs in a Python thread. That thread has Python's
-        # name.
+        # The worker registers a callback, which runs in a Python thread named `python`.
         allowed.add("python")
     assert set(added) <= allowed, added
     assert max(added.values()) == 1, added

@@ -83,7 +83,7 @@ def test_s860_a_lock_is_handed_on_within_a_client(
     assert len({line["node"] for line in held}) == 2
     places = [place(line) for line in held]
     assert places == sorted(set(places))
-    # Both nodes of our client ahead of Curator's node have been handed on as often as `cohort` permits.
+    # Two nodes of our client were ahead of Curator's node. Each was handed on as often as `cohort` permits.
     ours.release(last, owner=last)
     after = foreign.expect("acquired")
     assert int(after["token"]) > places[-1][0]

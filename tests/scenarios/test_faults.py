@@ -1,4 +1,4 @@
-"""All stations contend for locks while a nemesis injects one fault after another."""
+"""Workers of all kinds contend for locks while faults are injected one after another."""
 
 from __future__ import annotations
 

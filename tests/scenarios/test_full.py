@@ -32,7 +32,7 @@ READS = {"getChildren", "getChildren2", "exists", "getData", "getAllChildrenNumb
 
 
 def refused(worker: Worker, owner: str) -> WorkerError:
-    """Return the error of an attempt to wait that is refused because the queue is full."""
+    """Let an owner try to join the full queue. Return the error."""
     error = worker.fail_to_enter(ANSWER, owner, owner=owner)
     assert (error.code, error.reason) == ("LOCK_TIMEOUT", "full")
     return error

@@ -68,7 +68,7 @@ def test_s400_heard_of_again_a_moment_before_the_session_ends(
 
 
 def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> bool:
-    """Let a session end just after its client was heard from. Return whether it ended at the right moment.
+    """Let a session end just after its client's last message. Return whether the timing worked.
 
     Assert that no two clients hold the lock.
     """

@@ -145,8 +145,8 @@ def test_s106_an_owner_that_holds_one(
     assert proxy.snapshot().requests["create2"] == 0
     worker.check("later").expect("value")
     worker.release("later")
-    # The owner already holds one member, so acquiring both re-enters that member. Releasing both does not
-    # release it.
+    # The owner already holds member `a`, so acquiring `both` re-enters `a`. Releasing `both` does not end the
+    # earlier hold of `a`.
     worker.hold("earlier", lock="a")
     first, second = worker.hold("both", lock="both")["leases"]
     assert [len(observer.queue(f"{path}/{name}")) for name in "ab"] == [1, 1]

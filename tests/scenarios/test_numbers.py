@@ -1,4 +1,4 @@
-"""Every number that a client reports matches independent measurements, for two of each item."""
+"""Every number that a client reports matches an independent measurement. Tests use two of each item."""
 
 from __future__ import annotations
 

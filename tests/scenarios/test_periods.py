@@ -1,4 +1,4 @@
-"""S842: a body runs once per period, although the processes' clocks differ."""
+"""S842: a job runs once per period, although the clocks of the processes differ."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ def in_turn(
         assert not any(later.done for later in waiting[place:]), (
             f"a contender behind {key} was granted the lock"
         )
-        # Release the last of the adjacent readers first. A next contender that watched only this reader's
-        # node would then be granted the lock too early.
+        # Release the last of the adjacent readers first. If the next contender watched only this reader's
+        # node, it would now be granted the lock too early.
         for at in reversed(together):
             assert not any(later.done for later in waiting[place:])
             workers[at].release()

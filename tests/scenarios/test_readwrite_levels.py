@@ -168,8 +168,8 @@ def test_s68_session_lost_while_downgrading(
 def test_s70_lost_reply_to_a_downgrade(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
-    # The session timeout is long, so that the client sends no heartbeat, which is also a transaction,
-    # meanwhile.
+    # The session timeout is long, so that the client sends no heartbeat meanwhile. A heartbeat is also a
+    # transaction.
     owner = readwriter(start, surface, proxy.hosts, path, session_timeout=60)
     reader, writer = (readwriter(start, surface, server.hosts, path) for _ in range(2))
     written = owner.hold("write", lock="w")
@@ -229,7 +229,7 @@ def test_s286_a_downgrade_without_the_right_to_read(
         owner.lock(path, lock=lock, kind=kind)
     writer = readwriter(start, surface, server.hosts, path)
     written = owner.hold("write", lock="w")
-    # The downgrade still works, although the server cannot check the node, which the client must not read.
+    # The downgrade still works. The client has no right to read the node, so the server refuses to check it.
     read = owner.hold("read", lock="r")
     assert read["token"] == written["token"]
     assert read["node"][-10:] == written["node"][-10:]

@@ -31,7 +31,8 @@ from harness.worker import Worker
 PROCESSES = 3
 SLOTS = 200
 KILLS = 10
-"""Number of processes that are killed during a body. The same number is killed while they write a record."""
+"""Number of processes that are killed while they run a slot's body. As many are killed while they record it.
+"""
 AT_MOST = {"runs": 0.02, "ends": 0.0008}
 """Maximum delay in seconds of a kill, by the printed word that starts the delay.
 
@@ -39,7 +40,9 @@ AT_MOST = {"runs": 0.02, "ends": 0.0008}
 maximum is about as long as the body or the writing of the record. After a kill that comes too late, the
 maximum is halved."""
 HOLES = {7: "body", 27: "request", 67: "reply", 87: "body", 107: "request", 147: "reply"}
-"""Slots whose holder is disconnected: during the body, the record's request, or the record's reply.
+"""Slots in which the test disconnects the process that holds the lock, with the moment.
+
+The moment is during the slot's body, or while the request or the reply that records the slot is in transit.
 
 The bodies of these slots are long enough for the session to expire."""
 MOST = 170.0

@@ -46,8 +46,8 @@ def assert_pause(one: float, other: float, wanted: float) -> None:
     The worker has a clock of its own, so the assertion has a tolerance.
     """
     stalled_seconds = STALL_MONITOR.stalled_seconds(int(one * 1e9), int(other * 1e9))
-    # A heartbeat that is answered proves the session from the time at which it was sent, so slow replies do
-    # not lengthen the pause.
+    # A reply shows that the session was alive when the heartbeat was sent. The pause starts at that time, so
+    # slow replies do not lengthen it.
     assert 0.9 * wanted <= other - one <= 1.2 * wanted + stalled_seconds
 
 
@@ -145,8 +145,8 @@ def test_s204_the_heartbeat_misses_a_node(
     worker.hold(owner="a")
     waiting = worker.acquire("next", owner="b")
     holders, waiters = observer.wait_queue(path, 2)
-    # If the owner ahead belongs to the same client, the client notifies the waiter, so the waiter sets no
-    # watch. Only the heartbeat can therefore notice that the waiter's node is gone.
+    # If the owner ahead belongs to the same client, the client itself notifies the waiter and sets no watch.
+    # Then only a heartbeat can detect that the waiter's node is gone.
     observer.delete(f"{path}/{waiters}")
     queue = observer.wait(path, lambda nodes: len(nodes) == 2 and waiters not in nodes, "a new node")
     assert queue[0] == holders

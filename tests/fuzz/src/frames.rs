@@ -27,8 +27,8 @@ const TIMEOUT: i32 = 10_000;
 /// A small limit, so that replies reach it.
 const MAX_FRAME: usize = 100_000;
 
-/// Number of bytes that the validator always accepts: in a reply, and in data that arrives before
-/// the server's greeting.
+/// Size in bytes that the validator always accepts, both for a reply and for data that arrives
+/// before the server's greeting.
 const LEAST_FRAME: usize = 64 << 10;
 
 /// Maximum number of bytes that the server sends together, as in a socket's buffer.
@@ -278,8 +278,8 @@ impl Conversation {
             *ordered = xid;
         }
         let (_, body) = frame.split_at(20);
-        // The validator replaces a reply that is too large, and a reply to a login that has no
-        // token.
+        // The validator replaces replies that are too large. It also replaces a reply to a login if
+        // the reply contains no token.
         let replaced = TooLarge::from_code(error).is_some() && body.is_empty();
         let refused = asked.op == SASL && error != 0 && (body.is_empty() || body == [0xff; 4]);
         let fits = replaced || refused || grammar::accepts(frame, xid, asked.grammar);

@@ -1,4 +1,4 @@
-//! Fuzzes names of nodes: the parser, and a queue that receives all of them in listings.
+//! Fuzzes node names: the parser of names, and a lock's queue that receives the names in listings.
 
 use crate::allocations::Meter;
 use crate::input::Input;

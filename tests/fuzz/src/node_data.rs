@@ -13,8 +13,8 @@ const EXPANSION: usize = 128;
 /// Bytes allocated even for the shortest data.
 const LEAST: usize = 4096;
 
-/// Reads the data of a node like the code for listings, deadlock reports and requests to give up a
-/// lock.
+/// Reads the data of a node as production code does for listings, for deadlock reports, and for
+/// requests to give up a lock.
 pub fn check(input: &[u8]) {
     let mut meter = Meter::new();
     let name = NodeName::parse("_c_0123-lock-0000000007").expect("a node's name");

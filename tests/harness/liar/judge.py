@@ -31,7 +31,7 @@ PATIENCE = 3.0
 HOLD = 2.0
 """Time in seconds for which a client holds its lock.
 
-A heartbeat can fail and a lease can expire within it.
+This is long enough for a heartbeat to fail and for a lease to expire.
 """
 
 CLOSE_LIMIT = 2.0
@@ -170,7 +170,7 @@ class LiarConversation:
         self._ask("release", SESSION_TIMEOUT / 2, lease=self._name)
 
     def _is_told_late(self, ends: float) -> bool:
-        """Return whether the lie to a holder was not told yet, and a busy machine can still be the reason."""
+        """Return whether the server has not lied to the holder yet, and a busy machine can be the reason."""
         to_come = self._liar.lie.step == "beat" and not self._liar.told
         return to_come and time.monotonic() < ends + MARGIN
 
@@ -220,7 +220,7 @@ def peak_memory(pid: int) -> int:
 
 @dataclass
 class Verdict:
-    """Results of one run: those of every liar's client, and the problems of the process."""
+    """Results of one run: the result of each client, and the problems of the process as a whole."""
 
     accounts: list[ClientResult]
     # Problems of the whole process.

@@ -189,7 +189,7 @@ def slow_frame(size: int, rate: int, seconds: float) -> Tell:
 
 
 def children(names: Callable[[], list[bytes]], *, own: bool = True) -> Tell:
-    """Reply with a listing of these names, after the true names or instead of them."""
+    """Reply with a listing of these names. With `own`, the true names come first."""
 
     async def tell(exchange: Exchange) -> None:
         true = [name.encode() for name in exchange.truth.children()] if own else []

@@ -94,7 +94,7 @@ class Window:
 
 
 class Campaign:
-    """Stations, an ensemble that can be partitioned, and a record of all events."""
+    """Stations (workers and connections), an ensemble that can be partitioned, and a record of events."""
 
     def __init__(self, surfaces: Sequence[str], root: str, seed: str, session_timeout: float) -> None:
         self.seed = seed

@@ -178,7 +178,8 @@ def slow(context: FaultContext) -> None:
         victim.connections.slow_down(delay)
         context.pass_time(1)
         # The lease is valid for half a session timeout after the client sent its last acknowledged request.
-        # The client knows that this request counts only after the reply, two delays later.
+        # The client learns from the reply that the request was acknowledged, and the reply arrives two delays
+        # later.
         longest = context.session_timeout / 2 - 2 * delay
         remaining, _ = probe(context, victim)
         assert remaining <= longest, f"a term of {remaining} s, where {longest} s is the most that is certain"
@@ -229,7 +230,7 @@ def session_ended(context: FaultContext) -> None:
             return [line["t"] for line in lines if line["event"] == "state" and line["t"] > began]
 
         context.wait_for_effect(lambda: bool(losses()), f"{victim.worker} reported that its session is over")
-        # An acquire might have succeeded just before this report, but have a stamp just after it.
+        # The stamp of an acquire can be just after this report although the acquire succeeded just before it.
         known = losses()[0] + round(context.session_timeout / 8 * 1e9)
         context.interventions.append(Intervention(grant.session, None, began, known))
         context.pass_time(0.5)

@@ -15,7 +15,7 @@ from harness.nemesis.record import Entry, FirstCheck, Held, Intervention, Loss, 
 Span = tuple[int, int | None]
 
 RESUMING = 500_000_000
-"""Number of nanoseconds after a pause during which a process can still stamp an earlier action."""
+"""Time in nanoseconds after a pause in which the process can still stamp an action from before the pause."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def granted_in_ended_sessions(
 
 
 def late_writes(writes: Sequence[Write], excuses: Excuses) -> list[str]:
-    """Report fenced writes that undid another write, decreased tokens, and late writes without an excuse."""
+    """Report fenced writes that undid a write, tokens that decreased, and late writes without an excuse."""
     found = []
     newest: dict[str, int] = {}
     for write in writes:

@@ -10,7 +10,7 @@ from harness.nemesis.faults import is_stopped
 from harness.server import NotServing, Server
 
 CONFINED = 0.5
-"""Probability that the attacked station, connected to a server that is cut off, can reach no other server."""
+"""Probability that the station connected to the cut-off server can reach no other server."""
 
 
 @fault("leader killed", servers=True)

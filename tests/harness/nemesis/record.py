@@ -48,7 +48,7 @@ class FirstCheck:
 
     path: str
     held: Held
-    # Remaining term in seconds, as the worker saw it right after the grant.
+    # Remaining time in seconds for which the lease was certain, as the worker reported it after the grant.
     remaining: float
     # Time of the check, and whether the lease was held then.
     checked: int

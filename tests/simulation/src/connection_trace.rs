@@ -84,9 +84,9 @@ impl ConnectionTrace {
         body
     }
 
-    /// Returns the latest time from which a write that was sent at `sent` can count as proof that
-    /// the session was alive: see docs/safety.md, section *After a pause*. The result is rounded
-    /// up, because the client's clock is more precise than milliseconds.
+    /// Returns the latest time from which a write that was sent at `sent` can show that the session
+    /// was alive: see docs/safety.md, section *After a pause*. The result is rounded up, because
+    /// the client's clock is more precise than milliseconds.
     pub fn counts_from(&self, sent: u64, timeout: u64) -> u64 {
         let reported = (sent + 1).saturating_sub(timeout * 3 / 16);
         let heard = self.answered.iter().rev().find(|(_, answered)| *answered <= reported);
@@ -94,8 +94,8 @@ impl ConnectionTrace {
         sent.min(heard + timeout * 7 / 16 + 1)
     }
 
-    /// Returns the earliest time from which a write that was sent at `sent` counts as proof that
-    /// the session was alive.
+    /// Returns the earliest time from which a write that was sent at `sent` shows that the session
+    /// was alive.
     ///
     /// The second result, if any, is a time since which the client must have run without a stop. A
     /// client that was stopped notices a reply later than it arrives, so the write can then count
