@@ -22,8 +22,8 @@ class WorkerError(Exception):
         self.code: str | None = line.get("code")
         self.type: str = line.get("type", "")
         self.message: str = line.get("message", "")
-        # Structured details of the error: pairs of a server and its problem, the cause as text, the
-        # contenders that block the waiter, and the reason why a lock was lost.
+        # Details of the error: each server with its problem, the cause as text, the contenders that block the
+        # waiter, and the reason for the loss of a lock.
         self.servers: list[list[str]] = line.get("servers", [])
         self.cause: str = line.get("cause", "")
         self.blockers: list[Line] = line.get("blockers", [])

@@ -43,7 +43,8 @@ def _read(path: Path) -> _Module:
 
 
 def _own(function: Function) -> Iterator[ast.AST]:
-    """Yield the nodes that run as part of the function itself. Uncalled nested functions are excluded."""
+    """Yield the syntax nodes of a function, without the bodies of its nested functions.
+    """
     todo: list[ast.AST] = list(function.body)
     while todo:
         node = todo.pop()

@@ -19,7 +19,7 @@ from harness.paths import COMMAND, PYTHON, TESTS
 from harness.processes import reap, spawn
 
 LIMIT = 30.0
-"""Maximum time in seconds from the event that ends a command until the command exits."""
+"""Maximum time in seconds that the command takes to exit after the event that makes it exit."""
 
 POLL = 0.01
 

@@ -12,7 +12,7 @@ from harness.history import NEVER, UNKNOWN, Hold
 
 @dataclass(frozen=True)
 class Part:
-    """One lock as it appears in the history. A multi lock consists of several parts."""
+    """One lock as it appears in the history. A multi lock (several locks in one object) has several parts."""
 
     path: str
     kind: str
@@ -86,7 +86,7 @@ class Ledger:
         if event in {"lost", "presumed lost"}:
             level = self._leases.get(line["lease"])
             self._end(level, line["t"])
-            # Lease names are reused, so the report can be about an earlier lease of this name.
+            # Lease names are reused, so the reported loss can be that of an earlier lease with this name.
             if event == "lost" and level is not None and line["t"] >= level.line["t"]:
                 level.lost = line["t"]
         elif event == "held":

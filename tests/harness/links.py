@@ -33,7 +33,7 @@ class Links:
     """Forwards connections between servers, on its own thread.
 
     A cut link is silent in both directions, like an unplugged cable: it refuses no connection and loses no
-    data. Data sent in the meantime arrives when the link is healed.
+    data. Data that was sent while the link was cut arrives when the link is healed.
     """
 
     def __init__(self) -> None:

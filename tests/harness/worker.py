@@ -211,7 +211,10 @@ class Worker(Process):
         return sorted(ledger.holds(self.lines()), key=lambda hold: hold.granted)
 
     def presume_lost(self, lease: str = "l", at: int | None = None) -> None:
-        """End a lease's certain hold, now or at the time `at`: the test is about to take the lock away."""
+        """End a lease's certain hold, now or at the time `at`.
+
+        Call this before the test takes the lock away.
+        """
         self.note({"event": "presumed lost", "lease": lease, "t": at or now()})
 
     def presume_ended(self, session: int) -> None:

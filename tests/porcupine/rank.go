@@ -53,7 +53,8 @@ func setRanks(holds []*hold, restarts bool) {
 			if value == nil || one.writer != nil {
 				continue
 			}
-			// Of two holds with equal values, each counts as earlier than the other, so the model accepts neither.
+			// If two holds have equal values, each counts as earlier than the other, so the model accepts neither of
+			// them.
 			one.ranks[key] = rank{known: true, writers: upTo(writers, *value)}
 			if !one.reads {
 				one.ranks[key].writers--

@@ -39,8 +39,8 @@ const PIECE: usize = 64 << 10;
 /// the data after a replaced reply is copied.
 const DOUBLING: usize = 4;
 
-/// Number of bytes allocated for each request in flight: for the request's operations, and for its
-/// entry in a growing queue.
+/// Number of bytes allocated for each request in flight: for its operations, and for its entry in
+/// the growing queue of requests.
 const REQUEST: usize = 512;
 
 const EVENT: i32 = -1;
@@ -81,8 +81,8 @@ struct Conversation {
     next_xid: i32,
     in_flight: VecDeque<Asked>,
     requests: usize,
-    /// True if the client has only written whole requests from the table, so that each reply can be
-    /// checked.
+    /// True if the client has written only complete requests from the table. Only then can each
+    /// reply be checked.
     known: bool,
     asked: usize,
     sent: usize,
@@ -205,8 +205,9 @@ impl Conversation {
         if self.reads {
             self.read();
         }
-        // If the client reads, the validator keeps the current frame and the piece that arrived
-        // with the frame's end. If the client does not read, the validator keeps all checked data.
+        // If the client reads, the validator keeps only the current frame and the piece of data
+        // that contains the frame's end. If the client does not read, the validator keeps all data
+        // that it has checked.
         let kept = if self.reads { MAX_FRAME + LEAST_FRAME + self.largest } else { self.sent };
         let limit = DOUBLING * (kept.min(self.sent) + self.asked) + REQUEST * (self.requests + 8);
         self.meter.assert_at_most(limit, "the frame validator");
@@ -240,7 +241,8 @@ impl Conversation {
         }
     }
 
-    /// Checks each complete frame that was passed on against its request.
+    /// Checks that each complete frame that the validator passed on is a valid reply to its
+    /// request.
     fn judge(&self) {
         let mut rest = &self.handed_on[..];
         let mut greeted = false;

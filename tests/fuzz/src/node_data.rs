@@ -30,7 +30,8 @@ pub fn check(input: &[u8]) {
     // Skip data with fractions: zklock writes none, and their last digit can change when they are
     // parsed.
     if let Some(revoked) = revoked.filter(|_| !value.as_ref().is_some_and(has_fraction)) {
-        // The marked data differs only in the member `revoked`. Marking it again changes nothing.
+        // The data with the mark differs from the original only in the member `revoked`. Marking it
+        // again changes nothing.
         let again = ContenderInfo::revoked_data(&revoked);
         assert_eq!(again.as_ref(), Some(&revoked));
         let written: Value = serde_json::from_slice(&revoked).expect("what was written is read");

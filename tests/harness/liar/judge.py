@@ -1,7 +1,7 @@
 """Judges clients of lying servers: each must finish in time and must not believe a lie.
 
 The clients run in a worker. While servers lie to them, another client of the same worker holds a lock on a
-real server. If that lease stays held, nothing has blocked the process.
+real server. If the lease of that lock stays held, the lies have not blocked the process.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ LEAST_REMAINING = HONEST_TIMEOUT / 6
 POLL = 0.1
 
 TRIALS = 16
-"""Maximum number of bisection steps when searching for the lies that harm the process."""
+"""Maximum number of bisection steps in the search for the lies that harm the process."""
 
 CHOSEN = re.compile(os.environ.get("ZKLOCK_LIES", ""))
 """Pattern of the lies to run, by name."""
@@ -176,7 +176,9 @@ class LiarConversation:
 
 
 def check_hold(account: ClientResult, acquired: Line) -> bool:
-    """Check that the true replies of the server granted the lock. Return whether they did."""
+    """Check that the lock was really granted, according to the server's true replies. Return whether it
+    was.
+    """
     right = acquired["node"] in account.liar.truth.granted
     if not right:
         account.wrong.append(f"held wrongly: {acquired['node']} was not granted")
@@ -292,7 +294,7 @@ def _leave(worker: Worker, verdict: Verdict) -> None:
 
 
 def judge(start: Callable[[], Worker], honest: str, path: str, lies: Sequence[Lie]) -> Verdict:
-    """Run all lies in one worker. If the process as a whole is harmed, find the lies that cause it.
+    """Run one worker against all lies. If the process as a whole is harmed, find the lies that cause it.
 
     On a busy machine some clients do not reach their lies in time. They run once more.
     """

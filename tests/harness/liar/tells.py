@@ -24,7 +24,7 @@ def raw(data: bytes) -> Tell:
 def body(data: bytes, *, proves: bool = False) -> Tell:
     """Reply with this body without executing the request.
 
-    With `proves`, a client can rightly take the reply as a proof that its session is alive.
+    With `proves`, the client can rightly conclude from the reply that its session is alive.
     """
 
     async def tell(exchange: Exchange) -> None:

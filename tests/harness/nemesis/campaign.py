@@ -180,7 +180,8 @@ class Campaign:
         self._stack.close()
 
     def play(self, name: str) -> None:
-        """Run a fault and repair it. Check that it took effect, and that all stations make progress."""
+        """Run a fault and repair it. Check that the fault took effect, and that all stations make progress.
+        """
         before = self._counted()
         began = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         self._stage.struck = None

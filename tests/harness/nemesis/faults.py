@@ -1,9 +1,9 @@
 """Faults at a holder: in its process, its connection, its session, or its node.
 
 Each fault causes damage, waits, repairs the damage, and proves that it took effect. Without this proof, its
-round fails. A fault needs a holder, so the holders at the attacked station keep their locks until the fault
-is over or they lose the lock. If a hold is no longer certain because of a fault, the fault first notes this
-in the worker's record.
+round fails. A fault needs a holder. Therefore the holders at the attacked station keep their locks until the
+fault is over or they lose the lock. If a hold is no longer certain because of a fault, the fault first notes
+this in the worker's record.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from harness.nemesis.station import Station
 HOUR = 3600
 
 HARMLESS = 0.25
-"""Maximum silence, in session timeouts, after which no lease is lost.
+"""Maximum silence that causes no loss of a lease, in session timeouts.
 
 While heartbeats are acknowledged, every lease is valid for at least another third of the session timeout.
 """
@@ -48,7 +48,7 @@ def killed(context: FaultContext) -> None:
 
 @fault("holder stopped for longer than its session (`SIGSTOP`)")
 def stopped(context: FaultContext) -> None:
-    """The holder is stopped between its check and its write, and writes when it resumes."""
+    """The holder is stopped between the check of its lease and its write, and writes when it resumes."""
     with context.holder() as (victim, grant):
         victim.worker.pause()
         context.strike()
@@ -259,7 +259,7 @@ def parent_deleted(context: FaultContext) -> None:
     path = next(lock.path for lock in context.locks if lock.name == "spare")
     deadline = time.monotonic() + WAIT
     while (before := _delete_idle(context, path, deadline)) is None:
-        # The directory is a container, which the server has already deleted.
+        # The directory does not exist: it is a container, and the server has already deleted it.
         context.require_effect(time.monotonic() < deadline, f"there was a directory {path} to delete")
         context.wait_for_effect(lambda: context.observer.exists(path), f"{path} is used again")
 

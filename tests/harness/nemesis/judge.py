@@ -36,7 +36,7 @@ class Excuses:
         return stopped or self.killed.get(worker, NEVER) < until
 
     def excuse(self, held: Held, until: int) -> bool:
-        """Return whether a fault can have ended a hold before this stamp without its owner's knowledge."""
+        """Return whether a fault can have ended a hold before this time without the owner's knowledge."""
         return self.stopped(held.worker, held.granted, until) or any(
             intervention.took(held) for intervention in self.interventions
         )
@@ -66,8 +66,8 @@ def certain(
             # The lock was granted in a session that was already closed, but the client could not know this
             # yet.
             continue
-        # The deletion of a node ends all nested acquires of its hold, including those whose loss nobody
-        # reports.
+        # The deletion of a node ends all nested acquires of its hold, including those whose loss was not
+        # reported.
         deletions = [
             intervention.began
             for intervention in excuses.interventions

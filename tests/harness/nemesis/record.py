@@ -84,7 +84,8 @@ class Write:
 
 @dataclass(frozen=True)
 class Reading:
-    """The result of a reader's two reads of a register: whether it changed while the reader held the lock."""
+    """The result of a reader's two reads of a register: whether it changed during the reader's hold.
+    """
 
     name: str
     held: Held
