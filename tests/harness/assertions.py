@@ -43,8 +43,7 @@ def _read(path: Path) -> _Module:
 
 
 def _own(function: Function) -> Iterator[ast.AST]:
-    """Yield the syntax nodes of a function, without the bodies of its nested functions.
-    """
+    """Yield the syntax nodes of a function, without the bodies of its nested functions."""
     todo: list[ast.AST] = list(function.body)
     while todo:
         node = todo.pop()

@@ -104,8 +104,9 @@ def toolchain() -> dict[str, str]:
 
 
 def build(manifest: Path, *options: str) -> Path:
-    """Build a program that depends on the crates as a user's program does, with the oldest Rust. A warning in
-    one of our crates is an error.
+    """Build a program that depends on the crates as a user's program does, with the oldest Rust.
+
+    A warning in one of our crates is an error.
     """
     env = toolchain()
     target = REPOSITORY / ".make" / "msrv" / ("target" if env else "target-current")

@@ -1,6 +1,4 @@
-"""Fake servers: TLS servers that clients must not trust or that stall, and an imitation of ClickHouse
-Keeper.
-"""
+"""Fake servers: untrusted TLS servers, TLS servers that stall, and an imitation of ClickHouse Keeper."""
 
 from __future__ import annotations
 

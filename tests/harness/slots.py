@@ -13,9 +13,7 @@ from harness.processes import reap, spawn
 
 
 class SlotRunner:
-    """A process that runs the job of one slot after another under a lock, until `slots` slots are
-    recorded.
-    """
+    """A process that runs the job of each slot in turn, under a lock, until `slots` slots are recorded."""
 
     def __init__(self, hosts: str, path: str, slots: int, *, long: bool = False) -> None:
         """Start the process.

@@ -108,7 +108,7 @@ def test_s123_credentials_outlive_connection_and_session(
     worker = user(start, surface, proxy.hosts, path, US, "creator")
     first = worker.hold()
     proxy.cut()
-    # After the cut, the worker releases the lock over its next connection, and acquires it again.
+    # The worker releases the lock over the connection that follows the cut, and acquires it again.
     worker.release()
     worker.hold()
     worker.release()
@@ -188,7 +188,7 @@ def test_s323_other_users_can_have_locks_next_to_ours(
         assert access(admin, parent) == [*ours(), make_acl("world", "anyone", create=True, read=True)]
     stranger = user(start, surface, server.hosts, f"{path}/team/b", OTHERS, "creator")
     stranger.hold()
-    # However, a stranger can neither delete our lock directory nor change the rights of its parent.
+    # A client without our identity can neither delete our lock directory nor change the rights of its parent.
     mine.lock(f"{path}/team/empty", lock="empty")
     mine.hold("e", lock="empty")
     mine.release("e")

@@ -1,4 +1,7 @@
-"""Defects that peers have do not occur in zklock. scenarios.md lists the issues; `unit` tests the peers."""
+"""Known defects of other libraries (peers) do not occur in zklock.
+
+scenarios.md lists the issues. Tests in `unit` show the defects of the peers.
+"""
 
 from __future__ import annotations
 

@@ -103,8 +103,8 @@ def test_s98_a_shared_count(
     observer.wait_queue(leases_of(path), 3)
     write_count(observer, count, struct.pack(">i", 3))
     waiting.expect("acquired")
-    # The number of permits is lowered. Holders keep theirs, and no permit is granted until few enough are
-    # held.
+    # The number of permits is lowered. Holders keep their permits. No permit is granted until fewer permits
+    # are held than the new number.
     write_count(observer, count, struct.pack(">i", 1))
     late = holder.acquire("late", owner="b")
     observer.wait_queue(leases_of(path), 4)

@@ -10,7 +10,7 @@ from harness.readwrite import clean, none_done, quiet, readwriter
 from harness.server import Standalone
 from harness.steps import Start, assert_within, await_loss, queue_up
 
-# Requests that a holder's session can send on its own: its heartbeat, and the watch on its own node.
+# Requests that a holder's client can send on its own: its heartbeat, and the watch on its own node.
 UNASKED = {"multi", "getData", "exists", "addWatch"}
 TIMEOUT = 0.5
 
@@ -235,7 +235,7 @@ def test_s286_a_downgrade_without_the_right_to_read(
     assert read["node"][-10:] == written["node"][-10:]
     owner.release("write")
     observer.wait_gone(written["node"])
-    # A try only lists the queue. A waiter would have to watch the node.
+    # A try only lists the queue, so it works here. A waiter would need the right to watch the node.
     assert writer.try_acquire("t", lock="w")["event"] == "busy"
     owner.release("read")
     writer.hold("w", lock="w")

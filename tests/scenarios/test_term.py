@@ -1,4 +1,4 @@
-"""The lease of a holder that receives no replies is suspended, and then lost before the next grant."""
+"""If a holder receives no replies, its lease is first suspended, and then lost before the next grant."""
 
 from __future__ import annotations
 
@@ -166,8 +166,8 @@ def test_s205_a_lost_lease_leaves_the_queue(
     eventually(lambda: state(worker) == "lost", "the term ends", timeout=10)
     (node,) = observer.queue(path)
     proxy.heal()
-    # The client deletes the node itself. This happens long before the session timeout, and without a release
-    # by the owner.
+    # The client itself deletes the node, long before the session timeout. The owner does not release the
+    # lock.
     observer.wait_queue(path, 0)
     again = worker.hold("again")
     assert int(again["session"]) == session, "the session was kept"
@@ -185,7 +185,7 @@ def test_s250_a_refused_heartbeat(
     waiting = contest(observer, path, holder, other, 4)
     proxy.refuse_transactions(SESSION_EXPIRED)
     for lease in waiting:
-        # The lease is lost at the next heartbeat, before the end of the term.
+        # The lease is lost at the next heartbeat, before its term ends.
         await_loss(holder, lease, timeout=9 / 3)
     proxy.refuse_transactions(0)
     # The client closes the old session before it starts the next one, even if the server still accepts it.

@@ -1,4 +1,4 @@
-"""A try never waits for the lock, even if something fails, and always returns (rule 21)."""
+"""A try always returns and never waits for the lock, even if an error occurs (rule 21)."""
 
 from __future__ import annotations
 

@@ -176,9 +176,7 @@ class LiarConversation:
 
 
 def check_hold(account: ClientResult, acquired: Line) -> bool:
-    """Check that the lock was really granted, according to the server's true replies. Return whether it
-    was.
-    """
+    """Check that the server's true replies granted the lock. Return whether they did."""
     right = acquired["node"] in account.liar.truth.granted
     if not right:
         account.wrong.append(f"held wrongly: {acquired['node']} was not granted")

@@ -21,8 +21,7 @@ PASSWORD = bytes(range(16))
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 ACCEPT, HELLO, ANYTHING = "accept", "hello", "anything"
-"""Values of `Lie.step` other than operations: a new connection, its handshake, and any later request.
-"""
+"""Values of `Lie.step` other than operations: a connection, its handshake, and any later request."""
 
 
 class Exchange:

@@ -84,8 +84,7 @@ class Write:
 
 @dataclass(frozen=True)
 class Reading:
-    """The result of a reader's two reads of a register: whether it changed during the reader's hold.
-    """
+    """The result of a reader's two reads of a register: whether it changed during the reader's hold."""
 
     name: str
     held: Held
