@@ -63,8 +63,7 @@ class Observer:
         self.client.delete(path)
 
     def children(self, path: str) -> list[str]:
-        """Return all children, also those without a sequence number. Return none if the path does not exist.
-        """
+        """Return all children, also those without a sequence number. Return none if the path is missing."""
         try:
             return sorted(self.client.get_children(path))
         except NoNodeError:
