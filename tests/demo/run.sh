@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs `zklock demo` with a program in each language. The arguments are options of `zklock demo`.
+# Runs `zklock demo` with one program per language. Passes its arguments on to `zklock demo`.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 # `zklock demo` starts the programs in a shell, which expands these variables. The paths can contain spaces.

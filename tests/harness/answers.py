@@ -22,8 +22,8 @@ class WorkerError(Exception):
         self.code: str | None = line.get("code")
         self.type: str = line.get("type", "")
         self.message: str = line.get("message", "")
-        # Structured details of the error: pairs of a server and its problem, the cause as text, the
-        # contenders that block the waiter, and the reason why a lock was lost.
+        # Details of the error: each server with its problem, the cause as text, the contenders that block the
+        # waiter, and the reason for the loss of a lock.
         self.servers: list[list[str]] = line.get("servers", [])
         self.cause: str = line.get("cause", "")
         self.blockers: list[Line] = line.get("blockers", [])
@@ -41,7 +41,7 @@ class Unsupported(AssertionError):
 
 
 def now() -> int:
-    """Return CLOCK_MONOTONIC in nanoseconds, the clock that stamps the workers' lines."""
+    """Return the time of CLOCK_MONOTONIC in nanoseconds. Workers stamp their lines with the same clock."""
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
 

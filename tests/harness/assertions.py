@@ -43,7 +43,7 @@ def _read(path: Path) -> _Module:
 
 
 def _own(function: Function) -> Iterator[ast.AST]:
-    """Yield the nodes that run as part of the function itself. Uncalled nested functions are excluded."""
+    """Yield the syntax nodes of a function, without the bodies of its nested functions."""
     todo: list[ast.AST] = list(function.body)
     while todo:
         node = todo.pop()
@@ -67,7 +67,7 @@ def _raises_assertion(node: ast.Raise) -> bool:
 
 
 class Sources:
-    """The source files below a directory, with a search for tests that assert nothing."""
+    """The source files below a directory. Finds tests in them that assert nothing."""
 
     def __init__(self, root: Path) -> None:
         parts = ("harness", "scenarios", "cli")
@@ -89,8 +89,8 @@ class Sources:
 
     def _asserts(self, function: Function, module: _Module) -> bool:
         if function not in self._known:
-            # This entry stops the recursion of a function that calls itself. Such a function counts only if
-            # another of its statements asserts.
+            # This entry ends the recursion if the function calls itself. Such a function counts as asserting
+            # only if another of its statements asserts.
             self._known[function] = False
             self._known[function] = any(self._is_assertion(node, module) for node in _own(function))
         return self._known[function]

@@ -32,7 +32,7 @@ const report = await seen(%s).catch((error) => ({ error: String(error) }));
 await fetch('/', { method: 'POST', body: JSON.stringify(report) });
 </script>"""
 
-# Font configuration of the unpacked browser, which an installed one does not need.
+# Font configuration for a browser that was only unpacked. An installed browser needs none.
 FONTS = """<fontconfig>
   <dir>%s/usr/share/fonts</dir>
   <alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>

@@ -22,7 +22,7 @@ def exclude(part: str) -> None:
 
 
 def missing(part: str) -> str | None:
-    """Return the reason why a part (see tools/parts.py) cannot be used, or None if it can."""
+    """Return the reason why a part of the build (see tools/parts.py) cannot be used, or None if it can."""
     if part in _forgone:
         return f"this run does without {PARTS[part].shown}"
     return PARTS[part].lacking() or PARTS[part].problem()

@@ -19,7 +19,7 @@ from harness.paths import COMMAND, PYTHON, TESTS
 from harness.processes import reap, spawn
 
 LIMIT = 30.0
-"""Maximum time in seconds from the event that ends a command until the command exits."""
+"""Maximum time in seconds that the command takes to exit after the event that makes it exit."""
 
 POLL = 0.01
 
@@ -39,7 +39,7 @@ class Command:
     def __init__(
         self, hosts: str, *words: str, env: Mapping[str, str] | None = None, err: int | None = None
     ) -> None:
-        """Start `zklock`. With `err`, its standard error goes to that descriptor, and not to the outcome."""
+        """Start `zklock`. If `err` is given, standard error is written there and is not in the outcome."""
         require("command")
         # `close` closes both files together with the command.
         self.out, self.err = TemporaryFile(), TemporaryFile()  # noqa: SIM115

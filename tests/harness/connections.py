@@ -33,7 +33,8 @@ class ProxyState:
         self.delay = delay
         # True if the traffic is encrypted. The proxy then forwards raw chunks and cannot count requests.
         self.opaque = opaque
-        # Number of frames held back in each direction, and the longest delay of a frame in seconds.
+        # Number of frames that the proxy has held back in each direction, and the longest delay of a frame in
+        # seconds.
         self.withheld: Counter[Direction] = Counter()
         self.slowest = 0.0
         # Session passwords by session id. With a password, a test can connect as a second client of that
@@ -56,7 +57,7 @@ class ProxyState:
         # Black holes that start at a request or at a reply.
         self.withheld_requests = Traps()
         self.withheld_replies = Traps()
-        # Client frames with the connection's number, recorded while a test listens; otherwise None.
+        # Recorded client frames, each with its connection's number; None while no test records frames.
         self.heard: list[tuple[int, bytes]] | None = None
         # Error code that replaces the results of transactions; 0 leaves them unchanged.
         self.transaction_error = 0
@@ -245,8 +246,8 @@ class Connection:
     def ended(self) -> None:
         """Handle the close of the client's or the server's connection.
 
-        After an orderly close, frames in transit are delivered first. A black hole hides the close from the
-        other end.
+        After an orderly close, the proxy first delivers the frames in transit. During a black hole (no data
+        is forwarded), the other end does not learn of the close.
         """
         if self not in self._proxy.connections:
             return
@@ -279,9 +280,9 @@ class Connection:
         self.abort()
 
     def healed(self) -> None:
-        """End the black hole: deliver the held frames, then the news that the other end has closed.
+        """End the black hole: deliver the held frames, and tell the open end if the other end has closed.
 
-        The other end then reads all frames before it sees the end of the stream and closes its connection.
+        The open end then reads all frames before it sees the end of the stream and closes its connection.
         """
         self.pump()
         for transport in (self.client, self.server):

@@ -46,7 +46,7 @@ def published() -> dict[str, Path]:
 
 
 def in_place_of_the_registry(names: list[str]) -> list[str]:
-    """Return options that make cargo use our crates of these names.
+    """Return options that make cargo use our crates of these names instead of those in the registry.
 
     The registry might have only older versions of them, or none.
     """
@@ -74,7 +74,7 @@ def unpack_debian(version: str) -> None:
 
 
 def toolchain() -> dict[str, str]:
-    """Return the environment for cargo of the oldest version that the crate states, from rustup or Debian.
+    """Return the environment to run cargo of the oldest Rust that the crate supports, from rustup or Debian.
 
     If neither has it, warn, and return the environment for the current version.
     """
@@ -104,8 +104,9 @@ def toolchain() -> dict[str, str]:
 
 
 def build(manifest: Path, *options: str) -> Path:
-    """Build a program that depends on the crates as a user's program does, with the oldest Rust. A warning in
-    one of our crates is an error.
+    """Build a program that depends on the crates as a user's program does, with the oldest Rust.
+
+    A warning in one of our crates is an error.
     """
     env = toolchain()
     target = REPOSITORY / ".make" / "msrv" / ("target" if env else "target-current")

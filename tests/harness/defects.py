@@ -28,7 +28,7 @@ REVOKE = b"__REVOKE__"
 
 @dataclass(frozen=True)
 class Replaced:
-    """A contender whose session was replaced, and a contender that waits behind it."""
+    """A contender whose session was replaced by a new one, and a contender that waits behind it."""
 
     worker: Worker
     # Acquire of a lock that another client held when the session was replaced.
@@ -75,7 +75,7 @@ def replace_session(
 
 
 def assert_created_anew(replaced: Replaced, server: Standalone, proxy: Proxy) -> None:
-    """Assert that the client did not use the old session's node for an acquire of the new session."""
+    """Assert that an acquire in the new session created a node and did not use the old session's node."""
     # Curator reports the name without the path.
     node = replaced.creating.expect("acquired")["node"].rsplit("/", 1)[-1]
     with Observer(server.hosts) as observer:
@@ -121,7 +121,8 @@ def queue_for_two_permits_each(
 ) -> tuple[list[Worker], list[Pending]]:
     """Let two contenders each ask for both permits of a semaphore.
 
-    Both first queue for the turn, the internal lock whose holder can wait for permits.
+    Both first queue for the turn. This is the semaphore's internal lock: only its holder can wait for
+    permits.
     """
     for directory in (leases_of(path), turns_of(path)):
         observer.create(directory)

@@ -23,7 +23,7 @@ RENEW = "ZKLOCK_RENEW_GOLDEN"
 """Environment variable. If it is set, a conversation's requests are stored instead of compared."""
 
 SETTLED = 1.0
-"""Time in seconds to wait for the last requests of a step before the step is stored."""
+"""Time in seconds to wait for a step's last requests before its requests are stored."""
 
 
 def is_heartbeat(said: list[str]) -> bool:
@@ -69,7 +69,7 @@ class Conversation:
         return lines
 
     def _step(self) -> list[str]:
-        """Return the requests since the last step. They are sorted by client, as their order varies."""
+        """Return the requests since the last step, sorted by client: the order between clients varies."""
         return sorted(self._lines()[self._earlier :], key=lambda line: line[0])
 
     @contextmanager

@@ -22,7 +22,7 @@ class History:
     restarts: frozenset[str] = frozenset()
     """Paths on which sequence numbers might have restarted."""
     breaches: tuple[str, ...] | None = None
-    """Rule violations that the program which recorded the history found; None if it does not check."""
+    """Rule violations found by the program that recorded the history; None if it does not check."""
 
     def broken_rules(self) -> dict[str, list[str]]:
         """Return the findings of our checker."""

@@ -1,8 +1,8 @@
 """Checks the histories of any mix of workers and reports violations of the locking rules.
 
 A hold is *certain* between two stamps: one taken after the acquire returned, one taken before the release was
-called. Both stamps lie within the true hold. Therefore, if two certain holds overlap, the true holds
-overlapped.
+called. Both stamps lie within the real hold. Therefore, if two certain holds overlap, the real holds
+overlapped too.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 SEQUENCED = re.compile(r"\d{10}$")
 NEVER = 1 << 62
-# Stands for the number of permits of a contender that adopts the other contenders' number.
+# Number of permits of a contender that states no number and accepts the number of the other contenders.
 UNKNOWN = 1 << 31
 
 
 @dataclass(frozen=True)
 class Hold:
-    """One owner's certain hold of one lock, from its outermost acquire to its last release.
+    """One owner's certain hold of one lock, from the first of its nested acquires to the last release.
 
     A downgrade is two holds: the writer's hold, and the reader's hold that begins within it.
 
@@ -41,7 +41,7 @@ class Hold:
     # For a semaphore: the number of permits.
     permits: int | None = None
     session: int | None = None
-    # Time by which the hold must have ended, because its loss was reported or the servers closed its session.
+    # Time by which the hold must be over, because its loss was reported or the servers closed its session.
     over: int | None = None
 
     @property
@@ -78,7 +78,7 @@ def _locks(holds: Iterable[Hold]) -> list[Hold]:
 
 
 def downgrades(ordered: Iterable[Hold]) -> dict[Hold, Hold]:
-    """Return the writer's hold of each downgrade, by the reader's hold that began within it.
+    """Return a map from the reader's hold of each downgrade to the writer's hold in which it began.
 
     The reader's node has the writer's sequence number. This node did not queue, so its czxid does not tell
     its position in the queue. Curator uses this czxid as the token, whereas zklock keeps the writer's token.

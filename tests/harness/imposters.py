@@ -1,4 +1,4 @@
-"""Fake servers: TLS servers that clients must not trust, TLS servers that stall, and ClickHouse Keeper."""
+"""Fake servers: untrusted TLS servers, TLS servers that stall, and an imitation of ClickHouse Keeper."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ HANDSHAKE = 36
 
 
 class Keeper:
-    """A proxy that makes ZooKeeper look like ClickHouse Keeper, as far as clients can tell.
+    """A proxy in front of ZooKeeper that behaves towards clients like ClickHouse Keeper.
 
     Like Keeper's `KeeperTCPHandler`, it ignores the session id in a client's handshake, so every connection
     gets a new session. The password in its handshake is all zeros, and its handshake has no extra byte at the

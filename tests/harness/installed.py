@@ -17,7 +17,7 @@ from harness.paths import COMMAND, REPOSITORY, TARGET
 from harness.processes import reap, spawn
 
 ELSEWHERE = os.environ.get("ZKLOCK_PACKAGES")
-"""Directory of the packages under test; None for the debug builds. `make dist` sets it to its packages."""
+"""Directory of the packages under test, which `make dist` sets. If it is None, debug builds are tested."""
 
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 """Python versions that the wheel supports."""

@@ -112,7 +112,7 @@ class Records:
         printed = [line.split()[-1] for line in lines]
         eventually(lambda: self.written >= len(printed), f"{self.written} records of {len(printed)} runs")
         assert len(printed) == len(set(printed)) == self.written, (printed, self.tokens)
-        # Compare subsets, because a watch misses a change if another change follows immediately.
+        # `self.tokens` can be incomplete: a watch misses a change if another change follows immediately.
         assert set(self.tokens) <= set(printed), (printed, self.tokens)
         assert self.slots == sorted(set(self.slots)), self.slots
         missing = self.slots[-1] - self.slots[0] + 1 - self.written

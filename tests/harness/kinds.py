@@ -8,12 +8,12 @@ from harness.observer import Observer
 from harness.permits import leases_of, turns_of
 from harness.worker import Pending, Worker
 
-# The waiters. Each waiter's lock and owner have the waiter's name. A semaphore has two kinds of waiter:
-# "turn" waits for the internal lock that admits one contender at a time, and "permit" has that lock and waits
+# Names of the waiters. Each waiter's lock and owner have the same name. A semaphore has two kinds of waiter.
+# "turn" waits for the internal lock, which admits one contender at a time. "permit" has that lock and waits
 # for a permit.
 WAITS = ("mutex", "read", "write", "turn", "permit", "multi")
 FIRST, SECOND = "multi-first", "multi-second"
-# The locks that `occupy` holds so that all of WAITS wait, and the owner that it lets hold the turn.
+# Locks that `occupy` holds, so that all waiters in WAITS must wait. IN_TURN is the owner that holds the turn.
 HELD = ("mutex", "read", "write", "turn", "permit", SECOND)
 IN_TURN = "in turn"
 
@@ -54,7 +54,8 @@ def occupy(worker: Worker, path: str, observer: Observer) -> None:
     worker.lock(f"{path}/write", lock="write", kind="read")
     for name in HELD:
         worker.hold(name, lock=name, owner=name)
-    # This owner has the turn and waits for the permit, so the next contender must wait for the turn.
+    # This owner has the internal lock (the turn) and waits for the permit, so the next contender must wait
+    # for the turn.
     worker.acquire(IN_TURN, lock="turn", owner=IN_TURN)
     observer.wait_queue(leases_of(f"{path}/turn"), 2)
 

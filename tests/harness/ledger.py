@@ -12,7 +12,7 @@ from harness.history import NEVER, UNKNOWN, Hold
 
 @dataclass(frozen=True)
 class Part:
-    """One lock as it appears in the history. A multi lock consists of several parts."""
+    """One lock as it appears in the history. A multi lock (several locks in one object) has several parts."""
 
     path: str
     kind: str
@@ -86,7 +86,7 @@ class Ledger:
         if event in {"lost", "presumed lost"}:
             level = self._leases.get(line["lease"])
             self._end(level, line["t"])
-            # Lease names are reused, so the report can be about an earlier lease of this name.
+            # Lease names are reused, so the reported loss can be that of an earlier lease with this name.
             if event == "lost" and level is not None and line["t"] >= level.line["t"]:
                 level.lost = line["t"]
         elif event == "held":
@@ -137,8 +137,8 @@ class Ledger:
         )
 
     def _merged(self) -> list[Hold]:
-        # Levels of one owner on one node belong to one hold. Each owner has its own hold, even on a common
-        # node.
+        # Nested acquires (levels) of one owner on one node belong to one hold. Owners that share a node have
+        # separate holds.
         groups: dict[tuple[Part, str, str | None], list[_Level]] = {}
         for index, level in enumerate(self._levels):
             node = level.line.get("node") or f"unknown-{index}"
@@ -156,7 +156,8 @@ class Ledger:
                     asked=self._sent(levels[0].line["id"]),
                     granted=min(level.line["t"] for level in levels),
                     ended=None if None in ends else max(end for end in ends if end is not None),
-                    # If a level was released before its loss was reported, the hold has no such limit.
+                    # The hold must end before its reported loss. If one nested acquire was released before
+                    # that report, the hold has no such limit.
                     over=max(losses) if len(losses) == len(levels) else None,
                     **_node(levels[0].line),
                 )

@@ -23,8 +23,8 @@ CHUNK = 65_536
 # the address that follows.
 INTRODUCTION = struct.Struct(">qqi")
 
-# Number of attempts to reach a server that does not listen yet. With PAUSE this is five seconds, as long as
-# a follower tries to reach its leader.
+# Number of attempts to reach a server that does not listen yet. With a PAUSE between attempts, they take five
+# seconds. A follower tries to reach its leader for the same time.
 DIALS = 250
 PAUSE = 0.02
 
@@ -33,7 +33,7 @@ class Links:
     """Forwards connections between servers, on its own thread.
 
     A cut link is silent in both directions, like an unplugged cable: it refuses no connection and loses no
-    data. Data sent in the meantime arrives when the link is healed.
+    data. Data that was sent while the link was cut arrives when the link is healed.
     """
 
     def __init__(self) -> None:

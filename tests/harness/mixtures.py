@@ -39,7 +39,7 @@ class Mixture:
             worker.lock(path, lock=path, kind=side.kind, naming=side.naming)
 
     def excludes(self, holder: int) -> bool:
-        """Let side `holder` acquire its lock.
+        """Let the side with the index `holder` acquire its lock.
 
         Return whether the other side waits until that lock is released.
         """

@@ -1,4 +1,4 @@
-"""An observer with its own connection: reads nodes, waits for them, and acts as an operator would."""
+"""A client of the test itself: it reads nodes, waits for changes, and performs an operator's actions."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Observer:
         self.client.delete(path)
 
     def children(self, path: str) -> list[str]:
-        """Return all children, including those without a sequence number. A missing path has none."""
+        """Return all children, also those without a sequence number. Return none if the path is missing."""
         try:
             return sorted(self.client.get_children(path))
         except NoNodeError:
@@ -86,7 +86,7 @@ class Observer:
         return self.wait(path, lambda queue: len(queue) == length, f"{length} contenders", timeout)
 
     def assert_free(self, path: str) -> None:
-        """Assert that the lock has no contender, after giving pending deletes time to arrive."""
+        """Assert that the lock has no contender. Wait for deletes that have not arrived yet."""
         assert self.wait_queue(path, 0) == []
 
     def wait(

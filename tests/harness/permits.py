@@ -42,6 +42,6 @@ def turns_of(path: str) -> str:
 
 
 def all_free(observer: Observer, path: str) -> None:
-    """Wait until no contender holds a permit, waits for one, or has the turn."""
+    """Wait until no contender holds a permit, waits for one, or has the internal lock (the turn)."""
     observer.wait_queue(leases_of(path), 0, timeout=3)
     observer.wait_queue(turns_of(path), 0, timeout=3)

@@ -53,7 +53,7 @@ class Proxy(ProxyState):
 
     def newest_session(self) -> int:
         """Return the newest session."""
-        # The server replies with session id 0 if a client tries to resume an expired session.
+        # Ignore session id 0: the server sends it to a client that tries to resume an expired session.
         return self._call(lambda: [session for session in self.passwords if session != 0][-1])
 
     def __enter__(self) -> Self:
@@ -172,7 +172,7 @@ class Proxy(ProxyState):
         return self._call(lambda: self.drops.set(op))
 
     def black_hole_behind(self, op: str, *, skip: int = 0) -> Trap:
-        """Start a black hole after the reply to an `op` request: the first one after `skip` others."""
+        """Start a black hole after the reply to an `op` request. Ignore the first `skip` such replies."""
         return self._call(lambda: self.silences.set(op, skip))
 
     def withhold_request(self, op: str, content: bytes) -> Trap:
@@ -194,7 +194,7 @@ class Proxy(ProxyState):
         self._call(self.drops.clear)
 
     def refuse_transactions(self, code: int) -> None:
-        """Replace the results of transactions by failures with this code; 0 stops this.
+        """Replace the result of every transaction by a failure with this error code; 0 ends this.
 
         A leader that has closed a session replies like this for a moment before it closes the connection.
         """

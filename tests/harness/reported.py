@@ -38,7 +38,7 @@ class Moment:
     def ago(self, asked: int, answered: int) -> Span:
         """Return the range of the event's age at the time when a program read its clock.
 
-        The program did so between the stamps `asked` and `answered`.
+        The program read its clock between the stamps `asked` and `answered`.
         """
         return Span(max(0, asked - self.last) / 1e9, (answered - self.first) / 1e9)
 
@@ -123,8 +123,8 @@ class Metrics:
 def assert_counts(buckets: Iterable[tuple[float, float]], spans: Sequence[Span]) -> None:
     """Assert that the count of each histogram bucket is right.
 
-    It must lie between the number of spans that are certainly within the bucket's bound and the number that
-    possibly are.
+    The count must lie between two numbers: the spans that are certainly within the bucket's bound, and the
+    spans that possibly are.
     """
     for bound, count in buckets:
         certain = sum(span.most + SLACK <= bound for span in spans)

@@ -39,9 +39,9 @@ class Secured:
     server: Standalone
     # Connect string of the TLS port.
     hosts: str
-    # Files that a client needs, as the workers' `connect` command takes them.
+    # Files that a client needs, in the form that the workers' `connect` command takes.
     tls: dict[str, str]
-    # The same files of an authority that the server does not trust and that did not sign the server's
+    # The same files from another authority. The server does not trust it, and it did not sign the server's
     # certificate.
     stranger: dict[str, str]
     directory: Path

@@ -13,7 +13,7 @@ from harness.processes import reap, spawn
 
 
 class SlotRunner:
-    """A process that runs slots under a lock until `slots` of them are recorded."""
+    """A process that runs the job of each slot in turn, under a lock, until `slots` slots are recorded."""
 
     def __init__(self, hosts: str, path: str, slots: int, *, long: bool = False) -> None:
         """Start the process.
@@ -47,7 +47,7 @@ class SlotRunner:
                 self.on_line(words[0], int(words[1]))
 
     def on_line(self, word: str, slot: int) -> None:
-        """Handle the start or end of a body. It is called immediately, on the reader thread."""
+        """Handle the start or end of a slot's job. The reader thread calls this immediately."""
 
     def kill(self) -> list[str]:
         """Kill the process. Return the words that it has printed."""

@@ -16,8 +16,10 @@ TICK = 0.01
 NOTICED = 0.002
 """Wake-up delays shorter than this many seconds are ignored."""
 WAKE_UPS = 4
-"""Number of thread wake-ups that a command causes: one each in the worker and in the library, and the same
-again for the reply."""
+"""Number of thread wake-ups that a command causes.
+
+Both the command and its reply wake one thread in the worker and one in the library.
+"""
 
 
 class StallMonitor:

@@ -20,7 +20,10 @@ LATE = 0.2
 """Maximum delay in seconds by which a timeout can be late."""
 
 GRANT = 40.0
-"""Timeout in seconds until a lost lock is granted again: after an election, and then a session timeout."""
+"""Timeout in seconds until a lost lock is granted again.
+
+This can take an election and then a session timeout.
+"""
 
 
 def seconds(line: Line, since: int) -> float:

@@ -1,4 +1,4 @@
-"""The surfaces under test and the peers: the command that starts each worker, and its properties."""
+"""Commands that start the workers of all surfaces (bindings and Rust API) and of peers (other libraries)."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Worker(Process):
     def __init__(self, surface: str | Surface, *, env: dict[str, str] | None = None) -> None:
         # Session ids by client, as reported at connect.
         self.sessions: dict[str, int] = {}
-        # Sessions that the test closes, with the time just before it does so.
+        # Sessions that the test closes, each with the time just before the close.
         self._doomed: dict[int, int] = {}
         self._paths: dict[str, str] = {}
         self._kinds: dict[str, str] = {}
@@ -211,7 +211,10 @@ class Worker(Process):
         return sorted(ledger.holds(self.lines()), key=lambda hold: hold.granted)
 
     def presume_lost(self, lease: str = "l", at: int | None = None) -> None:
-        """End a lease's certain hold, now or at the time `at`: the test is about to take the lock away."""
+        """End a lease's certain hold, now or at the time `at`.
+
+        Call this before the test takes the lock away.
+        """
         self.note({"event": "presumed lost", "lease": lease, "t": at or now()})
 
     def presume_ended(self, session: int) -> None:

@@ -76,7 +76,7 @@ def test_s594_signals(command: Path, number: signal.Signals, tmp_path: Path) -> 
 
 
 def test_s594_an_ignored_signal_stays_ignored(command: Path) -> None:
-    """A signal that is ignored, as under `nohup`, stays ignored in the command. Node would reset this."""
+    """If a signal is ignored, as under `nohup`, the command keeps ignoring it. Node would reset this."""
     with dev(command) as hosts:
         job = "read status < /proc/self/status; grep ^SigIgn /proc/$$/status"
         script = f"trap '' HUP; exec {command} run -z {hosts} /packages/ignored -- sh -c '{job}'"

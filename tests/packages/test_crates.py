@@ -1,4 +1,4 @@
-"""The crates as `cargo package` makes them, in a program outside the workspace, on the oldest Rust."""
+"""Builds a program outside the workspace with the packaged crates (`cargo package`) and the oldest Rust."""
 
 from __future__ import annotations
 

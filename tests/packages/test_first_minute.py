@@ -1,6 +1,6 @@
 """The README's programs run from the packages in an empty directory, without a compiler and without Java.
 
-The release workflow runs this file on every platform, with nothing of this repository but the packages.
+The release workflow runs this file on every platform. The packages are all that it uses of this repository.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def first_minute(directory: Path) -> float:
     here.mkdir()
     path.mkdir()
     for name, program in PROGRAMS.items():
-        # Write a script and not a symbolic link, because Python looks for its library next to the link.
+        # Write a script instead of a symbolic link, because Python would look for its library next to the
+        # link.
         (path / name).write_text(f'#!{PROGRAMS["sh"]}\nexec "{program}" "$@"\n')
         (path / name).chmod(0o755)
     for name in UTILITIES:

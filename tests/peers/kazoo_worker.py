@@ -14,7 +14,7 @@ from workers.threaded import ThreadedWorker
 
 
 class NotHeld(Exception):
-    """The lock was not held. In that case kazoo's release only returns False."""
+    """The lock to release was not held. In that case kazoo's own release only returns False."""
 
     code = "NOT_HELD"
 

@@ -49,7 +49,7 @@ type hold struct {
 	// capacity is the number of permits, if it is known.
 	capacity *int
 
-	// number identifies a hold in its history. client is its owner's row in a picture.
+	// number identifies a hold in its history. client is the row of its owner in a picture of the history.
 	number, client int
 }
 

@@ -19,8 +19,8 @@ type verdict struct {
 	Reasons  []reason `json:"reasons,omitempty"`
 }
 
-// reason is a rule that a lock's history breaks, with the first operation that the model cannot
-// place.
+// reason is a rule that a lock's history breaks, with the first operation for which the model finds no valid
+// position in the order.
 type reason struct {
 	Path string `json:"path"`
 	Rule string `json:"rule"`

@@ -39,8 +39,8 @@ type action string
 const (
 	acquires action = "acquire"
 	releases action = "release"
-	// loses: the session of a hold ended, or its owner learned of the loss. The hold is over from this
-	// moment, whatever its owner does.
+	// loses: the session of a hold ended, or its owner learned of the loss. The hold is over from this moment,
+	// even if its owner continues to work.
 	loses action = "lose"
 	// claims: an owner is granted the lock through a node.
 	claims action = "claim"

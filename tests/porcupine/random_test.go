@@ -70,8 +70,7 @@ func TestPointsRefuseTheSameAsIntervals(t *testing.T) {
 	t.Log(counted)
 }
 
-// If a history is rejected because of a single rule, the verdict names that rule, so no rejection is
-// without a reason.
+// If a history breaks only one rule, the verdict names that rule. No rejection is without a reason.
 func TestEveryRefusalHasAReason(t *testing.T) {
 	lot := rand.New(rand.NewSource(8))
 	named := map[string]int{}

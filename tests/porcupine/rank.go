@@ -53,7 +53,8 @@ func setRanks(holds []*hold, restarts bool) {
 			if value == nil || one.writer != nil {
 				continue
 			}
-			// Of two holds with equal values, each counts as earlier than the other, so the model accepts neither.
+			// If two holds have equal values, each counts as earlier than the other, so the model accepts neither of
+			// them.
 			one.ranks[key] = rank{known: true, writers: upTo(writers, *value)}
 			if !one.reads {
 				one.ranks[key].writers--
@@ -89,7 +90,7 @@ func pairDowngrades(holds []*hold) {
 		if writer.Ended == nil || one.Granted < *writer.Ended {
 			one.writer, one.beside = writer, true
 		} else if same(one.Session, writer.Session) && same(one.Token, writer.Token) {
-			// The writer's hold ended before the reader's grant, but the reader's node existed all that time.
+			// The writer's hold ended before the reader was granted the lock, but the reader's node already existed.
 			one.writer = writer
 		}
 	}

@@ -98,8 +98,7 @@ def test_s122_an_unknown_scheme(surface: str, server: Standalone, proxy: Proxy, 
     error = worker.send("connect", client="c", hosts=proxy.hosts, auth=[("nobody", "knows:secret")]).error()
     assert error.code == "AUTH_FAILED"
     assert "secret" not in str(error)
-    # The server refused the request once, and the client did not retry it, so the next connection would be
-    # the second one.
+    # The client did not retry the refused request on a second connection: the next one would be number 2.
     assert proxy.next_number() == 2
 
 
@@ -109,7 +108,7 @@ def test_s123_credentials_outlive_connection_and_session(
     worker = user(start, surface, proxy.hosts, path, US, "creator")
     first = worker.hold()
     proxy.cut()
-    # After the cut, the worker releases the lock over its next connection, and acquires it again.
+    # The worker releases the lock over the connection that follows the cut, and acquires it again.
     worker.release()
     worker.hold()
     worker.release()
@@ -189,7 +188,7 @@ def test_s323_other_users_can_have_locks_next_to_ours(
         assert access(admin, parent) == [*ours(), make_acl("world", "anyone", create=True, read=True)]
     stranger = user(start, surface, server.hosts, f"{path}/team/b", OTHERS, "creator")
     stranger.hold()
-    # However, a stranger can neither delete our lock directory nor change the rights of its parent.
+    # A client without our identity can neither delete our lock directory nor change the rights of its parent.
     mine.lock(f"{path}/team/empty", lock="empty")
     mine.hold("e", lock="empty")
     mine.release("e")
@@ -238,7 +237,7 @@ def test_s325_credentials_in_plain_text(
 ) -> None:
     worker = start(surface)
     worker.call("log")
-    # Connect to this machine only, then to this machine or another one.
+    # Connect with the proxy as the only server, then with an additional server that does not exist.
     worker.connect(proxy.hosts, client="here", auth=shows)
     session = worker.connect(f"{proxy.hosts},-elsewhere.invalid:2181", auth=shows)
     worker.lock(path)

@@ -1,4 +1,4 @@
-"""Limits on the round trips, requests and threads of a lock. An import uses none of them."""
+"""Tests of the round trips, requests and threads that a lock needs, and of imports, which need none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from harness.stalls import STALL_MONITOR
 from harness.steps import Start, eventually, nothing_watched, user
 from harness.worker import Line, Worker
 
-# The delay is long, so that a busy machine changes the measured times only a little.
+# Delay of the proxy in each direction. It is long, so that a busy machine changes the measured times only a
+# little.
 EACH_WAY = 0.05
 ROUND_TRIP = 2 * EACH_WAY
 CYCLES = 4
@@ -56,10 +57,10 @@ def test_s40_round_trips(surface: str, proxy: Proxy, observer: Observer, path: s
 def test_s41_handoff(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
-    """Three workers take turns, so that two always wait. A hand-off to the next waiter takes one round trip.
+    """After a release, the next waiter is granted the lock within one round trip. Three workers take turns.
 
     Each new holder except the first was third in the queue, then second. If it had watched only the node
-    ahead of its own, it would need another listing to learn that the holder before that one is gone.
+    directly ahead, it would need another listing to learn that the first node is gone too.
     """
     observer.create(path)
     trio = [user(start, surface, proxy.hosts, path, session_timeout=30) for _ in range(3)]
@@ -91,8 +92,8 @@ def test_s41_handoff(
         counts = proxy.snapshot()
         connection = proxy.session_connections[session]
         event = min(event.at for event in counts.events if event.connection == connection)
-        # The delete and the event that it causes are one round trip. Each request whose reply the waiter then
-        # needs before the grant adds one round trip. Other requests that are in flight do not count.
+        # The delete of the node and the event that it causes take one round trip. Each further request whose
+        # reply the waiter needs before the grant adds one round trip. Other requests in flight do not count.
         awaited = [
             flight
             for flight in counts.flights
@@ -183,8 +184,7 @@ def test_s43_threads(surface: str, server: Standalone, path: str, start: Start) 
     added = Counter(thread_names(worker)) - before
     allowed = {"zklock", "zklock-deliver"}
     if surface == "python":
-        # The worker registers a Python callback, which runs in a Python thread. That thread has Python's
-        # name.
+        # The worker registers a callback, which runs in a Python thread named `python`.
         allowed.add("python")
     assert set(added) <= allowed, added
     assert max(added.values()) == 1, added

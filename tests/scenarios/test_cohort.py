@@ -21,7 +21,7 @@ WAITERS = 7
 PROOFS = {"multi", "ping", "getData"}
 """Requests that the session of a holder sends on its own.
 
-They are heartbeats, and a watch on a node that is held for long."""
+They are heartbeats, and a watch that it sets on its node when it has held the lock for a while."""
 
 KINDS: dict[str, dict[str, Any]] = {"mutex": {}, "write": {"kind": "write"}}
 
@@ -32,7 +32,7 @@ def waits(worker: Worker, count: int) -> bool:
 
 
 def waiting(worker: Worker, count: int) -> dict[str, Pending]:
-    """Start this many waiting attempts in the order of their owners, and return them by owner."""
+    """Start this many acquires that wait, in the order of their owners. Return them by owner."""
     asked = {}
     for number in range(1, count + 1):
         owner = f"waiter-{number}"
@@ -62,8 +62,8 @@ def test_s860_a_lock_is_handed_on_within_a_client(
     observer.wait_queue(path, 2)
     foreign = theirs.acquire()
     observer.wait_queue(path, 3)
-    # When the last attempt is granted the lock, no attempt of the client waits, so the client deletes the
-    # node that its waiters shared.
+    # When the last waiter is granted the lock, no other owner of the client waits. The client then deletes
+    # the node that its waiters shared.
     *_, last_attempt = asked.values()
     last = "first"
     for owner, attempt in asked.items():
@@ -83,7 +83,7 @@ def test_s860_a_lock_is_handed_on_within_a_client(
     assert len({line["node"] for line in held}) == 2
     places = [place(line) for line in held]
     assert places == sorted(set(places))
-    # Both nodes of our client ahead of Curator's node have been handed on as often as `cohort` permits.
+    # Two nodes of our client were ahead of Curator's node. Each was handed on as often as `cohort` permits.
     ours.release(last, owner=last)
     after = foreign.expect("acquired")
     assert int(after["token"]) > places[-1][0]

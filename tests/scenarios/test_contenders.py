@@ -1,4 +1,4 @@
-"""Tests of `contenders()` and of the queries that tell whether a lock is taken."""
+"""Tests of `contenders()`, and of the queries that return whether a lock is taken."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from harness.server import Standalone
 from harness.steps import Start, assert_within, line_up, nothing_watched, queue_up, user
 from harness.worker import Line, Worker
 
-# Number of round trips that it takes to read each number of contenders. The client reads a thousand nodes at
-# a time.
+# Number of round trips for reading the contenders, by the number of contenders. The client reads a thousand
+# nodes at a time.
 MANY = {500: 3, 1100: 5}
 READS = {"getChildren", "getChildren2", "exists", "getData", "getAllChildrenNumber"}
 LANGUAGES = {"rust": "rust", "python": "python", "aio": "python", "node": "node"}

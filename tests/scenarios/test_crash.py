@@ -34,7 +34,7 @@ def test_s48_a_paused_holder(
     other = user(start, surface, server.hosts, path)
     holder.hold()
     (waiting,) = line_up(observer, path, [other])
-    # The process receives no reply after it resumes, so it can rely only on its clock.
+    # The process receives no reply after it resumes. Only its clock can show that the lease is over.
     proxy.black_hole()
     assert holder.check().expect("value")["value"] == "held"
     paused = now()

@@ -24,8 +24,8 @@ OUTAGE = 4.0
 # second.
 ATTEMPTS = 20
 
-# Attempts within this time in seconds count as simultaneous. If the clients' pauses were equal, all attempts
-# would be simultaneous.
+# Connection attempts within this time in seconds count as simultaneous. If all clients paused for the same
+# time, all attempts would be simultaneous.
 AT_ONCE = 0.1
 MOST = 0.75
 
@@ -35,8 +35,8 @@ MOST = 0.75
 TO_QUEUE = 2
 TO_RELEASE = 1
 TO_LEAVE = 4
-# Maximum number of requests that do not depend on the number of waiters: heartbeats, and those of the first
-# waiter.
+# Maximum number of the requests that do not depend on the number of waiters: heartbeats, and requests of the
+# first waiter.
 FEW = 50
 # Maximum number of bytes per waiter, including the stack of a thread in Python.
 MEMORY = 64 * 1024

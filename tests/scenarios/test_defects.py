@@ -1,4 +1,7 @@
-"""Defects that peers have do not occur in zklock. scenarios.md lists the issues; `unit` tests the peers."""
+"""Known defects of other libraries (peers) do not occur in zklock.
+
+scenarios.md lists the issues. Tests in `unit` show the defects of the peers.
+"""
 
 from __future__ import annotations
 
@@ -121,8 +124,8 @@ def test_s233_cancelled_with_nothing_to_cancel(
 def test_s234_kazoo_732(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
-    # The session timeouts are long, so that no session expires when the machine stalls. Its node would be
-    # removed.
+    # The session timeouts are long. Otherwise a session could expire when the machine stalls, and the server
+    # would remove its node.
     holder = user(start, surface, server.hosts, path, session_timeout=60)
     leaver = user(start, surface, proxy.hosts, path, session_timeout=30)
     holder.hold()

@@ -179,7 +179,8 @@ def test_s366_an_observer_is_notified_of_each_leader(
     ours.release()
     assert_observed(watcher, "ours", "theirs")
     waiting.expect("acquired")
-    # The watcher reports the current leader, although it loses its connection and later its session.
+    # The watcher still reports the current leader after it loses its connection, and after it loses its
+    # session.
     proxy.black_hole()
     theirs.release()
     ours.hold()

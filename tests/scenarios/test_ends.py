@@ -73,7 +73,7 @@ def test_s391_signals(
         process.send_signal(number)
         assert process.wait(timeout=20) == -number
         observer.assert_free(path)
-    # As documented, a signal ends a program that does not handle it, and the program's node stays for a
+    # A signal ends a program that does not handle it. As documented, the program's node then stays for a
     # while.
     with program("signal", server.hosts, path) as process:
         process.send_signal(number)
@@ -153,7 +153,7 @@ def test_s394_scopes_end_with_the_lock(
         observer.delete(f"{path}/{node}")
         said, problem = process.communicate(timeout=20)
         assert (process.returncode, said) == (0, "dropped\nLOCK_LOST\n"), problem
-    # The next two programs wait for a line of input, so their locks are released before the programs end.
+    # The next two programs wait for a line of input before they exit. Their locks must be released earlier.
     with program("scope that is dropped", server.hosts, path) as process:
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(2)] == ["dropped\n", "holding\n"]

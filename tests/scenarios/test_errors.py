@@ -1,4 +1,4 @@
-"""Errors describe the failure, its cause and the contenders that block the caller."""
+"""Each error describes the failure, its cause, and the contenders that block the caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All stations contend for locks while a nemesis injects one fault after another."""
+"""Workers of all kinds contend for locks while faults are injected one after another."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ LONG_TIMEOUT = 4.0
 # Length of a campaign: ten minutes.
 LENGTH = 600.0
 FIRST = int(os.environ.get("ZKLOCK_SEED", "1"))
-# Additional station of each of these campaigns, by the campaign's seed. It connects over TLS.
+# For each of these campaigns, by seed: a worker that joins it and connects over TLS.
 ENCRYPTED = {FIRST: f"rust{TLS}", FIRST + 1: f"python{TLS}", FIRST + 2: f"node{TLS}"}
 
 
 def faults_of(surface: str) -> list[str]:
-    """Return a surface's share of the faults: together, the surfaces run every fault."""
+    """Return the faults that a surface's test runs. Together, the tests of all surfaces run every fault."""
     place = list(SURFACES).index(surface)
     return list(FAULTS)[place :: len(SURFACES)]
 
@@ -97,6 +97,6 @@ def test_s260_long(path: str, seed: int) -> None:
         holds = campaign.judge()
         print(campaign.table(), dict(campaign.progress.outcomes), sep="\n")
         print(f"seed {seed}: {len(holds)} certain holds", flush=True)
-    # Some writes that no fencing token protected have overwritten another update. This shows that the faults
-    # did cause conflicts.
+    # Some writes without a fencing token have overwritten another update. This shows that the faults did
+    # cause conflicts.
     assert sum(campaign.registers.lost_updates().values()) > 0

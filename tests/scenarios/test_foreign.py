@@ -1,4 +1,4 @@
-"""Nodes of other programs do not disturb a client, and their text is escaped in output."""
+"""Nodes of other programs do not disturb a client. Text from such nodes is escaped in output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""If a program drops a lease without a release, the lock is kept, or released with a warning in the log."""
+"""If a program drops a lease without a release, the client keeps the lock, or releases it with a warning."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ READS = {"getChildren", "getChildren2", "exists", "getData", "getAllChildrenNumb
 
 
 def refused(worker: Worker, owner: str) -> WorkerError:
-    """Return the error of an attempt to wait that is refused because the queue is full."""
+    """Let an owner try to join the full queue. Return the error."""
     error = worker.fail_to_enter(ANSWER, owner, owner=owner)
     assert (error.code, error.reason) == ("LOCK_TIMEOUT", "full")
     return error
@@ -50,8 +50,8 @@ def test_s834_a_queue_that_is_full(
         worker.lock(path, max_waiters=MOST, **options)
     holder, *waiters, late = workers
     holder.hold()
-    # A semaphore's waiters queue in `locks`. A contender leaves that queue soon after it gets a permit. The
-    # holder of any other lock stays in the lock's only queue.
+    # A semaphore's waiters queue in its directory `locks`, and leave that queue soon after they get a permit.
+    # Any other lock has only one queue, and its holder stays in it.
     observer.wait_queue(f"{path}{below}", int(not below))
     waiting = []
     for place, waiter in enumerate(waiters, start=1):
@@ -92,7 +92,7 @@ def test_s835_many_acquires_with_few_places(
         worker.connect(server.hosts)
         worker.lock(path, max_waiters=RACES)
     holder.hold()
-    # The waiters of one client count towards the limit even before any of them has a node.
+    # The waiters of one client count towards the limit even before they have nodes.
     owners = [f"o{number}" for number in range(AT_ONCE)]
     asked = {owner: crowd.send("enter", lock="m", scope=owner, owner=owner) for owner in owners}
     queue = observer.wait_queue(path, 1 + RACES)

@@ -13,8 +13,8 @@ from harness.worker import first_answered
 CLIENTS = 40
 SESSION_TIMEOUT = 30.0
 
-# Number of waiters directly behind the holder. They can soon be granted the lock, so each lists the directory
-# once.
+# Number of waiters directly behind the holder. They can be granted the lock soon, so each lists the directory
+# once after it reconnects.
 NEAR = 2
 # Number of watches. Each waiter watches its own node and the two nodes ahead of it. The first waiter has only
 # one node ahead of it.

@@ -16,7 +16,7 @@ SESSION = 2.0
 def alternate(
     surface: str, peer: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    """Let workers of zklock and a peer alternate in a queue: each blocks the next one, in both directions."""
+    """In a queue of alternating zklock and peer contenders, each contender blocks the next one."""
     # The parent is persistent, because kazoo creates it only once.
     observer.create(path)
     names = [surface, peer, surface, surface, peer, peer, surface]
@@ -35,7 +35,7 @@ def alternate(
 def crash(
     holder_name: str, waiter_name: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    """Kill the holder. The waiter gets the lock when the holder's session expires."""
+    """If the holder is killed, the waiter gets the lock when the holder's session expires."""
     observer.create(path)
     holder = user(start, holder_name, server.hosts, path, session_timeout=SESSION)
     waiter = user(start, waiter_name, server.hosts, path)

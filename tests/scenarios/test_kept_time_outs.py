@@ -70,7 +70,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 def test_s795_timeouts_of_queries(
     surface: str, connect_timeout: float, proxy: Proxy, path: str, start: Start
 ) -> None:
-    """The connect timeout limits every query, including queries of a shared count and an election."""
+    """The connect timeout limits every query, even of a shared count or an election."""
     worker = start(surface)
     worker.connect(proxy.hosts, connect_timeout=connect_timeout)
     worker.lock(path, lock="e", kind="election")

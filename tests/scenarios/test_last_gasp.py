@@ -1,4 +1,4 @@
-"""A client whose last sign of life arrives just before its session expires does not become a holder."""
+"""A client whose last request arrives just before its session expires does not become a holder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SESSION_TIMEOUT = 4 * TICK
 # Seconds between the session's last sign of life and its end.
 EARLY = 0.15
 
-# Maximum number of tries. Under load, a try can miss the right moment, and then it proves nothing.
+# Maximum number of tries. Under load, a try can miss the right moment. It then says nothing about the client.
 TRIES = 10
 
 # Seconds between two events that the client receives. The client closes a connection that is silent for 2/5
@@ -68,7 +68,7 @@ def test_s400_heard_of_again_a_moment_before_the_session_ends(
 
 
 def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> bool:
-    """Let a session end just after its client was heard from. Return whether it ended at the right moment.
+    """Let a session end just after its client's last message. Return whether the timing worked.
 
     Assert that no two clients hold the lock.
     """
@@ -107,8 +107,9 @@ def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> b
             return False
         sleep_until(end - EARLY)
         proxy.heal()
-        # The follower carries out the client's requests, and the client learns that its node is first. Then
-        # the proxy withholds all data, so that the client does not learn that its session has ended.
+        # The follower executes the client's requests, and the client learns that its node is first in the
+        # queue. Then the proxy withholds all data, so that the client does not learn that its session has
+        # ended.
         sleep_until(end - EARLY / 5)
         proxy.black_hole()
         granted = waiting.done

@@ -1,4 +1,4 @@
-"""A client copes with servers that lie about connections and sessions, even while it holds a lock."""
+"""A client copes with false replies about connections and sessions, even while it holds a lock."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from harness.liar.judge import assert_unharmed
 from harness.server import Standalone
 from harness.steps import Start
 
-# All lies of a module take about six seconds. The rest of the time is for finding the lie that harmed the
-# process.
+# All false replies of a module take about six seconds. The rest of the limit is for finding the reply that
+# harmed the process.
 pytestmark = pytest.mark.timeout(300)
 
 

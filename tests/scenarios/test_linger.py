@@ -18,7 +18,7 @@ LONG = 600
 PROOFS = {"multi", "ping", "getData"}
 """Requests that the session of a holder sends on its own.
 
-They are heartbeats, and a watch on a node that exists for long."""
+They are heartbeats, and a watch that it sets on its node when the node has existed for a while."""
 
 KINDS: dict[str, dict[str, Any]] = {"mutex": {}, "read": {"kind": "read"}, "write": {"kind": "write"}}
 
@@ -28,7 +28,9 @@ def retakes(worker: Worker) -> int:
 
 
 def keep(worker: Worker, proxy: Proxy) -> dict[str, Any]:
-    """Acquire and release the lock until this sends no request. Return the reply to the last acquire."""
+    """Acquire and release the lock until an acquire and its release send no request. Return the last
+    reply.
+    """
     last: dict[str, Any] = {}
 
     def quiet() -> bool:

@@ -114,7 +114,8 @@ def test_s82_session_lost_with_holder_and_waiter(
     session = worker.sessions["c"]
     worker.presume_lost()
     observer.kill_session(session, proxy.passwords[session])
-    # The session's end removed the holder's node too, so the waiter gets the lock without a release.
+    # When the session ended, the server removed the holder's node too. The waiter gets the lock without a
+    # release.
     line = waiting.expect("acquired")
     await_loss(worker)
     (node,) = observer.queue(path)

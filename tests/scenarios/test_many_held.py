@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Number of locks, which is greater than the number of watches that a session can have.
 HELD = 1_300
-# Seconds without any command, long enough to detect a client that polls.
+# Time in seconds in which the test sends no command. It is long enough to detect a client that polls.
 QUIET = 6.0
 # The client checks every node within this many seconds.
 TURN = 60.0
@@ -35,7 +35,8 @@ FEW_TAKE = 0.004
 PAIRS = 15
 
 
-# Only a heartbeat detects the loss of an unwatched node. The heartbeats check all nodes within one `TURN`.
+# Only a heartbeat detects the deletion of a node without a watch. The heartbeats check all nodes within
+# `TURN` seconds.
 @pytest.mark.timeout(3 * TURN)
 def test_s240_held_beyond_the_room_for_watches(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start

@@ -37,7 +37,8 @@ HOLD_TOGETHER = [
     *((KAZOO_READ, theirs) for theirs in (PLAIN_READ, PATTERNS_READ)),
 ]
 
-# Pairs in which the peer ignores zklock's nodes, although zklock respects the peer's nodes.
+# Pairs of locks in which the other library ignores zklock's nodes, although zklock waits for the other
+# library's nodes.
 PEER_IS_GRANTED = [
     *((MUTEX, theirs) for theirs in (CURATOR_READ, CURATOR_WRITE, KAZOO, PLAIN_READ, PLAIN_WRITE)),
     *((WRITE, theirs) for theirs in (CURATOR, PATTERNS, KAZOO, PLAIN_READ, PLAIN_WRITE)),

@@ -145,8 +145,8 @@ def test_s106_an_owner_that_holds_one(
     assert proxy.snapshot().requests["create2"] == 0
     worker.check("later").expect("value")
     worker.release("later")
-    # The owner already holds one member, so acquiring both re-enters that member. Releasing both does not
-    # release it.
+    # The owner already holds member `a`, so acquiring `both` re-enters `a`. Releasing `both` does not end the
+    # earlier hold of `a`.
     worker.hold("earlier", lock="a")
     first, second = worker.hold("both", lock="both")["leases"]
     assert [len(observer.queue(f"{path}/{name}")) for name in "ab"] == [1, 1]
@@ -174,7 +174,7 @@ def test_s107_mixed_kinds(
         pair.append(worker)
     nodes = [lease["node"] for lease in pair[0].hold("l", lock="all")["leases"]]
     assert [node[len(path) + 1] for node in nodes] == ["a", "b", "c", "d"]
-    # Readers and permits do not exclude each other here. The mutex and the writer do.
+    # Both workers can hold the read lock and a permit. The mutex and the write lock exclude the other worker.
     assert len(pair[1].hold("s", lock="shared")["leases"]) == 2
     waiting = pair[1].acquire("w", lock="all", owner="b")
     observer.wait_queue(f"{path}/a", 2)
@@ -282,7 +282,8 @@ def test_s281_one_lock_by_two_names(
         permits = 2 if kind == "semaphore" else None
         worker.lock(below, lock=lock, client=lock, kind=kind, permits=permits)
     worker.lock(f"{path}-before", lock="before", client="one")
-    # The addresses do not show that both clients use one ensemble. The client learns it from the servers.
+    # The addresses do not show that both clients use the same ensemble. The clients learn this from the
+    # servers.
     worker.multi(["other", "before", "one"], lock="all")
     for ask in ({"cmd": "acquire"}, {"cmd": "acquire", "timeout": 20}, {"cmd": "try"}):
         error = worker.send(**ask, lock="all", lease="l", owner="a").error()

@@ -1,4 +1,4 @@
-"""Every number that a client reports matches independent measurements, for two of each item."""
+"""Every number that a client reports matches an independent measurement. Tests use two of each item."""
 
 from __future__ import annotations
 
@@ -119,7 +119,9 @@ def test_s775_the_health_of_two_clients_with_two_holds(
 def test_s775_what_the_servers_and_the_program_limit(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    """`health` reports the granted session timeout, and the remaining time of a hold with its own limit."""
+    """`health` reports the granted session timeout, and the remaining time of a hold that has a time
+    limit.
+    """
     observer.create(f"{path}/root")
     worker = start(surface)
     for client, asked, hosts in (("c", 600, f"{server.hosts}{path}/root"), ("d", 0.001, server.hosts)):
@@ -185,7 +187,7 @@ def test_s776_the_statistics_of_two_clients(
     spans["c"].append(since.until(released(worker, "h", "a")))
     _, since = granted(asked)
     spans["d"].append(since.until(released(worker, "w", "w")))
-    # Two permits count as two holds. Of the three failed attempts, two are tries.
+    # Two permits count as two holds. Of the three failed attempts, two are tries (they do not wait).
     worker.hold("p", lock="gpu c", count=2)
     for number in range(2):
         assert worker.try_acquire(f"q{number}", lock="gpu d", owner="b")["event"] == "busy"

@@ -79,7 +79,7 @@ def test_s844_the_client_of_a_lock(
     (hold,) = worker.call("health", client="mine")["value"]["holds"]
     assert (hold["path"], hold["node"]) == (path, line["node"])
     assert worker.call("stats", client="mine")["value"]["acquisitions"] == 1
-    # `mine` is the lock's own client and not a second client, because closing it ends the lease.
+    # Closing `mine` ends the lease. This shows that `mine` is the lock's own client and not a second client.
     worker.presume_lost()
     worker.call("close", client="mine")
     await_loss(worker)

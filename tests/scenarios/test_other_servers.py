@@ -27,7 +27,10 @@ def logged(worker: Worker, words: str) -> int:
 
 @pytest.fixture(scope="module")
 def without_digest_md5(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
-    """Provide a server without DIGEST-MD5. Java disables it, because ZooKeeper has no switch before 3.9.6."""
+    """Provide a server without DIGEST-MD5.
+
+    ZooKeeper before 3.9.6 has no setting that disables it, so the Java runtime does.
+    """
     directory: Path = tmp_path_factory.mktemp("fips")
     jaas, security = directory / "jaas.conf", directory / "java.security"
     jaas.write_text(JAAS)

@@ -57,7 +57,7 @@ def test_s18_leader_kill(surface: str, whole_ensemble: Ensemble, path: str, star
         nodes = observer.queue(path)
     whole_ensemble.leader().kill()
     whole_ensemble.leader()
-    # Each client sends a request. Its reply shows that the client is connected again.
+    # Each client sends a request. The reply shows that the client is connected again.
     for worker in (holder, waiter):
         worker.lock(f"{path}-{worker.pid}", lock="aside")
         worker.hold("aside", lock="aside", owner="aside")

@@ -15,7 +15,8 @@ from harness.worker import Worker
 SESSION_TIMEOUT = 4.0
 LOCKS = 4
 
-# A server without its leader keeps replying for 6 s, which is longer than its client's session.
+# A server that has lost its leader keeps replying for 6 s. This is longer than the session timeout of its
+# client.
 SETTINGS = Settings(tick=500, sync_limit=12, init_limit=10)
 
 # The long variant has five runs with four locks each: twenty in total.
@@ -67,7 +68,7 @@ def margin(request: pytest.FixtureRequest) -> Iterator[tuple[Ensemble, Links]]:
 
 
 def cut_off(surface: str, margin: tuple[Ensemble, Links], path: str, start: Start, learner: Server) -> None:
-    """Cut a holder's server off.
+    """Cut off a holder's server from the other servers.
 
     The holder must lose its leases before another client is granted the locks.
     """

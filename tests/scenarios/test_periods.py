@@ -1,4 +1,4 @@
-"""S842: a body runs once per period, although the processes' clocks differ."""
+"""S842: a job runs once per period, although the clocks of the processes differ."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def schedulers(surface: str, server: Standalone) -> Iterator[list[Scheduler]]:
 def ask(some: Sequence[Scheduler], path: str, chance: random.Random) -> dict[int, int]:
     """Let all jobs try to run in random order.
 
-    Return the number of runs of each process that ran, by its ID.
+    Return the number of runs by process ID, for each process that ran.
     """
     asked = [(scheduler.worker, owner) for scheduler in some for owner in range(OWNERS)]
     chance.shuffle(asked)
@@ -118,7 +118,7 @@ def test_s842_a_clock_that_is_set_back(
         assert winner != behind.worker.pid
         assert ask([behind], path, chance) == {}
         assert recorded(observer, path)[0]["n"] == first + 1
-        # All clocks go back. No job runs until a clock is ahead of the recorded period again.
+        # All clocks go back. No job runs until a clock has passed the recorded period again.
         for scheduler in some:
             scheduler.show(first - 1)
         assert ask(some, path, chance) == {}

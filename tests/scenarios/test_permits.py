@@ -45,7 +45,7 @@ def test_s96_permits_mismatch(
     observer.wait_queue(turns_of(path), 0, timeout=2)
     assert len(observer.queue(leases_of(path))) == 1
     nothing_watched(server, other, path)
-    # Another lock object of the holder's client with another number is also refused.
+    # An acquire through another lock object of the same client is refused if its number of permits differs.
     holder.lock(path, lock="x", kind="semaphore", permits=3)
     assert holder.acquire("y", lock="x", owner="b").error().code == "PERMITS_MISMATCH"
     holder.hold("again")
@@ -65,7 +65,7 @@ def test_s97_a_mismatch_is_seen_while_waiting(
         counting(start, surface, server.hosts, path, 2),
         counting(start, surface, server.hosts, path, 3),
     )
-    # The number is checked even though no other contender could disagree.
+    # The number of permits is compared even after this contender has held and released the lock alone.
     worker.hold()
     worker.release()
     other.hold("l", count=2)
@@ -103,8 +103,8 @@ def test_s98_a_shared_count(
     observer.wait_queue(leases_of(path), 3)
     write_count(observer, count, struct.pack(">i", 3))
     waiting.expect("acquired")
-    # The number of permits is lowered. Holders keep theirs, and no permit is granted until few enough are
-    # held.
+    # The number of permits is lowered. Holders keep their permits. No permit is granted until fewer permits
+    # are held than the new number.
     write_count(observer, count, struct.pack(">i", 1))
     late = holder.acquire("late", owner="b")
     observer.wait_queue(leases_of(path), 4)
@@ -129,7 +129,7 @@ def test_s283_more_than_there_are(
     holder.hold()
     proxy.reset()
     line = worker.acquire("w", count=500, timeout=0.5).expect("timeout")
-    # The waiter keeps its place at the head of the queue, because the number of permits could still be
+    # The waiter keeps its position at the head of the queue, because the number of permits could still be
     # raised.
     assert proxy.snapshot().requests["create2"] == 1, line
     assert worker.try_acquire("t", owner="b", count=500)["event"] == "busy"

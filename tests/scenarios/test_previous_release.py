@@ -47,7 +47,8 @@ def test_s684_one_queue_of_two_releases(
         assert [[one[name] for name in FIELDS] for one in found] == [
             [one[name] for name in FIELDS] for one in seen[0]
         ]
-    # In each direction, one release asks the other to give up the lock, and the holder is notified.
+    # In each direction, a client of one release asks a client of the other release to give up the lock. The
+    # holder is notified.
     for asked, asker, lease, place in ((holder, others[0], "l", 0), (others[0], others[1], "l", 1)):
         asked.call("listen", lease=lease)
         asker.call("revoke", client="c", node=f"{path}/{queue[place]}")

@@ -1,4 +1,4 @@
-"""Heartbeats keep leases valid if the nodes cannot be read, and if sessions start as local sessions."""
+"""Heartbeats keep leases valid even if nodes cannot be read, or if sessions start as local sessions."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_s681_sessions_that_were_local(
     finally:
         links.heal()
         ensemble.wait_serving()
-    # The old session has expired. The next one becomes global as well when it creates a node.
+    # The old session has expired. The new session also becomes global when it creates a node.
     session = holder.sessions["c"]
     assert int(holder.hold("again", lock="l0", owner="again")["session"]) != session
     holder.release("again", owner="again")

@@ -91,12 +91,12 @@ def test_s236_a_read_only_server(
     waiting = worker.acquire("w", lock="awaited", owner="b")
     observer.wait_queue(f"{path}/awaited", 2)
     read_only_proxy.reset()
-    # The client can now reach only the read-only server, which does not know these locks.
+    # The client can now reach only the read-only server, which does not have the nodes of these locks.
     proxy.refuse()
     watch_losses(worker, ["l"])
     tried = worker.send("try", lock="free", lease="t", owner="c")
-    # Acquire a lock other than the tried one. If this acquire were faster, a try for the same lock would
-    # rightly report that it is busy.
+    # Acquire a lock other than the tried one. Otherwise, if this acquire were faster than the try, the try
+    # would rightly report that the lock is busy.
     asked = worker.acquire("a", lock="other", owner="d", timeout=CONNECT_TIMEOUT)
     assert tried.error().code == "CONNECTION_FAILED"
     asked.expect("timeout")

@@ -1,4 +1,4 @@
-"""Readers hold together, a writer holds alone, and grants follow the order of the queue."""
+"""Readers hold the lock together, a writer holds it alone, and grants follow the order of the queue."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_s58_a_late_reader_waits(
     reader, writer, late = (readwriter(start, surface, server.hosts, path) for _ in range(3))
     reader.hold(lock="r")
     writing, reading = queue_up(observer, path, [(writer, "w"), (late, "r")])
-    # A second reader on the holder's client does not overtake the writer either.
+    # A second reader on the client of the first reader does not overtake the waiting writer either.
     reader.acquire("x", lock="r", owner="b", timeout=TIMEOUT).expect("timeout")
     assert none_done([writing, reading])
     reader.release()

@@ -23,7 +23,7 @@ ROUNDS = [
 def in_turn(
     contenders: Sequence[tuple[str, str]], server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    """Queue the contenders.
+    """Put the contenders in the queue.
 
     Assert that adjacent readers are granted the lock together, and each writer alone.
     """
@@ -46,8 +46,8 @@ def in_turn(
         assert not any(later.done for later in waiting[place:]), (
             f"a contender behind {key} was granted the lock"
         )
-        # Release the last of the adjacent readers first. A next contender that watched only this reader's
-        # node would then be granted the lock too early.
+        # Release the last of the adjacent readers first. If the next contender watched only this reader's
+        # node, it would now be granted the lock too early.
         for at in reversed(together):
             assert not any(later.done for later in waiting[place:])
             workers[at].release()
@@ -94,7 +94,8 @@ def downgrade_while_others_wait(
         if not contending[0].done:
             observer.wait(path, lambda nodes: sum("__WRIT__" in node for node in nodes) > 1, "writer behind")
             watched += 1
-        # The commands are sent together, so that each step follows the previous one as quickly as possible.
+        # All commands are sent together, so that the downgrade and both releases follow each other as quickly
+        # as possible.
         read = downgrader.acquire(f"r{turn}", lock="r")
         released = [downgrader.send("release", lease=f"{half}{turn}", owner="a") for half in "wr"]
         if turn + 1 < rounds:

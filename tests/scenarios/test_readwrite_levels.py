@@ -10,7 +10,7 @@ from harness.readwrite import clean, none_done, quiet, readwriter
 from harness.server import Standalone
 from harness.steps import Start, assert_within, await_loss, queue_up
 
-# Requests that a holder's session can send on its own: its heartbeat, and the watch on its own node.
+# Requests that a holder's client can send on its own: its heartbeat, and the watch on its own node.
 UNASKED = {"multi", "getData", "exists", "addWatch"}
 TIMEOUT = 0.5
 
@@ -168,8 +168,8 @@ def test_s68_session_lost_while_downgrading(
 def test_s70_lost_reply_to_a_downgrade(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
-    # The session timeout is long, so that the client sends no heartbeat, which is also a transaction,
-    # meanwhile.
+    # The session timeout is long, so that the client sends no heartbeat meanwhile. A heartbeat is also a
+    # transaction.
     owner = readwriter(start, surface, proxy.hosts, path, session_timeout=60)
     reader, writer = (readwriter(start, surface, server.hosts, path) for _ in range(2))
     written = owner.hold("write", lock="w")
@@ -229,13 +229,13 @@ def test_s286_a_downgrade_without_the_right_to_read(
         owner.lock(path, lock=lock, kind=kind)
     writer = readwriter(start, surface, server.hosts, path)
     written = owner.hold("write", lock="w")
-    # The downgrade still works, although the server cannot check the node, which the client must not read.
+    # The downgrade still works. The client has no right to read the node, so the server refuses to check it.
     read = owner.hold("read", lock="r")
     assert read["token"] == written["token"]
     assert read["node"][-10:] == written["node"][-10:]
     owner.release("write")
     observer.wait_gone(written["node"])
-    # A try only lists the queue. A waiter would have to watch the node.
+    # A try only lists the queue, so it works here. A waiter would need the right to watch the node.
     assert writer.try_acquire("t", lock="w")["event"] == "busy"
     owner.release("read")
     writer.hold("w", lock="w")

@@ -1,4 +1,4 @@
-"""Errors state why an attempt failed: the lock is taken, no server replies, or it is not known which."""
+"""Errors state why an acquire failed: the lock is taken, no server replies, or the reason is unknown."""
 
 from __future__ import annotations
 

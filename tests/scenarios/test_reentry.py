@@ -10,7 +10,7 @@ from harness.proxy import Proxy
 from harness.server import Standalone
 from harness.steps import Start, user
 
-# Requests that a holder's session can send on its own: its heartbeat, and the watch on its own node.
+# Requests that a holder's client can send on its own: its heartbeat, and the watch on its own node.
 UNASKED = {"multi", "getData", "exists", "addWatch"}
 
 
@@ -42,7 +42,8 @@ def test_s04_other_owners_are_excluded(
     worker.hold("inner", owner="a")
     same_client = worker.acquire("b", owner="b")
     observer.wait_queue(path, 2)
-    # On another client, the same owner is another contender, because its node belongs to another session.
+    # On another client, the same owner counts as a different contender, because its node belongs to another
+    # session.
     worker.acquire("x", lock="n", owner="a", timeout=0.1).expect("timeout")
     observer.wait_queue(path, 2)
     other_client = worker.acquire("c", lock="n", owner="c")

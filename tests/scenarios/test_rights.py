@@ -24,8 +24,8 @@ RULES = f"digest:{OURS[0].id.id}:cdrwa,world:anyone:r"
 ALL = 31
 CREATE_AND_READ = make_acl("world", "anyone", create=True, read=True)
 
-# By name: the client's options, the expected ACL of a lock's nodes and directories, and that of their
-# parents.
+# For each case: the client's options, the expected ACL of a lock's nodes and directories, and the expected
+# ACL of their parents.
 LISTS: dict[str, tuple[dict[str, Any], list[ACL], list[ACL]]] = {
     "nothing": ({}, EVERYONE, EVERYONE),
     "creator": ({"acl": "creator"}, OURS, [*OURS, CREATE_AND_READ]),
@@ -68,7 +68,7 @@ def secured() -> Iterator[Secured]:
         yield made
 
 
-# By name: a client's identity, and the schemes (sorted) in the ACL that `creator` stands for.
+# For each case: a client's identity, and the sorted schemes of the ACL that `creator` stands for.
 LOGIN = (USER, PASSWORD)
 IDENTITIES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "auth": ({"auth": [US]}, ["digest"]),

@@ -18,7 +18,7 @@ BREAKS = 25
 """Number of times the lock is broken, 0 to 200 ms after its grant."""
 
 ENDS = 10
-"""Number of times the test ends the session, 0 to 100 ms before it leaves the scope."""
+"""Number of repetitions. In each, the session ends 0 to 100 ms before the test leaves the scope."""
 
 
 def ends_in_time(leaving: Pending) -> Line:

@@ -163,8 +163,8 @@ def test_s135_logged_in(
     # Only the user can access the user's nodes.
     with pytest.raises(NoAuthError):
         plain_observer.queue(path)
-    # Test this while the lock is held, because the parent is removed later, and any client can then create
-    # it.
+    # Test this while the lock is held. After the release, the server removes the parent, and any client can
+    # create it.
     stranger = start(surface)
     stranger.connect(secured.server.hosts)
     stranger.lock(path)
@@ -235,7 +235,7 @@ def test_s253_certificates_are_replaced(surface: str, path: str, start: Start) -
 
 def test_s300_the_next_server_is_tried(surface: str, secured: Secured, path: str, start: Start) -> None:
     worker = start(surface)
-    # The first four names are not valid in a certificate. The client usually tries one of them first.
+    # The first four server names can occur in no certificate. The client usually tries one of them first.
     nameless = ",".join(f"no..name:{port}" for port in range(1, 5))
     for number in range(3):
         worker.connect(f"{nameless},{secured.hosts}", client=f"nameless-{number}", tls=secured.tls)
@@ -273,7 +273,8 @@ def test_s302_why_no_server_was_trusted(surface: str, tmp_path: Path, start: Sta
         reasons["127.0.0.1:9"] = "refused the connection"
         reasons["no..name:1"] = "not a name that a certificate can contain"
         tls = {"ca": str(tmp_path / "ca.pem")}
-        # Each server gets a part of the session timeout. It is long enough for a handshake on a busy machine.
+        # The client gives each server a part of the session timeout. This part is long enough for a handshake
+        # on a busy machine.
         asked = {"hosts": ",".join(reasons), "session_timeout": 3 * PATIENCE, "connect_timeout": 4 * PATIENCE}
         error = start(surface).send("connect", client="c", tls=tls, **asked).error()
     assert error.code == "CONNECTION_FAILED"

@@ -1,4 +1,6 @@
-"""Tests of semaphores: at most a fixed number of permits is held, and contenders get them in queue order."""
+"""Tests of semaphores: their number of permits is never exceeded, and contenders get permits in queue
+order.
+"""
 
 from __future__ import annotations
 

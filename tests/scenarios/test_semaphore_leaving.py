@@ -1,4 +1,4 @@
-"""A contender of a semaphore that stops waiting or loses its permits leaves no permit or node taken."""
+"""A semaphore's contender that stops waiting or loses its permits leaves no node and no taken permit."""
 
 from __future__ import annotations
 

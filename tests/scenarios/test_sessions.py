@@ -18,8 +18,8 @@ from harness.worker import Pending, Worker
 ROUNDS = 3
 SHORT = 2.0
 
-# Closing a client waits up to two seconds for the server's acknowledgement. The waiters of that client get
-# their error before that.
+# Closing a client takes up to two seconds, because it waits for the server's reply. The waiters of that
+# client must get their error earlier.
 CLOSE_LIMIT = 2.0
 AT_ONCE = 1.0
 

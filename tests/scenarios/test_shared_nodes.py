@@ -1,4 +1,4 @@
-"""Other clients see whether a lock's node can be kept after a release (`linger`) or handed on (`cohort`)."""
+"""Other clients can tell whether a node can be kept after a release (`linger`) or handed on (`cohort`)."""
 
 from __future__ import annotations
 

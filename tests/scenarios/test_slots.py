@@ -31,7 +31,7 @@ from harness.worker import Worker
 PROCESSES = 3
 SLOTS = 200
 KILLS = 10
-"""Number of processes that are killed during a body. The same number is killed while they write a record."""
+"""Number of processes killed while they run a slot's body. As many are killed while they record it."""
 AT_MOST = {"runs": 0.02, "ends": 0.0008}
 """Maximum delay in seconds of a kill, by the printed word that starts the delay.
 
@@ -39,7 +39,9 @@ AT_MOST = {"runs": 0.02, "ends": 0.0008}
 maximum is about as long as the body or the writing of the record. After a kill that comes too late, the
 maximum is halved."""
 HOLES = {7: "body", 27: "request", 67: "reply", 87: "body", 107: "request", 147: "reply"}
-"""Slots whose holder is disconnected: during the body, the record's request, or the record's reply.
+"""Slots in which the test disconnects the process that holds the lock, with the moment.
+
+The moment is during the slot's body, or while the request or the reply that records the slot is in transit.
 
 The bodies of these slots are long enough for the session to expire."""
 MOST = 170.0
@@ -103,7 +105,7 @@ class Runner(SlotRunner):
 
 
 class Runners:
-    """Processes that run slots, each with its own proxy, and the processes that were killed before."""
+    """Processes that run slots, each behind its own proxy, and the processes that were killed before."""
 
     def __init__(self, server: Standalone, path: str, stack: ExitStack) -> None:
         self._path = path
@@ -113,7 +115,7 @@ class Runners:
         self.ended: list[Runner] = []
 
     def replace(self, place: int) -> Runner:
-        """Start a process in the place of a killed one, and return the killed one."""
+        """Start a process that replaces a killed one. Return the killed one."""
         gone = self.running[place]
         gone.kill()
         self.ended.append(gone)
@@ -153,7 +155,7 @@ class Records:
         except NoNodeError:
             return 0
         slot = int(json.loads(data)["slot"])
-        # Each change of the record is for the next slot, so no slot is missing or recorded twice.
+        # Each write of the record must be for the next slot, so that no slot is missing or recorded twice.
         assert slot == stat.version + 1, f"slot {slot} in version {stat.version}"
         return slot
 
@@ -165,7 +167,7 @@ class Faults:
     kills: Counter[str] = field(default_factory=Counter)
     """Number of kills by the printed word that triggered them."""
     amid: dict[str, list[int]] = field(default_factory=lambda: {word: [] for word in AT_MOST})
-    """The slots in which a kill came in time, by the printed word: during the body, or during the record."""
+    """Slots in which a kill came in time, by the printed word: during the body, or while it was recorded."""
     at_most: dict[str, float] = field(default_factory=lambda: dict(AT_MOST))
     """Maximum delay in seconds of the next kill."""
     cut_off: dict[int, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""All kinds of clients contend together: for seconds on each surface, and for a minute on all surfaces."""
+"""Clients of all kinds contend for locks: for seconds on each surface, and for a minute on all surfaces."""
 
 from __future__ import annotations
 

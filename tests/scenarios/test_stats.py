@@ -17,7 +17,7 @@ from harness.worker import Worker
 
 Stats = Mapping[str, Any]
 
-# The operations on the wire for each kind of request that a client counts.
+# For each kind of request that a client counts: the operations by which the proxy counts it.
 WIRE = {
     "create": ("create", "create2"),
     "list": ("getChildren", "getChildren2"),
@@ -176,7 +176,7 @@ def test_s160_both_halves_count(
     worker.hold("r", lock="r")
     worker.release("w")
     assert counts(stats(worker)) == (2, 0, 0, 0, 0)
-    # Readers do not contend with each other; a writer contends with a reader, and a reader with a writer.
+    # Two readers do not contend with each other. A writer contends with a reader, and a reader with a writer.
     other.hold("r", lock="r")
     writing, reading = queue_up(observer, path, [(worker, "w"), (other, "r")], owner="b")
     worker.release("r")

@@ -1,4 +1,4 @@
-"""The lease of a holder that receives no replies is suspended, and then lost before the next grant."""
+"""If a holder receives no replies, its lease is first suspended, and then lost before the next grant."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def assert_pause(one: float, other: float, wanted: float) -> None:
     The worker has a clock of its own, so the assertion has a tolerance.
     """
     stalled_seconds = STALL_MONITOR.stalled_seconds(int(one * 1e9), int(other * 1e9))
-    # A heartbeat that is answered proves the session from the time at which it was sent, so slow replies do
-    # not lengthen the pause.
+    # A reply shows that the session was alive when the heartbeat was sent. The pause starts at that time, so
+    # slow replies do not lengthen it.
     assert 0.9 * wanted <= other - one <= 1.2 * wanted + stalled_seconds
 
 
@@ -145,8 +145,8 @@ def test_s204_the_heartbeat_misses_a_node(
     worker.hold(owner="a")
     waiting = worker.acquire("next", owner="b")
     holders, waiters = observer.wait_queue(path, 2)
-    # If the owner ahead belongs to the same client, the client notifies the waiter, so the waiter sets no
-    # watch. Only the heartbeat can therefore notice that the waiter's node is gone.
+    # If the owner ahead belongs to the same client, the client itself notifies the waiter and sets no watch.
+    # Then only a heartbeat can detect that the waiter's node is gone.
     observer.delete(f"{path}/{waiters}")
     queue = observer.wait(path, lambda nodes: len(nodes) == 2 and waiters not in nodes, "a new node")
     assert queue[0] == holders
@@ -166,8 +166,8 @@ def test_s205_a_lost_lease_leaves_the_queue(
     eventually(lambda: state(worker) == "lost", "the term ends", timeout=10)
     (node,) = observer.queue(path)
     proxy.heal()
-    # The client deletes the node itself. This happens long before the session timeout, and without a release
-    # by the owner.
+    # The client itself deletes the node, long before the session timeout. The owner does not release the
+    # lock.
     observer.wait_queue(path, 0)
     again = worker.hold("again")
     assert int(again["session"]) == session, "the session was kept"
@@ -185,7 +185,7 @@ def test_s250_a_refused_heartbeat(
     waiting = contest(observer, path, holder, other, 4)
     proxy.refuse_transactions(SESSION_EXPIRED)
     for lease in waiting:
-        # The lease is lost at the next heartbeat, before the end of the term.
+        # The lease is lost at the next heartbeat, before its term ends.
         await_loss(holder, lease, timeout=9 / 3)
     proxy.refuse_transactions(0)
     # The client closes the old session before it starts the next one, even if the server still accepts it.

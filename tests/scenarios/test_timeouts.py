@@ -1,4 +1,4 @@
-"""Attempts time out on time for every kind of lock, at every point where the server can stop replying."""
+"""Acquires of every kind of lock time out on time, wherever in the acquire the server stops replying."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_s55_server_away_at_first_use(
 
 @pytest.fixture
 def proxies(server: Standalone) -> Iterator[dict[str, Proxy]]:
-    """Provide a proxy for each kind of lock, because each kind needs the silence at a different moment."""
+    """Provide a proxy for each kind of lock, because each needs a silent server at a different moment."""
     with ExitStack() as stack:
         yield {kind: stack.enter_context(Proxy(server.hosts)) for kind in WAITS}
 

@@ -70,8 +70,8 @@ def test_s210_a_holder_that_was_stopped_writes_nothing(
     waiting = other.acquire()
     observer.wait_queue(path, 2)
     stopped.presume_lost()
-    # The stopped process receives no reply that reports the loss, so only its clock shows that the lease is
-    # lost.
+    # The process receives no reply that reports the loss after its stop. Only its clock shows that the lease
+    # is lost.
     proxy.black_hole()
     stopped.pause()
     waiting.expect("acquired")

@@ -1,4 +1,4 @@
-"""A try never waits for the lock, even if something fails, and always returns (rule 21)."""
+"""A try always returns and never waits for the lock, even if an error occurs (rule 21)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.worker import Worker
 
 
 def try_to_read(worker: Worker, proxy: Proxy, observer: Observer, written: str) -> str:
-    """Try to read as an owner that does not know that its write lock is broken. Return the event."""
+    """Try the read lock for an owner that does not know that its write lock was broken. Return the event."""
     proxy.reset()
     tried = worker.send("try", lock="r", lease="read", owner="a")
     # The try asks to replace the writer's node, which is gone.

@@ -1,4 +1,5 @@
-// A job that only one process at a time runs, in Node: `node job.mjs PATH ROUNDS`. ZKLOCK_HOSTS names the servers.
+// Example job for `zklock demo`, in Node: `node job.mjs PATH ROUNDS`. Only one process at a time runs it. ZKLOCK_HOSTS
+// names the servers.
 
 import process from 'node:process';
 import { setTimeout } from 'node:timers/promises';

@@ -1,5 +1,6 @@
-"""A job that only one process at a time runs, in Python: `job.py PATH ROUNDS`. ZKLOCK_HOSTS names the
-servers.
+"""Example job for `zklock demo`, in Python: `job.py PATH ROUNDS`.
+
+Only one process at a time runs it. ZKLOCK_HOSTS names the servers.
 """
 
 from __future__ import annotations

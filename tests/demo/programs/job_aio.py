@@ -1,4 +1,4 @@
-"""A job that only one process at a time runs, in Python with asyncio: `job_aio.py PATH ROUNDS`."""
+"""Example job for `zklock demo`, in Python with asyncio: `job_aio.py PATH ROUNDS`."""
 
 from __future__ import annotations
 

@@ -49,7 +49,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // The old and the new block exist together for a moment, unless the block grows in place.
+        // Unless the block grows in place, the old and the new block exist at the same time for a
+        // moment.
         note(signed(size));
         note(-signed(layout.size()));
         // SAFETY: the caller upholds the allocator's contract.

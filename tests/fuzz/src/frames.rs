@@ -27,8 +27,8 @@ const TIMEOUT: i32 = 10_000;
 /// A small limit, so that replies reach it.
 const MAX_FRAME: usize = 100_000;
 
-/// Number of bytes that the validator always accepts: in a reply, and in data that arrives before
-/// the server's greeting.
+/// Size in bytes that the validator always accepts, both for a reply and for data that arrives
+/// before the server's greeting.
 const LEAST_FRAME: usize = 64 << 10;
 
 /// Maximum number of bytes that the server sends together, as in a socket's buffer.
@@ -39,8 +39,8 @@ const PIECE: usize = 64 << 10;
 /// the data after a replaced reply is copied.
 const DOUBLING: usize = 4;
 
-/// Number of bytes allocated for each request in flight: for the request's operations, and for its
-/// entry in a growing queue.
+/// Number of bytes allocated for each request in flight: for its operations, and for its entry in
+/// the growing queue of requests.
 const REQUEST: usize = 512;
 
 const EVENT: i32 = -1;
@@ -81,8 +81,8 @@ struct Conversation {
     next_xid: i32,
     in_flight: VecDeque<Asked>,
     requests: usize,
-    /// True if the client has only written whole requests from the table, so that each reply can be
-    /// checked.
+    /// True if the client has written only complete requests from the table. Only then can each
+    /// reply be checked.
     known: bool,
     asked: usize,
     sent: usize,
@@ -205,8 +205,9 @@ impl Conversation {
         if self.reads {
             self.read();
         }
-        // If the client reads, the validator keeps the current frame and the piece that arrived
-        // with the frame's end. If the client does not read, the validator keeps all checked data.
+        // If the client reads, the validator keeps only the current frame and the piece of data
+        // that contains the frame's end. If the client does not read, the validator keeps all data
+        // that it has checked.
         let kept = if self.reads { MAX_FRAME + LEAST_FRAME + self.largest } else { self.sent };
         let limit = DOUBLING * (kept.min(self.sent) + self.asked) + REQUEST * (self.requests + 8);
         self.meter.assert_at_most(limit, "the frame validator");
@@ -240,7 +241,8 @@ impl Conversation {
         }
     }
 
-    /// Checks each complete frame that was passed on against its request.
+    /// Checks that each complete frame that the validator passed on is a valid reply to its
+    /// request.
     fn judge(&self) {
         let mut rest = &self.handed_on[..];
         let mut greeted = false;
@@ -278,8 +280,8 @@ impl Conversation {
             *ordered = xid;
         }
         let (_, body) = frame.split_at(20);
-        // The validator replaces a reply that is too large, and a reply to a login that has no
-        // token.
+        // The validator replaces replies that are too large. It also replaces a reply to a login if
+        // the reply contains no token.
         let replaced = TooLarge::from_code(error).is_some() && body.is_empty();
         let refused = asked.op == SASL && error != 0 && (body.is_empty() || body == [0xff; 4]);
         let fits = replaced || refused || grammar::accepts(frame, xid, asked.grammar);

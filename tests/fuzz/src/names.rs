@@ -1,4 +1,4 @@
-//! Fuzzes names of nodes: the parser, and a queue that receives all of them in listings.
+//! Fuzzes node names: the parser of names, and a lock's queue that receives the names in listings.
 
 use crate::allocations::Meter;
 use crate::input::Input;
@@ -11,8 +11,8 @@ const NAME: usize = 1024;
 /// Number of copies of a name's text: in the listing, in the queue, in probes and in the actions.
 const COPIES: usize = 8;
 
-/// Number of bytes that even a queue with an empty listing allocates, including those for its own
-/// nodes.
+/// Number of bytes that a queue allocates even if the listing is empty, including those for this
+/// client's own nodes.
 const LEAST: usize = 64 * 1024;
 
 /// Seed of the names of this session's nodes.
@@ -83,7 +83,8 @@ struct Contenders {
 
 impl Contenders {
     fn new(names: Vec<String>, ways: [usize; 4]) -> Self {
-        // Let the sequence numbers of our nodes begin among those of the other nodes.
+        // Choose the first sequence number of our nodes so that it lies among those of the other
+        // nodes.
         let counter = ways[0] as u64 * 7;
         Self { queue: Queue::new(), names, ours: Vec::new(), ways, counter, answered: 0, held: Vec::new() }
     }

@@ -13,8 +13,8 @@ const EXPANSION: usize = 128;
 /// Bytes allocated even for the shortest data.
 const LEAST: usize = 4096;
 
-/// Reads the data of a node like the code for listings, deadlock reports and requests to give up a
-/// lock.
+/// Reads the data of a node as production code does for listings, for deadlock reports, and for
+/// requests to give up a lock.
 pub fn check(input: &[u8]) {
     let mut meter = Meter::new();
     let name = NodeName::parse("_c_0123-lock-0000000007").expect("a node's name");
@@ -30,7 +30,8 @@ pub fn check(input: &[u8]) {
     // Skip data with fractions: zklock writes none, and their last digit can change when they are
     // parsed.
     if let Some(revoked) = revoked.filter(|_| !value.as_ref().is_some_and(has_fraction)) {
-        // The marked data differs only in the member `revoked`. Marking it again changes nothing.
+        // The data with the mark differs from the original only in the member `revoked`. Marking it
+        // again changes nothing.
         let again = ContenderInfo::revoked_data(&revoked);
         assert_eq!(again.as_ref(), Some(&revoked));
         let written: Value = serde_json::from_slice(&revoked).expect("what was written is read");

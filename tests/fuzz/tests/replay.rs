@@ -1,4 +1,4 @@
-//! Replays the committed corpus without a fuzzer: every input keeps the promises.
+//! Replays the committed corpus without a fuzzer, and checks that no input breaks a promise.
 
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};

@@ -50,7 +50,7 @@ def _data() -> Iterator[Lie]:
 def _crowd(data: bytes, *, told: int | None = None) -> Tell:
     """Add contenders with this data to the tree, and reply truthfully.
 
-    If `told` is given, the Stat of an added contender claims this size of its data.
+    If `told` is given, the Stat of an added contender claims that its data has this size.
     """
 
     async def tell(exchange: Exchange) -> None:

@@ -1,7 +1,7 @@
 """Judges clients of lying servers: each must finish in time and must not believe a lie.
 
 The clients run in a worker. While servers lie to them, another client of the same worker holds a lock on a
-real server. If that lease stays held, nothing has blocked the process.
+real server. If the lease of that lock stays held, the lies have not blocked the process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PATIENCE = 3.0
 HOLD = 2.0
 """Time in seconds for which a client holds its lock.
 
-A heartbeat can fail and a lease can expire within it.
+This is long enough for a heartbeat to fail and for a lease to expire.
 """
 
 CLOSE_LIMIT = 2.0
@@ -65,7 +65,7 @@ LEAST_REMAINING = HONEST_TIMEOUT / 6
 POLL = 0.1
 
 TRIALS = 16
-"""Maximum number of bisection steps when searching for the lies that harm the process."""
+"""Maximum number of bisection steps in the search for the lies that harm the process."""
 
 CHOSEN = re.compile(os.environ.get("ZKLOCK_LIES", ""))
 """Pattern of the lies to run, by name."""
@@ -170,13 +170,13 @@ class LiarConversation:
         self._ask("release", SESSION_TIMEOUT / 2, lease=self._name)
 
     def _is_told_late(self, ends: float) -> bool:
-        """Return whether the lie to a holder was not told yet, and a busy machine can still be the reason."""
+        """Return whether the server has not lied to the holder yet, and a busy machine can be the reason."""
         to_come = self._liar.lie.step == "beat" and not self._liar.told
         return to_come and time.monotonic() < ends + MARGIN
 
 
 def check_hold(account: ClientResult, acquired: Line) -> bool:
-    """Check that the true replies of the server granted the lock. Return whether they did."""
+    """Check that the server's true replies granted the lock. Return whether they did."""
     right = acquired["node"] in account.liar.truth.granted
     if not right:
         account.wrong.append(f"held wrongly: {acquired['node']} was not granted")
@@ -220,7 +220,7 @@ def peak_memory(pid: int) -> int:
 
 @dataclass
 class Verdict:
-    """Results of one run: those of every liar's client, and the problems of the process."""
+    """Results of one run: the result of each client, and the problems of the process as a whole."""
 
     accounts: list[ClientResult]
     # Problems of the whole process.
@@ -292,7 +292,7 @@ def _leave(worker: Worker, verdict: Verdict) -> None:
 
 
 def judge(start: Callable[[], Worker], honest: str, path: str, lies: Sequence[Lie]) -> Verdict:
-    """Run all lies in one worker. If the process as a whole is harmed, find the lies that cause it.
+    """Run one worker against all lies. If the process as a whole is harmed, find the lies that cause it.
 
     On a busy machine some clients do not reach their lies in time. They run once more.
     """

@@ -21,7 +21,7 @@ PASSWORD = bytes(range(16))
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 ACCEPT, HELLO, ANYTHING = "accept", "hello", "anything"
-"""Further values of `Lie.step`: a new connection, its session handshake, and any request after that."""
+"""Values of `Lie.step` other than operations: a connection, its handshake, and any later request."""
 
 
 class Exchange:
@@ -195,7 +195,10 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
 
 
 class Liar:
-    """A server with one lie. The event loop's thread writes its record. The test reads it at the end."""
+    """A server with one lie.
+
+    The event loop's thread writes the record of the clients, which the test reads at the end.
+    """
 
     def __init__(self, lie: Lie) -> None:
         self.lie = lie
@@ -267,7 +270,7 @@ class Liars:
     async def _stop(self) -> None:
         for server in self._servers:
             server.close()
-        # Repeat, because the tasks of connections that were just accepted start a moment later.
+        # Repeat this, because tasks of recently accepted connections start a moment later.
         for _ in range(3):
             tasks = asyncio.all_tasks() - {asyncio.current_task()}
             for task in tasks:

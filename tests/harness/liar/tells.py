@@ -24,7 +24,7 @@ def raw(data: bytes) -> Tell:
 def body(data: bytes, *, proves: bool = False) -> Tell:
     """Reply with this body without executing the request.
 
-    With `proves`, a client can rightly take the reply as a proof that its session is alive.
+    With `proves`, the client can rightly conclude from the reply that its session is alive.
     """
 
     async def tell(exchange: Exchange) -> None:
@@ -189,7 +189,7 @@ def slow_frame(size: int, rate: int, seconds: float) -> Tell:
 
 
 def children(names: Callable[[], list[bytes]], *, own: bool = True) -> Tell:
-    """Reply with a listing of these names, after the true names or instead of them."""
+    """Reply with a listing of these names. With `own`, the true names come first."""
 
     async def tell(exchange: Exchange) -> None:
         true = [name.encode() for name in exchange.truth.children()] if own else []

@@ -90,8 +90,8 @@ class Truth:
     zxid: int = 0
     nodes: dict[str, Node] = field(default_factory=dict)
     sessions: set[int] = field(default_factory=set)
-    # Nodes whose creation was confirmed to their session, and nodes that were shown as first in the queue.
-    # A node in both sets has the lock.
+    # Nodes whose creation the server confirmed to the client, and nodes that a listing showed as first in the
+    # queue. A node in both sets has the lock.
     acknowledged: set[str] = field(default_factory=set)
     first: set[str] = field(default_factory=set)
     proofs: list[Proof] = field(default_factory=list)

@@ -94,7 +94,7 @@ class Window:
 
 
 class Campaign:
-    """Stations, an ensemble that can be partitioned, and a record of all events."""
+    """Stations (workers and connections), an ensemble that can be partitioned, and a record of events."""
 
     def __init__(self, surfaces: Sequence[str], root: str, seed: str, session_timeout: float) -> None:
         self.seed = seed
@@ -180,7 +180,7 @@ class Campaign:
         self._stack.close()
 
     def play(self, name: str) -> None:
-        """Run a fault and repair it. Check that it took effect, and that all stations make progress."""
+        """Run a fault and repair it. Check that the fault took effect and that all stations make progress."""
         before = self._counted()
         began = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         self._stage.struck = None
@@ -281,9 +281,7 @@ class Campaign:
         return holds
 
     def _run_both_checkers(self, holds: Sequence[Hold]) -> list[str]:
-        """Return a line for each rule that Porcupine finds broken, and for each rule on which the checkers
-        disagree.
-        """
+        """Return the rules that Porcupine finds broken, and the rules on which the two checkers disagree."""
         history = History(f"faults {self.seed}", tuple(holds), frozenset({self._spare}))
         keep = os.environ.get(HISTORIES)
         comparison = compared(history, None if keep is None else Path(keep))

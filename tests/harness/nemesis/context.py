@@ -64,7 +64,7 @@ class FaultContext:
         time.sleep(max(0.0, timeouts * self.session_timeout - (now() - self.struck) / 1e9))
 
     def victim(self, *, plain: bool = False) -> Station:
-        """Return a random station of ours. With `plain`, its requests are unencrypted."""
+        """Return a random station that uses zklock. With `plain`, return one without encryption."""
         return self.random.choice(
             [station for station in self.stations if station.is_ours and not (plain and station.is_encrypted)]
         )
@@ -148,7 +148,8 @@ FAULTS: dict[str, Fault] = {}
 OF_SERVERS: set[str] = set()
 """Names of the faults that affect every station.
 
-They affect even peers (workers of other libraries), which do not notice that they have lost a lock.
+They also affect peers (workers of other libraries). A peer does not notice when such a fault takes its lock
+away.
 """
 
 

@@ -1,9 +1,9 @@
 """Faults at a holder: in its process, its connection, its session, or its node.
 
 Each fault causes damage, waits, repairs the damage, and proves that it took effect. Without this proof, its
-round fails. A fault needs a holder, so the holders at the attacked station keep their locks until the fault
-is over or they lose the lock. If a hold is no longer certain because of a fault, the fault first notes this
-in the worker's record.
+round fails. A fault needs a holder. Therefore the holders at the attacked station keep their locks until the
+fault is over or they lose the lock. If a hold is no longer certain because of a fault, the fault first notes
+this in the worker's record.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from harness.nemesis.station import Station
 HOUR = 3600
 
 HARMLESS = 0.25
-"""Maximum silence, in session timeouts, after which no lease is lost.
+"""Maximum silence that causes no loss of a lease, in session timeouts.
 
 While heartbeats are acknowledged, every lease is valid for at least another third of the session timeout.
 """
@@ -48,7 +48,7 @@ def killed(context: FaultContext) -> None:
 
 @fault("holder stopped for longer than its session (`SIGSTOP`)")
 def stopped(context: FaultContext) -> None:
-    """The holder is stopped between its check and its write, and writes when it resumes."""
+    """The holder is stopped between the check of its lease and its write, and writes when it resumes."""
     with context.holder() as (victim, grant):
         victim.worker.pause()
         context.strike()
@@ -178,7 +178,8 @@ def slow(context: FaultContext) -> None:
         victim.connections.slow_down(delay)
         context.pass_time(1)
         # The lease is valid for half a session timeout after the client sent its last acknowledged request.
-        # The client knows that this request counts only after the reply, two delays later.
+        # The client learns from the reply that the request was acknowledged, and the reply arrives two delays
+        # later.
         longest = context.session_timeout / 2 - 2 * delay
         remaining, _ = probe(context, victim)
         assert remaining <= longest, f"a term of {remaining} s, where {longest} s is the most that is certain"
@@ -229,7 +230,7 @@ def session_ended(context: FaultContext) -> None:
             return [line["t"] for line in lines if line["event"] == "state" and line["t"] > began]
 
         context.wait_for_effect(lambda: bool(losses()), f"{victim.worker} reported that its session is over")
-        # An acquire might have succeeded just before this report, but have a stamp just after it.
+        # The stamp of an acquire can be just after this report although the acquire succeeded just before it.
         known = losses()[0] + round(context.session_timeout / 8 * 1e9)
         context.interventions.append(Intervention(grant.session, None, began, known))
         context.pass_time(0.5)
@@ -258,7 +259,7 @@ def parent_deleted(context: FaultContext) -> None:
     path = next(lock.path for lock in context.locks if lock.name == "spare")
     deadline = time.monotonic() + WAIT
     while (before := _delete_idle(context, path, deadline)) is None:
-        # The directory is a container, which the server has already deleted.
+        # The directory does not exist: it is a container, and the server has already deleted it.
         context.require_effect(time.monotonic() < deadline, f"there was a directory {path} to delete")
         context.wait_for_effect(lambda: context.observer.exists(path), f"{path} is used again")
 

@@ -15,7 +15,7 @@ from harness.nemesis.record import Entry, FirstCheck, Held, Intervention, Loss, 
 Span = tuple[int, int | None]
 
 RESUMING = 500_000_000
-"""Number of nanoseconds after a pause during which a process can still stamp an earlier action."""
+"""Time in nanoseconds after a pause in which the process can still stamp an action from before the pause."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Excuses:
         return stopped or self.killed.get(worker, NEVER) < until
 
     def excuse(self, held: Held, until: int) -> bool:
-        """Return whether a fault can have ended a hold before this stamp without its owner's knowledge."""
+        """Return whether a fault can have ended a hold before this time without the owner's knowledge."""
         return self.stopped(held.worker, held.granted, until) or any(
             intervention.took(held) for intervention in self.interventions
         )
@@ -66,8 +66,8 @@ def certain(
             # The lock was granted in a session that was already closed, but the client could not know this
             # yet.
             continue
-        # The deletion of a node ends all nested acquires of its hold, including those whose loss nobody
-        # reports.
+        # The deletion of a node ends all nested acquires of its hold, including those whose loss was not
+        # reported.
         deletions = [
             intervention.began
             for intervention in excuses.interventions
@@ -123,7 +123,7 @@ def granted_in_ended_sessions(
 
 
 def late_writes(writes: Sequence[Write], excuses: Excuses) -> list[str]:
-    """Report fenced writes that undid another write, decreased tokens, and late writes without an excuse."""
+    """Report fenced writes that undid a write, tokens that decreased, and late writes without an excuse."""
     found = []
     newest: dict[str, int] = {}
     for write in writes:

@@ -10,7 +10,7 @@ from harness.nemesis.faults import is_stopped
 from harness.server import NotServing, Server
 
 CONFINED = 0.5
-"""Probability that the attacked station, connected to a server that is cut off, can reach no other server."""
+"""Probability that the station connected to the cut-off server can reach no other server."""
 
 
 @fault("leader killed", servers=True)
@@ -28,7 +28,7 @@ def leader_killed(context: FaultContext) -> None:
 
 @fault("follower cut from the leader, its clients connected", servers=True)
 def follower_cut(context: FaultContext) -> None:
-    """The follower keeps replying to reads and pings for longer than a session lasts."""
+    """A follower is cut off. It keeps replying to reads and pings for longer than a session timeout."""
     leader = context.ensemble.leader()
     follower = context.random.choice(context.ensemble.others(leader))
     before = context.links.withheld(leader.server_id, follower.server_id)
@@ -42,7 +42,7 @@ def follower_cut(context: FaultContext) -> None:
 
 @fault("leader cut from its followers, its clients connected", servers=True)
 def leader_cut(context: FaultContext) -> None:
-    """The leader keeps leading without followers while the other servers elect a new one."""
+    """The leader is cut off. It keeps acting as leader while the other servers elect a new one."""
     leader = context.ensemble.leader()
     others = context.ensemble.others(leader)
 

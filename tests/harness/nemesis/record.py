@@ -48,7 +48,7 @@ class FirstCheck:
 
     path: str
     held: Held
-    # Remaining term in seconds, as the worker saw it right after the grant.
+    # Remaining time in seconds for which the lease was certain, as the worker reported it after the grant.
     remaining: float
     # Time of the check, and whether the lease was held then.
     checked: int
@@ -84,7 +84,7 @@ class Write:
 
 @dataclass(frozen=True)
 class Reading:
-    """The result of a reader's two reads of a register: whether it changed while the reader held the lock."""
+    """The result of a reader's two reads of a register: whether it changed during the reader's hold."""
 
     name: str
     held: Held

@@ -270,7 +270,7 @@ class Station:
     def await_holder(self, timeout: float) -> Grant | None:
         """Wait for an owner that holds a lock exclusively, and make it keep the lock.
 
-        It is a fault's target.
+        A fault then attacks this holder.
         """
         deadline = time.monotonic() + timeout
         self.detained.set()

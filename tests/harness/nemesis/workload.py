@@ -84,7 +84,7 @@ class Contender(threading.Thread):
             time.sleep(self._random.uniform(*THINK))
 
     def _is_excused(self, worker: Worker) -> bool:
-        """Return whether a round may fail: its worker was killed, or it is a peer (another library's worker).
+        """Return whether a failed round is no error: its worker was killed, or uses another library (a peer).
 
         A peer is killed after its error.
         """

@@ -1,5 +1,5 @@
-// Package main is the worker that uses go-zookeeper's own lock recipe. Each lease of the test suite is a lock object
-// here. Any owner can hold it, but only once.
+// Package main is the worker that uses go-zookeeper's own lock recipe. For each lease of the test suite, this
+// worker creates a lock object. Any owner can hold the object, but only once.
 //
 // The recipe has no timeout, no try and no cancellation. Commands that need one of them get the reply "unsupported".
 package main

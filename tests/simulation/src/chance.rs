@@ -1,4 +1,4 @@
-//! Random numbers. The seed determines all of them, so a seed always has the same history.
+//! Random numbers. The seed determines all of them, so every run of a seed has the same history.
 //!
 //! Each part of a simulation draws from a separate sequence, which is named by its purpose. Leaving
 //! out one fault or contender therefore does not change the others. The code under test draws its
@@ -44,7 +44,7 @@ impl Chance {
         from[self.index(from.len())]
     }
 
-    /// Returns a random number in a range. Small numbers are more likely than large ones.
+    /// Returns a random number from a range. Smaller numbers are more likely.
     pub fn skewed(&mut self, range: RangeInclusive<u64>) -> u64 {
         let most = self.number(range.clone());
         self.number(*range.start()..=most)

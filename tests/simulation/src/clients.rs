@@ -14,8 +14,8 @@ use crate::setting::Setting;
 /// Connect timeout of every client.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Difference between the names (numbers) of the two kinds of clients that a visitor creates. It is
-/// larger than any number of visits.
+/// Offset between the numbers of the two kinds of clients that a visitor creates. It is larger than
+/// any number of visits.
 const APART: usize = 1 << 20;
 
 /// All clients, by number. A new client replaces a closed one under the same number.
@@ -113,8 +113,8 @@ fn options(setting: &Setting, name: usize) -> ClientOptions {
         Some(_) => options.auth("digest", frame::PASSWORD).expect("good credentials"),
         None => options,
     };
-    // Each node contains the host and the process that created it, so that it can be traced to an
-    // attempt. The seed determines neither the host nor the process, but no behavior depends on
-    // them.
+    // Each node's data names the host and the process that created the node, so that the node can
+    // be traced to an acquire. The seed does not determine these two values, but no behavior
+    // depends on them.
     options.connect_timeout(CONNECT_TIMEOUT).expect("a good time-out")
 }

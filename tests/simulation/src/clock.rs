@@ -22,8 +22,8 @@ const BOOTED: Duration = Duration::from_secs(1_000_000);
 enum Source {
     /// This thread runs no simulation.
     System,
-    /// The time is the start of the simulation. Used while a simulation is being set up, and while
-    /// [`elapsed`] reads tokio's clock.
+    /// The time stands still at the start of the simulation. Used while a simulation is being set
+    /// up, and while [`elapsed`] reads tokio's clock.
     Beginning,
     /// Simulated time since that instant.
     Since(Instant),
@@ -37,7 +37,7 @@ thread_local! {
     static OWN: Cell<Option<WallClock>> = const { Cell::new(None) };
 }
 
-/// A wall clock that is ahead of the simulated time and runs faster. It is never adjusted.
+/// A wall clock that is ahead of the simulated time and runs faster than it. It is never adjusted.
 #[derive(Clone, Copy, Debug)]
 pub struct WallClock {
     pub ahead: Duration,

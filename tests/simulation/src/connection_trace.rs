@@ -23,8 +23,8 @@ pub struct ConnectionTrace {
     pub client: usize,
     /// Incomplete frames, to the server and to the client.
     pub rest: [Vec<u8>; 2],
-    /// True if the next frame is part of a handshake. The two values are for frames to the server
-    /// and for frames to the client.
+    /// True if the next frame is a handshake: first for frames to the server, then for frames to
+    /// the client.
     pub first: [bool; 2],
     /// The session that the client asked for. The next field is the session that the server gave to
     /// the client. 0 means no session.
@@ -50,8 +50,8 @@ pub struct ConnectionTrace {
     /// answered. `vouched` is the time at which the client knew which session the connection
     /// serves.
     ///
-    /// For that, the client needs this answer and two heartbeats. The first heartbeat is not
-    /// enough, because it might have been queued before the connection was made, so the client
+    /// To know this, the client needs the answer to that query and to two heartbeats. One heartbeat
+    /// is not enough: it might have been queued before the connection was made, so the client
     /// cannot tell on which connection it was sent.
     pub beats: usize,
     pub owned: bool,
@@ -84,9 +84,9 @@ impl ConnectionTrace {
         body
     }
 
-    /// Returns the latest time from which a write that was sent at `sent` can count as proof that
-    /// the session was alive: see docs/safety.md, section *After a pause*. The result is rounded
-    /// up, because the client's clock is more precise than milliseconds.
+    /// Returns the latest time from which a write that was sent at `sent` can show that the session
+    /// was alive: see docs/safety.md, section *After a pause*. The result is rounded up, because
+    /// the client's clock is more precise than milliseconds.
     pub fn counts_from(&self, sent: u64, timeout: u64) -> u64 {
         let reported = (sent + 1).saturating_sub(timeout * 3 / 16);
         let heard = self.answered.iter().rev().find(|(_, answered)| *answered <= reported);
@@ -94,8 +94,8 @@ impl ConnectionTrace {
         sent.min(heard + timeout * 7 / 16 + 1)
     }
 
-    /// Returns the earliest time from which a write that was sent at `sent` counts as proof that
-    /// the session was alive.
+    /// Returns the earliest time from which a write that was sent at `sent` shows that the session
+    /// was alive.
     ///
     /// The second result, if any, is a time since which the client must have run without a stop. A
     /// client that was stopped notices a reply later than it arrives, so the write can then count
@@ -120,16 +120,16 @@ impl ConnectionTrace {
         }
     }
 
-    /// Returns the time since which the server replies only to pings, and the body of the oldest
-    /// request that justifies giving up the session.
+    /// Returns the time since which the server has replied only to pings, and the body of the
+    /// oldest unanswered request for which the client can rightly give up the session.
     pub fn is_deaf_since(&self) -> Option<(u64, &[u8])> {
         let mut asked = self.sent.iter().filter(|(number, ..)| *number != frame::PING);
         let (_, at, body) = asked.find(|(_, _, body)| frame::insists(body))?;
         Some((self.heard.max(*at), body))
     }
 
-    /// Returns the frames that these bytes complete. The flag marks the first frame of the
-    /// connection.
+    /// Returns the frames that these bytes complete. A frame's flag is true if it is the first
+    /// frame of the connection.
     pub fn frames(&mut self, direction: usize, bytes: &[u8]) -> Vec<(Vec<u8>, bool)> {
         let rest = &mut self.rest[direction];
         rest.extend_from_slice(bytes);

@@ -1,5 +1,5 @@
-//! A job that only one process at a time runs, in Rust: `zklock-demo-job PATH ROUNDS`. `ZKLOCK_HOSTS` names the
-//! servers.
+//! Example job for `zklock demo`, in Rust: `zklock-demo-job PATH ROUNDS`. Only one process at a time runs it.
+//! `ZKLOCK_HOSTS` names the servers.
 
 use std::time::Duration;
 

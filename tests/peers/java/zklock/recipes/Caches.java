@@ -123,7 +123,7 @@ final class Caches {
             }
         });
         watcher.start();
-        // The watch was requested earlier, so the server has set it when this request returns.
+        // The server handles requests in order. When this request returns, the watch that was requested earlier is set.
         client.checkExists().forPath(world.path());
         for (int round = 0; round < 2; round++) {
             client.create().forPath(world.path());
