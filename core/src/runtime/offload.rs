@@ -1,4 +1,4 @@
-//! Parses data from other programs on separate threads. Those programs choose the size of the data,
+//! Parses data from other programs on separate threads. Other programs choose the size of the data,
 //! and the heartbeats on the library's own thread must not be delayed.
 
 use std::sync::mpsc;
