@@ -133,8 +133,9 @@ impl DirectoryWatches {
         self.parked_listing.take_if(|_| fits)
     }
 
-    /// Tries to set the parked watches. `waits` is `true` if one of our contenders waits. If none
-    /// waits, the watches are not needed, because the heartbeat checks the nodes of holders.
+    /// Tries to set the parked watches. If some still do not fit, and one of our contenders waits
+    /// (`waits`), the queue polls instead. Holders need no watches, because the heartbeat checks
+    /// their nodes.
     pub(in crate::driver) fn flush(&mut self, connection: &mut Connection, timers: &mut Timers, waits: bool) {
         while let Some((ticket, (name, ours))) = self.parked.first_key_value() {
             if !connection.room().fits(self.bytes_of(name)) {
