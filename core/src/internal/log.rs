@@ -1,6 +1,6 @@
 //! Passes this library's log events to the listeners of bindings, whose programs are not written in
 //! Rust. A Rust program does not need this module, because it uses its own `tracing` subscribers.
-//! Those subscribers are not affected until a binding starts to listen.
+//! The module does not affect such subscribers until a binding starts to listen.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};

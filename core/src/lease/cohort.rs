@@ -100,8 +100,8 @@ impl SharedNode {
         self.counts.next(claim.cohort).map(|counts| Box::new(self.after(counts)))
     }
 
-    /// Returns the state for a hold that reuses a kept node. The count of consecutive hand-offs
-    /// starts again from zero, because no other client waits.
+    /// Returns the state for a hold that reuses a kept node. The limit for consecutive hand-offs
+    /// counts from here, because no other client waits.
     pub(super) fn taken_again(&self, claim: &AcquireRequest) -> Self {
         self.after(self.counts.taken_again(claim.cohort))
     }

@@ -70,7 +70,7 @@ pub(crate) enum Notice {
     Transact { node: NodeName, operations: Vec<WriteOperation>, reply: oneshot::Sender<Result<()>> },
 }
 
-/// The receiver of notices about the holds in a directory. Implemented by the driver's mailbox.
+/// The receiver of notices about the holds in a directory. The driver's mailbox implements it.
 pub(crate) trait Report: Send + Sync {
     /// Sends a notice to the driver. Fails in a forked child, and after the client is closed.
     fn report(&self, directory: &Arc<str>, notice: Notice) -> Result<()>;
