@@ -1,5 +1,5 @@
-//! [`Health`]: a client's condition, its waits and its holds, for health checks and for people who
-//! debug a hang.
+//! [`Health`]: a report on a client's connection, its waiting acquires and the locks that it holds.
+//! It is used by health checks, and to debug programs that hang.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use crate::config::ClientOptions;
 use crate::driver::status::{ClientState, Status};
 use crate::lease::report::{DriverSnapshot, HoldReport, WaitReport};
 
-/// The condition of a client at one moment: see [`Client::health`](crate::Client::health).
+/// A snapshot of a client's connection, waits and holds. See
+/// [`Client::health`](crate::Client::health).
 ///
 /// ```
 /// use zklock::{Client, ClientOptions, ClientState};
@@ -40,20 +41,20 @@ pub struct Health {
     /// Server of the current connection, with its port, as the connect string names it. `None`
     /// without a connection.
     pub server: Option<String>,
-    /// Session timeout that the server granted, or the requested one before the first session.
+    /// Session timeout that the server granted. Before the first session, the requested timeout.
     pub session_timeout: Duration,
-    /// Time since the client sent the last write that the server acknowledged, which proves that
-    /// the session exists. While the client holds a lock and the server replies in time, this is at
-    /// most a sixth of the session timeout. A client that holds no lock and waits for none sends no
-    /// such writes, so this value grows. `None` if there is no session, and before the server has
-    /// acknowledged a write in it.
+    /// Age of the last acknowledged write, counted from the moment at which the client sent it. The
+    /// acknowledgement proves that the session existed then. While the client holds a lock and the
+    /// server replies in time, the age is at most a sixth of the session timeout. A client that
+    /// holds no lock and waits for none sends no such writes, so this value grows. `None` if there
+    /// is no session, and before the server has acknowledged a write in it.
     pub last_proof: Option<Duration>,
-    /// Remaining time of the session's term. The leases are lost when it ends. Zero if no term is
-    /// running.
+    /// Remaining time for which the session is certain to exist (its *term*), unless the server
+    /// extends it. All leases are lost when the term ends. Zero if no term is running.
     pub remaining: Duration,
-    /// `true` if the library's thread made its queues available to this report within 0.1 s. If
-    /// `false`, the machine is badly overloaded or the library has a bug. `waits` and `holds` are
-    /// then empty even if there are waits and holds.
+    /// `false` if the library's thread did not let this report read its queues within 0.1 s. Then
+    /// the machine is badly overloaded or the library has a bug, and `waits` and `holds` are empty
+    /// even if the client waits for locks or holds them.
     pub responsive: bool,
     /// Attempts that wait for a lock, ordered by path.
     pub waits: Vec<WaitReport>,
@@ -80,7 +81,7 @@ impl Health {
     }
 
     /// Returns the health of a client that this process inherited through fork. Reads only data
-    /// that is valid without the parent's threads.
+    /// that is still valid, although the threads that update it exist only in the parent process.
     pub(crate) fn forked(options: &ClientOptions, status: &Status) -> Self {
         Self {
             state: ClientState::Forked,

@@ -61,25 +61,27 @@ pub struct Client(Arc<Inner>);
 struct Inner {
     options: ClientOptions,
     mailbox: Arc<Mailbox>,
-    /// The driver's end of the mailbox. It is kept here until the first command starts the driver.
+    /// The receiving end of the mailbox, which belongs to the driver. It is stored here until the
+    /// first command starts the driver.
     parked: Mutex<Option<Inbox>>,
     next_join: AtomicU64,
     directories: Mutex<Directories>,
 }
 
-/// The lock directories in use. Lock objects with the same path share an entry, so they are the
-/// same lock.
+/// The lock directories in use, each with its hold table. Lock objects with the same path share an
+/// entry, so they act as one lock.
 #[derive(Default)]
 struct Directories {
     used: HashMap<LockPath, Weak<HoldTable>>,
-    /// Directories that can keep nodes between holds (the option `linger`). Their entries outlive
-    /// the lock objects, so that later lock objects find the kept nodes.
+    /// Directories of locks with the option `linger`, which keep a node after its lock is released.
+    /// These entries outlive the lock objects, so that a later lock object can reuse the node.
     lasting: HashMap<LockPath, Arc<HoldTable>>,
     prune_at: usize,
 }
 
 impl Directories {
-    /// Returns the hold table of a directory. `lasts` is `true` if the directory can keep nodes.
+    /// Returns the hold table of a directory. `lasts` is `true` if the table must outlive the lock
+    /// objects (see `lasting`).
     fn get(
         &mut self,
         place: &LockPath,
@@ -95,8 +97,8 @@ impl Directories {
     }
 
     fn add(&mut self, place: &LockPath, new: impl FnOnce(LockPath) -> HoldTable) -> Arc<HoldTable> {
-        // Prune the entries of dropped locks only when the map has doubled, so that the cost per
-        // lock stays constant.
+        // Remove the entries of dropped locks only when the map has doubled in size, so that the
+        // average cost for each lock stays constant.
         if self.used.len() >= self.prune_at {
             self.lasting.retain(|_, holds| holds.keeps_any());
             self.used.retain(|_, holds| holds.strong_count() > 0);
@@ -254,19 +256,19 @@ impl Client {
     /// find out why a program hangs. Sends no request and waits for no server. Also works if the
     /// client is closed, disconnected, not yet connected, or inherited through fork.
     ///
-    /// The call takes one lock and time proportional to the number of waits and holds. While the
-    /// library's thread is busy, it takes up to 0.1 s longer (see [`Health::responsive`]).
+    /// The call locks one internal mutex and takes time proportional to the number of waits and
+    /// holds. While the library's thread is busy, the call takes up to 0.1 s longer (see
+    /// [`Health::responsive`]).
     #[must_use]
     pub fn health(&self) -> Health {
         let of = if self.mailbox().origin.is_here() { Health::of } else { Health::forked };
         of(&self.0.options, &self.mailbox().status)
     }
 
-    /// Asks a contender to give up its lock, as Curator's `Revoker` does: writes `__REVOKE__` into
-    /// the contender's node. `node` is a full path below the client's chroot, as
+    /// Asks a contender to give up its lock. Like Curator's `Revoker`, writes `__REVOKE__` into the
+    /// contender's node. `node` is a full path below the client's chroot, as
     /// [`Contender::node`](crate::Contender::node) and [`Lease::node`](crate::Lease::node) return
-    /// it. The holder receives a notification if it listens for one. It can ignore the
-    /// notification.
+    /// it. The holder is notified if it listens for such requests, but it does not have to comply.
     ///
     /// Not cancel safe: the request might already be sent.
     ///
@@ -283,7 +285,8 @@ impl Client {
 
     /// Deletes a contender's node, so the contender loses its lock or its position in the queue.
     /// Operators use this when a holder does not respond and cannot be killed. A connected holder
-    /// learns of its loss within moments, but the next contender might receive the lock earlier.
+    /// is notified of the loss within moments, but the next contender might be granted the lock
+    /// before that.
     ///
     /// Not cancel safe: the node might already be deleted.
     ///
@@ -301,8 +304,8 @@ impl Client {
             let problem = format!("{node:?} is not a contender's node: its name does not end in ten digits");
             return Err(Error::bad_argument("node", problem));
         };
-        // `__REVOKE__` would overwrite the candidate's id. It would also make a `LeaderLatch`
-        // behind this node miss the node's deletion.
+        // `__REVOKE__` would overwrite the candidate's id. In addition, the write would use up the
+        // watch of a `LeaderLatch` behind this node, which would then miss the node's deletion.
         if matches!(action, NodeAction::Revoke) && name.is_candidate() {
             let problem = format!(
                 "{node:?} is a candidate's in an election, which cannot be asked to give up; break it instead"
@@ -325,8 +328,8 @@ impl Client {
         &self.0.mailbox
     }
 
-    /// Returns `true` if the client ever had a session. After its first session, a connection loss
-    /// only makes acquires wait longer. Before it, they fail after the connect timeout.
+    /// Returns `true` if the client ever had a session. If it had one, a connection loss only makes
+    /// acquires wait longer. If it never had one, acquires fail after the connect timeout.
     pub(crate) fn was_connected(&self) -> bool {
         self.session_id() != 0
     }
@@ -340,11 +343,11 @@ impl Client {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Returns the hold table of a lock path. `lasts` is `true` for a lock that can keep nodes
-    /// between holds.
+    /// Returns the hold table of a lock path. `lasts` is `true` for a lock that can keep its node
+    /// after a release.
     pub(crate) fn holds(&self, place: &LockPath, lasts: bool) -> Result<Arc<HoldTable>> {
         let Inner { mailbox, directories, .. } = &*self.0;
-        // In a forked child, the holds and the kept nodes belong to the parent.
+        // In a forked child, the holds and the kept nodes belong to the parent process.
         mailbox.origin.check()?;
         let new = |place| {
             let driver: Arc<dyn Report> = Arc::clone(mailbox) as _;
@@ -364,9 +367,9 @@ impl Client {
         self.mailbox().send(command)
     }
 
-    /// Corrects the error of an attempt that began at `since` and had several steps. A step knows
-    /// only about its own replies: it reports `Unreachable` although an earlier step might have
-    /// received a reply. If the attempt was a try, `Unreachable` becomes a connection error.
+    /// Corrects the error of an acquire that began at `since` and had several steps. A step that
+    /// receives no reply fails with `Unreachable`, although an earlier step might have received
+    /// one. For an acquire that does not wait (a try), `Unreachable` becomes a connection error.
     pub(crate) fn explain(&self, error: Error, since: Instant, timeout: Timeout) -> Error {
         let status = &self.mailbox().status;
         match (error.timeout_reason(), timeout.answer_within()) {
@@ -409,8 +412,8 @@ impl Client {
 }
 
 /// Closes every client of this process, and frees its locks before their session timeouts expire.
-/// Blocks until the servers acknowledge this, at most for `limit`. Do not call it where blocking is
-/// forbidden.
+/// Blocks until the servers have acknowledged this, but for at most `limit`. Do not call it where
+/// blocking is forbidden.
 ///
 /// A program that returns from `main`, panics there, or calls `std::process::exit` does not need
 /// this function: an exit hook does the same, with a limit of one second. Call it where the process

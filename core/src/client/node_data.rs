@@ -1,5 +1,6 @@
-//! Functions that read and write nodes other than those of locks, for two purposes: to learn the
-//! version that a transaction expects, and to set the number of a semaphore's permits.
+//! Functions that read and write nodes of the application. A program reads a node to get the
+//! version that a transaction must check. It writes a node to set the number of a semaphore's
+//! permits.
 
 use std::sync::Arc;
 
@@ -34,14 +35,14 @@ pub struct NodeData {
 impl Client {
     /// Returns the data and version of the node at `path`, or `None` if the node does not exist.
     /// `path` is absolute, below the client's chroot. Takes one round trip. The data can be out of
-    /// date, because the server can lag behind the other servers. So a write that depends on this
-    /// data should require its version, in a [`Transaction`](crate::Transaction).
+    /// date, because the server can lag behind the other servers. So if a write depends on this
+    /// data, let the write check the version in a [`Transaction`](crate::Transaction).
     ///
     /// Cancel safe: a dropped future has no effect.
     ///
     /// # Errors
     /// - [`BadArgument`](crate::ErrorKind::BadArgument) for a malformed path, or if the data is
-    ///   larger than the client accepts.
+    ///   larger than [`max_frame`](crate::ClientOptions::max_frame) permits.
     /// - [`AuthFailed`](crate::ErrorKind::AuthFailed) if the client lacks the right to read the
     ///   node.
     /// - [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if no reply arrives within the

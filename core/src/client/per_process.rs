@@ -10,16 +10,17 @@ use crate::runtime::fork::PerProcess;
 /// A client that connects when it is first used. A forked process that inherits this handle gets a
 /// new client with its own session. Clones are handles of the same client.
 ///
-/// Unlike a client from [`Client::shared`], this client is not replaced after it was closed: in
-/// that process, it stays closed. It also closes when its last handle in the process is dropped.
+/// If a process closes this client, it stays closed in that process. (A client from
+/// [`Client::shared`] would be replaced.) The client also closes when its last handle in the
+/// process is dropped.
 #[derive(Clone, Debug)]
 pub struct PerProcessClient(Arc<Own>);
 
 #[derive(Debug)]
 struct Own {
     options: ClientOptions,
-    /// Dropped with the last clone. A forked child does not use its parent's client: it creates a
-    /// new one.
+    /// The client of the current process. A forked child creates a new client instead of using its
+    /// parent's client. Each client is dropped with the last clone of this handle.
     client: PerProcess<Client>,
 }
 

@@ -1,5 +1,6 @@
-//! Registry of the process's drivers, so that the process can close all clients at exit. It
-//! contains drivers instead of clients, because a client without handles can still be closing.
+//! Registry of the process's drivers, so that the process can close all clients at exit. It lists
+//! drivers instead of clients, because a driver can still be closing its session after all handles
+//! of its client are dropped.
 
 use std::panic::catch_unwind;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -32,8 +33,8 @@ fn lock(drivers: &Mutex<Vec<Running>>) -> MutexGuard<'_, Vec<Running>> {
     drivers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts a driver for the commands in its inbox. If the library's thread cannot be started, the
-/// inbox is kept.
+/// Starts a driver for the commands in `inbox` and takes the inbox. Leaves the inbox in place if
+/// the library's thread cannot be started.
 pub(crate) fn start(options: &ClientOptions, inbox: &mut Option<Inbox>) -> Result<()> {
     options.check()?;
     runtime::ready()?;
@@ -74,8 +75,8 @@ pub(crate) fn close_all(limit: Duration) {
     for driver in drivers.iter().filter_map(|driver| driver.input.upgrade()) {
         drop(close(&driver));
     }
-    // Do not use a standard library channel here: it would ask for the current thread, which is not
-    // available while the process exits.
+    // A channel of the standard library would not work here: it uses the handle of the current
+    // thread, which is not available while the process exits.
     let ended = Arc::new((Mutex::new(false), Condvar::new()));
     let end = Arc::clone(&ended);
     let all_ended = runtime::spawn(async move {
@@ -91,20 +92,20 @@ pub(crate) fn close_all(limit: Duration) {
     }
 }
 
-/// Maximum time by which closing the clients delays the end of the process.
+/// Maximum time for which the process delays its exit to close the clients.
 pub(crate) const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
 /// The function that closes all clients within a time limit.
 static CLOSE_ALL: OnceLock<fn(Duration)> = OnceLock::new();
 
 /// Registers an exit hook: `close_all` runs when this process returns from `main` or calls `exit`.
-/// This is for Rust programs only, because in the other languages the interpreter shuts the library
+/// Only Rust programs need this hook. In the other languages, the interpreter shuts the library
 /// down before it exits.
 pub(crate) fn close_at_exit(close_all: fn(Duration)) {
     // A forked child inherits the registration.
     CLOSE_ALL.get_or_init(|| {
-        // SAFETY: a function without arguments that stays valid as long as this code, and does not
-        // unwind.
+        // SAFETY: `at_exit` takes no arguments, does not unwind, and is valid as long as this
+        // library is loaded.
         let refused = unsafe { libc::atexit(at_exit) } != 0;
         if refused {
             tracing::warn!("the end of the process will not close its clients: call `shutdown` there");

@@ -1,4 +1,5 @@
-//! Closes the process's clients, and so frees its locks, when a signal is about to end the process.
+//! Closes the process's clients when a signal is about to end the process, so that its locks are
+//! free immediately.
 
 use std::io::{Error, Result};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -15,8 +16,9 @@ static PIPE: AtomicI32 = AtomicI32::new(-1);
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 /// Closes all clients on Ctrl-C and SIGTERM before the process ends, so that its locks are free
-/// immediately. Waits up to one second, then lets the signal's default action happen. A signal that
-/// the program handles or ignores is not changed. A further call has no effect.
+/// immediately. Waits for this at most one second, and then lets the signal end the process. Does
+/// not change the handling of a signal that the program handles or ignores. A further call has no
+/// effect.
 ///
 /// Without this function, the process's locks stay held until the session timeout, because a signal
 /// that ends a process runs no destructors and no exit hooks. A program that needs its own cleanup
@@ -37,8 +39,8 @@ pub fn close_on_signals() -> Result<()> {
     close_on_signals_after(|| ())
 }
 
-/// Like [`close_on_signals`], but calls `first` before it closes the clients, on a dedicated
-/// thread. A binding uses `first` to stop its program from running any further.
+/// Like [`close_on_signals`], but calls `first` on a dedicated thread before it closes the clients.
+/// A binding uses `first` to keep the program's code from running any further.
 ///
 /// # Errors
 /// Same as [`close_on_signals`].
@@ -75,7 +77,8 @@ fn open_pipe() -> Result<i32> {
 
 /// Installs our handler for a signal, unless the program handles or ignores the signal.
 fn handle(signal: i32) -> Result<()> {
-    // SAFETY: plain data, for which zeros are valid: the default action, an empty mask, no flags.
+    // SAFETY: `sigaction` is plain data, and all zeros are a valid value: the default action, an
+    // empty mask and no flags.
     let (mut before, mut ours): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
     // SAFETY: both are valid for the call.
     check(unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut before) })?;
@@ -109,7 +112,8 @@ extern "C" fn on_signal(signal: i32) {
     }
 }
 
-/// Waits for a signal, closes all clients, and then raises the signal's default action.
+/// Waits for a signal, closes all clients, and then raises the signal again with its default
+/// action.
 fn close_after_signal(pipe: i32, first: fn()) {
     let mut byte = 0_u8;
     // SAFETY: reads one byte into one byte. A read that another signal interrupts is repeated.
@@ -123,10 +127,10 @@ fn close_after_signal(pipe: i32, first: fn()) {
         libc::signal(signal, libc::SIG_DFL);
         libc::kill(libc::getpid(), signal);
     }
-    // The process still runs, because process 1 of a container has no default action for signals.
-    // End it here, because it must not continue with its clients closed.
+    // If the process still runs, it is process 1 of a container, for which signals have no default
+    // action. End it here, because it must not continue with its clients closed.
     std::thread::sleep(Duration::from_millis(200));
-    // SAFETY: ends the process with the exit status that a shell reports for a process ended by
-    // this signal.
+    // SAFETY: `_exit` takes only a number: the exit status that a shell reports for a process that
+    // this signal ended.
     unsafe { libc::_exit(128 + signal) };
 }

@@ -1,4 +1,4 @@
-//! Tests for the conditions under which [`Client::shared`] returns the same client.
+//! Tests in which cases [`Client::shared`] returns the same client again.
 
 use std::time::Duration;
 

@@ -29,8 +29,8 @@ const SESSION_TIMEOUT: &str = "ZKLOCK_SESSION_TIMEOUT";
 /// All variables of this module.
 pub const VARIABLES: [&str; 7] = [AUTH_FILE, ACL, PARENT_ACL, TLS_CA, TLS_CERT, TLS_KEY, SESSION_TIMEOUT];
 
-/// A setting, and the environment variable that it came from. The variable is `None` if the program
-/// set it.
+/// A setting, with the name of the environment variable from which it was read. The name is `None`
+/// if the program set it.
 #[derive(Clone, Debug)]
 struct Setting<T> {
     value: T,
@@ -51,7 +51,7 @@ impl<T> Setting<T> {
     }
 }
 
-/// Settings for a secured ensemble, unparsed, as a command line or the environment provides them.
+/// Unparsed settings for a secured ensemble, from a command line or from the environment.
 #[derive(Clone, Debug, Default)]
 pub struct Secured {
     auth_file: Option<Setting<PathBuf>>,
@@ -63,7 +63,8 @@ pub struct Secured {
     session_timeout: Option<Setting<String>>,
 }
 
-/// Flags for the options that the program sets itself. The environment does not override them.
+/// Flags that mark the options that the program sets itself. The environment does not override
+/// these options.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "each is one property")]
 pub struct SetByProgram {
@@ -151,8 +152,8 @@ impl Secured {
     /// Applies these settings to `options`. Reads the files.
     ///
     /// # Errors
-    /// [`BadArgument`](crate::ErrorKind::BadArgument) for a setting that is malformed, a file that
-    /// cannot be read, and a file of credentials that other users than its owner can access.
+    /// [`BadArgument`](crate::ErrorKind::BadArgument) if a setting is malformed, if a file cannot
+    /// be read, or if other users than the owner can access a file of credentials.
     pub fn apply(&self, mut options: ClientOptions) -> Result<ClientOptions> {
         if let Some(file) = &self.auth_file {
             options = auth_file(options, &file.value).map_err(|error| file.explain(error))?;
@@ -193,8 +194,8 @@ impl Secured {
                 return Err(part.unwrap_or(ca).explain(error));
             }
         };
-        // Keep the file names, not only the content: certificates can be renewed while a client
-        // runs.
+        // Keep the file names in addition to the content, because the certificates in these files
+        // can be renewed while a client runs.
         let tls = Tls::from_files(&TlsFiles { ca: ca.value.clone(), identity });
         // The message itself names the file.
         Ok(Some(tls.map_err(|error| ca.explain(error))?))
@@ -204,8 +205,9 @@ impl Secured {
 impl ClientOptions {
     /// Creates options for `hosts` like [`new`](Self::new), and applies environment variables.
     ///
-    /// Use this function if operators configure the security of the ensemble. Options that the
-    /// program sets afterwards override the variables. An empty variable counts as unset.
+    /// Use this function if operators, and not the program, configure the access to a secured
+    /// ensemble. Options that the program sets afterwards override the variables. An empty variable
+    /// counts as unset.
     ///
     /// | Variable | Option |
     /// |---|---|
@@ -284,7 +286,8 @@ fn read(file: &Path) -> Result<String> {
     };
     let mut opened = File::open(file).map_err(problem)?;
     let about = opened.metadata().map_err(problem)?;
-    // Check the open file, not its name: a moment later, the name can refer to another file.
+    // Check the file that is open. Its name cannot be checked safely, because it can refer to
+    // another file a moment later.
     if let Some(mode) = too_open(about.mode(), about.uid()) {
         let file = file.display();
         let problem = format!(
@@ -299,8 +302,8 @@ fn read(file: &Path) -> Result<String> {
 
 /// Returns the file's permissions if they are too wide for a secret, otherwise `None`.
 ///
-/// The group can have read permission for a file that belongs to root, because a container that
-/// does not run as root receives its secrets in this way.
+/// The group can have read permission for a file that belongs to root, because containers that do
+/// not run as root receive their secrets in such files.
 fn too_open(mode: u32, owner: u32) -> Option<u32> {
     let too_many = if owner == 0 { 0o037 } else { 0o077 };
     (mode & too_many != 0).then_some(mode & 0o7777)
@@ -359,7 +362,8 @@ mod tests {
         for mode in [0o644, 0o640, 0o604, 0o660, 0o601] {
             assert_eq!(too_open(0o100_000 | mode, user), Some(mode), "{mode:o}");
         }
-        // Kubernetes mounts a secret for the group of a pod with these permissions.
+        // Kubernetes mounts secrets with these permissions: they belong to root, and the pod's
+        // group can read them.
         assert_eq!(too_open(0o440, root), None);
         for mode in [0o444, 0o660, 0o644] {
             assert_eq!(too_open(mode, root), Some(mode), "{mode:o}");

@@ -1,4 +1,4 @@
-//! Connect strings: the list of servers, and the chroot for all paths of a client.
+//! Parses connect strings: the list of servers, and the chroot for all paths of a client.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -57,8 +57,8 @@ impl Hosts {
         servers
     }
 
-    /// Converts an absolute path to a path below the chroot. The client uses only paths below the
-    /// chroot.
+    /// Removes the chroot from the beginning of a path. The program knows only the rest of the
+    /// path.
     pub(crate) fn below_chroot<'a>(&self, path: &'a str) -> &'a str {
         path.strip_prefix(self.chroot.as_str()).unwrap_or(path)
     }
@@ -114,8 +114,8 @@ impl Hosts {
     }
 }
 
-/// Returns the error message for a connect string with servers after the chroot. If possible, the
-/// message shows the correct form.
+/// Returns the error message for a connect string that lists servers after a chroot. If possible,
+/// the message shows the correct form.
 fn one_chroot(text: &str) -> String {
     let split = |server: &str| {
         let server = server.trim();

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::config::size_limits;
 use crate::error::{Error, Result};
 
-/// Suffix of the node that records a mutex's slots. The node's path is the lock path with this
-/// suffix.
+/// Suffix of the node in which `Mutex::once` records the slots that are done. The node's path is
+/// the lock path with this suffix.
 ///
 /// No lock path ends with this suffix. The node is next to the lock directory, not inside it, so it
 /// never appears in a queue.
@@ -21,7 +21,7 @@ pub(crate) fn check_path(argument: &str, path: &str) -> Result<()> {
 /// Checks a path like [`check_path`], but with its own length limit.
 pub(crate) fn check_path_within(argument: &str, path: &str, limit: usize) -> Result<()> {
     let bad = |problem: &str| Err(Error::bad_argument(argument, format_args!("{problem}: {path:?}")));
-    // The length is checked first, because the other messages quote the whole path.
+    // Check the length first, because the other error messages quote the whole path.
     size_limits::check(argument, path.len(), limit)?;
     if path.is_empty() {
         return bad("must not be empty");
@@ -52,14 +52,14 @@ pub(crate) fn check_path_within(argument: &str, path: &str, limit: usize) -> Res
     Ok(())
 }
 
-/// The location of a lock.
+/// The location of a lock on the ensemble.
 ///
-/// It provides the path as the caller wrote it, the directory that contains the lock's nodes, and
-/// both as absolute paths from the ensemble's root. The directory equals the path, except that a
-/// semaphore has two directories below its path.
+/// It provides two paths, each with and without the chroot: the lock's path as the caller wrote it,
+/// and the directory that contains the lock's nodes. The two are the same, except that a semaphore
+/// has two directories below its path.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct LockPath {
-    /// Chroot, path and subdirectory, concatenated. All other strings are slices of it.
+    /// Chroot, path and subdirectory, concatenated. The methods return slices of this string.
     full: Arc<str>,
     /// Start and end of the path in `full`.
     path: (usize, usize),
@@ -86,8 +86,8 @@ impl LockPath {
 
     /// Creates the location like [`new`](Self::new), but also accepts a reserved path.
     pub(crate) fn of_directory(chroot: &str, path: &str, part: &str) -> Result<Self> {
-        // Chroot and subdirectory count too, so the message names the length that is left for the
-        // path.
+        // The chroot and the subdirectory count toward the limit, so the error message names the
+        // length that is left for the path.
         let limit = size_limits::DIRECTORY.saturating_sub(chroot.len() + part.len());
         check_path_within("path", path, limit)?;
         let full = format!("{chroot}{path}{part}").into();
@@ -109,8 +109,8 @@ impl LockPath {
         &self.full[self.path.0..]
     }
 
-    /// Returns the prefix that messages add to node names if they also contain the lock path:
-    /// `name/`, or empty if there is no subdirectory.
+    /// Returns the prefix for node names in messages that also contain the lock path: the
+    /// subdirectory as `name/`, or an empty string if there is none.
     pub(crate) fn part(&self) -> String {
         let part = &self.full[self.path.1..];
         part.strip_prefix('/').map(|part| format!("{part}/")).unwrap_or_default()
@@ -130,12 +130,13 @@ impl fmt::Debug for LockPath {
     }
 }
 
-/// The key for the order in which several locks are acquired. It is the same in all programs.
+/// The sort key for locks that are acquired together. All programs acquire them in the same order,
+/// so they cannot block each other.
 ///
 /// Locks are ordered by path from the ensemble's root, byte by byte. Locks with the same path are
 /// ordered by ensemble, and for the same ensemble the writer precedes the reader.
 ///
-/// The path comes first because all programs agree on it. They can write the same ensemble
+/// The path comes first because it is the same in all programs. Programs can name the same ensemble
 /// differently, for example as `127.0.0.1` and as `localhost`. If the ensemble came first, two such
 /// programs could acquire two locks in opposite orders.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -192,8 +193,8 @@ mod tests {
             refused(LockPath::new("/app", &path(4090), "/leases")),
             "path: is 4090 bytes long; the limit is 4085 bytes"
         );
-        // For any length, the message names the limit for a lock path, not the limit for nodes in
-        // its directory.
+        // Whatever the length is, the message names the limit for a lock path. It never names the
+        // larger limit for the nodes in its directory.
         for length in [4097, 4353, 1_100_000] {
             let problem = format!("path: is {length} bytes long; the limit is 4096 bytes");
             assert_eq!(refused(LockPath::new("", &path(length), "")), problem);

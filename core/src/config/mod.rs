@@ -33,7 +33,8 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 const DEFAULT_FRAME: u32 = 16 << 20;
 const LEAST_FRAME: u32 = 64 << 10;
 
-/// Maximum finite time span, about 30 years. Longer spans overflow some clocks.
+/// Maximum length of a finite time span: about 30 years. Some clocks overflow if a longer span is
+/// added.
 pub(crate) const LONGEST: Duration = Duration::from_secs(1_000_000_000);
 
 /// Options of a client: the ensemble, timeouts, credentials, and access control.
@@ -124,9 +125,9 @@ impl ClientOptions {
 
     /// Sets the maximum size of a reply in bytes. Default: 16 MiB, enough for 65,536 names.
     ///
-    /// The maximum number of names in a listing is this size divided by 256, even if the names are
-    /// short. If a reply is larger, only the request that it answers fails. A lock directory with
-    /// more children cannot be locked or inspected.
+    /// A listing can contain at most as many names as this size divided by 256, even if the names
+    /// are short. A lock directory with more children cannot be locked or inspected. If a reply is
+    /// too large, only the request that it answers fails.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) unless `bytes` is between 64 KiB and 2 GiB
@@ -185,8 +186,8 @@ impl ClientOptions {
             return Err(Error::bad_argument("auth", "the scheme must not be empty"));
         }
         let secret = Secret::from(credential.into());
-        // In addition to its header, the request contains three fields of `LENGTH` bytes: the type,
-        // and the length of each of the two strings.
+        // In addition to its header, the request contains three fields of `LENGTH` bytes: a type,
+        // and the lengths of scheme and credential.
         let room = size_limits::REQUEST - size_limits::HEAD - 3 * size_limits::LENGTH;
         size_limits::check("auth", scheme.len() + secret.len(), room)?;
         self.credentials.push(Credential { scheme: scheme.to_owned(), secret });
@@ -196,8 +197,8 @@ impl ClientOptions {
     /// Makes the client log in to every server with SASL's DIGEST-MD5.
     ///
     /// If a server does not know the user or the password, the request fails immediately with
-    /// [`AuthFailed`](crate::ErrorKind::AuthFailed). In the rules of an access control list, the
-    /// identity is then `sasl:user`, not `digest:user:hash`.
+    /// [`AuthFailed`](crate::ErrorKind::AuthFailed). Rules of access control lists must then name
+    /// the user as `sasl:user` instead of `digest:user:hash`.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a user or a password of more than 1024

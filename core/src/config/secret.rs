@@ -7,8 +7,8 @@ use zeroize::Zeroize;
 
 /// A secret that is never printed and that is overwritten in memory when it is dropped.
 ///
-/// Every clone is also overwritten when it is dropped. Copies that the client crate or the program
-/// makes are not.
+/// Clones are overwritten too when they are dropped. Other copies, which the client crate or the
+/// program makes, are not overwritten.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Secret<T: Zeroize>(T);
 

@@ -18,7 +18,7 @@ pub(crate) const LABEL: usize = 1024;
 /// the directory are read and checked in one request.
 pub(crate) const DIRECTORY: usize = 4096;
 
-/// Maximum length of the chroot in bytes. The rest is left for the paths of locks.
+/// Maximum length of the chroot in bytes. At least 256 bytes are left for the paths of locks.
 pub(crate) const CHROOT: usize = DIRECTORY - 256;
 
 /// Maximum length in bytes of the path of a node in a lock directory.
@@ -28,8 +28,8 @@ pub(crate) const NODE: usize = DIRECTORY + 256;
 /// contains it.
 pub(crate) const ACL: usize = 64 * 1024;
 
-/// Maximum length in bytes of a login's user, and of its password. The whole response to the SASL
-/// challenge is limited to 4 KiB.
+/// Maximum length in bytes of the user name of a SASL login, and also of its password. The whole
+/// response to the server's challenge can have at most 4 KiB.
 pub(crate) const LOGIN: usize = 1024;
 
 /// Size of a request's header in bytes: request number and request type.

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::queue::Intent;
 use crate::runtime;
 
-/// Delay before a request is sent again if no server has replied to it.
+/// Delay before a request that received no reply is sent again.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The time limit of an acquire, for everything it does: connecting, creating the node, and
@@ -48,7 +48,8 @@ impl From<Duration> for Timeout {
     }
 }
 
-/// Waits until this moment. If it has passed, the acquire checks the lock once and does not wait.
+/// Converts a moment to a timeout that ends at this moment. If the moment has passed, the acquire
+/// checks the lock once and does not wait.
 ///
 /// The remaining time is computed during the conversion, so convert when the acquire begins.
 impl From<std::time::Instant> for Timeout {
@@ -65,12 +66,13 @@ impl Timeout {
         }
     }
 
-    /// Returns `true` if the acquire does not queue, but waits only for replies of the servers.
+    /// Returns `true` if the acquire does not wait in the queue. It waits only for the servers'
+    /// replies.
     pub(crate) fn is_try(self) -> bool {
         matches!(self, Self::Try | Self::TryWithin(_))
     }
 
-    /// Returns this timeout, where a `Try` without a limit gets `connect_timeout` as its limit.
+    /// Returns the same timeout, but turns `Try` into `TryWithin(connect_timeout)`.
     pub(crate) fn bounded(self, connect_timeout: Duration) -> Self {
         if self == Self::Try { Self::TryWithin(connect_timeout) } else { self }
     }
@@ -85,7 +87,7 @@ impl Timeout {
     }
 }
 
-/// One deadline for several steps: each step gets the time that the steps before it left.
+/// One deadline for several steps. Each step can use the time that the earlier steps did not use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     timeout: Timeout,
@@ -134,10 +136,10 @@ impl Deadline {
     /// Sends the request `ask` repeatedly until a server replies, as one step of an acquire of
     /// `path`.
     ///
-    /// If `reached` returns `true`, the client has reached a server before, and a connection loss
-    /// only lengthens the wait. Otherwise, and always for a try, the step fails if no reply arrives
-    /// within the connect timeout. This is the same rule as for an acquire that needs no such
-    /// request.
+    /// `reached` returns `true` if the client has reached a server before. A connection loss then
+    /// only lengthens the wait. If it returns `false`, and always for a try, the step fails if no
+    /// reply arrives within the connect timeout. The same rule applies to an acquire that needs no
+    /// such request.
     pub(crate) async fn ask_until_answered<T, F>(
         self,
         path: &str,
@@ -168,8 +170,8 @@ impl Deadline {
                 let message = format!(
                     "the server did not answer in time while acquiring {path:?}; check that it runs, and try again"
                 );
-                // The caller knows when the acquire began, and corrects this message
-                // (`Client::explain`).
+                // This step does not know whether an earlier step received a reply. The caller
+                // corrects the error (`Client::explain`).
                 Err(Error::timed_out(TimeoutReason::Unreachable, message))
             }
         }

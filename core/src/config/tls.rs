@@ -62,7 +62,8 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Creates settings that trust servers whose certificates one of these authorities signed.
+    /// Creates settings that trust every server with a certificate that one of these authorities
+    /// signed.
     ///
     /// `ca` contains the certificates of the authorities in PEM. It can also contain certificate
     /// revocation lists.

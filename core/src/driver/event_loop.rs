@@ -41,8 +41,8 @@ use crate::runtime::random;
 use crate::session::CLOSE_LIMIT;
 use crate::session::term::Term;
 
-/// Maximum number of inputs that are received before the queues are flushed. All joins in one batch
-/// share a listing.
+/// Maximum number of inputs that are handled before the queues are flushed (decide on their
+/// requests). All waiters that join a queue in one batch share a listing.
 const BATCH: usize = 256;
 
 /// Runs a client's driver until the client is closed.
@@ -53,8 +53,8 @@ pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
     let shared = Arc::clone(&driver.shared);
     let done = loop {
         let input = tokio::select! {
-            // Poll the alarms first. They cannot starve the inputs, because few alarms are due at a
-            // time.
+            // Check the alarms first. They cannot keep the inputs waiting for long, because few
+            // alarms are due at a time.
             biased;
             () = driver.timers.next() => None,
             Some(input) = receiver.recv() => Some(input),
@@ -102,8 +102,8 @@ struct Driver {
     heartbeat: HeartbeatScheduler,
     /// Set if the client must close as soon as it holds nothing.
     drain: Option<Drain>,
-    /// `true` as soon as the client has had a session. From then on, the loss of the connection
-    /// makes waiters wait longer, but does not fail them.
+    /// `true` as soon as the client has had a session. From then on, waiters do not fail when the
+    /// connection is lost: they only wait longer.
     was_connected: bool,
     /// `true` as soon as the driver has checked whether to warn about unencrypted credentials.
     warned: bool,
@@ -174,8 +174,8 @@ impl Driver {
         if event.is_written() && current {
             self.connection.note_proof_reply();
         }
-        // The connection works, but the reply does not tell whether the request was carried out.
-        // The server probably throttles requests.
+        // The connection works, but it is unknown whether the server carried out the request.
+        // Probably the server throttles requests.
         let throttled = self.directories.get(id).filter(|_| event.is_lost() && current);
         if let Some(directory) = throttled {
             if std::mem::replace(&mut self.throttled, connection_number) != connection_number {
@@ -191,9 +191,10 @@ impl Driver {
         }
         let event = self.connection.discard_stale(connection_number, event);
         if let Event::Deleted(ticket, outcome) = &event {
-            // The reply "no node" is conclusive only if this connection has proven that it belongs
-            // to our session, and the term runs. Otherwise the node might have been removed
-            // together with the session.
+            // The reply "no node" shows that another client deleted the node only if the session is
+            // alive: an earlier reply on this connection has proved that it serves our session, and
+            // the term has not ended. Otherwise the server might have removed the node together
+            // with the session.
             let certain = |term: &Arc<Term>| current && term.is_proven_on(connection_number) && term.runs();
             let missing = *outcome == Outcome::NoNode && self.connection.term().is_some_and(certain);
             if let Some(directory) = self.directories.get_to_flush(id) {
@@ -215,7 +216,7 @@ impl Driver {
         self.timers.set(deadline, Alarm::Connect);
     }
 
-    /// Notifies the queues and the callers that wait for a connection.
+    /// Handles a new connection: notifies the queues, and the callers that wait for a connection.
     fn connected(&mut self) {
         self.status.set(ClientState::Connected);
         self.directories.send_to_all(&Event::Connected);
@@ -292,8 +293,8 @@ impl Driver {
         if let Notice::Transact { node, operations, reply } = notice {
             return transact(&mut self.connection, &self.options, (path, &node), operations, reply);
         }
-        // If the directory is not open, the hold no longer exists. Dropping the notice informs its
-        // sender.
+        // If no directory with this path is open, the hold no longer exists. Then the notice is
+        // dropped, which informs its sender.
         let id = self.directories.at(path);
         let Some(directory) = id.and_then(|id| self.directories.get_to_flush(id)) else { return };
         match notice {
@@ -343,8 +344,8 @@ impl Driver {
                 tracing::warn!(session = %self.session(), "connection lost; the session may survive");
                 self.heartbeat.suspend(&mut self.directories, true);
                 self.directories.send_to_all(&Event::Disconnected);
-                // Set the status last, so that a listener that receives it and checks a lease finds
-                // the lease suspended.
+                // Change the client's state last. If a listener receives the new state and then
+                // checks a lease, it must find the lease suspended.
                 self.status.set(ClientState::Suspended);
             }
             ConnectionEvent::Reconnected => {
@@ -385,8 +386,8 @@ impl Driver {
         }
     }
 
-    /// Stops connecting if no caller needs a session. A client that has never had a session tries
-    /// to connect only while a caller waits.
+    /// Stops trying to connect if no caller needs a session. A client that has never had a session
+    /// tries to connect only while a caller waits.
     fn stop_unless_wanted(&mut self) {
         if self.was_connected {
             return;
@@ -400,7 +401,7 @@ impl Driver {
     /// Flushes the queues and carries out their actions.
     fn flush(&mut self) {
         self.heartbeat.check_term(&self.connection, &mut self.directories, &mut self.timers);
-        // An action can drop a lease. One pass over the queues is still enough, because the release
+        // One pass over the queues is enough, even if an action drops a lease, because the release
         // of that lease arrives as a new input through the channel.
         for id in self.directories.take_to_flush() {
             let vital = self.directories.flush(id, &mut self.connection, &mut self.timers);
@@ -435,8 +436,8 @@ impl Driver {
                 biased;
                 () = &mut closing => break,
                 Some(input) = receiver.recv() => waiting.extend(closer(input)),
-                // Callers that wait for a release wait no longer than their timeout, even while the
-                // client closes.
+                // Even while the client closes, the timeouts of callers that wait for a release
+                // still apply.
                 () = self.timers.next() => while let Some(alarm) = self.timers.due() {
                     if let Alarm::Released(path, node) = alarm {
                         self.directories.stop_waiting(path, &node);
@@ -455,8 +456,8 @@ impl Driver {
     }
 }
 
-/// If the input asks to close the client, returns the caller to notify when the driver ends. Any
-/// other input is too late. It is dropped, which informs its sender.
+/// If the input is a command to close the client, returns the sender that notifies its caller when
+/// the driver has ended. Any other input is too late and is dropped, which informs its sender.
 fn closer(input: Input) -> Option<oneshot::Sender<()>> {
     match input {
         Input::Command(Command::Close { done }) => done,

@@ -1,5 +1,5 @@
 //! Sends heartbeats that renew the session's term, and ends the holds when the term ends. The
-//! *term* is the time during which the session's nodes are certain to exist.
+//! *term* is the time during which the session's nodes certainly exist.
 //!
 //! Heartbeats are sent while a directory is *vital*: one of our contenders holds its lock or might
 //! hold it soon.
@@ -19,15 +19,16 @@ use crate::driver::mailbox::{DirectoryId, OwnNode};
 use crate::queue::{Event, NodeName};
 
 /// Time within which the heartbeats check every node of ours in the vital directories, even if
-/// replies to other writes prove that the session is alive. For nodes without a watch, this check
-/// is the only way to notice that a node was deleted. Because a heartbeat can be late, the check
-/// takes up to one minute.
+/// replies to other writes prove that the session is alive. If a node has no watch, the client
+/// notices its deletion only through this check. Heartbeats can be late, so the check of all nodes
+/// can take up to one minute.
 const FULL_CHECK_TIME: Duration = Duration::from_secs(50);
 
 /// Longest pause between two heartbeats, even with few nodes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Number of nodes checked by a heartbeat whose only purpose is to check nodes.
+/// Number of nodes that a heartbeat checks if it is sent only to check nodes, and not to extend the
+/// term.
 const MAX_NODES_PER_HEARTBEAT: usize = 128;
 
 /// Maximum total length of the paths in a heartbeat, in bytes. Servers refuse requests larger than
@@ -47,16 +48,18 @@ pub(super) struct HeartbeatScheduler {
     nodes: usize,
     /// The last node that was checked.
     checked: Option<OwnNode>,
-    /// `true` if a heartbeat did not find a node. Its reply might not prove that the session is
-    /// alive, so another heartbeat, which checks other nodes, must follow.
+    /// `true` if a heartbeat found that a node is missing. Its reply then might not show that the
+    /// session is alive, so another heartbeat must follow, which checks other nodes.
     node_was_missing: bool,
     /// Start of the current pause between heartbeats.
     pause_began: Option<Instant>,
     /// Alarm for the next heartbeat. Not set while no directory is vital.
     heartbeat_alarm: Option<AlarmKey>,
-    /// Alarm for the end of the term, at the time that was known when the alarm was set.
+    /// Alarm for the end of the term, as it was known when the alarm was set. The term might have
+    /// been extended since.
     term_end_alarm: Option<AlarmKey>,
-    /// Alarm for giving up the session, at the time that was known when the alarm was set.
+    /// Alarm for the time to give up the session, as it was known when the alarm was set. The
+    /// server might have replied since.
     give_up_alarm: Option<AlarmKey>,
     /// `true` if the term runs, as last reported to the holders.
     running: bool,
@@ -66,21 +69,22 @@ pub(super) struct HeartbeatScheduler {
     term_left: Duration,
     /// `true` if the holders were informed of a disconnection.
     suspended: bool,
-    /// `true` if a directory was vital when the connection was lost. Directories that become vital
-    /// later do not count. Without a connection, the client knows nothing about other contenders,
-    /// so every waiter might be next. That alone must not make the connection urgent.
+    /// `true` if a directory was vital when the connection was lost. Directories that became vital
+    /// after that do not count: without a connection, every waiter might be the next holder,
+    /// because the client does not learn of other contenders. Only a lock or a node that the client
+    /// can lose makes the reconnection urgent.
     at_stake: bool,
 }
 
 impl HeartbeatScheduler {
-    /// Returns `true` if new holds can begin, as last reported to the queues.
+    /// Returns `true` if the queues can grant locks, as this type last reported to them.
     pub(super) fn is_fresh(&self) -> bool {
         self.fresh
     }
 
     /// Returns how urgently a disconnected client needs a connection. If the client could lose a
-    /// hold, or a node near the head of a queue, it must reconnect before the session expires (rule
-    /// 10).
+    /// hold, or a node near the front of a queue, it must reconnect before the session expires
+    /// (rule 10).
     fn urgency(&self, connection: &Connection, directories: &DirectoryTable) -> Urgency {
         match connection.term() {
             Some(term) if self.at_stake && !self.vital.is_empty() => Urgency::Session(term.session_timeout()),
@@ -89,8 +93,8 @@ impl HeartbeatScheduler {
         }
     }
 
-    /// Stores the number of nodes to check in a directory. If it is 0, the directory needs no
-    /// heartbeat.
+    /// Stores the number of nodes in a directory that the heartbeats must check. If it is 0, the
+    /// directory needs no heartbeats.
     pub(super) fn set_node_count(&mut self, directory: DirectoryId, nodes: usize) {
         let before = match self.vital.get_mut(&directory) {
             Some(before) if nodes > 0 => std::mem::replace(before, nodes),
@@ -124,8 +128,8 @@ impl HeartbeatScheduler {
         timers.cancel(&alarms);
     }
 
-    /// Compares the clock with the term. Reports to the directories if the term has begun, was
-    /// extended, or has ended.
+    /// Compares the clock with the term. If the term has begun, was extended, or has ended, informs
+    /// the directories.
     pub(super) fn check_term(
         &mut self,
         connection: &Connection,
@@ -136,8 +140,8 @@ impl HeartbeatScheduler {
         if std::mem::replace(&mut self.running, running) && !running {
             directories.iter_mut().for_each(|directory| directory.end_term(timers));
         }
-        // `is_fresh` covers both conditions for a new hold: its lease is `held`, and more than a
-        // third of the term is left (rule 16).
+        // `is_fresh` checks both conditions for a grant: a new lease would be in the state `held`,
+        // and more than a third of the term is left (rule 16).
         let fresh = connection.is_fresh();
         if std::mem::replace(&mut self.fresh, fresh) != fresh {
             directories.send_to_all(if fresh { &Event::TermBegan } else { &Event::TermEnded });
@@ -198,7 +202,7 @@ impl HeartbeatScheduler {
         if self.heartbeat_alarm.is_some() || !connection.is_connected() {
             return;
         }
-        // If leases are suspended, send a heartbeat immediately, because they become held again
+        // If leases are suspended, send a heartbeat immediately. The leases become usable again
         // only when a reply on this connection proves that the session is alive.
         let now = Instant::now();
         let pause = pause(self.nodes, interval);
@@ -271,7 +275,8 @@ impl HeartbeatScheduler {
     }
 }
 
-/// Returns our nodes in a directory. If a node is given, returns only the nodes after it.
+/// Returns our nodes in a directory, in queue order. If a node is given, returns only the nodes
+/// behind it.
 fn nodes<'a>(
     directories: &'a DirectoryTable,
     id: DirectoryId,

@@ -2,26 +2,24 @@
 //!
 //! Each client has one driver, which runs as one task on the runtime thread. All input arrives
 //! through the driver's [inbox](mailbox::Inbox): commands from the handles, replies and watch
-//! events from the server, and session changes. The inbox delivers them in the order in which they
-//! happened, and the queue relies on that order.
+//! events from the server, and session changes. The inbox delivers input in the order in which it
+//! was sent, and the queue relies on that order.
 //!
 //! These modules use the following terms:
 //!
-//! * A *handle* is a client or lock object of the program.
-//! * The session's *term* is the time during which its nodes are certain to exist. Replies from the
-//!   server extend it.
-//! * To *flush* a queue is to let it decide on its actions after a batch of events.
-//! * *Room* is the unused part of the session's watch budget.
+//! * A *handle* is a client or lock object of the program. * The session's *term* is the time
+//! during which its nodes certainly exist. Replies from the server extend it. * To *flush* a queue
+//! is to let it decide on its actions (such as requests) after a batch of events. * *Room* is the
+//! unused part of the session's watch budget.
 //!
 //! The modules are:
 //!
-//! * [`mailbox`] carries commands and events to the driver, in order of arrival.
-//! * `event_loop` takes input from the inbox and runs the other modules.
-//! * `directory` manages one lock path: its queue, waiters, watches and releases. Its table holds
-//!   all directories of a client.
-//! * `connection` sends requests on one session after another and reports the replies.
-//! * `heartbeat` renews the session's term.
-//! * `queries` answers questions that do not involve a queue.
+//! * [`mailbox`] carries commands and events to the driver, in order of arrival. * `event_loop`
+//! takes input from the inbox and runs the other modules. * `directory` manages one lock path: its
+//! queue, waiters, watches and releases. Its table holds all directories of a client. *
+//! `connection` keeps the current session, sends requests on it and reports the replies. *
+//! `heartbeat` renews the session's term. * `queries` answers questions that do not involve a
+//! queue.
 
 mod connection;
 mod directory;

@@ -53,7 +53,8 @@ impl fmt::Display for ClientState {
 }
 
 impl ClientState {
-    /// All states that a client can have in the process that created it, by number.
+    /// All states that a client can have in the process that created it. The index is the state's
+    /// number.
     const ALL: [Self; 5] = [Self::Idle, Self::Connecting, Self::Connected, Self::Suspended, Self::Closed];
 
     /// Returns the state's name. It is the same in all language bindings.
@@ -70,7 +71,7 @@ impl ClientState {
     }
 }
 
-/// Stream of all changes of a client's state, in order, since the call to
+/// Stream of all changes of a client's state, in order, from the call to
 /// [`Client::states`](crate::Client::states).
 ///
 /// ```no_run
@@ -101,8 +102,8 @@ impl States {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// Polls for the next state. This is the method [`next`](Self::next) in the form that a stream
-    /// implementation needs.
+    /// Polls for the next state. Like [`next`](Self::next), but with the signature that an
+    /// implementation of `Stream` needs.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ClientState>> {
         self.changes.poll_recv(context)
     }
@@ -170,7 +171,7 @@ impl Status {
         self.driver.set(driver).ok();
     }
 
-    /// Returns a snapshot of the driver, which is empty if there is no driver.
+    /// Returns a snapshot of the driver's state. It is empty if there is no driver.
     pub(crate) fn inspect(&self) -> DriverSnapshot {
         match self.driver.get().and_then(Weak::upgrade) {
             Some(driver) => driver.inspect(),
@@ -184,8 +185,8 @@ impl Status {
         driver.map_or_else(|| Vec::new().into(), |driver| driver.servers(hosts))
     }
 
-    /// Returns `true` if any server has sent a reply since `since`. The unpatched transport does
-    /// not record replies. With it, an established session counts as a reply.
+    /// Returns `true` if any server has sent a reply since `since`. If the client crate is not
+    /// patched to record replies, returns `true` if the client has a session.
     pub(crate) fn heard_since(&self, since: Instant) -> bool {
         let last = self.driver.get().and_then(Weak::upgrade).and_then(|driver| driver.last_answer());
         match last {

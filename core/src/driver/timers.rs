@@ -16,13 +16,13 @@ use crate::queue::{Event, JoinId, NodeName};
 /// 12).
 const LONG_HOLD: Duration = Duration::from_millis(200);
 
-/// An alarm that is due. It might have fired just before it was canceled, so the receiver must
-/// check whether it still matters.
+/// An alarm, which is handled when it is due. It can fire although it was just canceled, so the
+/// code that handles it must check whether it still applies.
 #[derive(Clone, Debug)]
 pub(super) enum Alarm {
     /// A waiter's deadline has passed.
     Deadline(DirectoryId, JoinId),
-    /// A waiter's deadline is near, and a deadlock might be the reason.
+    /// A waiter's deadline is near. It might time out because of a deadlock, so a search starts.
     DeadlineNears(DirectoryId, JoinId),
     /// This contender has waited for the client's connect timeout without reaching a server.
     Unreachable(DirectoryId, JoinId),
@@ -36,8 +36,8 @@ pub(super) enum Alarm {
     LongHold(DirectoryId, NodeName),
     /// This hold has reached its maximum time.
     HeldTooLong(DirectoryId, HoldId),
-    /// The time left in the term is down to the grace of the hold on this node, unless the term was
-    /// extended.
+    /// The grace of the hold on this node begins: the time left in the term is now as long as the
+    /// grace, unless the term was extended.
     GraceBegins(DirectoryId, NodeName),
     /// The term of this node's lost hold is over, so its grace ends.
     GraceEnds(DirectoryId, NodeName),
@@ -92,11 +92,12 @@ impl RareAlarms {
 pub(super) struct Timers {
     alarms: BTreeMap<AlarmKey, Alarm>,
     count: u64,
-    /// The times at which holds become long holds. The limit is the same for all holds, so the
-    /// entries are in order, and the end of a short hold needs no search.
+    /// The times at which holds become long holds. A hold becomes long after the same time for all
+    /// holds, so the entries are in the order of their times. When a short hold ends, its entry is
+    /// found without a search.
     long_holds: VecDeque<(Instant, DirectoryId, NodeName)>,
-    /// Timer for the first of all alarms. It can fire earlier, because an earlier alarm was
-    /// canceled.
+    /// The runtime's timer, set for the earliest alarm. It can fire too early, because an alarm
+    /// that was earlier can have been canceled since.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
@@ -152,8 +153,8 @@ impl Timers {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(first) = self.first() else { return Poll::Pending };
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(first)));
-        // Reset the runtime's timer only if necessary. Alarms are set and canceled far more often
-        // than they fire, and most of them are later than the first alarm.
+        // Reset the runtime's timer only if necessary: alarms are set and canceled far more often
+        // than they fire, and most alarms are later than the earliest one.
         if first < sleep.deadline() {
             sleep.as_mut().reset(first);
         }
@@ -201,7 +202,7 @@ mod tests {
         timers.next().await;
         assert_eq!(began.elapsed(), seconds(3));
         assert!(matches!(timers.due(), Some(Alarm::TermEnd)) && timers.due().is_none());
-        // If an alarm is set while the timer waits for a later alarm, the new alarm fires first.
+        // An alarm that is set while the timer waits for a later alarm fires before that alarm.
         timers.set(began + seconds(9), Alarm::TermEnd);
         assert!(tokio::time::timeout(seconds(1), timers.next()).await.is_err());
         timers.set(began + seconds(5), Alarm::Heartbeat);

@@ -1,5 +1,5 @@
-//! The contenders that blocked an attempt when it timed out. They are known without a request to
-//! the server.
+//! The contenders that blocked an acquire when it timed out. The client already knows them, so it
+//! sends no request for this.
 
 use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
@@ -11,8 +11,8 @@ use crate::error::timestamp::Date;
 use crate::queue::NodeName;
 use crate::queue::contender::{Contender, ContenderInfo, NodeSnapshot, OwnerInfo, host_name};
 
-/// Maximum number of blockers in the message: the first contender of a queue, and the two that are
-/// nearest to the attempt. A semaphore can have many more blockers.
+/// Maximum number of blockers that the error message names: the first contender of the queue, and
+/// the two directly ahead of the attempt. A semaphore can have many more blockers.
 const TOLD: usize = 3;
 
 /// A contender that blocks the attempt.
@@ -29,8 +29,8 @@ pub(crate) struct Blocker {
 }
 
 /// The contenders that block an attempt. Their descriptions are made from node data that other
-/// programs wrote. This data is parsed only when the program reads the error, because many waiters
-/// can time out at the same time, on the one thread that must also send heartbeats.
+/// programs wrote. That data is parsed only when the program reads the error. The reason is that
+/// many waiters can time out at the same time, on the thread that must also send heartbeats.
 #[derive(Debug)]
 pub(crate) struct Blockers {
     seen: Vec<Blocker>,
@@ -44,8 +44,9 @@ pub(crate) struct Blockers {
 }
 
 impl Blockers {
-    /// Creates the blockers of an attempt. If they are in a subdirectory of a semaphore, `part` is
-    /// its name within `directory`, such as `locks/`. Otherwise `part` is empty.
+    /// Creates the list of blockers of an attempt. If their nodes are in a subdirectory of a
+    /// semaphore, `part` is the name of that subdirectory, such as `locks/`. Otherwise `part` is
+    /// empty.
     pub(crate) fn new(seen: Vec<Blocker>, directory: &str, part: &str) -> Self {
         Self {
             seen,
@@ -104,7 +105,8 @@ impl Blockers {
     }
 }
 
-/// Appends the description of one contender. Writing to a `String` never fails.
+/// Appends the description of one contender to `text`. The results of `write!` are ignored, because
+/// writing to a `String` never fails.
 fn describe(text: &mut String, contender: &Contender, ours: bool) {
     let about = contender.about.as_ref();
     match about {

@@ -52,8 +52,8 @@ impl fmt::Display for Deadlock {
     }
 }
 
-/// Returns a short name for the other owner. It is short because the message describes the blockers
-/// in full before the deadlock.
+/// Returns a short name for the other owner. A short name is enough, because the message has
+/// already described the blockers in full.
 fn who(contender: &Contender) -> String {
     let Some(ContenderInfo { host, pid, label, owner, .. }) = &contender.about else {
         return format!("the contender {}", Escaped(&contender.node));

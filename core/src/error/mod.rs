@@ -42,8 +42,8 @@ pub enum ErrorKind {
     LockLost,
     /// There is nothing to release: the caller does not hold the lock, or has already released this lease.
     NotHeld,
-    /// An owner that holds the read lock requested the write lock. It would wait for itself
-    /// forever.
+    /// An owner that holds the read lock requested the write lock. It would wait forever for its
+    /// own read lock.
     UpgradeRefused,
     /// No server replied in time.
     ConnectionFailed,
@@ -225,7 +225,7 @@ impl Error {
         Self { details, ..Self::new(ErrorKind::LockTimeout, message) }
     }
 
-    /// Returns the error of an attempt that is refused because the queue already has the maximum
+    /// Returns the error of an acquire that is refused because the queue already has the maximum
     /// number of waiters.
     pub(crate) fn full(path: &str, waiting: usize) -> Self {
         let queue = FullQueue::new(path, waiting);
@@ -245,8 +245,8 @@ impl Error {
         }
     }
 
-    /// Returns `true` if the attempt timed out without a reply, or without a reply that explains
-    /// the timeout.
+    /// Returns `true` if the acquire timed out and no reply explains the reason, for example
+    /// because no server replied.
     pub(crate) fn is_unanswered(&self) -> bool {
         matches!(self.timeout_reason(), Some(TimeoutReason::Unreachable | TimeoutReason::Unknown))
     }
@@ -352,10 +352,10 @@ impl Error {
         self.argument.as_deref()
     }
 
-    /// Returns a report for each of the client's servers, in the order of `hosts`. It describes the
-    /// problem at the last connection attempt. The list has entries if the connection failed, or if
-    /// a [`LockTimeout`](ErrorKind::LockTimeout) happened while the client was not connected. It is
-    /// empty for all other errors.
+    /// Returns a report for each of the client's servers, in the order of `hosts`. Each report
+    /// describes the problem at the last attempt to connect to that server. The list has entries if
+    /// the connection failed, or if a [`LockTimeout`](ErrorKind::LockTimeout) happened while the
+    /// client was not connected. It is empty for all other errors.
     #[must_use]
     pub fn servers(&self) -> &[ServerReport] {
         match &self.details {
@@ -382,8 +382,8 @@ impl Error {
     /// - contenders of this client that hold the lock or wait ahead of the attempt,
     /// - for a semaphore, up to sixteen holders of permits.
     ///
-    /// The list is empty if no such contender was known. It is always empty for a try, because a
-    /// try reads no node.
+    /// The list is empty if no such contender was known. It is always empty for an acquire that
+    /// does not wait (a try), because a try does not read the other contenders' nodes.
     #[must_use]
     pub fn blockers(&self) -> &[Contender] {
         match &self.details {
@@ -441,8 +441,8 @@ impl Error {
         Self { message: format!("{}{origin}", self.message).into(), ..self }
     }
 
-    /// Replaces the argument's name. Callers use this if they pass an argument of their own to
-    /// another function, in which the argument has a different name.
+    /// Replaces the argument's name. A function uses this if it passes its own argument to another
+    /// function, in which the argument has a different name.
     #[must_use]
     pub fn with_argument(self, argument: impl Into<String>) -> Self {
         Self { argument: Some(argument.into().into()), ..self }

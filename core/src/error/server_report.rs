@@ -164,8 +164,8 @@ impl From<Vec<ServerReport>> for Servers {
 }
 
 impl Servers {
-    /// Returns the source of the error. With one server, this is its report. With several servers,
-    /// it is the whole set of reports.
+    /// Returns the source of the error. If there is only one server, this is its report. If there
+    /// are several, it is the list of all reports.
     pub(crate) fn cause(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.0 {
             [] => None,

@@ -56,8 +56,8 @@ impl fmt::Display for TimeoutReason {
     }
 }
 
-/// A queue that has the maximum number of waiters. Its text names neither the option nor a remedy,
-/// because both differ between callers.
+/// A queue that has the maximum number of waiters. The text of this type names neither the option
+/// that sets the maximum nor a remedy, because both depend on the caller.
 #[derive(Clone, Debug)]
 pub struct FullQueue {
     path: String,

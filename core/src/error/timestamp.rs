@@ -12,8 +12,8 @@ impl fmt::Display for Date {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0 / 1000;
         let (days, second) = (seconds / 86_400, seconds % 86_400);
-        // Count years from March 1. The leap day is then the last day of the year, and every period
-        // of five months has 153 days.
+        // Count years from March 1. The leap day is then the last day of a year, and each group of
+        // five months (March to July, August to December) has 153 days.
         let days = days + 719_468;
         let (era, day) = (days / FOUR_CENTURIES, days % FOUR_CENTURIES);
         let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;

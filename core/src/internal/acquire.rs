@@ -24,10 +24,10 @@ pub enum Requested {
     Pending(Pin<Box<dyn Future<Output = Result<Lease>> + Send>>),
 }
 
-/// Returns, for each of the locks, the owner with which it must be acquired. If a lease in `named`
-/// belongs to the lock, this is the owner of the first such lease. Otherwise it is the owner of the
-/// first such lease in `around`. All remaining locks get the same new owner. Each lease in `named`
-/// must belong to one of the locks and must be held.
+/// Returns, for each of the locks, the owner with which it must be acquired. If `named` contains a
+/// lease of the lock, this is the owner of the first such lease. Otherwise, if `around` contains a
+/// lease of the lock, it is the owner of the first such lease. All other locks get one new owner.
+/// Each lease in `named` must belong to one of the locks and must be held.
 ///
 /// # Errors
 /// [`BadArgument`](crate::ErrorKind::BadArgument), naming `within`, if a lease in `named` belongs
@@ -48,8 +48,8 @@ pub fn owners(locks: &[AnyLock], named: &[&Lease], around: &[&Lease]) -> Result<
     locks.iter().map(owner).collect()
 }
 
-/// Requests the lock for `owner`, or a permit, which has no owner. `caller` is the owner that
-/// reports show, and is usually the same.
+/// Requests the lock for `owner`, or requests a permit, which has no owner. `caller` is the owner
+/// that reports show. It is usually the same as `owner`.
 ///
 /// # Errors
 /// [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused),
@@ -68,15 +68,15 @@ pub fn request(lock: &AnyLock, owner: OwnerId, caller: &Owner, timeout: Timeout)
     })
 }
 
-/// Returns the owner of a lease that reports show. For a lease from [`request`], this is its
-/// argument `caller`.
+/// Returns the owner that reports show for a lease. For a lease from [`request`], this is the
+/// argument `caller` of that call.
 #[must_use]
 pub fn caller_of(lease: &Lease) -> &Owner {
     lease.caller()
 }
 
-/// Acquires several locks. `caller` is the owner that reports show. If it is `None`, reports show
-/// the owner of each lock.
+/// Acquires several locks. Reports show `caller` as the owner. If `caller` is `None`, they show the
+/// owner with which each lock is acquired.
 ///
 /// # Errors
 /// Same as [`MultiLock::acquire_as_each`].
@@ -111,9 +111,9 @@ pub async fn campaign(election: &Election, caller: &Owner, timeout: Timeout) -> 
     election.campaign_for(caller, timeout).await
 }
 
-/// Acquires the lock once more for an owner that already holds it (re-entry). Works without a
-/// future, so nested scopes can use it. Returns `None` if the owner does not hold the lock and must
-/// request it. Always returns `None` for a permit, which has no owner.
+/// Acquires the lock once more for an owner that already holds it (re-entry). Returns immediately,
+/// without a future, so nested scopes can use it. Returns `None` if the owner does not hold the
+/// lock: then the caller must request it. Always returns `None` for a permit, which has no owner.
 ///
 /// # Errors
 /// [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused) and [`Forked`](crate::ErrorKind::Forked).
@@ -133,17 +133,17 @@ pub fn owned_by(lock: &AnyLock, owner: OwnerId) -> Result<bool> {
     lock.owned_by(&owner.into())
 }
 
-/// Returns a released copy of `lease`, with its node and token.
+/// Returns a copy of `lease` that counts as released, with the same node and token.
 ///
-/// The copy stands in for another lease, which [`reenter`] returned to the same owner and which was
-/// then released and dropped. Bindings need it because their programs can still read the attributes
-/// of that other lease.
+/// Bindings use the copy in place of another lease of the same owner, which [`reenter`] had
+/// returned and which is already released and dropped. A program can still read that lease's
+/// attributes.
 pub fn remains(lease: &Lease) -> Lease {
     lease.remains()
 }
 
-/// Logs that an acquire waits for a lease that its own caller holds. `message` says, in terms of
-/// the binding's language, why the acquire is not a re-entry and how to re-enter.
+/// Logs a warning that an acquire waits for a lease that its own caller holds. `message` explains,
+/// in terms of the binding's language, why the acquire is not a re-entry and how to re-enter.
 pub fn warn_of_wait_for_oneself(lease: &Lease, message: &'static str) {
     let (path, node) = (lease.path(), lease.node());
     let (path, node) = (Escaped(path), Escaped(&node));

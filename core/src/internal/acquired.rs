@@ -63,8 +63,8 @@ pub trait Acquired: Send + Sync {
         self.check().is_ok()
     }
 
-    /// Returns `true` if at least one lease must still be released. The lease of a lost lock must
-    /// be released too. A lease that a forked child inherited must not.
+    /// Returns `true` if at least one lease must still be released. This includes a lease of a lost
+    /// lock. It excludes a lease that a forked child inherited.
     fn is_open(&self) -> bool;
 
     /// Returns the first loss, if any.

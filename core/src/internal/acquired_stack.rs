@@ -13,27 +13,27 @@ use crate::error::{Error, Result};
 use crate::lease::owner::OwnerId;
 
 /// The levels of one lock object, in the order in which they were acquired. A *level* is one
-/// acquire that has not ended. Each level has a handle `H`, which belongs to the binding. A level
-/// ends with a release, or at the end of the scope that acquired it. If a scope acquired the level,
-/// the binding also stores an `S`.
+/// acquire that has not ended: neither by a release, nor by the end of the scope that acquired it.
+/// For each level, the binding stores a handle of its own type `H`. For a level that a scope
+/// acquired, it also stores a value of its own type `S`.
 ///
 /// The list is short, because only owners that hold the lock have levels. If a caller forgets a
-/// release, nothing leaks: dropping the lock object drops its levels, which releases them.
+/// release, the level is released when the lock object is dropped.
 ///
-/// No handle is dropped while the list is locked, because dropping a handle can run code of the
-/// program, which can use the lock object.
+/// No handle is dropped while the list's mutex is locked, because the drop can run code of the
+/// program, which might use the same lock object.
 pub struct AcquiredStack<H, S = ()> {
     reentrant: bool,
     levels: Mutex<Vec<StackLevel<H, S>>>,
 }
 
 struct StackLevel<H, S> {
-    /// The owner that acquired the level. If the lock is not reentrant, the lease itself has a
-    /// different owner.
+    /// The owner that acquired the level. If the lock is not reentrant, the lease itself has
+    /// another owner, which is new for each acquire.
     owner: OwnerId,
     acquired: Arc<dyn Acquired>,
-    /// `false` if a release has ended the level. The entry then exists only for the end of the
-    /// level's scope.
+    /// `false` if the level was already released. The entry is then kept only until the level's
+    /// scope ends.
     releasable: bool,
     handle: H,
     /// The scope that acquired the level, if any, and the place in the program where it did so.
@@ -45,15 +45,15 @@ struct StackLevel<H, S> {
 pub enum Exited<H, S> {
     /// The scope that ended.
     Scope(H, S),
-    /// No scope ended, because none of the running scopes was entered through the object whose exit
-    /// method was called.
+    /// No scope ended. None of the running scopes was entered through the object whose exit method
+    /// was called.
     Nothing,
-    /// No scope ended. Running scopes were entered through this object, but the exit belongs to
-    /// none of them.
+    /// No scope ended. Some running scopes were entered through this object, but this call of the
+    /// exit method does not belong to any of them.
     Others,
 }
 
-/// A level whose owner gives up the lock for a while, as with a condition variable.
+/// A level whose owner gives up the lock for a while, for example to wait for a condition variable.
 pub struct SuspendedLevel<H, S>(StackLevel<H, S>);
 
 impl<H, S> fmt::Debug for SuspendedLevel<H, S> {
@@ -76,8 +76,8 @@ impl<H, S> SuspendedLevel<H, S> {
         Self(StackLevel { acquired, handle, scope, releasable: true, owner: self.0.owner })
     }
 
-    /// Returns the same level without leases, because they will not be acquired again. The level
-    /// then exists only until its scope ends.
+    /// Returns the same level without leases, for a caller that does not acquire them again. The
+    /// level then exists only until its scope ends.
     #[must_use]
     pub fn over(self) -> Self {
         Self(StackLevel { releasable: false, ..self.0 })
@@ -92,7 +92,7 @@ impl<H, S> fmt::Debug for AcquiredStack<H, S> {
 
 impl<H, S> AcquiredStack<H, S> {
     /// Creates an empty stack. If the lock is not reentrant, the stack does not distinguish owners,
-    /// so a release ends the newest level even if another owner acquired it.
+    /// so a release ends the newest level, even if another owner acquired that level.
     #[must_use]
     pub fn new(reentrant: bool) -> Self {
         Self { reentrant, levels: Mutex::default() }
@@ -102,14 +102,14 @@ impl<H, S> AcquiredStack<H, S> {
         self.levels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a level. If `scope` is given, that scope acquired the level at the given place in the
-    /// program, and the level ends with the scope.
+    /// Adds a level. If a scope acquired the level, `scope` is that scope, with the place in the
+    /// program where it was entered. The level then ends when the scope ends.
     pub fn push(&self, owner: OwnerId, acquired: Arc<dyn Acquired>, handle: H, scope: Option<(Site, S)>) {
         self.lock().push(StackLevel { owner, acquired, releasable: true, handle, scope });
     }
 
-    /// Passes the handle of the newest level that can be released to `get`. If the lock is
-    /// reentrant, only the levels of `owner` count.
+    /// Finds the newest level that can be released, and passes its handle to `get`. If the lock is
+    /// reentrant, considers only the levels of `owner`.
     pub fn newest<R>(&self, owner: OwnerId, get: impl FnOnce(&H) -> R) -> Option<R> {
         let mut levels = self.lock();
         let closed = forget_closed(&mut levels);
@@ -125,9 +125,9 @@ impl<H, S> AcquiredStack<H, S> {
         self.remove(owner, |level| get(&level.handle)).map(|(taken, _)| taken)
     }
 
-    /// Removes a level like [`take`](Self::take), for callers that need no handle for the release.
-    /// Also returns the rest of the level, which the caller must drop after the release. If the
-    /// drop runs code of the program, that code then finds the lock already released.
+    /// Removes a level like [`take`](Self::take), for callers that release it without its handle.
+    /// Also returns the rest of the level, which the caller must drop after the release: the drop
+    /// can run code of the program, and that code must find the lock already released.
     pub fn take_acquired(&self, owner: OwnerId) -> Option<(Arc<dyn Acquired>, impl Sized + use<H, S>)> {
         self.remove(owner, |level| Arc::clone(&level.acquired))
     }
@@ -146,8 +146,8 @@ impl<H, S> AcquiredStack<H, S> {
         taken
     }
 
-    /// Passes the handle of `acquired` to `change` if its level still exists. `change` must not
-    /// drop a handle.
+    /// Passes the handle of the level with these leases to `change`, if the level still exists.
+    /// `change` must not drop a handle.
     pub fn change<R>(&self, acquired: &Arc<dyn Acquired>, change: impl FnOnce(&mut H) -> R) -> Option<R> {
         let mut levels = self.lock();
         let level = levels.iter_mut().find(|level| is_same(&level.acquired, acquired))?;
@@ -155,7 +155,7 @@ impl<H, S> AcquiredStack<H, S> {
     }
 
     /// Removes and returns all levels of `owner`, in order. If the lock is not reentrant, also
-    /// removes the newest held level, even if another owner acquired it.
+    /// removes the newest level that is still held, even if another owner acquired it.
     pub fn save(&self, owner: OwnerId) -> Vec<SuspendedLevel<H, S>> {
         let mut levels = self.lock();
         let closed = forget_closed(&mut levels);
@@ -184,12 +184,12 @@ impl<H, S> AcquiredStack<H, S> {
         self.lock().iter().any(|level| level.releasable && level.acquired.is_held())
     }
 
-    /// Ends the scope that this exit belongs to, and forgets the scope's level, even if the level
-    /// is not released.
+    /// Ends the scope to which this call of the exit method belongs. Removes the scope's level,
+    /// even if it is not released.
     ///
-    /// The scope is the one that the exit's stack frame entered. If the frame entered none, the
-    /// exit ends another scope of its owner. It ends a scope of a different owner only if that
-    /// owner has ended, or if the exit cannot belong to any other scope.
+    /// This is the scope that the caller's stack frame entered. If the frame entered no scope, it
+    /// is another scope of the same owner. It is a scope of a different owner only if that owner
+    /// has ended, or if the call cannot belong to any other scope.
     ///
     /// - `beginner` extracts from a scope the data that `ended` needs.
     /// - `runs` returns `true` if a frame is on the caller's call stack.
@@ -239,9 +239,9 @@ impl<H, S> AcquiredStack<H, S> {
         self.lock().iter().filter_map(entered).collect()
     }
 
-    /// Returns `true` if the caller owns the lock. If the lock is reentrant, returns `owned_by`,
-    /// which says whether the caller holds the lock through any object. If the lock is not
-    /// reentrant, returns `true` if this object holds the lock.
+    /// Returns `true` if the caller owns the lock. For a reentrant lock, this is the value of
+    /// `owned_by`, which tells whether the caller holds the lock through any lock object. For a
+    /// lock that is not reentrant, it is `true` if this lock object holds the lock.
     ///
     /// # Errors
     /// The error in `owned_by`.
@@ -261,8 +261,8 @@ impl<H, S> AcquiredStack<H, S> {
         })
     }
 
-    /// Passes every handle and scope to `visit`, for a garbage collector. Does nothing while
-    /// another thread uses the list.
+    /// Passes every handle and scope to `visit`, so that a garbage collector can find them. Does
+    /// nothing while another thread uses the list.
     ///
     /// # Errors
     /// The errors of `visit`.
@@ -271,9 +271,9 @@ impl<H, S> AcquiredStack<H, S> {
         levels.iter().try_for_each(|level| visit(&level.handle, level.scope.as_ref().map(|(_, scope)| scope)))
     }
 
-    /// Returns the leases that `owner` has not released and that will not be released by the end of
-    /// a scope, if `wanted` accepts their handles. Only the owner can release these leases through
-    /// this object. If the lock is not reentrant, returns none, because then any caller can release
+    /// Returns the leases that `owner` has not released and that no end of a scope will release.
+    /// Only `owner` can release them through this object. Returns only leases whose handle `wanted`
+    /// accepts. Returns none if the lock is not reentrant, because then any caller can release
     /// them.
     pub fn left_by(&self, owner: OwnerId, wanted: impl Fn(&H) -> bool) -> Vec<Arc<dyn Acquired>> {
         let levels = self.lock();

@@ -1,5 +1,5 @@
-//! Converts the arguments of a binding to the arguments of this crate. Bindings differ in their
-//! unit of time and in the spelling of names.
+//! Converts the arguments that a binding receives to the arguments of this crate. Bindings differ
+//! in their unit of time and in the spelling of argument names.
 
 use std::fmt;
 use std::sync::Arc;
@@ -112,12 +112,12 @@ impl Language {
         }
     }
 
-    /// Converts `wait` and `timeout` of a release to the maximum time that the release waits for
-    /// the acknowledgement.
+    /// Converts the arguments `wait` and `timeout` of a release to the maximum time for which it
+    /// waits for the acknowledgement.
     ///
     /// # Errors
-    /// Same as [`timeout`](Self::timeout), and [`BadArgument`](crate::ErrorKind::BadArgument) for a
-    /// timeout of a release that does not wait.
+    /// Same as [`timeout`](Self::timeout), and [`BadArgument`](crate::ErrorKind::BadArgument) if a
+    /// timeout is given although the release does not wait.
     pub fn releasing(self, wait: bool, timeout: Option<f64>) -> Result<Timeout> {
         self.waiting(wait, timeout, "cannot be given to a release that does not wait")
     }
@@ -130,8 +130,8 @@ impl Language {
         }
     }
 
-    /// Returns the options of a client. If an option is not given, its value comes from the
-    /// environment. If it is not set there either, the option has its default.
+    /// Returns the options of a client. An option that is not given is read from the environment.
+    /// If it is not set there either, it has its default.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument), naming the argument.
@@ -259,14 +259,14 @@ pub struct GivenOptions {
     pub naming: Option<String>,
     /// Longest hold, in the language's unit of time.
     pub max_hold: Option<f64>,
-    /// Length of the grace: a lease is lost this long before the end of its term, in the language's
-    /// unit of time.
+    /// Length of the grace in the language's unit of time. A lease is reported as lost this long
+    /// before the session might end.
     pub grace: Option<f64>,
     /// Maximum number of waiters ahead of a new contender. If there are more, the contender is
     /// refused.
     pub max_waiters: Option<f64>,
-    /// Maximum number of times that the lock is held through one node before another client gets
-    /// it.
+    /// Maximum number of consecutive holds through one node. After that, the next client in the
+    /// queue gets the lock.
     pub cohort: Option<f64>,
     /// Time for which a node is kept after its lock was released, in the language's unit of time.
     pub linger: Option<f64>,
@@ -334,7 +334,7 @@ impl Count for f64 {
     }
 }
 
-/// Checks the name of an owner.
+/// Checks and converts the name of an owner.
 ///
 /// # Errors
 /// [`BadArgument`](crate::ErrorKind::BadArgument), naming `owner`, for a name that is empty or
@@ -348,8 +348,7 @@ pub fn parse_owner_name(name: Option<String>) -> Result<Option<Arc<str>>> {
     Ok(Some(name.into()))
 }
 
-/// Converts a number of permits. A number that does not fit in a `u32` is rejected like any other
-/// invalid number.
+/// Converts a number of permits. Rejects every number that does not fit in a `u32`.
 ///
 /// # Errors
 /// [`BadArgument`](crate::ErrorKind::BadArgument), naming `argument`.
@@ -372,9 +371,9 @@ pub fn parse_permits(number: Option<impl Count>, shared_count: Option<String>) -
     }
 }
 
-/// Converts the version that a node must have. Rejects a number that is not whole or is out of
-/// range. If the number were rounded, a write could succeed although the program wanted to prevent
-/// it.
+/// Converts the version that a write expects of a node. Rejects a number that is not whole or is
+/// out of range: if the number were rounded, the write could succeed although the node has another
+/// version than the program expects.
 ///
 /// # Errors
 /// [`BadArgument`](crate::ErrorKind::BadArgument).

@@ -31,7 +31,7 @@ impl ClientHandle {
         Self::EachProcess(PerProcessClient::new(options))
     }
 
-    /// Creates a handle with one client, which only this process can use. Sends no request.
+    /// Creates a handle for one client, which only this process can use. Sends no request.
     #[must_use]
     pub fn one(options: ClientOptions) -> Self {
         Self::One(Client::new(options))

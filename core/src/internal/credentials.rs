@@ -30,8 +30,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Returns the properties that the program sets. `auth` and `sasl` count as one property, so a
-    /// program that sets one of them does not also receive the credentials of the environment.
+    /// Returns flags for the properties that the program sets. `auth` and `sasl` count as one
+    /// property: if a program sets one of them, no credentials are read from the environment.
     pub(super) fn set(&self) -> SetByProgram {
         SetByProgram {
             credentials: self.auth.is_some() || self.auth_file.is_some() || self.sasl.is_some(),
@@ -70,7 +70,7 @@ impl Identity {
     }
 }
 
-/// The parts of a TLS configuration, as PEM text or as files that contain it.
+/// The parts of a TLS configuration. Each part is PEM text or the path of a PEM file.
 #[derive(Clone)]
 pub struct TlsParts<T> {
     ca: T,

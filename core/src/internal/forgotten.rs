@@ -6,8 +6,8 @@ use crate::lease::lease_set::Leases;
 
 pub use crate::lease::{Forgotten, on_forgotten};
 
-/// Marks a lease that belongs to an object that a garbage collector drops. When the lease is
-/// dropped, it logs a warning if the lock is still held and the drop releases it.
+/// Marks a lease that belongs to a garbage-collected object. If the garbage collector drops the
+/// lease while it holds the lock, the drop releases the lock and logs a warning.
 pub fn collectable(lease: Lease) -> Lease {
     lease.collectable()
 }
@@ -17,8 +17,8 @@ pub fn collectable_all(leases: Leases) -> Leases {
     leases.into_iter().map(collectable).collect()
 }
 
-/// Records, for the report about the hold, that the binding keeps this lease until it is released
-/// or lost, even if the program has dropped it.
+/// Records that the binding keeps this lease until it is released or lost, even if the program has
+/// dropped it. Reports about the hold mention this.
 pub fn pin(lease: &Lease) {
     lease.pin();
 }

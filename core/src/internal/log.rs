@@ -1,6 +1,6 @@
-//! Passes this library's events to a binding's listener, which is not written in Rust. A Rust
-//! program does not need this module, because it has its own `tracing` subscribers. This module
-//! does not affect those subscribers until a binding starts to listen.
+//! Passes this library's log events to the listeners of bindings, whose programs are not written in
+//! Rust. A Rust program does not need this module, because it uses its own `tracing` subscribers.
+//! The module does not affect such subscribers until a binding starts to listen.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -16,8 +16,8 @@ use crate::error::escape;
 use crate::runtime::clock;
 use crate::runtime::fork::PerProcess;
 
-/// Maximum number of events in the backlog of a slow listener. Further events are dropped and
-/// counted.
+/// Maximum number of events that are stored for a slow listener (its backlog). Further events are
+/// dropped and counted.
 const CAPACITY: usize = 1000;
 
 /// Severity of an event, most severe first.
@@ -176,7 +176,8 @@ impl Listener {
         listener
     }
 
-    /// Changes the minimum severity of the events that this listener receives.
+    /// Changes the minimum severity of the events that this listener receives. `None` means no
+    /// events.
     pub fn set_level(&self, level: Option<LogLevel>) {
         self.level.store(level.map_or(0, |level| level as u8), Ordering::Relaxed);
         if let Some(hub) = HUB.get() {
@@ -232,8 +233,8 @@ struct Hub {
 
 static HUB: PerProcess<Hub> = PerProcess::new();
 
-/// The most verbose level that any listener wants. An event that is more verbose is rejected after
-/// one comparison with it.
+/// The most verbose level that any listener wants. It allows a more verbose event to be rejected
+/// with one comparison.
 static HIGHEST: AtomicU8 = AtomicU8::new(0);
 
 /// `true` if this library's subscriber could be installed.
@@ -246,8 +247,8 @@ impl Hub {
         listeners.push(Arc::downgrade(listener));
     }
 
-    /// Returns the current listeners. The caller wakes them after the mutex is released, because a
-    /// listener that is woken can add or remove listeners.
+    /// Returns a copy of the list of listeners. The caller must unlock the mutex before it wakes
+    /// them, because a listener that is woken can add or remove listeners.
     fn listeners(&self) -> Vec<Arc<Listener>> {
         self.lock().iter().filter_map(Weak::upgrade).collect()
     }
@@ -263,8 +264,8 @@ impl Hub {
 }
 
 /// The subscriber that passes events to the listeners. It passes on this library's events and the
-/// client crate's warnings. It drops all other events and spans of the client crate, because they
-/// can reveal a session's password.
+/// ZooKeeper client crate's warnings. It drops the client crate's other events and its spans,
+/// because they can reveal a session's password.
 struct Emitter;
 
 /// Returns the level at which an event is passed on, or `None` if it is dropped.
@@ -391,7 +392,7 @@ mod tests {
         }
     }
 
-    /// Listeners receive the events that they want, until their backlog is full. This is a single
+    /// Listeners receive the events that they want, until their backlog is full. There is only one
     /// test, because a process has only one subscriber.
     #[test]
     fn listeners_hear_what_they_want_and_no_more_than_they_can_take() {
@@ -402,7 +403,7 @@ mod tests {
         });
         let other = Listener::new(None, || ());
 
-        // Leave out events about other locks, because other tests in this process send such events.
+        // Ignore events about other locks, which come from other tests in this process.
         let told = |records: &[Arc<Record>]| {
             let ours = |record: &&Arc<Record>| {
                 [module_path!(), "zookeeper_client::session"].contains(&record.target)

@@ -2,7 +2,7 @@
 //! programs, and are not stable.
 //!
 //! A binding only converts errors, durations and handles, and waits in the manner of its language.
-//! It makes no decisions itself, because this module and the layers below it make them.
+//! All decisions are made in this module and in the modules that it uses.
 
 mod acquire;
 mod acquired;
@@ -69,8 +69,8 @@ pub fn bad_argument(argument: &str, problem: impl std::fmt::Display) -> Error {
     Error::bad_argument(argument, problem)
 }
 
-/// Returns the full queue if the error reports one. Used by callers that write their own message,
-/// because their language has another name for the option.
+/// Returns the full queue if the error reports one. Callers use it to write their own message, with
+/// the name that the option has in their language.
 #[must_use]
 pub fn full_queue(error: &Error) -> Option<&FullQueue> {
     error.full_queue()

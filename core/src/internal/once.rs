@@ -1,5 +1,5 @@
-//! Functions that begin and end one run of a slot's body in separate steps, for callers that run
-//! the body themselves. A *slot* is a name, such as a day or an hour, for which a body must run
+//! `Mutex::once` in separate steps, for callers that run the body themselves. A *slot* is a name,
+//! such as a day or an hour. For each slot, the *body* (a piece of the program's code) must run
 //! only once.
 
 use crate::config::timeout::Timeout;
@@ -15,7 +15,7 @@ pub use crate::lock::once::once_slot::NumberedPeriod;
 pub use crate::lock::once::record::{OnceRecord, RecordedBy, forget, read, record_node};
 pub use crate::lock::once::turn::Turn;
 
-/// Acquires a mutex in order to run the body of a slot. If the slot is already recorded as done,
+/// Acquires a mutex before the body of a slot runs. If the slot is already recorded as done,
 /// releases the lock and returns `None`. With [`Timeout::Try`], fails with
 /// [`LockTimeout`](crate::ErrorKind::LockTimeout) if the lock is taken.
 ///
@@ -61,8 +61,7 @@ pub async fn begin_for(
     }
 }
 
-/// Parses the moment at which a slot is recorded as done. A program in another language gives it as
-/// `body` or `start`.
+/// Parses the argument that selects when a slot is recorded as done: `body` or `start`.
 ///
 /// # Errors
 /// [`BadArgument`](crate::ErrorKind::BadArgument), naming `record`.

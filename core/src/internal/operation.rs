@@ -1,5 +1,5 @@
-//! Defines [`Operation`], a future that starts on the calling thread and continues on the library's
-//! thread.
+//! Defines [`Operation`], which runs a future: it starts on the calling thread and continues on the
+//! library's thread.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,8 +20,8 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[derive(Debug)]
 pub struct Operation(Arc<EagerTask>);
 
-/// The progress of a future. While the future is not a task on the library's thread, this type is
-/// also its waker.
+/// The state of a future that an operation runs. Until the future becomes a task on the library's
+/// thread, this type is also its waker.
 struct EagerTask {
     origin: ForkGuard,
     stage: Mutex<OperationStage>,
@@ -45,9 +45,9 @@ enum OperationStage {
 /// The calling thread polls the future first, for three reasons:
 /// - The future has started before this function returns.
 /// - A result that is available immediately is delivered on the calling thread.
-/// - The library's thread is woken only once, by the request that the future sends. If the future
-///   started as a task, that would wake the thread a second time. So the future becomes a task only
-///   when the library's thread wakes the future.
+/// - The library's thread is woken only once: by the request that the future sends. To start the
+///   future as a task on that thread would wake it a second time. So the future becomes a task only
+///   later, when the library's thread wakes the future.
 ///
 /// If a thread wakes the future inside [`same_thread::carry_on_woken`], the future continues on
 /// that thread, and its result is delivered there.
@@ -72,12 +72,12 @@ impl EagerTask {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Polls the future on this thread, and stores it until it is woken.
+    /// Polls the future on this thread. If it is not ready, stores it until it is woken.
     fn poll(self: &Arc<Self>, mut task: Task) {
         let waker = Waker::from(Arc::clone(self));
         let ended = task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
-        // Dropped after the stage is unlocked, because dropping a future runs this crate's code,
-        // which can call this waker.
+        // Drop the future only after the stage is unlocked, because the drop runs this crate's
+        // code, which can call this waker.
         let mut over = None;
         let mut stage = self.stage();
         *stage = match *stage {
@@ -95,8 +95,8 @@ impl EagerTask {
 }
 
 fn run(task: Task) -> OperationStage {
-    // This cannot fail, because the library's thread was running when the future started, and it
-    // runs until the process exits.
+    // `run` cannot fail here: the library's thread was running when the future started, and it runs
+    // until the process exits.
     runtime::run(task, drop).map_or(OperationStage::Over, |task| OperationStage::Running { _task: task })
 }
 
@@ -116,7 +116,8 @@ impl Wake for EagerTask {
                 OperationStage::Waiting(task)
             }
             OperationStage::Waiting(task) => run(task),
-            // The task has a new waker, but code that has kept this older waker can still call it.
+            // The future is already a task with its own waker, but this older waker can still be
+            // called by code that has kept it.
             later => later,
         };
     }
@@ -130,7 +131,7 @@ impl Woken for EagerTask {
                 drop(stage);
                 self.poll(task);
             }
-            // Another thread has already continued the operation, or the operation was cancelled.
+            // Another thread has already continued the operation, or it was cancelled.
             later => *stage = later,
         }
     }
@@ -182,8 +183,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(20);
 
-    /// Returns a `deliver` function, and a channel that receives each delivered value with the
-    /// thread that delivered it.
+    /// Returns a `deliver` function, and a channel that receives each delivered value together with
+    /// the id of the thread that delivered it.
     fn delivery<T: Send + 'static>() -> (impl FnOnce(T) + Send + 'static, mpsc::Receiver<(T, ThreadId, bool)>)
     {
         let (send, receive) = mpsc::channel();
@@ -314,7 +315,8 @@ mod tests {
         };
         drop(begin(future, deliver).unwrap());
         assert_eq!(dropped.try_recv(), Ok(()));
-        // The operation no longer waits for this channel, and a call of its old waker is harmless.
+        // The operation no longer waits for this channel. The channel's attempt to wake it is
+        // harmless.
         assert_eq!(wake.send(3), Err(3));
         assert!(delivered.recv().is_err());
     }

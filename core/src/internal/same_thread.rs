@@ -1,11 +1,11 @@
-//! Continues operations on the thread that woke them, after the work that woke them. So if one task
-//! of an event loop hands a lock to another task, this needs neither a second thread nor a wake-up
-//! of the loop.
+//! Continues operations on the thread that woke them, when the work that woke them is complete. So
+//! a task of an event loop can hand a lock to another task of the same loop without a second thread
+//! and without a wake-up of the loop.
 //!
-//! A waker can be called in the middle of work, perhaps while a mutex is locked. This is safe,
-//! because the waker only records the operation, which continues after the work has completed and
-//! has released all mutexes. Another thread can wake the operation at the same time. Only one
-//! thread at a time can advance it, and a second thread finds nothing to do.
+//! Code can call a waker at any point, even while it has locked a mutex. This is safe, because the
+//! waker only records the operation. The operation continues later, when the work is complete and
+//! has unlocked all mutexes. If several threads wake an operation at the same time, only one of
+//! them continues it, and the others find nothing to do.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -21,24 +21,24 @@ pub trait Woken: Send + Sync {
 }
 
 thread_local! {
-    /// The operations that this thread has woken and will continue. `None` while this thread does
-    /// not continue operations.
+    /// The operations that this thread has woken and will continue. `None` outside of
+    /// [`carry_on_woken`].
     static WOKEN: RefCell<Option<Vec<Arc<dyn Woken>>>> = RefCell::new(None);
 }
 
-/// Runs `work`, and then continues the operations that were woken by it. They continue on this
-/// thread, in the order in which they were woken.
+/// Runs `work`, and then continues the operations that `work` has woken, on this thread and in the
+/// order in which they were woken.
 pub fn carry_on_woken<T>(work: impl FnOnce() -> T) -> T {
     let around = WOKEN.with(|woken| woken.borrow_mut().replace(Vec::new()));
-    // The drop of this value continues the operations, so they continue even if the work panics.
+    // Dropping this value continues the operations, so they continue even if `work` panics.
     let _carries_on = CarriesOn(around);
     work()
 }
 
 /// Called by an operation's waker: records the operation, so that this thread continues it. Returns
-/// `false` if this thread does not continue operations.
+/// `false` if this thread is not in [`carry_on_woken`].
 pub fn note(operation: impl FnOnce() -> Arc<dyn Woken>) -> bool {
-    // A waker can be called while its thread exits. The thread-local value is then gone already.
+    // A waker can be called while its thread exits. `WOKEN` is then already destroyed.
     WOKEN
         .try_with(|woken| woken.borrow_mut().as_mut().map(|woken| woken.push(operation())).is_some())
         .unwrap_or_default()
@@ -81,7 +81,7 @@ mod tests {
 
     type Said = Arc<Mutex<Vec<&'static str>>>;
 
-    /// Records its name when it continues, and wakes the next operation.
+    /// A fake operation. When it continues, it records its name and wakes the next operation.
     struct Says(&'static str, Said, Option<Arc<Says>>);
 
     impl Woken for Says {

@@ -1,4 +1,5 @@
-//! Ends a scope that held a lock, with the error of the scope's body or with the loss of the lock.
+//! Ends a scope that held a lock, and decides with which error: the error of the scope's body, or
+//! the loss of the lock.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -25,15 +26,16 @@ pub enum BodyOutcome {
 pub enum ScopeError {
     /// The error of the body, if any.
     OfBody,
-    /// The loss of the lock. If the body was cancelled, the cancellation is attached as its cause.
+    /// The scope fails with the loss of the lock. If the body was cancelled, the cancellation is
+    /// attached as the error's cause.
     Loss(Error),
     /// The error of the body, with the loss attached.
     OfBodyWithLoss(Error),
 }
 
-/// Decides with which error a scope ends. If the body's error is only the cancellation that the
-/// loss caused, the loss replaces it. Any other error of the body is kept, because it says what
-/// failed and callers handle it by type.
+/// Decides with which error a scope ends. When a lock is lost, the body is cancelled. If the body's
+/// error is only this cancellation, the loss replaces it. Any other error of the body is kept,
+/// because it says what failed, and because callers handle it by its type.
 #[must_use]
 pub fn scope_error(loss: Option<Error>, raised: BodyOutcome) -> ScopeError {
     match (loss, raised) {
@@ -46,10 +48,10 @@ pub fn scope_error(loss: Option<Error>, raised: BodyOutcome) -> ScopeError {
 /// The remaining work at the end of a scope.
 #[derive(Debug)]
 pub enum ScopeExit {
-    /// Everything remains to be done, because the lock was lost or released before the scope ended.
+    /// All steps remain to be done, because the lock was lost or released before the scope ended.
     /// This module has changed nothing.
     All,
-    /// Nothing remains to be done, because the lock is released and was not lost.
+    /// No step remains to be done: the lock was not lost, and it is now released.
     Nothing,
     /// Wait for the release, and then check for a loss.
     ToWait(Released),
@@ -57,8 +59,8 @@ pub enum ScopeExit {
 
 /// Releases held leases at the end of a scope.
 pub fn leave(acquired: &dyn Acquired) -> ScopeExit {
-    // Check before the release, because the check compares the term with the clock. After the
-    // release, it could no longer find out that the term had already ended.
+    // Check before the release. The check compares the clock with the end of the session's term.
+    // After the release, it could no longer find out that the term had already ended.
     if !acquired.is_held() {
         return ScopeExit::All;
     }
@@ -79,8 +81,8 @@ mod tests {
     use crate::error::loss_reason::LossReason;
     use crate::error::{ErrorKind, Result};
 
-    /// A lease that is held until it is released. If `lost` is `true`, its release reveals that the
-    /// lock was lost just before the release.
+    /// A fake lease that is held until it is released. If `lost` is `true`, its release reports
+    /// that the lock was lost just before.
     struct Held {
         released: AtomicBool,
         lost: bool,

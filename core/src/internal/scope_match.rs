@@ -1,11 +1,12 @@
-//! Matches the call of an exit method with one of the scopes of a shared lock object.
+//! Finds the scope to which a call of an exit method belongs, if several scopes use the same lock
+//! object.
 //!
-//! A language calls the object's exit method without saying which scope it ends, and the scope that
-//! was entered last is not always the first to end. Several owners can be inside a scope at the
-//! same time. A generator's scope can be left by an owner that never entered it. The stack frame
-//! identifies the scope, because a `with` statement enters and leaves its scope in the same frame.
-//! Only an explicit call of the exit method, for example by `ExitStack`, comes from a different
-//! frame.
+//! A language calls the object's exit method without saying which scope ends. The scope that was
+//! entered last is not always the first to end: several owners can be inside scopes at the same
+//! time, and a generator's scope can be left by an owner that did not enter it. Usually the stack
+//! frame identifies the scope, because a `with` statement enters and leaves its scope in the same
+//! frame. Only an explicit call of the exit method, for example by `ExitStack`, comes from a
+//! different frame.
 
 use std::sync::Arc;
 
@@ -15,8 +16,9 @@ use crate::lease::owner::OwnerId;
 /// A frame of the program's call stack.
 ///
 /// No two live frames have the same address, but a new frame can reuse the address of a frame that
-/// has returned. This matters only in a rare case: a frame enters a scope and returns without
-/// leaving it, and then the same code runs again and leaves the scope.
+/// has returned. This causes a wrong match only in a rare case: a frame enters a scope and returns
+/// without leaving it, and then the same code runs again, in a frame with the same address, and
+/// leaves a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Address of the frame.
@@ -30,8 +32,8 @@ pub struct Frame {
 pub struct Site {
     /// The calling frame.
     pub frame: Frame,
-    /// `true` if the frame belongs to a generator. Several owners can then run it, one after the
-    /// other.
+    /// `true` if the frame belongs to a generator. Then several owners can run the frame, one after
+    /// the other.
     pub moves: bool,
     /// The object whose enter or exit method is called. It is 0 for the lock itself, or else the
     /// number of one of the lock's `hold` objects.
@@ -45,7 +47,8 @@ pub struct Exit {
     pub owner: OwnerId,
     /// The place from which it is called.
     pub site: Site,
-    /// `true` if the object was entered only once. The exit then belongs to that scope.
+    /// `true` if the object was entered only once. Its exit then belongs to the scope of that one
+    /// entry.
     pub only: bool,
 }
 
@@ -59,18 +62,18 @@ pub(super) struct Entered<B> {
 }
 
 impl Exit {
-    /// Returns `true` if this exit comes from the frame that entered the scope. The owner must also
-    /// be the same, unless the frame belongs to a generator, which several owners can run.
+    /// Returns `true` if the frame that entered the scope now calls the exit method. The owner must
+    /// also be the same, unless the frame belongs to a generator, which several owners can run.
     pub(super) fn is_of(&self, owner: OwnerId, site: &Site) -> bool {
         *site == self.site && (site.moves || owner == self.owner)
     }
 
-    /// Returns the scope that this exit ends. `entered` is in the order in which the scopes were
-    /// entered.
+    /// Returns the scope that this call of the exit method ends. `entered` contains the scopes in
+    /// the order in which they were entered.
     ///
     /// `runs` returns `true` if a frame is on the caller's call stack. `ended` returns `true` if an
-    /// owner has ended. If the exit comes from a frame that entered one of the scopes, neither
-    /// function is called.
+    /// owner has ended. Neither function is called if the frame that calls the exit method has
+    /// entered one of the scopes.
     pub(super) fn choose<'a, B>(
         &self,
         entered: &'a [Entered<B>],
@@ -81,8 +84,8 @@ impl Exit {
         if let Some(own) = newest(&|one| self.is_of(one.owner, &one.site)) {
             return Some(own);
         }
-        // A generator leaves only scopes that it entered itself. None of the remaining scopes was
-        // entered by this generator, so its scope has already ended in another way.
+        // A generator leaves only scopes that it entered itself. This generator entered none of the
+        // scopes in the list, so its scope has already ended in another way.
         if self.site.moves {
             return None;
         }
@@ -94,9 +97,9 @@ impl Exit {
         newest(&returned)
             .or_else(|| newest(&|one| self.only && candidate(one)))
             .or_else(|| {
-                // An owner that has ended cannot leave its scopes any more, and its frames have
-                // returned. If two owners have ended, it is unknown to which of them the exit
-                // belongs.
+                // An owner that has ended cannot leave its scopes itself, and its frames have
+                // returned. So this exit can belong to its scope. If two owners with scopes have
+                // ended, it is unknown to which of them the exit belongs.
                 let abandoned =
                     |one: &Entered<B>| candidate(one) && one.owner != self.owner && ended(&one.beginner);
                 let left: Vec<_> = entered.iter().filter(|one| abandoned(one)).collect();

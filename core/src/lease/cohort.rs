@@ -1,30 +1,26 @@
-//! Hands a lock from one owner to another inside a client (the option `cohort`).
+//! Hands a lock from one owner to another owner of the same client (the option `cohort`).
 //!
-//! The thread that releases a lock gives the lock to the next waiter of the same client. The new
-//! hold uses the same node, so this needs no request. The waiters of one client for one lock form a
-//! *line*, in order of arrival.
+//! The thread that releases a lock gives it directly to the next waiter of the same client. The new
+//! hold uses the same node, so this hand-off needs no request. The waiters of one client for one
+//! lock form a *line*, in order of arrival.
 //!
-//! Hand-off is safe for these reasons:
-//! * The node in the queue stays the same, so other clients notice no change.
-//! * The new hold begins under the same conditions as a grant: the session is connected, and more
-//!   of its term is left than a grant needs.
-//! * A hand-off, a loss, a timeout and a grant by the driver all change the line and the holds
-//!   under the same mutex. So each waiter receives one answer, and each hold on a node ends before
-//!   the next hold on that node begins.
-//! * A hold is identified by its node and its number on that node. So a late event for one hold
-//!   does not end the next hold.
+//! Hand-off is safe for these reasons: * The queue still contains the same node, so nothing changes
+//! for other clients. * The conditions for the new hold are the same as for a grant: the session is
+//! connected, and enough time is left in its term (the time during which its nodes certainly
+//! exist). * Every hand-off, loss, timeout and grant changes the line and the holds under the same
+//! mutex. So each waiter receives exactly one answer, and each hold on a node ends before the next
+//! hold on that node begins. * The id of a hold consists of its node and its number on that node.
+//! So a late event for one hold does not end the next hold.
 //!
-//! A node is not handed to the next waiter in these cases:
-//! * It was already handed on as often as the lock's `cohort` permits. There is a limit because
-//!   other clients wait behind the node.
-//! * Another client has requested the lock from the holder.
-//! * The node has been held for longer than the lock's `max_hold`.
-//! * The connection is lost, because the node might not exist any more.
-//! * A downgrade was decided, because a reader's node replaces the writer's node.
-//! * The next waiter is a reader, and the current owner holds the lock both as a reader and as a
-//!   writer. The owner's reader node will then replace its writer node.
-//! * A transaction might be in progress. It checks that the node exists, and the check would also
-//!   succeed while the next owner holds the lock.
+//! A node is not handed to the next waiter in these cases: * The node was already handed on as
+//! often as the lock's option `cohort` permits. There is a limit because other clients wait behind
+//! the node. * Another client has asked the holder to give up the lock. * The node has been held
+//! for longer than the lock's `max_hold`. * The connection is lost, because the node might not
+//! exist any more. * A downgrade has begun: a reader's node will replace the writer's node. * The
+//! next waiter is a reader, but the current owner holds the lock as a writer and as a reader, so
+//! its own reader's node will replace the writer's node. * A transaction of the current owner might
+//! be in progress. It checks that the node exists, and this check would also succeed after the next
+//! owner has received the lock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,13 +38,13 @@ use crate::queue::{HoldCounts, HoldFacts, JoinId, Kind};
 use crate::runtime::clock::BootInstant;
 use crate::runtime::sync::{AtomicBool, AtomicUsize};
 
-/// Waiters of a client to which another owner in the same client can hand the lock, in order of
+/// Waiters of a client to which another owner of the same client can hand the lock, in order of
 /// arrival.
 #[derive(Default)]
 pub(crate) struct LocalLine {
     waiting: BTreeMap<JoinId, LineWaiter>,
-    /// Fencing token of the node that was handed on last, and the number of hand-offs on that node.
-    /// If a reader's node replaces this node, it continues the count.
+    /// Fencing token of the last node that was handed on, and the number of hand-offs on that node.
+    /// If a reader's node replaces the node, its count continues from this number.
     last: (i64, u32),
 }
 
@@ -66,15 +62,15 @@ pub(super) struct SharedNode {
     since: BootInstant,
     /// Time until which the node is kept without a hold. `None` if it was never kept.
     kept_until: Option<BootInstant>,
-    /// Number of transactions that were sent and might still be applied.
+    /// Number of transactions that were sent and that the server might still carry out.
     transactions: AtomicUsize,
     /// True if a reader's node will replace this node.
     downgrading: AtomicBool,
 }
 
 impl SharedNode {
-    /// Creates the state for the first hold on a node. Returns `None` if the options of the lock
-    /// allow no other hold on the same node.
+    /// Creates the state for the first hold on a node. Returns `None` if the options of the lock do
+    /// not allow a second hold on the same node.
     pub(super) fn first(claim: &AcquireRequest) -> Option<Box<Self>> {
         (claim.cohort > 1 || claim.linger > 0).then(|| Box::new(Self::new(HoldCounts::new(0, claim.cohort))))
     }
@@ -98,20 +94,20 @@ impl SharedNode {
         Self { since, kept_until, ..Self::new(counts) }
     }
 
-    /// Returns the state for the next hold on the node, or `None` if the limit of hand-offs is
-    /// reached.
+    /// Returns the state for the hold after the next hand-off, or `None` if the limit of hand-offs
+    /// is reached.
     fn next(&self, claim: &AcquireRequest) -> Option<Box<Self>> {
         self.counts.next(claim.cohort).map(|counts| Box::new(self.after(counts)))
     }
 
-    /// Returns the state for a hold that reuses a kept node. The count of consecutive hand-offs
-    /// starts again, because no other client waits.
+    /// Returns the state for a hold that reuses a kept node. The limit for consecutive hand-offs
+    /// counts from here, because no other client waits.
     pub(super) fn taken_again(&self, claim: &AcquireRequest) -> Self {
         self.after(self.counts.taken_again(claim.cohort))
     }
 
-    /// Returns the state for the time without a hold, and `true` if the node is kept for the first
-    /// time. Returns `None` if the time for which the node can be kept is over.
+    /// Returns the state for a node that is kept without a hold, and `true` if this node is kept
+    /// for the first time. Returns `None` if the time for which the node can be kept is over.
     pub(super) fn kept_for(&self, time: Duration) -> Option<(bool, Box<Self>)> {
         let now = BootInstant::now();
         let until = self.kept_until.unwrap_or_else(|| now.after(time));
@@ -130,9 +126,9 @@ impl SharedNode {
     }
 }
 
-/// A lease that is handed to a waiter.
+/// A lease for the waiter to which the lock is handed.
 ///
-/// It must be delivered after the mutex of the holds is unlocked. If no caller receives the lease,
+/// The lease must be delivered after the mutex of the holds is unlocked. If the waiter has left,
 /// the lease is dropped, and the drop locks that mutex again.
 pub(super) struct HandOff {
     lease: Lease,
@@ -147,7 +143,7 @@ impl HandOff {
 
 /// Functions for the line of waiters.
 impl HoldTable {
-    /// Adds an acquire to the line. All acquires in the line request the same kind of hold
+    /// Adds a waiting acquire to the line. All acquires in a line request the same kind of hold
     /// (exclusive, read or write).
     pub(crate) fn enqueue_local(
         &self,
@@ -160,16 +156,16 @@ impl HoldTable {
         line.waiting.insert(join, LineWaiter { claim: claim.clone(), reply });
     }
 
-    /// Removes an acquire from the line. Returns `None` if the acquire has already received the
-    /// lock.
+    /// Removes a waiting acquire from the line. Returns `None` if a holder has already handed it
+    /// the lock.
     pub(crate) fn dequeue_local(&self, join: JoinId) -> Option<oneshot::Sender<Result<Lease>>> {
         let mut all = self.all();
         let line = all.line.as_mut()?;
         Some(line.waiting.remove(&join)?.reply)
     }
 
-    /// Records that a reader's node will replace this hold's node. Returns `false` if the hold is
-    /// over.
+    /// Records that a downgrade has begun: a reader's node will replace this hold's node. Returns
+    /// `false` if the hold is over.
     pub(crate) fn begin_downgrade(&self, id: &HoldId) -> bool {
         let all = self.all();
         let hold = all.by_node(&id.node).filter(|hold| hold.handoffs() == id.handoffs);
@@ -186,8 +182,8 @@ impl HoldTable {
 }
 
 impl HoldIndex {
-    /// Stores the number of hand-offs on the node with this token, for a reader's node that
-    /// replaces it.
+    /// Stores the number of hand-offs on the node with this token, in case a reader's node replaces
+    /// it and continues the count.
     pub(super) fn note_shared(&mut self, token: i64, node: &SharedNode) {
         self.line.get_or_insert_default().last = (token, node.counts.handoffs());
     }
@@ -240,7 +236,7 @@ impl Hold {
         facts.may_have_successor()
     }
 
-    /// Ends this hold, whose last lease was released, and begins a hold on the same node for the
+    /// Ends this hold, whose last lease was released, and starts a hold on the same node for the
     /// first waiter in the line.
     ///
     /// Returns `None` if the line is empty, or if a hand-off is not permitted.
@@ -254,7 +250,8 @@ impl Hold {
         let claim = &first.get().claim;
         let next = shared.next(claim)?;
         let too_old = shared.is_too_old(claim, BootInstant::now());
-        // The same minimum as for a grant: a sixth of the session timeout, plus the grace.
+        // At least as much time must be left in the term as for a grant: a sixth of the session
+        // timeout, plus the grace.
         let Grant { node, fencing_token, term, .. } = &self.grant;
         let needed = term.interval() + claim.grace.time();
         if claim.kind != self.claim.kind || too_old || term.remaining() <= needed {

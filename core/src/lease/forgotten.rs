@@ -1,10 +1,10 @@
 //! Warnings for leases that a program forgets.
 //!
 //! A lease is forgotten if a garbage collector drops it while the lock is held, or if its owner
-//! (for example a thread or task) ends without releasing it. In Rust, the code determines where a
-//! lease is dropped. In other languages, the collector drops a lease at an unpredictable time,
-//! perhaps while the program still uses the protected resource. So the library warns the program,
-//! at most once for each hold.
+//! (for example a thread or task) ends without releasing it. A garbage collector drops a lease at
+//! an unpredictable time, perhaps while the program still uses the protected resource. So the
+//! library logs a warning, at most once for each hold. Rust programs do not need it, because their
+//! code determines where a lease is dropped.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::Lease;
 use crate::error::escape::Escaped;
 
-/// A lock whose lease was forgotten. Its `Display` text is written for the developers of the
+/// A lock whose lease was forgotten. Its `Display` text is a message for the developers of the
 /// program.
 #[derive(Debug)]
 pub struct Forgotten {
@@ -45,11 +45,12 @@ impl fmt::Display for Forgotten {
     }
 }
 
-/// The listener for forgotten locks. It is called on any thread, with no internal mutex locked.
+/// The listener for forgotten locks. Any thread can call it. No internal mutex is locked during the
+/// call.
 static LISTENER: OnceLock<fn(&Forgotten)> = OnceLock::new();
 
-/// Registers a listener for forgotten locks, in addition to the log. Only the first call has an
-/// effect.
+/// Registers a listener for forgotten locks. The warnings are still logged too. Only the first call
+/// has an effect.
 pub fn on_forgotten(listener: fn(&Forgotten)) {
     LISTENER.set(listener).ok();
 }
@@ -74,8 +75,8 @@ impl Lease {
     /// release frees it.
     pub(super) fn drop_forgotten(&self) {
         let held = self.state().holds();
-        // An error means that another thread released the lease in between, so nothing is left to
-        // do.
+        // An error means that another thread has released the lease since the check above, so
+        // nothing is left to do.
         let freed = self.release_level(|| None).unwrap_or(false);
         if held && freed {
             self.warn(None);

@@ -1,10 +1,11 @@
-//! The holds in a lock directory. A *hold* is the possession of a lock through one node. Each
-//! re-entry adds a lease (a *level*) to the hold.
+//! The holds in a lock directory. A *hold* is the period for which an owner holds a lock through
+//! one node. If the owner acquires the lock again (re-entry), the hold gets one more lease (a
+//! *level*).
 //!
-//! Both the driver and the leases use this module. It decides re-entries on the caller's thread. A
-//! loss is declared on the first thread that notices it. A [`Notice`] informs the driver of such
-//! changes. It is sent through the trait [`Report`], because this module cannot import the mailbox
-//! that carries the notices.
+//! Both the driver and the leases use this module. A re-entry is decided on the caller's thread,
+//! and a loss is declared on the first thread that notices it. A [`Notice`] informs the driver of
+//! such changes. Notices are sent through the trait [`Report`], because this module cannot import
+//! the mailbox that carries them.
 
 #[cfg(test)]
 mod tests;
@@ -50,13 +51,13 @@ pub(crate) struct HoldId {
 
 /// A message to the driver about a hold.
 pub(crate) enum Notice {
-    /// The last lease of a hold was released. Also sent if the hold was lost during its grace,
-    /// because its node can then still exist.
+    /// The last lease of a hold was released. Also sent if the hold was already lost but its grace
+    /// has not ended, because its node can then still exist.
     Released { node: NodeName, release: Release },
-    /// The hold with this id has begun, for the waiter `join` with this request (`claim`). The
-    /// previous hold on the node has ended.
+    /// The previous holder has handed the node to the waiter `join`, whose request is `claim`. The
+    /// new hold has this id.
     HandedOn { hold: HoldId, join: JoinId, claim: Box<AcquireRequest> },
-    /// The node is kept for this long without a hold. Sent only once for each node.
+    /// The node is now kept without a hold, for this long. Sent only once for each node.
     Kept { node: NodeName, time: Duration },
     /// A hold with this request has begun on a node that was kept.
     Retaken { hold: HoldId, claim: Box<AcquireRequest> },
@@ -69,7 +70,7 @@ pub(crate) enum Notice {
     Transact { node: NodeName, operations: Vec<WriteOperation>, reply: oneshot::Sender<Result<()>> },
 }
 
-/// The driver, as the receiver of notices about the holds in a directory.
+/// The receiver of notices about the holds in a directory. The driver's mailbox implements it.
 pub(crate) trait Report: Send + Sync {
     /// Sends a notice to the driver. Fails in a forked child, and after the client is closed.
     fn report(&self, directory: &Arc<str>, notice: Notice) -> Result<()>;
@@ -92,8 +93,8 @@ pub(crate) struct Grant {
 
 /// The holds of one client in one lock directory.
 ///
-/// All lock objects with the same client and path share one table. So an owner can re-enter the
-/// lock through any of these objects.
+/// All lock objects with the same client and path share one table. So an owner that holds the lock
+/// can re-enter it through any of these objects.
 pub(crate) struct HoldTable {
     pub(crate) place: LockPath,
     pub(crate) origin: ForkGuard,
@@ -103,8 +104,8 @@ pub(crate) struct HoldTable {
     permit_state: OnceLock<Box<PermitState>>,
 }
 
-/// Index of the holds by node and by owner. An index is necessary because thousands of readers can
-/// hold a lock together, and a lookup must not scan all of them.
+/// Index of the holds by node and by owner. Thousands of readers can hold a lock together, and a
+/// lookup must not scan all of them.
 #[derive(Default)]
 pub(crate) struct HoldIndex {
     by_node: SmallMap<NodeName, Arc<Hold>>,
@@ -132,8 +133,8 @@ impl Hasher for OwnerHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // The map takes the bucket from the lowest bits of the hash and a tag from the highest
-        // bits. So consecutive numbers must differ in both.
+        // The hash map selects a bucket by the lowest bits of the hash, and compares its highest
+        // bits as a tag. So the hashes of consecutive numbers must differ in both.
         self.0 = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 
@@ -154,16 +155,16 @@ pub(crate) struct Hold {
     /// The state of the hold. It is shared with futures that wait for a change, so that these
     /// futures do not keep the hold itself alive.
     pub(crate) state_cell: Arc<HoldState>,
-    /// Number of leases that are not released. Used only while [`HoldIndex`] is locked, so the
-    /// changes have a definite order.
+    /// Number of leases that are not released. Only accessed while [`HoldIndex`] is locked, so
+    /// changes cannot overlap.
     levels: AtomicUsize,
-    /// Number of these leases that the library keeps on behalf of the program. Used under the same
-    /// mutex as [`levels`](Self::levels).
+    /// Number of these leases that the library keeps although the program has dropped them. Only
+    /// accessed under the same mutex as [`levels`](Self::levels).
     pins: AtomicUsize,
     /// True if the program was warned that it forgot this hold.
     forgotten: AtomicBool,
-    /// State shared with other holds on the same node. `None` if no other hold can follow on the
-    /// node.
+    /// State that passes from hold to hold on the same node. `None` if no other hold can follow on
+    /// the node.
     pub(super) shared: Option<Box<SharedNode>>,
 }
 
@@ -397,7 +398,8 @@ impl Hold {
         self.pins.store(self.pins.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     }
 
-    /// Notes that the program is warned about this hold. Returns `false` if it was warned before.
+    /// Records that the program is warned about this forgotten hold. Returns `false` if it was
+    /// warned before.
     pub(crate) fn forget(&self) -> bool {
         !self.forgotten.swap(true, Ordering::Relaxed)
     }
@@ -421,11 +423,11 @@ impl Hold {
         self.holds.driver.no_answer()
     }
 
-    /// Returns the state according to the clock. If the clock shows a loss, declares it and reports
-    /// it to the driver.
+    /// Returns the current state. If the clock shows that the hold is lost, declares the loss and
+    /// reports it to the driver.
     ///
-    /// The clock is read because a timer can be late, for example after the machine was suspended.
-    /// Once a loss is declared, it is final.
+    /// A timer cannot replace this check, because it can be late, for example after the machine was
+    /// suspended. A declared loss is final.
     pub(crate) fn state(&self) -> LeaseState {
         match self.seen() {
             LeaseState::Lost(reason) => {
@@ -454,8 +456,8 @@ impl Hold {
 
     /// Returns `true` if the time left in the term is longer than the grace.
     ///
-    /// If there is no grace, it does not compute the time that is left, because every re-entry
-    /// calls this function.
+    /// Without a grace, this function does not compute the time that is left, because every
+    /// re-entry calls it and it must be fast.
     fn is_in_term(&self) -> bool {
         let (term, grace) = (&self.grant.term, self.claim.grace);
         if grace.is_zero() { term.runs() } else { term.remaining() > grace.time() }
@@ -466,8 +468,8 @@ impl Hold {
         self.until.map(|until| until.since(BootInstant::now()))
     }
 
-    /// Returns the time for which the hold certainly continues. It can be shorter only if an
-    /// operator breaks the lock. Ignores a loss that has already happened.
+    /// Returns the time for which the hold will certainly continue, unless an operator breaks the
+    /// lock. Ignores a loss that has already happened.
     pub(crate) fn remaining(&self) -> Duration {
         let term = self.grant.term.remaining().saturating_sub(self.claim.grace.time());
         self.left().map_or(term, |left| left.min(term))

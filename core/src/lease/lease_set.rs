@@ -52,8 +52,8 @@ impl Leases {
         self.0.push(lease);
     }
 
-    /// Wraps each lease in an [`Arc`], so that it can be shared. A lease is released when its last
-    /// reference is dropped.
+    /// Wraps each lease in an [`Arc`], so that several parts of the program can share it. A lease
+    /// is released when its last reference is dropped.
     pub fn into_arcs(self) -> Leases<Arc<Lease>> {
         Leases(self.into_iter().map(Arc::new).collect())
     }
@@ -139,9 +139,9 @@ impl<L: Borrow<Lease>> Leases<L> {
 
     /// Releases all leases that are not released yet, the newest first.
     ///
-    /// All requests are on their way when this function returns. The future waits until the servers
-    /// acknowledge them. It waits at most for the longest [`remaining`](Lease::remaining) of these
-    /// leases at the time of the call. See [`Lease::release`].
+    /// This function starts all releases before it returns. The returned future waits until the
+    /// servers acknowledge them. It waits for at most the longest [`remaining`](Lease::remaining)
+    /// of these leases at the time of the call. See [`Lease::release`].
     ///
     /// Cancel safe: if the future is dropped, the release continues in the background.
     ///

@@ -1,4 +1,5 @@
-//! The life cycle of a session: search, begin, lose the connection, reconnect, and end.
+//! Handles the life cycle of a session: the search for a server, the start, the loss of the
+//! connection, the reconnection, and the end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +20,8 @@ use crate::session::{ConnectRefusal, Search, Session};
 use crate::{runtime, session};
 
 impl Connection {
-    /// Starts to look for a session, unless there is one or a search is running. Returns `true` if
-    /// it started a search.
+    /// Starts to connect to the servers, in order to get a session (a *search*). Does nothing if
+    /// there is a session or a search is running. Returns `true` if it started a search.
     pub(in crate::driver) fn start(&mut self) -> bool {
         let idle = matches!(self.stage, SessionStage::Idle);
         if idle {
@@ -67,7 +68,8 @@ impl Connection {
                 ConnectionEvent::Refused(denial)
             }
             SessionEvent::Established(_, Ok(session)) => {
-                // The search was abandoned, so close the session: the server need not keep it.
+                // The search was stopped before it could deliver this session. Close the session,
+                // so that the server does not keep it until it expires.
                 self.spawn(async {
                     session::close(session, session::CLOSE_LIMIT).await;
                 });
@@ -91,9 +93,9 @@ impl Connection {
                 }
                 ConnectionEvent::Checked(checked)
             }
-            // The connection was lost after this reply. A missing node does not come back, so its
-            // lease is lost now, without waiting for the next connection. The heartbeat on the next
-            // connection checks the other nodes.
+            // The reply came from a connection that is lost by now. A missing node is never created
+            // again, so report the loss of its lease now. The heartbeat on the next connection
+            // checks the other nodes.
             SessionEvent::HeartbeatAnswered(epoch, _, Checked { missing, .. })
                 if epoch == self.epoch && !missing.is_empty() =>
             {
@@ -103,7 +105,7 @@ impl Connection {
         }
     }
 
-    /// Returns `true` if there is a session and the client crate has not reported its end.
+    /// Returns `true` if there is a session whose end the client crate has not reported.
     fn claims_to_live(&self) -> bool {
         matches!(&self.stage, SessionStage::Live(live) if !live.session.client.state().is_terminated())
     }
@@ -177,7 +179,7 @@ impl Connection {
                 }
             }
             // A read-only connection counts as disconnected: the client never requests one, and it
-            // is not enough to hold a lock (rule 16).
+            // does not keep a lock alive (rule 16).
             zk::SessionState::Disconnected | zk::SessionState::ConnectedReadOnly => {
                 self.number += 1;
                 live.term.moved(self.number);
@@ -207,8 +209,8 @@ impl Connection {
         }
     }
 
-    /// Starts a task that logs a warning, with the reasons, when all servers have rejected the
-    /// client. The task is stopped when there is a connection.
+    /// Starts a task that logs a warning when no server has accepted the client, with the reasons.
+    /// The task is stopped when there is a connection.
     fn log_outages(&mut self) {
         let outage = self.outages.clone().watch(self.settings.clone(), self.options.hosts.servers.clone());
         if matches!(&self.stage, SessionStage::Live(Live { outage_logger: None, .. })) {
@@ -233,18 +235,17 @@ impl Connection {
     /// Ends everything that runs on the session.
     fn end(&mut self) -> Option<zk::SessionInfo> {
         self.number += 1;
-        // Start a new budget. Otherwise the watches of the old session would be returned to the
-        // budget of the next session.
+        // Start a new watch budget. Otherwise the watches of the old session would later be
+        // credited to the budget of the next session.
         self.room = WatchBudget::default();
         self.tasks = JoinSet::new();
         self.unanswered = Unanswered::default();
         match std::mem::replace(&mut self.stage, SessionStage::Idle) {
             SessionStage::Live(live) => {
                 drop(live.session_context);
-                // Drop the client, which closes its connection. Otherwise the client crate would
-                // keep the connection open while a request is unanswered, and its pings would keep
-                // the session alive. If an unanswered request is the reason for giving up the
-                // session, the session would then never end.
+                // Drop the client, which closes its connection. The session might be given up
+                // because a request is unanswered. The client crate would keep the connection open
+                // for that request, and its pings would keep the session alive forever.
                 Some(live.session.client.into_session())
             }
             SessionStage::Searching(search) => {

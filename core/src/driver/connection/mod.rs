@@ -99,8 +99,8 @@ pub(super) struct Connection {
     urgency: Urgency,
     /// The session's number.
     epoch: u64,
-    /// The connection's number. It grows when a connection is lost, so that late replies can be
-    /// recognized.
+    /// The connection's number. It is incremented when a connection is lost, so that late replies
+    /// of earlier connections can be recognized.
     number: u64,
     room: WatchBudget,
     /// All tasks that run on the session.
@@ -134,7 +134,8 @@ impl Connection {
         }
     }
 
-    /// Returns the settings, which record the last attempt at each server.
+    /// Returns the connection settings. They also record the last attempt to connect to each
+    /// server.
     pub(super) fn settings(&self) -> Settings {
         self.settings.clone()
     }
@@ -160,7 +161,7 @@ impl Connection {
         self.urgency
     }
 
-    /// Returns the path without the chroot, as the application knows it.
+    /// Returns the path without the chroot, as the program wrote it.
     pub(super) fn below_chroot<'a>(&self, path: &'a str) -> &'a str {
         self.options.hosts.below_chroot(path)
     }
@@ -194,7 +195,8 @@ impl Connection {
         self.term().map(|term| term.remaining()).unwrap_or_default()
     }
 
-    /// Checks whether a lock can have this grace. Without a session, any grace is accepted.
+    /// Checks whether this grace is short enough for the session's timeout. Without a session,
+    /// accepts any grace.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) if the grace is longer than a sixth of the
@@ -222,16 +224,16 @@ impl Connection {
         }
     }
 
-    /// Runs a task that sends a request whose reply can prove the session (show that it is alive).
+    /// Runs a task that sends a request whose reply can show that the session is alive.
     pub(super) fn spawn_proof_request(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         self.note_proof_request();
         let unanswered = self.unanswered.proof_token();
         self.run(task, Some(unanswered));
     }
 
-    /// Runs a task that sends a request whose reply proves nothing. A missing reply is still a sign
-    /// of trouble: replies arrive in the order of the requests, so a server that answers later
-    /// pings has dropped the request.
+    /// Runs a task that sends a request whose reply does not show that the session is alive. If the
+    /// reply does not arrive, something is wrong all the same: replies arrive in the order of the
+    /// requests, so a server that answers later pings has dropped the request.
     pub(super) fn spawn_request(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         let task = self.run(task, None);
         self.unanswered.note_request(task, BootInstant::now());
@@ -252,27 +254,28 @@ impl Connection {
         self.unanswered.note_request(task, asked);
     }
 
-    /// Records that a request was sent whose reply can prove the session.
+    /// Records that a request was sent whose reply can show that the session is alive.
     pub(super) fn note_proof_request(&mut self) {
         self.unanswered.note_proof_request();
     }
 
-    /// Records that the server has answered a request that could prove the session.
+    /// Records a reply to a request of the kind that
+    /// [`note_proof_request`](Self::note_proof_request) records.
     pub(super) fn note_proof_reply(&mut self) {
         self.unanswered.note_proof_reply();
     }
 
-    /// Returns the time left for the server to answer the pending requests, or `None` if no request
-    /// is unanswered. After that time the session is useless even if it seems connected: a server
-    /// that executes nothing can still answer pings, and a client crate whose task has ended still
-    /// reports that it is connected.
+    /// Returns the time that the server still has to answer the pending requests, or `None` if no
+    /// request is unanswered. When this time is over, the driver gives up the session, even if it
+    /// seems to be connected: a server that executes no requests can still answer pings, and the
+    /// client crate still reports a connection after its task has ended.
     pub(super) fn give_up_in(&mut self) -> Option<Duration> {
         let SessionStage::Live(Live { term, .. }) = &self.stage else { return None };
         let since = self.unanswered.since()?;
         Some(term.give_up_after().saturating_sub(BootInstant::now().since(since)))
     }
 
-    /// Sends a heartbeat, which proves the session and checks whether these nodes exist.
+    /// Sends a heartbeat. It extends the session's term and checks whether these nodes exist.
     pub(super) fn send_heartbeat(&mut self, nodes: Vec<OwnNode>) {
         let SessionStage::Live(Live { session, term, .. }) = &self.stage else {
             return;
@@ -287,8 +290,8 @@ impl Connection {
     }
 
     /// Returns a client for one directory on the current session. The client reports outcomes to
-    /// `directory`. A caller that awaits the outcomes itself passes the default id, which belongs
-    /// to no directory.
+    /// `directory`. A caller that awaits the outcomes itself passes the default id, which no
+    /// directory has.
     pub(super) fn directory_client(
         &self,
         directory: DirectoryId,
@@ -347,8 +350,8 @@ impl Connection {
         self.is_connected() && connection_number == self.number
     }
 
-    /// Returns the event to pass to the queue for a reply from the given connection. A reply from
-    /// an earlier connection can be stale.
+    /// Returns the event to pass to the queue for a reply that arrived on the given connection. If
+    /// that was an earlier connection, the reply might be out of date.
     pub(super) fn discard_stale(&self, connection_number: u64, event: Event) -> Event {
         reply::discard_stale(event, connection_number, self.number)
     }

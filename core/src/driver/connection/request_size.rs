@@ -38,7 +38,7 @@ pub(in crate::driver) fn conditional(
     transaction(std::iter::once(LENGTH + condition.len() + NUMBER).chain(operations))
 }
 
-/// Returns how many of these nodes, counted from the first, one request can read.
+/// Returns the number of nodes, from the beginning of the list, that one request can read.
 pub(in crate::driver) fn readable(directory: &str, names: &[NodeName]) -> usize {
     let mut bytes = HEAD + OPERATION;
     let fits = |name: &&NodeName| {

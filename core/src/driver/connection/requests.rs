@@ -1,4 +1,4 @@
-//! Sends the requests that a queue asks for, and reports their outcomes to the driver.
+//! Sends the requests of a lock's queue, and reports their outcomes to the driver.
 
 use std::future::Future;
 use std::ops::Deref;
@@ -29,8 +29,8 @@ use crate::session::term::Term;
 /// Data that Curator and zklock write to a node to ask its owner to give up the lock.
 pub(in crate::driver) const REVOKE: &[u8] = b"__REVOKE__";
 
-/// Maximum length in bytes of node data that is kept. The data of our own nodes has about 150
-/// bytes.
+/// Maximum length in bytes of node data that the client stores. Longer data is ignored. The data of
+/// our own nodes has about 150 bytes.
 pub(in crate::driver) const LONGEST_DATA: usize = 4096;
 
 /// A snapshot of a node, set when the node has been read.
@@ -62,7 +62,7 @@ pub(in crate::driver) struct SessionContext {
     /// The client crate's tasks, which end with the session.
     pub(in crate::driver) tasks: Tasks,
     pub(in crate::driver) term: Arc<Term>,
-    /// Length of the client's chroot, which is the beginning of every path.
+    /// Length of the client's chroot, with which every path begins.
     pub(in crate::driver) chroot: usize,
     pub(in crate::driver) lists: AccessLists,
     /// Size limits for the replies that the client reads.
@@ -99,7 +99,7 @@ impl DirectoryClient {
         [&*self.path, "/", name].concat()
     }
 
-    /// Returns the path without the chroot, as the application knows it.
+    /// Returns the path without the chroot, as the program wrote it.
     pub(in crate::driver) fn shown(&self) -> &str {
         match &self.path[self.chroot..] {
             "" => "/",
@@ -111,9 +111,8 @@ impl DirectoryClient {
         self.client.session_id()
     }
 
-    /// Reports the reply to a request that was sent at `sent`. Also updates the term if the reply
-    /// proves that the session is alive, and reports the end of the session if the reply proves
-    /// that it is over.
+    /// Reports the reply to a request that was sent at `sent`. If the reply proves that the session
+    /// is alive, extends the term. If it proves that the session is over, reports its end.
     fn report_judged(&self, sent: BootInstant, (event, verdict): Judged) {
         match verdict {
             SessionEvidence::Alive => self.term.prove(sent, self.connection_number),
@@ -136,11 +135,11 @@ impl DirectoryClient {
         self.report_judged(sent, reply::created(ticket, self.session(), made));
     }
 
-    /// Creates a reader's node in the queue position of its owner's writer (a downgrade). One
-    /// transaction creates the node and checks that the writer's node exists. A second request,
-    /// sent without waiting for the first, reads the new node's Stat to find the node's owner,
-    /// because the Stat in the transaction's own reply is invalid before ZooKeeper 3.7.2 and 3.8.2
-    /// (ZOOKEEPER-4026).
+    /// Creates the node of a reader that takes over the queue position of its owner's writer (a
+    /// downgrade). One transaction creates the node and checks that the writer's node exists. A
+    /// second request, sent without waiting for the first, reads the new node's Stat to find the
+    /// node's owner, because the Stat in the transaction's own reply is invalid before ZooKeeper
+    /// 3.7.2 and 3.8.2 (ZOOKEEPER-4026).
     pub(in crate::driver) async fn create_beside(
         self,
         ticket: Ticket,
@@ -178,7 +177,8 @@ impl DirectoryClient {
     }
 
     pub(in crate::driver) async fn list(self, ticket: Ticket, sync: bool) {
-        // Both requests are sent back to back, and the server answers them in order.
+        // The second request is sent without waiting for the first reply. The server answers them
+        // in order.
         let synced = sync.then(|| self.client.ask(RequestKind::Sync).sync(&self.path));
         let listed = self.client.ask(RequestKind::List).list_children(&self.path);
         let synced = match synced {
@@ -188,8 +188,8 @@ impl DirectoryClient {
         self.report(self.listed(ticket, synced, listed.await));
     }
 
-    /// Lists the children and watches them until the watch fires. Dropping the future removes the
-    /// watch on the server. Drops `unanswered` when the listing is answered.
+    /// Lists the children and waits until their watch fires. Drops `unanswered` when the reply to
+    /// the listing arrives. If this future is dropped, the watch is removed on the server.
     pub(in crate::driver) async fn list_and_watch(
         self,
         ticket: Ticket,
@@ -216,7 +216,7 @@ impl DirectoryClient {
     }
 
     /// Returns the event for a listing's reply. If the directory is too large to list, the listing
-    /// counts as refused, because the directory stays too large and no client can queue there.
+    /// counts as refused: a retry would not help, and the client cannot queue without a listing.
     fn listed(
         &self,
         ticket: Ticket,
@@ -256,8 +256,8 @@ impl DirectoryClient {
         self.report_judged(sent, reply::verified(ticket, self.session(), found));
     }
 
-    /// Watches a node until the watch fires. Dropping the future removes the watch on the server.
-    /// Stores what it reads of the node in `snapshot`, if given.
+    /// Watches a node and waits until the watch fires. Stores the node's content in `snapshot`, if
+    /// given. If this future is dropped, the watch is removed on the server.
     pub(in crate::driver) async fn watch(
         self,
         ticket: Ticket,
@@ -265,8 +265,9 @@ impl DirectoryClient {
         snapshot: Option<SnapshotCell>,
     ) {
         let path = self.child(name.as_str());
-        // Reading the data leaves no watch on a missing node, unlike asking for the Stat. But
-        // reading might be forbidden, so `NoAuth` falls back to the Stat.
+        // Watch by reading the data: unlike a request for the Stat, this leaves no watch behind if
+        // the node is missing. If the client lacks the right to read (`NoAuth`), request the Stat
+        // instead.
         let watcher = match self.client.ask(RequestKind::Watch).get_and_watch_data(&path).await {
             Ok((data, stat, watcher)) => {
                 if let Some(snapshot) = snapshot {
@@ -301,7 +302,8 @@ impl DirectoryClient {
         self.await_change(ticket, watcher).await;
     }
 
-    /// Restores the data of one of our nodes, unless the node was written after this version.
+    /// Restores the data of one of our nodes. Does nothing if the node no longer has this version,
+    /// because it was written again.
     pub(in crate::driver) async fn restore_data(self, name: NodeName, data: Vec<u8>, version: i32) {
         let node = self.child(name.as_str());
         let restored = self.client.ask(RequestKind::Write).set_data(&node, &data, Some(version)).await;
@@ -340,9 +342,9 @@ impl DirectoryClient {
         Acls::new(&self.lists.own)
     }
 
-    /// Creates the lock directory and its parents as containers, which the server removes some time
-    /// after their last child is gone. `lock` is the length of the lock's path. Every shorter path
-    /// is a parent and can be shared with other locks.
+    /// Creates the lock directory and its parents as container nodes, which the server deletes some
+    /// time after their last child is gone. `lock` is the length of the lock's path. Nodes with
+    /// shorter paths are parents, and can also be parents of other locks.
     pub(in crate::driver) async fn make_parents(self, ticket: Ticket, lock: usize) {
         let ends = self.path.match_indices('/').skip(1).map(|(at, _)| at).chain([self.path.len()]);
         let list = |at| if at < lock { &self.lists.parents } else { &self.lists.own };
@@ -358,9 +360,9 @@ impl DirectoryClient {
                 self.report_end();
                 Outcome::Lost
             }
-            // This failure can mean that some levels already exist, that the server has no
-            // containers, or that the request is too large. Create the levels one by one, without
-            // waiting for replies in between.
+            // The transaction fails if some of the nodes already exist, if the server does not
+            // support containers, or if the request is too large. Create the nodes one by one,
+            // without waiting for replies in between.
             Err(_) => self.make_each(&levels).await,
         };
         self.report(Event::ParentsMade(ticket, outcome));
@@ -397,8 +399,8 @@ impl DirectoryClient {
             }
             outcome = match last {
                 Ok(()) | Err(zk::Error::NodeExists) => Outcome::Done(()),
-                // A parent can exist although this client is not permitted to create it, so only
-                // the result for the last level counts.
+                // A parent might already exist although this client is not permitted to create it.
+                // So only the result for the lock directory itself counts.
                 Err(zk::Error::NoNode) if forbidden => Outcome::Refused(Refusal::NotAuthorized),
                 Err(zk::Error::Unimplemented) => continue,
                 Err(error) => failed(&error),

@@ -25,7 +25,7 @@ async fn session_event(receiver: &mut mpsc::UnboundedReceiver<Input>) -> Session
     }
 }
 
-/// Returns the tasks that serve the established session, and its timeout.
+/// Returns the tasks that serve this new session, and the session's timeout.
 fn serving(found: &SessionEvent) -> (Tasks, Duration) {
     let SessionEvent::Established(_, Ok(session)) = found else { panic!("a session") };
     (session.tasks.clone(), session.client.session_timeout())
@@ -47,7 +47,8 @@ async fn a_session_that_is_found_when_nobody_wants_it_any_more_is_not_begun() {
         let (_server, mut connection, mut receiver) = searching().await;
         let found = session_event(&mut receiver).await;
         assert!(matches!(found, SessionEvent::Established(_, Ok(_))));
-        // The last caller gives up while the session is on its way to the driver.
+        // The last caller gives up when the session is established but the driver does not know it
+        // yet.
         assert!(connection.stop());
         assert!(matches!(connection.handle(found), ConnectionEvent::None) && !connection.is_live());
         // The next caller starts a new search.
@@ -77,7 +78,8 @@ async fn nothing_is_left_of_a_session_that_nobody_wants_when_its_link_closes() {
     .await;
 }
 
-/// The driver ends while the session is on its way to it. No task of the session remains.
+/// If the driver ends before it receives a session that is already established, no task of that
+/// session remains.
 #[tokio::test]
 async fn nothing_is_left_of_a_session_that_nobody_hears_of() {
     on_the_runtime(async {
@@ -119,7 +121,7 @@ async fn what_is_asked_without_a_connection_is_asked_on_the_next_one() {
         assert_eq!(connection.give_up_in(), None);
         assert!(matches!(connection.changed(zk::SessionState::SyncConnected), ConnectionEvent::Reconnected));
         assert!(connection.give_up_in().is_some(), "a delete has no answer");
-        // A request that was answered before the reconnection does not count as unanswered.
+        // A request that is answered before the next connection does not count as unanswered.
         assert!(matches!(connection.changed(zk::SessionState::Disconnected), ConnectionEvent::Disconnected));
         drop(end);
         tokio::task::yield_now().await;
@@ -149,7 +151,7 @@ async fn a_heartbeat_is_answered_even_if_another_write_was_answered_in_between()
         };
         connection.send_heartbeat(vec![node]);
         tokio::task::yield_now().await;
-        // The heartbeat is sent, and the delete of another node is answered before it.
+        // After the heartbeat is sent, the reply to an earlier delete arrives first.
         connection.note_proof_reply();
         assert!(connection.give_up_in().is_some(), "the heartbeat is under way");
         let beaten = session_event(&mut receiver).await;
@@ -229,8 +231,9 @@ async fn news_of_a_session_that_is_over_leave_the_next_one_alone() {
     .await;
 }
 
-/// This test fails if a new version of the client crate pauses at another point. The crate's pauses
-/// grow without limit, so a client could reconnect too late and lose its leases.
+/// This test fails if a new version of the client crate pauses at other points between its
+/// connection attempts. The crate's own pauses grow without limit, so a client could reconnect too
+/// late and lose its leases.
 #[tokio::test]
 async fn the_client_crates_pauses_between_rounds_of_servers_are_over_at_once() {
     on_the_runtime(async {

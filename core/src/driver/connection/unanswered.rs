@@ -12,20 +12,21 @@ use crate::runtime::clock::BootInstant;
 pub(super) struct Unanswered {
     /// The time when the connection was established, if there is one.
     connected: Option<BootInstant>,
-    /// Time since which this connection has waited for a reply that can prove the session (show
-    /// that it is alive). `None` if it does not wait for such a reply.
+    /// Moment from which this connection has waited for a reply that can prove the session, which
+    /// means to show that it is alive. `None` if it does not wait for such a reply.
     proof_awaited_since: Option<BootInstant>,
-    /// Token that requests clone and hold until their reply, if the reply can prove the session.
-    /// Its reference count shows whether such a request is unanswered.
+    /// Shared token for requests whose replies can prove the session. Each such request keeps a
+    /// clone until its reply arrives. So the reference count shows whether one of them is
+    /// unanswered.
     proof_token: Arc<()>,
-    /// Requests whose replies prove nothing, in the order in which they were sent, each with the
-    /// time from which it counts as unanswered. Answered requests are removed from the front at the
-    /// next call.
+    /// All other requests, in the order in which they were sent, each with the moment from which it
+    /// counts as unanswered. Answered requests are removed from the front by the next call.
     requests: VecDeque<(AbortHandle, BootInstant)>,
 }
 
 impl Unanswered {
-    /// Returns a token that a request holds until its reply, if the reply can prove the session.
+    /// Returns the token for a request whose reply can prove the session. The request must keep the
+    /// token until its reply arrives.
     pub(super) fn proof_token(&self) -> Arc<()> {
         Arc::clone(&self.proof_token)
     }
@@ -37,8 +38,8 @@ impl Unanswered {
         }
     }
 
-    /// Records a request whose reply proves nothing and whose task ends with the reply. The request
-    /// counts as unanswered from `from` on.
+    /// Records a request whose reply cannot prove the session. Its task ends when the reply
+    /// arrives. The request counts as unanswered from the moment `from`.
     pub(super) fn note_request(&mut self, task: AbortHandle, from: BootInstant) {
         self.forget_answered();
         self.requests.push_back((task, from));
@@ -51,14 +52,14 @@ impl Unanswered {
     }
 
     /// Records that the server has answered a request that could prove the session. If another such
-    /// request is still unanswered, the wait for its reply counts from now. There might be no later
-    /// request that would start the count.
+    /// request is still unanswered, the time without a reply now counts from this moment, because
+    /// no later request might restart the count.
     pub(super) fn note_proof_reply(&mut self) {
         self.proof_awaited_since = (Arc::strong_count(&self.proof_token) > 1).then(BootInstant::now);
     }
 
-    /// Records that a connection was established. Requests made while there was no connection are
-    /// sent on it.
+    /// Records that a connection was established. Requests that were made without a connection are
+    /// sent on it, so their time counts from now.
     pub(super) fn note_connected(&mut self) {
         self.connected = Some(BootInstant::now());
         self.note_proof_reply();
@@ -69,7 +70,7 @@ impl Unanswered {
         (self.connected, self.proof_awaited_since) = (None, None);
     }
 
-    /// Returns the time since which the oldest request has been unanswered.
+    /// Returns the moment from which the oldest request has been unanswered.
     pub(super) fn since(&mut self) -> Option<BootInstant> {
         self.forget_answered();
         let request =

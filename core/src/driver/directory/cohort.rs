@@ -1,7 +1,8 @@
-//! Hand-offs inside a client (the option `cohort`): waiters without nodes, to which a holder of the
-//! same client can hand the lock directly. These waiters form a line. One contender, the
-//! representative, has a node in the queue for the whole line, so the line is also served in the
-//! order of the queue.
+//! Hand-offs inside a client (the option `cohort`): a holder can hand the lock directly to a waiter
+//! of the same client. Such waiters have no nodes of their own. They form a *line*, which has one
+//! node in the queue. The contender with this node is the line's *representative*. So a waiter of
+//! the line can also receive the lock in the order of the queue, when that node is granted the
+//! lock.
 //!
 //! No waiter waits forever. While the line has a waiter, it has a representative, which waits in
 //! the queue like any contender. When the representative is granted the lock, the first waiter of
@@ -24,7 +25,8 @@ use crate::queue::{Event, JoinId, Queue, Representative};
 pub(in crate::driver) struct Cohort {
     /// The contender in the queue on behalf of the line.
     representative: Representative,
-    /// A weak reference, because the holds must keep the client open and the line must not.
+    /// The hold table. The reference is weak, because hold tables keep the client open, and the
+    /// line must not.
     holds: Weak<HoldTable>,
     /// The pauses before the representative gets another node.
     pub(super) pacing: Pacing,
@@ -40,12 +42,12 @@ impl Cohort {
         }
     }
 
-    /// Returns `true` if attempts like this one can join the line. An empty line adapts to the
-    /// attempt.
+    /// Returns `true` if this attempt can join the line. All attempts in a line have the same kind
+    /// and naming. An empty line takes any attempt.
     pub(super) fn takes(&mut self, attempt: &AcquireAttempt) -> bool {
         if self.representative.is_unneeded() {
-            // All lock objects, and with them the previous hold table, might have been dropped
-            // since the line was last used.
+            // Since the line was last used, all lock objects might have been dropped, and their
+            // hold table with them.
             self.holds = Arc::downgrade(&attempt.holds);
         }
         self.representative.takes(attempt.claim.kind, attempt.naming)
@@ -75,13 +77,13 @@ impl Cohort {
         self.representative.end(join)
     }
 
-    /// Adds a representative to the queue if one is needed, and removes one that is not. Returns
-    /// `true` if the queue was changed.
+    /// Adds the representative to the queue if the line needs one, or removes a representative that
+    /// is no longer needed. Returns `true` if the queue was changed.
     fn update_queue(&mut self, queue: &mut Queue) -> bool {
         let Some(event) = self.representative.next_event() else { return false };
         if matches!(event, Event::Join(..)) {
-            // The previous representative kept its node for as long as it was needed, so this one
-            // starts without a pause.
+            // The previous representative's node existed as long as it was needed, so the new node
+            // is created without a pause.
             self.pacing = Pacing::default();
         }
         queue.handle(event);
@@ -97,15 +99,15 @@ impl Directory {
         }
     }
 
-    /// Removes and returns the waiter for which this contender was granted the lock. For the
-    /// representative, that is the first waiter in the line. Returns `None` if the waiter has
-    /// already left.
+    /// Removes and returns the waiter that receives the lock that this contender was granted. For
+    /// the representative, that is the first waiter in the line. Returns `None` if no such waiter
+    /// is left.
     pub(super) fn granted_waiter(&mut self, join: JoinId) -> Option<Waiter> {
         if !self.waiters.cohort_mut().is_some_and(|cohort| cohort.end(join)) {
             return self.remove_waiter(join);
         }
         self.needs_flush = true;
-        // Skip waiters that received the lock by hand-off in the meantime.
+        // Skip waiters to which a holder has handed the lock in the meantime.
         while let Some(first) = self.waiters.first_of_cohort() {
             if let Some(waiter) = self.remove_waiter(first) {
                 return Some(waiter);
@@ -136,7 +138,7 @@ impl Directory {
         left: Duration,
         timers: &mut Timers,
     ) {
-        // The waiter was in the line, unless all waiters were rejected in the meantime.
+        // The waiter is missing if all waiters were rejected in the meantime.
         if let Some(Waiter { attempt, alarms, .. }) = self.waiters.remove_handed_on(join) {
             timers.cancel(alarms.keys());
             self.forget_grace(&attempt);

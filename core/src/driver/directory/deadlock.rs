@@ -1,5 +1,5 @@
-//! The part of the deadlock search that concerns one lock directory: which of its waiters wait, and
-//! which locks their owners hold.
+//! The data of one lock directory for the deadlock search: its waiters, and the locks that their
+//! owners hold.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,8 +41,8 @@ impl Directory {
         Some(self.waiters.get(join)?.claim.caller.id())
     }
 
-    /// Returns `true` if this owner currently holds the lock through this node. The owner can
-    /// differ from the one at the grant, because a hand-off gives the node to another owner.
+    /// Returns `true` if this owner currently holds the lock through this node. The node can have
+    /// another owner than at its grant, because a hand-off changes the owner.
     pub(in crate::driver) fn is_held_by(&self, node: &NodeName, owner: OwnerId) -> bool {
         self.holders.caller(node) == Some(owner)
     }

@@ -10,8 +10,8 @@ use crate::queue::{Action, JoinId};
 
 impl Directory {
     pub(super) fn send(&mut self, request: Action, connection: &mut Connection) {
-        // Without a session, this client cannot send the queue's requests. Requests sent in an
-        // earlier session were forgotten when that session ended.
+        // Without a session, the queue's requests cannot be sent. The requests of an earlier
+        // session were dropped when it ended.
         let Some(directory_client) = connection.directory_client(self.id, &self.path) else { return };
         match request {
             Action::Create(ticket, join, prefix) => {
@@ -67,10 +67,10 @@ impl Directory {
             Action::Verify(ticket, name) => connection.spawn_request(directory_client.verify(ticket, name)),
             Action::Delete(ticket, name) => {
                 self.releases.deleting(ticket, &name);
-                // The reply to a delete can prove that the session is alive.
-                // Other contenders wait behind this node as long as the session is alive. So the
-                // driver must notice a missing reply, and this request counts as unanswered until
-                // then.
+                // The reply to a delete can prove that the session is alive. Other contenders wait
+                // behind this node as long as the session is alive. So the request counts as
+                // unanswered until its reply arrives, and the driver notices if the reply is
+                // missing.
                 connection.spawn_proof_request(directory_client.delete(ticket, name));
             }
             other => unreachable!("{other:?} is no request"),
@@ -78,8 +78,8 @@ impl Directory {
     }
 
     /// Returns the pause before a contender's node is created. There is no pause if the lock
-    /// directory was just created, because a reaper could delete the empty directory again during
-    /// the pause.
+    /// directory was just created. During a pause, a reaper (a process that deletes empty lock
+    /// directories) could delete it again.
     pub(super) fn pause_before_create(&mut self, join: JoinId) -> Duration {
         let is_new = self.queue.has_new_directory(join);
         self.waiters

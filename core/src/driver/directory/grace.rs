@@ -1,11 +1,11 @@
-//! The option `grace`: a hold with a grace is reported as lost before its term ends. The report is
-//! earlier by the length of the grace. The *term* is the time until which the session's nodes
-//! certainly exist. This module tracks the holds with a grace, and the waiters that requested one.
+//! The option `grace`: the program learns that a lock is lost some time (the *grace*) before the
+//! session's term ends. The *term* is the period for which the session's nodes certainly exist.
+//! This module tracks the holds that have a grace, and the waiters that requested one.
 //!
-//! Only the report is earlier than without a grace, so mutual exclusion is not affected. The node
-//! of a lost hold is deleted when its lease is released, or at the end of the term in which the
-//! hold was lost. A heartbeat that is answered during the grace does not restore the lease. It does
-//! not prolong the life of the node either.
+//! A grace only makes the report earlier, so it does not affect mutual exclusion. The node of a
+//! lost hold is deleted when its lease is released, but at the latest at the end of the term in
+//! which the hold was lost. If a heartbeat is answered during the grace, this neither restores the
+//! lease nor delays the deletion of the node.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,8 +31,8 @@ pub(super) struct Graces {
     kept: SmallMap<NodeName, AlarmKey>,
     /// The graces of the waiters, each with its number of waiters.
     waiters: BTreeMap<Duration, usize>,
-    /// `true` if less of the term is left than a waiter with a grace needs. The queue then behaves
-    /// as if it had no term.
+    /// `true` if a waiter with a grace needs more time than is left in the term. The queue then
+    /// grants no lock, as if the term were over.
     short: bool,
     /// `true` if the term is long enough for a hold without a grace.
     term: bool,
@@ -112,17 +112,17 @@ impl Directory {
         self.await_grace(node, grace, left, timers);
     }
 
-    /// Reports the hold on a node as lost if the time left in the term is at most the hold's grace.
-    /// Otherwise sets the alarm again.
+    /// Reports the hold on a node as lost if its grace has begun: `left`, the time left in the
+    /// term, is at most the grace. Otherwise sets the alarm again.
     pub(in crate::driver) fn check_grace(&mut self, node: &NodeName, left: Duration, timers: &mut Timers) {
         let hold = self.graces.as_ref().and_then(|graces| graces.holds.get(node));
         let Some((noted, _)) = hold.copied() else { return };
         if self.stop_keeping(node, timers) {
             return;
         }
-        // After a hand-off on this node, the new hold can have another grace, and the notice of the
-        // hand-off might not have arrived yet. So ask the holder for the grace. No hand-off can
-        // follow on a hold that is lost here, because by the clock that hold is already over.
+        // A hand-off might have given the node to a hold with another grace, and the notice of the
+        // hand-off might not have arrived yet. So read the grace from the holder. A hold that is
+        // lost here cannot be handed on afterwards, because by the clock it is already over.
         let grace = self.holders.grace(node).map_or(noted, Grace::time);
         if left > grace {
             self.await_grace(node, grace, left, timers);
@@ -131,8 +131,9 @@ impl Directory {
         }
     }
 
-    /// Handles the loss of a hold whose time is over. Keeps the hold's node if the hold has a grace
-    /// and some of its term is left. Returns `true` if the node is kept.
+    /// Handles the loss of a hold whose time is over. If the hold has a grace and the term has not
+    /// ended, its node is kept until the program releases the lease. Returns `true` if the node is
+    /// kept.
     pub(super) fn begin_grace(&mut self, node: &NodeName, left: Duration, timers: &mut Timers) -> bool {
         let Some(graces) = &mut self.graces else { return false };
         let Some((_, alarm)) = graces.holds.remove(node) else { return false };
@@ -178,10 +179,10 @@ impl Directory {
         (graces.holds, graces.kept) = Default::default();
     }
 
-    /// Updates whether the queue can grant the lock. A grant needs more than a sixth of the session
-    /// timeout left in the term, plus the longest grace that a waiter requested. A heartbeat is due
-    /// before so little of the term is left, because a grace is at most a sixth of the session
-    /// timeout.
+    /// Checks again whether the queue can grant the lock. For a grant, the time left in the term
+    /// must be longer than a sixth of the session timeout plus the longest grace that a waiter
+    /// requested. A grace is at most a sixth of the session timeout, so the next heartbeat normally
+    /// extends the term before the time left becomes too short.
     pub(super) fn check_waiters_grace(&mut self, connection: &Connection) {
         let Some(graces) = &mut self.graces else { return };
         let grace = graces.waiters.last_key_value().map(|(grace, _)| *grace);
@@ -197,7 +198,8 @@ impl Directory {
         }
     }
 
-    /// Notes that a term began or ended. Returns `true` if the queue must not receive the event.
+    /// Handles an event that says that a term began or ended. Returns `true` if the event must not
+    /// be passed to the queue.
     pub(super) fn hides_term_event(&mut self, event: &Event) -> bool {
         let Some(graces) = &mut self.graces else { return false };
         match event {
@@ -208,7 +210,7 @@ impl Directory {
         graces.short
     }
 
-    /// Returns `true` if a waiter needs more time than is left in the term.
+    /// Returns `true` if a waiter with a grace needs more time than is left in the term.
     pub(in crate::driver) fn is_short_of_term(&self) -> bool {
         self.graces.as_ref().is_some_and(|graces| graces.short)
     }

@@ -1,4 +1,4 @@
-//! Ends an attempt with a lease or an error, and updates the other waiters of the same owner.
+//! Answers acquires, with a lease or an error, and updates the other waiters of the same owner.
 
 use std::sync::Arc;
 
@@ -53,14 +53,14 @@ impl Directory {
             self.restore_data(node.clone(), version, connection);
         }
         self.answer_owners_other_waiters(&holds, (owner, kind), &hold, timers);
-        // If no caller waits for the lease any more, dropping the lease releases it.
+        // If the caller has stopped waiting, this drops the lease, which releases it.
         if let Some(reply) = reply {
             reply.send(Ok(lease)).ok();
         }
     }
 
-    /// Answers the other waiters of an owner that now holds the lock. If the owner has lost the
-    /// lock again, they enter the queue instead.
+    /// Answers the other waiters of an owner that was just granted the lock. If the owner has
+    /// already lost it, these waiters enter the queue instead.
     pub(super) fn answer_owners_other_waiters(
         &mut self,
         holds: &Arc<HoldTable>,
@@ -68,7 +68,8 @@ impl Directory {
         hold: &HoldId,
         timers: &mut Timers,
     ) {
-        // The owner's other waiters re-enter before the first lease can be released.
+        // The owner's other waiters re-enter the lock now, before the owner can release its first
+        // lease.
         for other in self.waiters.remove_owner_line((owner, kind)) {
             if !self.is_waiting(other) {
                 continue;
@@ -88,7 +89,7 @@ impl Directory {
         self.answer_other_half(holds, (owner, kind), hold, timers);
     }
 
-    /// Removes a waiter that has left the queue and answers its attempt, if it is still waiting.
+    /// Removes a waiter that has left the queue, and answers its attempt if the caller still waits.
     fn answer(&mut self, join: JoinId, timers: &mut Timers, answer: Result<Lease>) {
         let Some(Waiter { attempt, alarms, .. }) = self.remove_waiter(join) else { return };
         timers.cancel(alarms.keys());
@@ -96,8 +97,8 @@ impl Directory {
     }
 
     /// Answers the waiters of this owner that requested the other half (read or write) of a
-    /// read/write lock. If an owner requests both halves concurrently and is granted one, its
-    /// request for the other half must not wait for the granted one.
+    /// read/write lock. An owner can request both halves concurrently. When it is granted one half,
+    /// its request for the other half must not wait for the release of the granted half.
     fn answer_other_half(
         &mut self,
         holds: &HoldTable,
@@ -115,8 +116,8 @@ impl Directory {
             }
             Kind::Write => {
                 let reader = self.waiters.first_of_owner((owner, Kind::Read));
-                // From now on the node must not be handed to another owner, because that writer
-                // would hold the lock together with this reader.
+                // From now on the writer's node must not be handed to another owner, because that
+                // owner would hold the write lock together with this reader.
                 if let Some(reader) = reader.filter(|_| holds.begin_downgrade(hold)) {
                     self.on_event(Event::Downgrade(reader, hold.node.clone()));
                 }

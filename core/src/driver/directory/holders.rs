@@ -36,20 +36,20 @@ impl Holder {
         self.holds.upgrade()
     }
 
-    /// Returns `true` if this node has been kept without a hold at any time.
+    /// Returns `true` if this node has ever been kept without a hold.
     pub(in crate::driver) fn is_kept(&self) -> bool {
         self.alarms.has(KEEPING)
     }
 
-    /// Reports the loss to this hold. Returns `Some(false)` if the hold was already released but
-    /// the release has not reached the driver. Returns `None` if the node was handed to another
-    /// hold but the driver does not know it yet.
+    /// Marks this hold as lost, which notifies the program. Returns `Some(false)` if the program
+    /// had already released the lock but the release has not reached the driver. Returns `None` if
+    /// the node was handed to another hold but the driver does not know it yet.
     pub(in crate::driver) fn lose_unless_handed_on(&self, hold: &HoldId, reason: LossReason) -> Option<bool> {
         self.holds.upgrade().map_or(Some(false), |holds| holds.lose_unless_handed_on(hold, reason))
     }
 
-    /// Reports the loss to the hold on this node. Returns `false` if the hold was already released
-    /// but the release has not reached the driver.
+    /// Marks the hold on this node as lost, which notifies the program. Returns `false` if the
+    /// program had already released the lock but the release has not reached the driver.
     pub(in crate::driver) fn lose(&self, node: &NodeName, reason: LossReason) -> bool {
         self.holds.upgrade().is_some_and(|holds| holds.lose(node, reason))
     }
@@ -97,8 +97,8 @@ impl Holders {
     }
 
     /// Records that the node was handed to this hold. Returns the hold table, or `None` if the node
-    /// is lost. The alarm for long holds is not restarted, because it measures the total time for
-    /// which the node has been held by any hold.
+    /// is lost. Does not restart the alarm for long holds, because it measures the time since the
+    /// first hold on the node began.
     pub(in crate::driver) fn hand_on(
         &mut self,
         hold: &HoldId,
@@ -135,7 +135,7 @@ impl Holders {
         }
     }
 
-    /// Returns the nodes that were kept by lock objects that no longer exist.
+    /// Returns the kept nodes whose lock objects have all been dropped.
     pub(in crate::driver) fn kept_without_table(&self) -> Vec<NodeName> {
         let gone = self.0.iter().filter(|(_, holder)| holder.is_kept() && holder.table().is_none());
         gone.map(|(node, _)| node.clone()).collect()
@@ -189,8 +189,8 @@ impl Holders {
         }
     }
 
-    /// Returns a report on each hold. Leaves out holds that exist only during another acquire, such
-    /// as the mutex of a semaphore.
+    /// Returns a report on each hold. Omits holds that exist only during another acquire, such as
+    /// the internal mutex of a semaphore.
     pub(in crate::driver) fn reports(&self) -> impl Iterator<Item = HoldReport> {
         self.0.iter().filter_map(|(node, holder)| holder.holds.upgrade()?.report(node))
     }
@@ -200,7 +200,8 @@ impl Holders {
         self.0.iter().filter_map(|(node, holder)| Some((node, holder.holds.upgrade()?)))
     }
 
-    /// Asks the hold on a node to give up the lock. Returns `true` if there is one.
+    /// Asks the holder to give up the lock that it holds through this node. Returns `true` if there
+    /// is a hold on the node.
     pub(in crate::driver) fn revoke(&self, node: &NodeName) -> bool {
         let holds = self.0.get(node).and_then(|holder| holder.holds.upgrade());
         holds.is_some_and(|holds| holds.revoke(node))

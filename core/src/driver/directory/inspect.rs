@@ -26,9 +26,8 @@ const STEP: Duration = Duration::from_micros(500);
 /// The lock directories of a client.
 pub(in crate::driver) type All = BTreeMap<DirectoryId, Box<Directory>>;
 
-/// The directories and the settings that a query reads. The driver holds the mutex while it
-/// processes a batch of input, so it locks the mutex once for each batch, usually without
-/// contention.
+/// The directories and the settings that a query reads. The driver locks the mutex once for each
+/// batch of input, and unlocks it after the batch. Usually there is no contention.
 pub(in crate::driver) struct SharedDirectories {
     directories: Mutex<All>,
     settings: Settings,
@@ -41,7 +40,7 @@ impl SharedDirectories {
         Self { directories: Mutex::default(), settings, label }
     }
 
-    /// Locks the directories for the driver. If the driver has panicked, the map is empty.
+    /// Locks the directories for the driver. The map is empty if the driver has panicked.
     pub(in crate::driver) fn lock(&self) -> MutexGuard<'_, All> {
         self.directories.lock().unwrap_or_else(PoisonError::into_inner)
     }

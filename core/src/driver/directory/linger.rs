@@ -1,20 +1,21 @@
 //! The option `linger`: a client keeps the node of a released hold, so that its next acquire can
 //! reuse the node.
 //!
-//! Keeping begins when the lock is granted while no other client is known to wait. From then on,
-//! the driver watches the children of the lock directory. Keeping ends in any of these cases, and
-//! can begin again only with the next grant:
+//! The driver starts to keep nodes when the lock is granted while no other client is known to wait.
+//! From then on, it watches the children of the lock directory. It stops in each of these cases,
+//! and can start again only with the next grant:
 //!
-//! - A waiter appears that cannot hold the lock together with the kept nodes.
+//! - A waiter appears that conflicts with the kept nodes (for example, a writer if the nodes are
+//!   readers').
 //! - The connection is lost, so the driver does not know whether there is a waiter.
 //! - The watch on the children does not fit in the session's watch budget.
 //!
-//! When keeping ends, all kept nodes are deleted. While the listing that sets the watch is
-//! unanswered, lock objects cannot take a kept node directly. Only the driver can then reuse it,
-//! for a waiter of this client.
+//! When the driver stops, it deletes all kept nodes. Until the reply to the listing that sets the
+//! watch arrives, lock objects cannot take a kept node directly. Only the driver can then reuse the
+//! node, for a waiter of this client.
 //!
-//! Each change of the children costs a listing. Keeping pauses when it costs more requests for
-//! listings than it saves requests for acquires. For example, if a hundred clients keep nodes for
+//! Each change of the children costs a listing. The driver stops keeping nodes when the listings
+//! cost more requests than the acquires save. For example, if a hundred clients keep nodes for
 //! reading, each client's watch fires whenever another client's node appears or disappears.
 
 use std::sync::{Arc, Weak};
@@ -35,12 +36,13 @@ pub(super) struct Keeping {
     state: KeepingState,
     /// The time for which a node is kept.
     time: Duration,
-    /// `true` if the watch on the children has fired since the last call of `update_keeping`.
+    /// `true` if the watch on the directory's children has fired since the last call of
+    /// `update_keeping`.
     fired: bool,
 }
 
 impl Directory {
-    /// Starts the keeping of nodes after a grant, so that the granted node can be kept when it is
+    /// Starts to keep nodes after a grant, so that the granted node can be kept when its lock is
     /// released.
     pub(super) fn begin_keeping(
         &mut self,
@@ -85,8 +87,8 @@ impl Directory {
         let waiters = self.waiters.attempts().map(|attempt| attempt.claim.kind);
         let fired = std::mem::take(&mut keeping.fired);
         match keeping.state.next_step(facts, waiters) {
-            // The watch on the children fired although no waiter arrived. It must be set again,
-            // which costs a listing.
+            // The watch on the children fired although no waiter arrived. To set it again costs a
+            // listing, which does not pay.
             KeepingStep::Unchanged | KeepingStep::Access(_) if fired && !holds.pays_to_watch() => {
                 holds.pause_keeping(keeping.time);
             }
@@ -99,15 +101,16 @@ impl Directory {
         self.end_keeping(timers);
     }
 
-    /// Records that a watch has fired. Sets `fired` if it is the watch on the children. The reply to
-    /// the listing that set the watch can still be unprocessed.
+    /// Records that the watch with this ticket has fired. Sets `fired` if it is the watch on the
+    /// directory's children. This also works if the reply to the listing that set the watch is not
+    /// processed yet.
     pub(super) fn note_fired(&mut self, ticket: Ticket) {
         if let Some(keeping) = &mut self.keeping {
             keeping.fired |= self.queue.child_watch() == Some(ticket);
         }
     }
 
-    /// Ends keeping if a new waiter of this client cannot use any of the kept nodes.
+    /// Gives up the kept nodes if a new waiter of this client cannot use any of them.
     pub(super) fn end_keeping_for_waiter(&mut self, kind: Kind, timers: &mut Timers) {
         let Some(keeping) = self.keeping.as_ref().filter(|keeping| !keeping.state.suits(kind)) else {
             return;
@@ -135,7 +138,7 @@ impl Directory {
         self.needs_flush = true;
         let kept = match keeping.holds.upgrade() {
             Some(holds) => holds.close_access(),
-            // All lock objects are gone, and their hold tables with them.
+            // All lock objects have been dropped, and their hold table with them.
             None => self.holders.kept_without_table(),
         };
         for node in kept {
@@ -143,7 +146,8 @@ impl Directory {
         }
     }
 
-    /// Forgets the kept nodes at the end of the session or the client. There is nothing to delete.
+    /// Forgets the kept nodes when the session ends or the client is closed. The server deletes
+    /// them.
     pub(super) fn forget_keeping(&mut self) {
         let Some(keeping) = self.keeping.take() else { return };
         self.queue.guard(false);

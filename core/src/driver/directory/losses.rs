@@ -1,5 +1,5 @@
-//! Ends holds that are over although the program has not released them, because their term or their
-//! time limit is over, their node is deleted, or their session is over.
+//! Ends holds that are lost before the program releases them: the session or its term has ended,
+//! the hold's time limit is over, or the hold's node was deleted.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ impl Directory {
         timers: &mut Timers,
     ) {
         let Some(holder) = self.holders.get(&hold.node) else { return };
-        // After a hand-off the node belongs to a later hold, whose time limit is not over.
+        // `None` means that the node was handed to a later hold, whose time limit is not over.
         if let Some(known) = holder.lose_unless_handed_on(hold, reason) {
             self.end_in_time(&hold.node, (reason, known), left, timers);
         }
@@ -62,9 +62,9 @@ impl Directory {
         self.end_in_time(node, (reason, known), left, timers);
     }
 
-    /// Deletes the node of a hold that is lost because its time is over. The hold is notified
-    /// before the delete, so no other client is granted the lock before that notification. `known`
-    /// is `false` if the hold was already released but the release has not reached the driver.
+    /// Deletes the node of a hold that is lost because its time is over. The program was notified
+    /// first, so no other client is granted the lock before that notification. `known` is `false`
+    /// if the program had already released the lock but the release has not reached the driver.
     fn end_in_time(
         &mut self,
         node: &NodeName,

@@ -61,12 +61,13 @@ pub(super) struct Directory {
     graces: Option<Box<Graces>>,
     /// The state of keeping, if nodes can be kept without a hold.
     keeping: Option<Box<Keeping>>,
-    /// Nodes of waiters that were asked to give up the lock before they held it, each with the
-    /// version of its data.
+    /// Nodes of waiters that another client asked to give up the lock before they held it, each
+    /// with the version of the node's data.
     revoked: SmallMap<NodeName, i32>,
     watches: DirectoryWatches,
     pauses: RetryBackoff,
-    /// Tickets of creates that a pause delayed. Each create's listing was sent before the create.
+    /// Tickets of creates that a pause delayed. The listing that belongs to such a create was sent
+    /// before the create.
     delayed_creates: SmallSet<Ticket>,
     /// State of the pauses before this client creates the lock directory again, after a reaper or
     /// another client has deleted it. `None` for most directories, because this client never
@@ -78,8 +79,8 @@ pub(super) struct Directory {
     listed: bool,
     /// `true` if the queue has received an event since its last flush.
     needs_flush: bool,
-    /// `true` if this client has had a contender here with Curator's node names. kazoo recognizes
-    /// such a node only if it is configured for these names.
+    /// `true` if this client has had a contender with Curator's node names in this directory. kazoo
+    /// recognizes such a node only if it is configured for these names.
     hidden_from_kazoo: bool,
     /// `true` if the client is about to close.
     drains: bool,
@@ -88,13 +89,12 @@ pub(super) struct Directory {
 impl Directory {
     /// Creates a directory.
     ///
-    /// - `last_ticket`: new tickets follow this one.
-    /// - `term`: `true` if the session's term runs.
+    /// - `last_ticket`: the ticket after which this queue's tickets start.
+    /// - `term`: `true` if the session is certain to exist (its term has not ended).
     /// - `seed`: seed for the names of this directory's nodes, used only here.
     ///
-    /// If there is a session, the new queue receives `Event::SessionBegan`, even while the session
-    /// is disconnected, because the start of a session is not announced again when its connection
-    /// is restored.
+    /// If there is a session, the new queue receives `Event::SessionBegan`, even if the connection
+    /// is lost at the moment, because this event is not sent again when the connection is restored.
     pub(super) fn new(
         (id, path): (DirectoryId, Arc<str>),
         last_ticket: Ticket,
@@ -176,8 +176,8 @@ impl Directory {
     }
 
     /// Makes the queue list or probe its directory again if the server has been silent for too long
-    /// (see `resync`). If the outcome of a create has been unknown for long enough, tells the queue
-    /// that it can no longer be carried out. Returns `true` if it did either.
+    /// (see `resync`). If the outcome of a create has been unknown for so long that the server can
+    /// no longer carry it out, informs the queue. Returns `true` if it did one of these.
     pub(super) fn resync_if_silent(&mut self) -> bool {
         let event = match self.resync.due(self.queue.doubt(), self.is_vital(), Instant::now()) {
             Due::Nothing => return false,
@@ -188,8 +188,8 @@ impl Directory {
         true
     }
 
-    /// Looks at the directory instead of relying on watches, for a queue whose watches do not fit
-    /// in the session's watch budget.
+    /// Makes the queue list or probe its directory, because its watches do not fit in the session's
+    /// watch budget.
     pub(super) fn poll(&mut self, connection: &Connection) {
         let event = self.watches.poll(connection).map_or(Event::Resync, Event::Changed);
         self.queue.handle(event);
@@ -212,8 +212,8 @@ impl Directory {
         found.map(String::as_str)
     }
 
-    /// Returns `true` if this event shows that the server refuses check requests. A server older
-    /// than 3.6 also closes the connection.
+    /// Returns `true` if this event shows that the server refuses check requests (requests that
+    /// only check that a node exists). A server older than 3.6 also closes the connection.
     pub(super) fn is_refused_check(&self, event: &Event) -> bool {
         let Event::Probed(ticket, Outcome::NoNode | Outcome::Refused(_)) = event else { return false };
         self.queue.is_checking(*ticket)
@@ -271,8 +271,8 @@ impl Directory {
     fn enter_queue(&mut self, join: JoinId) {
         let in_cohort = self.waiters.enter_cohort(join);
         if let Some(AcquireAttempt { naming, claim, intent, .. }) = self.waiters.get(join) {
-            // Permits are excluded because kazoo's semaphore uses another layout. Candidates of an
-            // election are excluded because their queue fails if it finds a kazoo contender.
+            // Permits do not count, because kazoo's semaphore uses another layout. Candidates of an
+            // election do not count, because their queue fails if it finds a kazoo contender.
             self.hidden_from_kazoo |=
                 *naming == Naming::Curator && !matches!(claim.kind, Kind::Permit(_) | Kind::Lead);
             if !in_cohort {
@@ -297,9 +297,9 @@ impl Directory {
         Some(attempt)
     }
 
-    /// Removes a waiter, so that from now on only the caller of this function decides the waiter's
-    /// outcome. Returns `None` if the waiter already has an outcome, for example because it was
-    /// handed the lock.
+    /// Removes a waiter. From then on, only the caller of this function can answer the waiter.
+    /// Returns `None` if the waiter was already answered, for example because a holder handed it
+    /// the lock.
     fn remove_waiter(&mut self, join: JoinId) -> Option<Waiter> {
         let waiter = self.waiters.remove(join)?;
         self.forget_grace(&waiter.attempt);
@@ -319,8 +319,8 @@ impl Directory {
 
     /// Handles the release of a hold's last lease.
     pub(super) fn release(&mut self, node: &NodeName, release: Release, timers: &mut Timers) {
-        // The hold was lost earlier, so there is nothing to release. Dropping `release` informs the
-        // caller.
+        // The hold was lost earlier, so there is nothing to release. Dropping `release` completes
+        // the call of the program.
         let Some(holder) = self.holders.remove(node) else {
             self.releases.late_release(node, &release);
             return self.end_grace(node, timers);
@@ -336,14 +336,14 @@ impl Directory {
         self.releases.stop_waiting(node);
     }
 
-    /// Handles the outcome of a delete. `missing` is `true` if the reply proves that the node was
-    /// gone before the delete.
+    /// Handles the outcome of a delete. `missing` is `true` if the reply proves that the node did
+    /// not exist when the server executed the delete.
     pub(super) fn delete_answered(&mut self, ticket: Ticket, missing: bool) {
         self.releases.delete_answered(ticket, missing);
     }
 
-    /// Watches the node of a hold, because the hold has lasted for long, or because its program
-    /// wants to be notified immediately when another client asks for the lock.
+    /// Watches the node of a hold. This is done for long holds, and if the program wants to be
+    /// notified immediately when another client asks it to give up the lock.
     pub(super) fn watch_hold(&mut self, node: &NodeName) {
         if self.holders.contains(node) {
             self.on_event(Event::WatchHold(node.clone()));
@@ -363,7 +363,7 @@ impl Directory {
         }
     }
 
-    /// Fails all waiting attempts except those that `keep` selects, and deletes the nodes of the
+    /// Fails all waiting attempts except the ones that `keep` selects, and deletes the nodes of the
     /// failed attempts.
     pub(super) fn refuse_waiters(
         &mut self,
@@ -394,8 +394,9 @@ impl Directory {
         if !holder_notified && self.stop_keeping(&node, timers) {
             return;
         }
-        // A new hold might have reused the node in the meantime, so try again. A hold that received
-        // the request does not keep its node.
+        // If the holder did not receive the request, a new hold might have reused the node in the
+        // meantime, so try again. A holder that received the request does not keep its node after
+        // the release.
         if holder_notified || self.holders.revoke(&node) {
             self.restore_data(node, version, connection);
             return;
@@ -406,9 +407,10 @@ impl Directory {
         }
     }
 
-    /// Restores the data of a holder's node: the owner, and a note that the holder was asked to
-    /// give up the lock. A client that asks for this on Curator overwrites that data. A zklock
-    /// client writes the same bytes as Curator, because a holder on Curator compares all of them.
+    /// Restores the data of a holder's node: the description of its owner, and a note that the
+    /// holder was asked to give up the lock. That request overwrote the data. Curator's and
+    /// zklock's clients write the same bytes for it, because a holder on Curator compares all
+    /// bytes.
     fn restore_data(&self, node: NodeName, version: i32, connection: &mut Connection) {
         let data = self.holders.data(&node).and_then(ContenderInfo::revoked_data);
         let directory_client = connection.directory_client(self.id, &self.path);
@@ -436,7 +438,8 @@ impl Directory {
         self.queue.len()
     }
 
-    /// Returns our nodes in queue order. If `node` is given, returns only the nodes behind it.
+    /// Returns the nodes of our contenders in queue order. If `node` is given, returns only the
+    /// nodes behind it.
     pub(super) fn places_behind(&self, node: Option<&NodeName>) -> impl Iterator<Item = &NodeName> {
         let all = node.is_none().then(|| self.queue.places(usize::MAX));
         let behind = node.map(|node| self.queue.places_behind(node));
@@ -445,8 +448,8 @@ impl Directory {
 
     /// Flushes the queue and carries out its actions.
     pub(super) fn flush(&mut self, connection: &mut Connection, timers: &mut Timers) {
-        // Repeat, because an action can give the queue another event. For example, when a waiter is
-        // refused, its owner's next waiter enters the queue.
+        // Repeat, because an action can cause another event for the queue. For example, when a
+        // waiter is refused, the next waiter of the same owner enters the queue.
         loop {
             self.update_representative();
             self.update_keeping(connection, timers);
@@ -474,7 +477,7 @@ impl Directory {
         }
     }
 
-    /// Returns the queue's next action, for a test that plays the server.
+    /// Returns the queue's next action, for a test that replies in place of a server.
     #[cfg(test)]
     pub(super) fn next_action(&mut self) -> Option<Action> {
         self.queue.flush();
@@ -493,7 +496,7 @@ impl Directory {
                 self.holders.cancel_alarms(&node, timers);
                 self.lose_kept(&node, timers);
                 if !self.lose(&node, reason) {
-                    // The release of this hold arrived before the driver carried out this action.
+                    // The program released this hold before the driver carried out this action.
                     self.releases.lost(&node, reason);
                 }
             }

@@ -15,8 +15,8 @@ pub(super) struct Pacing {
 }
 
 impl Pacing {
-    /// Returns the pause before the next creation. The pause grows while creations follow each
-    /// other quickly.
+    /// Returns the pause before the next creation. The pause grows if creations follow each other
+    /// quickly.
     pub(super) fn pause(&mut self) -> Duration {
         let now = Instant::now();
         let life = self.last.map(|last| now.saturating_duration_since(last));

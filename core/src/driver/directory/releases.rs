@@ -13,7 +13,8 @@ use crate::queue::{NodeName, SmallMap, Ticket};
 struct PendingRelease {
     /// The waiting caller, and the alarm that ends its wait.
     waiter: Option<(oneshot::Sender<()>, AlarmKey)>,
-    /// Reports that the lock was lost before it was released. `None` after the report.
+    /// Reports to the program that the lock was lost before it was released. `None` after that
+    /// report.
     reporter: Option<LateLossReporter>,
     /// `true` if a delete was sent.
     tried: bool,
@@ -24,14 +25,14 @@ pub(in crate::driver) struct Releases {
     by_node: SmallMap<NodeName, PendingRelease>,
     /// The first delete of each node, while it is under way.
     first_deletes: SmallMap<Ticket, NodeName>,
-    /// Nodes that were lost between the call of a release and its arrival at the driver, each with
-    /// the reason: the node was deleted, or the session was ended.
+    /// Nodes of holds that were lost after the program called `release` and before the driver
+    /// received the call, each with the reason: the node was deleted, or the session ended.
     lost: SmallMap<NodeName, LossReason>,
 }
 
 impl Releases {
-    /// Returns `true` if a hold in this directory was lost after its release was called, and that
-    /// release has not arrived yet.
+    /// Returns `true` if `lost` has entries: a hold was lost after the program called `release`,
+    /// and the driver has not received the call yet.
     pub(in crate::driver) fn awaits_any(&self) -> bool {
         !self.lost.is_empty()
     }
@@ -52,8 +53,8 @@ impl Releases {
         self.by_node.insert(node.clone(), PendingRelease { waiter, reporter, tried: false });
     }
 
-    /// Completes a release, because the node is gone, or because its deletion continues without the
-    /// caller.
+    /// Completes a release, because its node is gone, or because the driver continues to delete the
+    /// node while the caller no longer waits.
     pub(in crate::driver) fn end(&mut self, node: &NodeName, timers: &mut Timers) {
         let waiter = self.by_node.remove(node).and_then(|releasing| releasing.waiter);
         if let Some((done, alarm)) = waiter {
@@ -62,16 +63,16 @@ impl Releases {
         }
     }
 
-    /// Stops waiting for a caller whose time is up. The release continues.
+    /// Ends the wait of a caller whose timeout for the release has expired. The release continues.
     pub(in crate::driver) fn stop_waiting(&mut self, node: &NodeName) {
         if let Some(releasing) = self.by_node.get_mut(node) {
             releasing.waiter = None;
         }
     }
 
-    /// Records that a delete of this node is sent. Only a node's first delete can show that another
-    /// client deleted the node. If a later delete finds no node, an earlier delete of ours might
-    /// have been carried out without a reply.
+    /// Records that a delete of this node is sent. Only the first delete of a node can show that
+    /// another client deleted it. If a later delete finds no node, our own first delete might have
+    /// been carried out although its reply was lost.
     pub(in crate::driver) fn deleting(&mut self, ticket: Ticket, node: &NodeName) {
         let Some(releasing) = self.by_node.get_mut(node) else { return };
         if !std::mem::replace(&mut releasing.tried, true) {
@@ -80,7 +81,7 @@ impl Releases {
     }
 
     /// Handles the outcome of a delete. `missing` is `true` if the node did not exist although the
-    /// session existed and its term ran.
+    /// session was alive and its term had not ended.
     pub(in crate::driver) fn delete_answered(&mut self, ticket: Ticket, missing: bool) {
         let node = self.first_deletes.remove(&ticket).filter(|_| missing);
         if let Some(node) = node {
@@ -88,15 +89,15 @@ impl Releases {
         }
     }
 
-    /// Reports the loss of a hold whose release has begun but is not completed.
+    /// Reports the loss of a hold whose release is not completed yet.
     pub(in crate::driver) fn lost(&mut self, node: &NodeName, reason: LossReason) {
         if let Some(reporter) = self.by_node.get_mut(node).and_then(|releasing| releasing.reporter.take()) {
             reporter.report(node.as_str(), reason);
         }
     }
 
-    /// Records that a hold was lost after its release was called and before the release arrived at
-    /// the driver.
+    /// Records that a hold was lost after the program called `release` and before the driver
+    /// received the call.
     pub(in crate::driver) fn lost_meanwhile(&mut self, node: &NodeName, reason: LossReason) {
         if matches!(reason, LossReason::NodeDeleted | LossReason::SessionExpired) {
             self.lost.insert(node.clone(), reason);
@@ -110,9 +111,9 @@ impl Releases {
         }
     }
 
-    /// Handles the end of the session. Later replies of that session prove nothing. If the term
-    /// still runs, the session was ended early, so the lock of an unfinished release might have
-    /// been lost before it was released.
+    /// Handles the end of the session. Later replies of that session do not count. If its term
+    /// still runs, the session ended too early, and a lock whose release is not completed might
+    /// have been lost before its release.
     pub(in crate::driver) fn end_session(&mut self) {
         self.first_deletes.clear();
         for (node, releasing) in self.by_node.iter_mut() {
@@ -160,7 +161,7 @@ mod tests {
             Self { released, ..fixture }
         }
 
-        /// Like `new`, but the release has not reached the driver yet.
+        /// Like `new`, but the driver has not received the release yet.
         fn on_its_way() -> (Self, Release) {
             let (done, released) = oneshot::channel();
             let fixture = Self {
@@ -233,8 +234,8 @@ mod tests {
         assert_eq!(fixture.losses(), 1);
     }
 
-    /// The watch event arrived before the release, and the driver handled the release before that
-    /// event.
+    /// A watch event reports that the node is gone. It arrived before the release, but the driver
+    /// handled the release first.
     #[tokio::test]
     async fn a_node_that_is_known_to_be_gone_when_its_release_begins_was_broken() {
         let mut fixture = Fixture::new();
@@ -265,8 +266,9 @@ mod tests {
         assert_eq!((fixture.level.late_loss(), fixture.losses()), (None, 0));
     }
 
-    /// If the session ends within its term, the lock counts as lost, because it might have been
-    /// lost before its release. This does not depend on the number of deletes under way.
+    /// If the session ends within its term, a lock whose release is not completed counts as lost,
+    /// because it might have been lost before the release. The number of unanswered deletes does
+    /// not matter.
     #[tokio::test]
     async fn a_session_that_ends_within_its_term_before_the_release_is_acknowledged_was_ended_by_somebody() {
         for deletes in 0..3 {
@@ -311,8 +313,8 @@ mod tests {
         fixture.releases.late_release(&fixture.node, &release);
         assert_eq!(fixture.level.late_loss(), Some(LossReason::NodeDeleted));
         assert!(!fixture.releases.awaits_any());
-        // If the program was informed that a hold was lost for another reason, the loss is not
-        // reported again.
+        // If the hold was lost for a reason other than the node's deletion or the session's end,
+        // the program is informed of the loss in another way.
         let (mut fixture, release) = Fixture::on_its_way();
         fixture.releases.late_release(&fixture.node, &release);
         assert_eq!(fixture.level.late_loss(), None);

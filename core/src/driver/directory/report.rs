@@ -1,4 +1,5 @@
-//! Reports on a directory: its waits, its holds, and the blockers of a waiter that times out.
+//! Creates reports on a directory: its waits, its holds, and the contenders that block a waiter
+//! that times out.
 
 use std::sync::Arc;
 

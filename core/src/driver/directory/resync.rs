@@ -1,9 +1,9 @@
-//! Decides when a queue looks at its directory again because the server has been silent about it.
-//! This is a safety net for missed watch events (rule 10).
+//! Decides when a queue lists or probes its directory again because the server has sent nothing
+//! about it for some time. This is a safety net for missed watch events (rule 10).
 //!
 //! - A *look* is a listing or a probe that the queue sends because of the silence.
-//! - *News* is any reply or watch event about the directory. Replies to listings and probes do not
-//!   count, because they might answer a look.
+//! - *News* is any watch event or reply about the directory. Replies to listings and probes do not
+//!   count, because they might belong to a look.
 //! - A *doubt* is a create whose outcome is unknown. Either the create was abandoned but the server
 //!   might still carry it out, or a refused listing did not show whether its node exists (rule 8).
 
@@ -15,14 +15,16 @@ use tokio::time::Instant;
 use crate::queue::{Event, Ticket};
 use crate::runtime::random;
 
-/// Time without news after which a queue looks again, whether or not its watches are set.
+/// Time without news after which a queue lists or probes its directory again. It applies even if
+/// all watches are set.
 const NEAR_SILENCE: Duration = Duration::from_secs(20);
 
 /// The same limit for a queue in which none of our contenders is near the front. The longer limit
 /// keeps the load low when many clients wait.
 const FAR_SILENCE: Duration = Duration::from_secs(60);
 
-/// Period over which the looks of clients that joined or reconnected at the same time are spread.
+/// If many clients join or reconnect at the same time, their listings and probes are spread over
+/// this period.
 const SPREAD: Duration = Duration::from_secs(10);
 
 /// Interval between checks of the clock.
@@ -36,9 +38,10 @@ const DOUBT_TIME: Duration = Duration::from_secs(300);
 pub(in crate::driver) struct ResyncTimer {
     /// Time when the last news about the directory arrived.
     news: Instant,
-    /// Time of the queue's last look.
+    /// Time of the last look (a listing or probe because of the silence).
     looked: Instant,
-    /// Random extra delay in seconds before a look, while none of our contenders is near the front.
+    /// Random extra delay in seconds before the next listing or probe, while none of our contenders
+    /// is near the front.
     delay: u8,
     /// Delay in milliseconds from the last look to the look after a reconnection. `None` if one of
     /// our contenders is near the front, because the queue has then already listed the directory.
@@ -76,8 +79,9 @@ impl ResyncTimer {
         }
     }
 
-    /// Returns the next step that is due. `doubt` is the ticket of the queue's create with unknown
-    /// outcome. `near` is `true` if one of our contenders holds the lock or might hold it soon.
+    /// Returns the step that is due now. `doubt` is the ticket of a create with unknown outcome, if
+    /// the queue has one. `near` is `true` if one of our contenders holds the lock or might hold it
+    /// soon.
     pub(in crate::driver) fn due(&mut self, doubt: Option<Ticket>, near: bool, now: Instant) -> Due {
         if self.doubt.map(|(ticket, _)| ticket) != doubt {
             self.doubt = doubt.map(|ticket| (ticket, now));
@@ -85,8 +89,8 @@ impl ResyncTimer {
         if let Some((ticket, _)) = self.doubt.filter(|(_, since)| now - *since >= DOUBT_TIME) {
             return Due::DoubtOver(ticket);
         }
-        // While there is a doubt, news does not postpone the look, because a create that is carried
-        // out late sends no event.
+        // While the outcome of a create is unknown, other news does not postpone the look, because
+        // no event reports a create that is carried out late.
         let since = if doubt.is_some() { self.looked } else { self.looked.max(self.news) };
         let often = near || doubt.is_some();
         let limit = if often { NEAR_SILENCE } else { FAR_SILENCE + Duration::from_secs(self.delay.into()) };
@@ -117,8 +121,9 @@ mod tests {
     use super::*;
     use crate::queue::{JoinId, Outcome};
 
-    /// Returns the number of looks that are due in five minutes if these events arrive every
-    /// second. Also returns the second at which the unknown outcome is settled.
+    /// Lets these events arrive every second for five minutes. Returns the number of looks that are
+    /// due in that time, and the second at which the create with the unknown outcome can no longer
+    /// be carried out.
     fn looks(heard: &[Event], doubt: Option<Ticket>) -> (usize, Option<u64>) {
         let began = Instant::now();
         let mut resync = ResyncTimer::new(began);
@@ -221,7 +226,7 @@ mod tests {
     fn doubt_lasts_for_five_minutes_and_is_looked_into_meanwhile() {
         for heard in [&[][..], &[Event::Gone(Ticket(1))]] {
             let (looks, certain) = looks(heard, Some(Ticket(7)));
-            // `due` saw the doubt at its first check, 5 s after the start.
+            // `due` noticed the unknown outcome at its first check, 5 s after the start.
             assert_eq!((looks, certain), (15, Some(305)), "{heard:?}");
         }
     }

@@ -10,9 +10,9 @@ use crate::runtime::backoff::Backoff;
 
 /// The retry pauses of one directory.
 pub(in crate::driver) struct RetryBackoff {
-    /// The lost requests by kind. An entry is kept as long as the last request of its kind was
-    /// lost. The kinds are separate because, for example, a successful listing proves nothing about
-    /// creates.
+    /// The lost requests by kind. A request that succeeds removes the entry of its kind. The kinds
+    /// are separate because, for example, a successful listing does not show that a create would
+    /// succeed.
     lost: HashMap<Discriminant<Event>, LostRequests>,
     /// End of the current pause.
     until: Instant,
@@ -38,17 +38,17 @@ impl RetryBackoff {
         }
     }
 
-    /// Returns the time at which to report to the queue that a request was lost, so that it repeats
-    /// the request. `None` means immediately. `connection_number` is the connection on which the
-    /// request was sent. `connected` is `true` if that connection is still up.
+    /// Returns the time at which to report a lost request to the queue, which then repeats it.
+    /// `None` means immediately. `connection_number` is the connection on which the request was
+    /// sent. `connected` is `true` if that connection is still up.
     ///
     /// There is no pause if the connection was lost too, because the lost connection was probably
     /// the cause. If the request is also lost on the next connection, the request itself might be
     /// the cause, so there is a pause.
     ///
-    /// Requests that were in flight together all pause, or none of them pauses. If the loss of a
-    /// contender's create is reported late, the contender also looks late for its node. If the node
-    /// exists, the contenders behind it wait longer.
+    /// For requests that were in flight together, the decision is the same. A pause has a cost: if
+    /// the loss of a contender's create is reported late, the contender also checks late whether
+    /// its node exists. If the node exists, the contenders behind it wait longer.
     pub(in crate::driver) fn after(
         &mut self,
         event: &Event,
@@ -88,8 +88,8 @@ mod tests {
     const CREATE: Event = Event::Created(TICKET, Outcome::Lost);
     const LISTING: Event = Event::Listed(TICKET, Outcome::Lost);
 
-    /// Loses the request of `event` `count` times, and returns the pause after each loss. In
-    /// between, only requests of another kind succeed.
+    /// Loses the request of `event` `count` times, and returns the pause after each loss. Between
+    /// the losses, only requests of another kind succeed.
     fn pauses(event: &Event, connected: bool, count: usize) -> Vec<Option<Duration>> {
         let mut now = Instant::now();
         let mut pauses = RetryBackoff::new(now);

@@ -19,14 +19,14 @@ use crate::error::loss_reason::LossReason;
 use crate::queue::{Event, NodeName, SmallSet, Ticket};
 use crate::runtime::random;
 
-/// The directories in which a contender waits or holds the lock. If the driver stops for any
-/// reason, all holds end, because the session ends too.
+/// The directories in which one of our contenders waits or holds the lock. If the driver stops for
+/// any reason, all holds are lost, because the session ends too.
 pub(in crate::driver) struct DirectoryTable {
     /// Holds the directories while the driver waits for input.
     shared: Option<Arc<SharedDirectories>>,
     status: Arc<Status>,
-    /// All directories, in a deterministic order. The order matters because the directories draw
-    /// their new seeds in this order when a session begins.
+    /// All directories, in a deterministic order. When a session begins, the directories get new
+    /// seeds for node names in this order.
     all: All,
     by_path: BTreeMap<Arc<str>, DirectoryId>,
     last_id: DirectoryId,
@@ -35,11 +35,11 @@ pub(in crate::driver) struct DirectoryTable {
     to_flush: SmallSet<DirectoryId>,
     /// The directories in which a waiter needs more time than is left in the term.
     short: SmallSet<DirectoryId>,
-    /// The last ticket of all dropped queues. New queues use later tickets, so a late reply to a
-    /// dropped queue cannot match one of theirs.
+    /// The highest ticket that a dropped queue used. New queues use higher tickets, so a late reply
+    /// to a request of a dropped queue matches no request of a new queue.
     last_ticket: Ticket,
-    /// The paths at which a dropped queue warned about a child without a sequence number. One
-    /// warning for each path is enough.
+    /// The paths for which the client has warned about a child without a sequence number. The queue
+    /// that logged the warning no longer exists, but one warning for each path is enough.
     warned: Reported,
     /// The paths with a warning that kazoo contenders might not see our contenders.
     blind_kazoo: Reported,
@@ -77,9 +77,9 @@ impl Reported {
     }
 }
 
-/// Seeds for node names, each used once. The operating system provides randomness only once for all
-/// seeds, because almost every hold creates a new queue: most locks are uncontended and held
-/// briefly.
+/// Seeds for node names, each used once. All seeds are computed from one random number of the
+/// operating system. A system call for each seed would cost too much, because almost every acquire
+/// creates a new queue: most locks are uncontended and held briefly.
 struct Seeds {
     secret: [u64; 2],
     count: u64,
@@ -118,14 +118,16 @@ impl DirectoryTable {
         }
     }
 
-    /// Sets the place where other threads read the directories while the driver waits.
+    /// Sets the shared map in which other threads can read the directories while the driver waits
+    /// for input.
     pub(in crate::driver) fn with_shared_directories(mut self, place: &Arc<SharedDirectories>) -> Self {
         self.shared = Some(Arc::clone(place));
         self
     }
 
-    /// Swaps the directories with the shared ones. The driver owns them while it works, and other
-    /// threads can read them while it waits.
+    /// Exchanges the contents of this table and of the shared map. The driver owns the directories
+    /// while it works. While it waits, they are in the shared map, where other threads can read
+    /// them.
     pub(in crate::driver) fn exchange(&mut self, shared: &mut All) {
         std::mem::swap(&mut self.all, shared);
     }
@@ -203,8 +205,8 @@ impl DirectoryTable {
         }
     }
 
-    /// Logs a warning about a kazoo contender that might not see our contenders. The name of its
-    /// node does not show whether it recognizes our nodes, so there is one warning for each
+    /// Logs a warning if a kazoo contender might not see our contenders. Whether it does depends on
+    /// its configuration, which its node does not show. So there is at most one warning for each
     /// directory.
     fn warn_of_kazoo(&mut self, id: DirectoryId, event: &Event) {
         let directory = self.all.get(&id).filter(|directory| !self.blind_kazoo.is_silent(directory.path()));
@@ -245,8 +247,8 @@ impl DirectoryTable {
         }
     }
 
-    /// Marks for flushing the directories with a waiter that needed more time than was left in the
-    /// term, because the term was extended.
+    /// Marks the directories in `short` for the next flush, because the term was extended: their
+    /// waiters might now have enough time.
     pub(in crate::driver) fn flush_short_of_term(&mut self) {
         let short = std::mem::take(&mut self.short);
         self.to_flush.extend(short);

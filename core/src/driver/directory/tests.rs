@@ -40,8 +40,8 @@ impl Report for Nobody {
     }
 }
 
-/// Returns a connection without a session and therefore without a term. Every hold is lost when it
-/// is first checked.
+/// Returns a connection without a session. No term runs, so every hold is lost when it is first
+/// checked.
 fn connection() -> Connection {
     let (sender, _) = mpsc::unbounded_channel();
     Connection::new(ClientOptions::new(Some("h")).unwrap(), Arc::default(), sender)
@@ -183,8 +183,8 @@ async fn the_node_of_a_hold_that_is_lost_within_its_grace_goes_with_its_release(
     directory.release(&node, Release { waiter: None, reporter: None }, &mut timers);
     assert!(matches!(directory.next_action(), Some(Action::Delete(_, name)) if name == node));
     assert_eq!(timers.len(), 0);
-    // The end of the term also ends the keeping of a node. A deletion and the end of the session do
-    // the same.
+    // At the end of the term, the client also stops keeping a node without a hold. The same happens
+    // if the node is deleted or the session ends.
     let (mut directory, mut timers, node) = expired();
     directory.end_term(&mut timers);
     assert!(matches!(directory.next_action(), Some(Action::Delete(_, name)) if name == node));
@@ -261,7 +261,7 @@ async fn a_contender_on_kazoo_is_told_from_those_that_see_ours() {
     assert_eq!(directory.find_blind_kazoo(&listed(&[node.as_str()])), None);
     assert_eq!(directory.find_blind_kazoo(&listed(&[node.as_str(), kazoos])), Some(kazoos));
     assert_eq!(directory.find_blind_kazoo(&Event::Connected), None);
-    // A directory without contenders under Curator's names is visible to every kazoo contender.
+    // If none of our contenders uses Curator's node names, every kazoo contender sees all of them.
     let other =
         Directory::new((DirectoryId::default(), "/l".into()), Ticket::default(), &connection(), false, 1);
     assert_eq!(other.find_blind_kazoo(&listed(&[kazoos])), None);
@@ -360,8 +360,8 @@ async fn nothing_is_kept_or_watched_once_the_session_is_over() {
     assert!(!has_children_watched(&mut directory));
 }
 
-/// Returns `true` if the directory, which has no contenders, lists its children with a watch once
-/// it is connected.
+/// Returns `true` if this directory without contenders lists its children, with a watch, when the
+/// connection is restored.
 fn has_children_watched(directory: &mut Directory) -> bool {
     for event in [Event::SessionBegan(2), Event::Connected, Event::TermBegan] {
         directory.on_event(event);

@@ -1,8 +1,8 @@
 //! The waiters in one lock directory.
 //!
-//! Waiters of one owner for one kind of hold form a line, and only the first waiter of a line is in
-//! the queue. The line of the cohort (the waiters to which a holder of this client can hand the
-//! lock) is separate from these lines, because its waiters have no nodes (see `cohort`).
+//! The waiters of one owner that request the same kind of hold form a line. Only the first waiter
+//! of the line is in the queue. The waiters to which a holder of this client can hand the lock form
+//! a separate line, the *cohort* (see `cohort`).
 
 use std::iter::once;
 
@@ -61,11 +61,11 @@ fn key((owner, kind): OwnerWaiters) -> Key {
 #[derive(Default)]
 pub(in crate::driver) struct Waiters {
     all: SmallMap<JoinId, Waiter>,
-    /// Each owner's lines. The oldest waiter is first. When it is granted the lock, the other
-    /// waiters re-enter. If they were in the queue too, they would wait for a lock that their own
-    /// owner holds.
+    /// Each owner's lines. The oldest waiter is the first of its line, and only this waiter is in
+    /// the queue. When it is granted the lock, the other waiters of the line re-enter the lock. If
+    /// they were in the queue too, they would wait for a lock that their own owner holds.
     lines: SmallMap<Key, OwnerLine>,
-    /// Waiters that are not yet known to have competition, or not yet known to be blocked.
+    /// Waiters that are not marked yet as contended, or not marked yet as blocked.
     newcomers: SmallSet<JoinId>,
     /// The waiters to which a holder can hand the lock. Most locks have none.
     cohort: Option<Box<Cohort>>,
@@ -100,8 +100,8 @@ impl Waiters {
         self.all.get_mut(&join).map(|waiter| &mut waiter.pacing)
     }
 
-    /// Resets the pauses between nodes at the end of the session, because the search for a new
-    /// session already pauses.
+    /// Resets the pauses between nodes at the end of the session. The client already pauses between
+    /// its attempts to get a new session.
     pub(in crate::driver) fn end_session(&mut self) {
         for waiter in self.all.values_mut() {
             waiter.pacing = Pacing::default();
@@ -119,7 +119,7 @@ impl Waiters {
         self.enter_owner_line(join)
     }
 
-    /// Puts a waiter at the end of its owner's line, unless it is a try, which does not wait.
+    /// Puts a waiter at the end of its owner's line, unless its acquire does not wait (a try).
     /// Returns `true` if it must enter the queue now.
     pub(in crate::driver) fn enter_owner_line(&mut self, join: JoinId) -> bool {
         let Some(attempt) = self.get(join) else { return false };
@@ -165,7 +165,7 @@ impl Waiters {
         all.into_iter().filter_map(|join| Some((join, self.remove(join)?))).collect()
     }
 
-    /// Removes and returns all waiters, except those that are in the queue and selected by `keep`.
+    /// Removes and returns all waiters, except those waiters in the queue that `keep` selects.
     pub(in crate::driver) fn refuse_waiters(
         &mut self,
         keep: impl Fn(&AcquireAttempt) -> bool,
@@ -218,16 +218,16 @@ impl Waiters {
         self.lines.get(&key(line)).map(|line| line.first)
     }
 
-    /// Marks a waiter as contended, because it joins behind other contenders of this client. It
-    /// must wait for them even if no listing shows it behind them.
+    /// Marks a waiter as contended, because it joins the queue behind other contenders of this
+    /// client. It must wait for them even if no listing shows that order.
     pub(in crate::driver) fn contend(&mut self, join: JoinId) {
         if let Some(waiter) = self.all.get_mut(&join) {
             waiter.attempt.claim.contended = true;
         }
     }
 
-    /// Marks the new waiters that have competition or are blocked. A waiter whose node is seen
-    /// behind another contender's node counts as contended, unless it has been granted the lock.
+    /// Marks the waiters in `newcomers` that are contended or blocked. A waiter is contended if a
+    /// listing shows its node behind another contender's node and it has not been granted the lock.
     pub(in crate::driver) fn note_contended(&mut self, queue: &Queue) {
         let representative = self.cohort.as_ref().and_then(|cohort| cohort.representative());
         self.newcomers.retain(|join| {
@@ -269,17 +269,17 @@ impl Waiters {
         self.cohort_mut().filter(|cohort| cohort.representative() == Some(join))
     }
 
-    /// Returns the contender that is in the queue on behalf of a waiter: the waiter itself, or the
-    /// cohort's representative.
+    /// Returns the contender whose node in the queue stands for a waiter: the waiter itself, or the
+    /// representative of the cohort's line.
     pub(in crate::driver) fn in_queue_as(&self, join: JoinId) -> JoinId {
         let in_cohort = self.get(join).is_some_and(AcquireAttempt::is_in_cohort);
         let cohort = self.cohort.as_ref().filter(|_| in_cohort);
         cohort.and_then(|cohort| cohort.representative()).unwrap_or(join)
     }
 
-    /// Returns the attempt that is served by a contender in the queue. For the cohort's
-    /// representative, this is the first attempt in the cohort's line. Otherwise it is the
-    /// contender's own attempt.
+    /// Returns the attempt for which a contender waits in the queue. For the cohort's
+    /// representative, this is the first attempt in the cohort's line. For any other contender, it
+    /// is its own attempt.
     pub(in crate::driver) fn of_contender(&self, join: JoinId) -> Option<&AcquireAttempt> {
         if self.cohort.as_ref().is_some_and(|cohort| cohort.representative() == Some(join)) {
             return self.first_of_cohort().and_then(|first| self.get(first));
@@ -288,8 +288,8 @@ impl Waiters {
     }
 
     /// Returns `true` if a reply since the start of an attempt showed another contender that blocks
-    /// it. `heard` is `true` if any reply has arrived since the start. A waiter that is in its
-    /// owner's line but not in the queue is blocked if the first waiter of the line is blocked.
+    /// it. `heard` is `true` if any reply has arrived since that start. A waiter that is not in the
+    /// queue is blocked if the first waiter of its owner's line is blocked.
     pub(in crate::driver) fn is_blocked(&self, join: JoinId, queue: &Queue, heard: bool) -> bool {
         let is_blocked = |join| {
             let blocked = self.all.get(&join).is_some_and(|waiter| waiter.blocked);

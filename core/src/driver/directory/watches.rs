@@ -22,8 +22,8 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// A watch on the server.
 struct ActiveWatch {
     task: AbortHandle,
-    /// Snapshot of the node, read when the watch was set. `None` for our own nodes. A session's
-    /// watch budget allows few watches, so the snapshots take little memory.
+    /// Content of the node at the time when the watch was set. `None` for our own nodes. The watch
+    /// budget limits the number of watches, so the snapshots take little memory.
     snapshot: Option<SnapshotCell>,
     _room: Reserved,
 }
@@ -35,8 +35,8 @@ pub(in crate::driver) struct DirectoryWatches {
     set: HashMap<Ticket, ActiveWatch>,
     /// The watches that do not fit in the session's watch budget.
     parked: BTreeMap<Ticket, (NodeName, bool)>,
-    /// The watch on the children that did not fit in the watch budget. The listing was sent without
-    /// it.
+    /// Ticket of the listing that was sent without its watch, because the watch on the children did
+    /// not fit in the watch budget.
     parked_listing: Option<Ticket>,
     /// `true` if the queue will poll because watches are parked.
     polling: bool,
@@ -52,9 +52,10 @@ impl DirectoryWatches {
         self.path.len() + 1 + name.as_str().len()
     }
 
-    /// Sets a watch, or keeps it in `parked` until the session's watch budget has room for it.
+    /// Sets a watch. If the session's watch budget has no room for it, stores it in `parked` until
+    /// there is room.
     ///
-    /// `ours` is `true` if the node is one of ours. Its data is then known already.
+    /// `ours` is `true` if the node belongs to this client, which then knows its data already.
     pub(in crate::driver) fn set(
         &mut self,
         ticket: Ticket,
@@ -63,8 +64,8 @@ impl DirectoryWatches {
         connection: &mut Connection,
     ) {
         let bytes = self.bytes_of(&name);
-        // Without a session, this client cannot send the queue's requests. Requests sent in an
-        // earlier session were forgotten when that session ended.
+        // Without a session, the queue's requests cannot be sent. The requests of an earlier
+        // session were dropped when it ended.
         let Some(directory_client) = connection.directory_client(self.directory, &self.path) else { return };
         if let Some(room) = connection.room().reserve(bytes) {
             let snapshot = (!ours).then(SnapshotCell::default);
@@ -124,16 +125,17 @@ impl DirectoryWatches {
         self.parked_listing = None;
     }
 
-    /// Handles the time of a poll. If a parked watch on the children fits now, returns its ticket,
-    /// so that the next listing sets it.
+    /// Called when it is time to poll. If the watch on the children now fits in the watch budget,
+    /// returns its ticket, so that the next listing sets it.
     pub(in crate::driver) fn poll(&mut self, connection: &Connection) -> Option<Ticket> {
         self.polling = false;
         let fits = connection.room().fits(self.path.len());
         self.parked_listing.take_if(|_| fits)
     }
 
-    /// Tries to set the parked watches. `waits` is `true` if one of our contenders waits. Only
-    /// waiters need the watches, because the heartbeat checks the nodes of holders.
+    /// Tries to set the parked watches. If some still do not fit, and one of our contenders waits
+    /// (`waits`), the queue polls instead. Holders need no watches, because the heartbeat checks
+    /// their nodes.
     pub(in crate::driver) fn flush(&mut self, connection: &mut Connection, timers: &mut Timers, waits: bool) {
         while let Some((ticket, (name, ours))) = self.parked.first_key_value() {
             if !connection.room().fits(self.bytes_of(name)) {

@@ -14,16 +14,16 @@ use crate::error::deadlock::Deadlock;
 use crate::lease::owner::OwnerId;
 use crate::queue::{JoinId, Kind, NodeName};
 
-/// A search starts at most this long before the deadline. It takes six round trips, and two more
-/// for each further lock that the owner holds and for which other clients wait.
+/// Maximum time between the start of a search and the deadline. A search takes six round trips. For
+/// each further lock that the owner holds and for which other clients wait, it takes two more.
 const MAX_SEARCH_TIME: Duration = Duration::from_secs(1);
 
 /// Maximum number of concurrent searches in a client. If more waiters are near their deadlines at
 /// the same time, there is no search for the remaining waiters.
 const MAX_SEARCHES: usize = 32;
 
-/// Returns the time at which the search for a waiter's deadlock starts, in the last quarter of its
-/// waiting time. Returns `None` if there is no search for this attempt.
+/// Returns the time at which the deadlock search for a waiter starts. It is in the last quarter of
+/// the waiting time. Returns `None` if this attempt gets no search.
 pub(super) fn time_to_search(attempt: &AcquireAttempt, deadline: Instant) -> Option<Instant> {
     let is_lock = matches!(attempt.claim.kind, Kind::Exclusive | Kind::Read | Kind::Write);
     if !is_lock || attempt.claim.is_part() {
@@ -89,8 +89,8 @@ impl Driver {
     fn search_deadlock(&mut self, id: DirectoryId, join: JoinId, held: &HashMap<OwnerId, Vec<HeldLock>>) {
         let Some(directory) = self.directories.get(id) else { return };
         let held = directory.caller_in_queue(join).and_then(|owner| held.get(&owner));
-        // Skip holds of the lock that the owner waits for. Without re-entry, an owner can wait for
-        // a lock that it holds.
+        // Skip the lock that the owner waits for. If a lock is not reentrant, an owner can wait for
+        // a lock that it holds itself.
         let held: Vec<HeldLock> =
             held.into_iter().flatten().filter(|held| held.directory != id).cloned().collect();
         if held.is_empty() || self.searches.is_full() {
@@ -103,8 +103,8 @@ impl Driver {
         self.searches.0.insert((id, join), DeadlockSearch { task, held, found: None });
     }
 
-    /// Returns the deadlock that a search found for a waiter whose deadline has come. Returns
-    /// `None` if the waiter's owner has released the lock that takes part in the deadlock.
+    /// Returns the deadlock that a search found for a waiter that now times out. Returns `None` if
+    /// the waiter's owner has since released the lock that was part of the deadlock.
     pub(super) fn deadlock_of(&mut self, id: DirectoryId, join: JoinId) -> Option<Box<Deadlock>> {
         let mut search = self.searches.0.remove(&(id, join))?;
         let (number, found) = search.found.take()?;

@@ -1,4 +1,4 @@
-//! Draining: the client accepts no new attempts, and closes as soon as it holds no lock.
+//! Drains a client: it accepts no new acquires, and closes as soon as it holds no lock.
 
 use tokio::sync::oneshot;
 
@@ -24,16 +24,17 @@ impl Drain {
     }
 }
 
-/// Returns `true` if an attempt only changes a hold that its owner already has, and acquires no
-/// other lock. Such an attempt is part of a running scope and does not wait for other owners.
+/// Returns `true` if an attempt only changes a hold that its owner already has, such as a
+/// downgrade. A draining client accepts such an attempt, because it is part of a running scope and
+/// does not wait for other owners.
 pub(super) fn is_part_of_a_hold(attempt: &AcquireAttempt) -> bool {
     matches!(attempt.intent, Intent::Downgrade { .. })
 }
 
 impl Driver {
-    /// Starts to drain: refuses new attempts and fails waiting attempts. If attempts could go on
-    /// waiting, a queue that never becomes empty would keep the client open. Also, a lock that is
-    /// granted late would start a scope, which the close would then interrupt.
+    /// Starts to drain: refuses new attempts and fails waiting attempts. If attempts could continue
+    /// to wait, a queue that never becomes empty would keep the client open. Also, a scope could
+    /// start late and then be interrupted when the client closes.
     pub(super) fn drain(&mut self, until: Deadline, done: oneshot::Sender<()>) {
         let drain = self.drain.get_or_insert_with(|| Drain { until, closers: Vec::new() });
         drain.closers.push(done);
@@ -50,7 +51,7 @@ impl Driver {
     /// Returns `true` if the client was draining and can close now.
     pub(super) fn is_drained(&self) -> bool {
         // The search stops at the first directory in use. A directory without holds and waiters is
-        // not in use, because at most it still deletes nodes.
+        // not in use: it might still delete nodes, but the client can close before that completes.
         self.drain
             .as_ref()
             .is_some_and(|drain| drain.until.is_over() || !self.directories.iter().any(Directory::is_in_use))

@@ -192,8 +192,8 @@ async fn the_log_warns_of_a_session_time_out_that_a_server_shortened_once_for_ea
     let warnings = Warnings { text: "the server shortened", count: Arc::default() };
     let (mut driver, _inbox, _mailbox) = driver("h");
     let _recorded = tracing::subscriber::set_default(warnings.clone());
-    // Each entry is the timeout that the server grants to the next session, and the number of
-    // warnings that have been logged after that.
+    // Each entry contains the timeout that the server grants to the next session, and the total
+    // number of warnings that are logged until then.
     for (timeout, warned) in
         [(MINUTE * 2, 0), (MINUTE, 0), (MINUTE / 2, 1), (MINUTE / 2, 1), (MINUTE / 3, 2), (MINUTE, 2)]
     {

@@ -60,17 +60,17 @@ pub(crate) struct AcquireAttempt {
     pub(crate) naming: Naming,
     /// The data of the attempt's node.
     pub(crate) data: Arc<[u8]>,
-    /// The attempt's deadline. For an acquire that does not wait: the deadline for the server's
-    /// reply, or none if the client's connect timeout applies.
+    /// The attempt's deadline. For an acquire that does not wait (a try), this is the deadline for
+    /// the server's reply. It is empty if the client's connect timeout applies.
     pub(crate) deadline: Deadline,
-    /// Sender for the outcome. `None` while the attempt is in the cohort's line, because that line
-    /// then has the sender.
+    /// Sender for the outcome. `None` if a holder of this client can hand the lock to this attempt.
+    /// The sender is then stored in the cohort's line.
     pub(crate) reply: Option<Reply<Lease>>,
 }
 
 impl AcquireAttempt {
-    /// Sends the outcome to the caller. If the caller no longer waits for a lease, the lease is
-    /// dropped, which releases it.
+    /// Sends the outcome to the caller. If the caller no longer waits, the outcome is dropped. If
+    /// it is a lease, this releases it.
     pub(crate) fn answer(self, outcome: Result<Lease>) {
         if let Some(reply) = self.reply {
             reply.send(outcome).ok();
@@ -104,15 +104,15 @@ pub(crate) enum Query {
     List { node: Arc<str>, reply: Reply<Option<Listing>> },
     /// The data and the owner of this node. `None` if the node does not exist.
     ReadNode { node: Arc<str>, reply: Reply<Option<NodeContent>> },
-    /// The existence of the node at this full path, through which a lock was granted to another
-    /// client. The server first catches up with its leader.
+    /// Whether the node at this full path exists. Another client holds a lock through this node.
+    /// The server catches up with its leader before it replies.
     Exists { node: Arc<str>, reply: Reply<bool> },
     /// The data of this node, with a watch if requested.
     ReadData { node: Arc<str>, watch: bool, reply: Reply<Option<VersionedData>> },
     /// Set the data of this node. If it does not exist, create it and its parents.
     Put { node: Arc<str>, data: Vec<u8>, reply: Reply<()> },
-    /// Carry out an action on the contender's node at this full path: ask its owner to give up the
-    /// lock, or delete the node.
+    /// Act on the contender's node at this full path: ask the contender to give up the lock, or
+    /// delete its node.
     ActOnNode { node: Arc<str>, action: NodeAction, reply: Reply<()> },
 }
 
@@ -142,8 +142,8 @@ pub(crate) enum Input {
         /// The version of the data that contains the request.
         version: i32,
     },
-    /// A deadlock between a waiter's owner and another owner. `held` is the index of the owner's
-    /// hold that takes part in the deadlock, in the list that was searched.
+    /// A search found a deadlock between a waiter's owner and another owner. `held` is an index in
+    /// the list of the owner's holds that was searched: the hold for which the other owner waits.
     Deadlock {
         directory: DirectoryId,
         join: JoinId,
@@ -152,16 +152,16 @@ pub(crate) enum Input {
     },
 }
 
-/// An event of a session. The first field is the session's number. It allows the driver to ignore
-/// late events of an earlier session.
+/// An event of a session. The first field is the session's number, by which the driver recognizes
+/// late events of an earlier session and ignores them.
 pub(crate) enum SessionEvent {
     /// The search for a session has ended.
     Established(u64, Result<Session, ConnectRefusal>),
     /// The client crate reports a new state.
     State(u64, zk::SessionState),
-    /// The session is over. Either the server reported this in a reply that the client crate does
-    /// not examine, or the connection belongs to a different session because the server could not
-    /// restore ours (rule 11).
+    /// The session is over. Either the server said so in a reply, which the client crate does not
+    /// examine for this. Or the server could not restore our session after a reconnection and
+    /// assigned another one (rule 11).
     Over(u64),
     /// The client crate's task that serves the session has ended. If the session ended as intended,
     /// a `State` event gives the reason.
@@ -172,8 +172,8 @@ pub(crate) enum SessionEvent {
     HeartbeatAnswered(u64, u64, Checked),
 }
 
-/// Identifies a lock directory in its driver, from the arrival of the first waiter until our last
-/// node there is gone. A driver never reuses an id.
+/// Identifies a lock directory in its driver. The id is valid from the first waiter in the
+/// directory until the last of our nodes there is gone. A driver never reuses an id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DirectoryId(u64);
 
@@ -198,12 +198,12 @@ pub(crate) struct OwnNode {
 pub(crate) struct Checked {
     /// The nodes that do not exist.
     pub(crate) missing: Vec<OwnNode>,
-    /// The last node that was checked. `None` if the heartbeat checked all nodes up to the end of
-    /// the list.
+    /// The last node that this heartbeat checked. `None` if it reached the end of the list of
+    /// nodes.
     pub(crate) last: Option<OwnNode>,
     /// `true` if the server carried out the heartbeat. If a node was missing, this does not prove
-    /// that the session is alive, because the proof relies on one of our nodes, and the missing
-    /// node might be that one.
+    /// that the session is alive: such a proof needs one of our nodes that exists, and this might
+    /// be the missing node.
     pub(crate) answered: bool,
 }
 
@@ -215,7 +215,7 @@ pub(crate) struct Mailbox {
     sender: mpsc::UnboundedSender<Input>,
 }
 
-/// The driver's end of the channel. It keeps the input that is sent before the driver starts.
+/// The driver's end of the channel. It stores the input that is sent before the driver starts.
 pub(crate) struct Inbox {
     pub(crate) status: Arc<Status>,
     /// Sender for reports from the driver's own tasks.
@@ -231,7 +231,7 @@ impl Mailbox {
         (Self { origin: ForkGuard::new(), status, sender }, inbox)
     }
 
-    /// Returns `true` if this client is open and belongs to this process, not to a parent process.
+    /// Returns `true` if this client is open and was not inherited from a parent process.
     pub(crate) fn usable(&self) -> bool {
         self.origin.is_here() && self.status.get() != ClientState::Closed
     }

@@ -1,5 +1,5 @@
-//! Reads a node's data with a watch, and decodes data that is a number shared by several clients,
-//! in the layout of Curator's `SharedCount`.
+//! Types for a node's data that was read with a watch. The data can be a number that several
+//! clients share, in the format of Curator's `SharedCount`.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ pub(crate) struct VersionedData {
     pub(crate) version: i32,
     /// Fires when the node changes or is deleted, if the watch was requested and fits in the watch
     /// budget. The server reads the data and sets the watch in one step, so no change is missed.
-    /// After a reconnection, the server compares the node with the version that was read. The watch
-    /// ends with the session.
+    /// After a reconnection, the server compares the node with the version that was read, and fires
+    /// the watch if it has changed since. The watch ends with the session.
     pub(crate) changed: Option<NodeWatch>,
 }
 
@@ -31,9 +31,9 @@ pub(crate) struct NodeWatch {
 }
 
 impl NodeWatch {
-    /// Waits until the watch fires or the session ends. If the client crate's session task has
-    /// ended, awaiting the crate's watcher panics. So the end of the session task is checked first,
-    /// and a panic of the watcher counts as the end of the session.
+    /// Waits until the watch fires or the session ends. The client crate's watcher panics if the
+    /// crate's session task has ended. So this function first checks for the end of the session
+    /// task, and treats a panic of the watcher as the end of the session.
     pub(crate) async fn changed(self) {
         let Self { watcher, room, mut tasks } = self;
         tokio::select! {

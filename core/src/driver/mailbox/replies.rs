@@ -40,8 +40,8 @@ pub struct NodeContent {
     pub czxid: i64,
     /// The session that owns the node if it is ephemeral, or 0.
     pub session_id: i64,
-    /// The node's creation time, in milliseconds since 1970, by the clock of the server that was
-    /// the leader then.
+    /// The node's creation time in milliseconds since 1970, by the clock of the server that was the
+    /// leader at that time.
     pub created: i64,
 }
 
@@ -49,8 +49,9 @@ pub struct NodeContent {
 pub(crate) struct First {
     /// `None` if there is no contender.
     pub(crate) contender: Option<Contender>,
-    /// Fires when another contender might be first, if the watch was requested and fits in the
-    /// watch budget. The watch is set before the contender is read, so no change is missed.
+    /// Fires when another contender might have become the first. `None` if no watch was requested
+    /// or it does not fit in the watch budget. The watch is set before the contender is read, so no
+    /// change is missed.
     pub(crate) changed: Option<NodeWatch>,
 }
 

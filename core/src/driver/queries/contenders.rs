@@ -1,5 +1,5 @@
-//! Reads the contenders of a lock for a handle. The names and the data are written by other
-//! clients, so this module limits the amount that it reads.
+//! Reads the contenders of a lock, for a program that asks for them. Other clients write the nodes'
+//! names and data, so this module limits the amount of data that it reads.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,8 @@ use crate::queue::contender::{Contender, data_length};
 use crate::runtime::offload::offload_work;
 use crate::session::watch_budget::WatchBudget;
 
-/// Maximum number of nodes that are read in one batch. Further nodes are read in further batches,
-/// so that heartbeats can use the connection between the batches.
+/// Maximum number of nodes that are read in one batch. Between two batches, the connection is free
+/// for heartbeats.
 const MAX_NODES_PER_REQUEST: usize = 1000;
 
 /// Maximum number of bytes of node data that one query reads. The contenders at the front of the
@@ -32,8 +32,8 @@ type ReadNode = (NodeName, zk::Stat, Option<Vec<u8>>);
 
 impl DirectoryClient {
     /// Returns the contenders in queue order. The data of a node is read only if its Stat shows
-    /// that the data is small. So this function takes three round trips for the first thousand
-    /// contenders, and two for each further thousand.
+    /// that the data is small. This function takes three round trips for up to a thousand
+    /// contenders, and two more for each further thousand.
     pub(in crate::driver) async fn contenders(&self) -> Result<Vec<Contender>, zk::Error> {
         let mut names = self.names().await?;
         if names.len() > MAX_CONTENDERS {
@@ -59,7 +59,7 @@ impl DirectoryClient {
         Ok(contenders)
     }
 
-    /// Returns the contenders with these positions and names, if they still exist, in two round
+    /// Returns the contenders with these positions and names that still exist. Takes two round
     /// trips.
     pub(in crate::driver) async fn contenders_at(
         &self,
@@ -76,9 +76,9 @@ impl DirectoryClient {
     }
 
     /// Returns the first contender. If `room` is given, also returns a watch that fires when
-    /// another contender might be first. The watch is on the contender's node. If there is no
-    /// contender, it is on the directory's children, or on the creation of the directory. This
-    /// takes three round trips.
+    /// another contender might have become the first. The watch is on the first contender's node.
+    /// If there is no contender, it is on the directory's children. If there is no directory, it
+    /// fires when the directory is created. This takes three round trips.
     pub(in crate::driver) async fn first(&self, room: Option<&WatchBudget>) -> Result<First, zk::Error> {
         loop {
             let names = self.names().await?;
@@ -86,8 +86,8 @@ impl DirectoryClient {
                 Some(name) => self.first_named(name, room).await?,
                 None => self.watch_empty_queue(room).await?,
             };
-            // `None` means that the queue has changed since the listing, so list the directory
-            // again. The watch has been dropped.
+            // `None` means that the queue has changed since the listing. Its watch has been
+            // dropped, so list the directory again.
             if let Some(found) = found {
                 return Ok(found);
             }
@@ -102,7 +102,7 @@ impl DirectoryClient {
         room: Option<&WatchBudget>,
     ) -> Result<Option<First>, zk::Error> {
         let node = self.child(name.as_str());
-        // The Stat is read first, because the data is read only if the Stat shows that it is small.
+        // Read the Stat first: the data is read only if the Stat shows that it is small.
         let (stat, changed) = self.stat(&node, room).await?;
         let Some(stat) = stat else { return Ok(None) };
         let size = data_length(&stat);
@@ -194,8 +194,8 @@ impl DirectoryClient {
         request_size::readable(&self.path, &names[..names.len().min(MAX_NODES_PER_REQUEST)]).max(1)
     }
 
-    /// Returns those of the given nodes that still exist. Sends all requests before it waits for
-    /// the first reply.
+    /// Returns the given nodes that still exist. Sends all requests before it waits for the first
+    /// reply.
     async fn find(&self, names: &[NodeName]) -> Result<Vec<ReadNode>, zk::Error> {
         let ask = |name: &NodeName| self.client.ask(RequestKind::Read).check_stat(&self.child(name.as_str()));
         let asked: Vec<_> = names.iter().map(ask).collect();

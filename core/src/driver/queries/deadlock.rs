@@ -3,13 +3,13 @@
 //! The waiter's owner holds some locks. The search lists the queues of those locks, and then the
 //! queue in which the waiter waits. In the queue of a held lock, it looks for another owner that
 //! waits behind our node. In the waiter's queue, it looks for a node of that other owner ahead of
-//! ours. Finally it reads two nodes in the queue of the held lock again: our node, and the other
-//! owner's node.
+//! ours. Finally it checks that two nodes in the queue of the held lock still exist: our node, and
+//! the other owner's node.
 //!
 //! All replies arrive on one session, so they show successive states of the ensemble. The two nodes
-//! in the queue of the held lock exist in the first listing and at the end, and a deleted node is
-//! never created again. So they also existed at the time of the second listing, which shows the
-//! other two nodes. At that moment, each owner waited for the other.
+//! in the queue of the held lock exist both in the first listing and at the end. A deleted node is
+//! never created again, so they also existed in between, at the time of the second listing. That
+//! listing shows the other two nodes. So at that moment, each owner waited for the other.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -58,8 +58,8 @@ pub(in crate::driver) struct OwnPlace {
 type NamedContenders = Vec<(NodeName, Contender)>;
 
 impl Search {
-    /// Searches, and reports a deadlock if one is found before the deadline. A failed search
-    /// reports nothing.
+    /// Runs the search. Reports a deadlock if it finds one before the deadline. Reports nothing if
+    /// a request fails.
     pub(in crate::driver) async fn run(self) {
         let found = timeout_at(self.deadline, self.find()).await;
         if let Ok(Ok(Some((held, found)))) = found {

@@ -98,8 +98,8 @@ pub(super) fn start_query(connection: &mut Connection, options: &ClientOptions, 
     }
 }
 
-/// Carries out a transaction on condition that the lock's node exists. The transaction is safe on
-/// any session, because node names are never reused.
+/// Carries out a transaction that succeeds only if the lock's node exists. It is safe on any
+/// session, because node names are never reused.
 pub(super) fn transact(
     connection: &mut Connection,
     options: &ClientOptions,
@@ -137,9 +137,9 @@ fn ask<T: Send + 'static, F>(
     }
 }
 
-/// Sends a question like `ask`. It must consist of a single request, which callers repeat while
-/// they wait. If the server never answers, the driver gives up the session (rule 16), even if the
-/// caller has already received `no_answer`.
+/// Sends a question like `ask`. The question must be a single request, because callers repeat it
+/// while they wait. If the server never answers, the driver gives up the session (rule 16), even if
+/// the caller has already received the error `no_answer`.
 fn ask_until_answered<T: Send + 'static, F>(
     connection: &mut Connection,
     options: &ClientOptions,
@@ -191,7 +191,7 @@ async fn send_answer<T>(
     in_time
 }
 
-/// Turns `NoNode` into `None`, because a missing node is a valid answer.
+/// Turns the error `NoNode` into `None`, because "the node does not exist" is a valid answer.
 fn unless_missing<T>(read: Result<T, zk::Error>) -> Result<Option<T>, zk::Error> {
     match read {
         Ok(read) => Ok(Some(read)),
@@ -201,8 +201,8 @@ fn unless_missing<T>(read: Result<T, zk::Error>) -> Result<Option<T>, zk::Error>
 }
 
 impl DirectoryClient {
-    /// Turns the outcome of a read at this client's path into an answer. An error shows `path`,
-    /// which is the path that the caller knows.
+    /// Turns the outcome of a read into an answer for the caller. Error messages show `path`, which
+    /// is the path that the caller passed.
     fn read<T>(&self, path: &str, outcome: Result<T, zk::Error>) -> Answer<T> {
         match outcome {
             Ok(value) => Some(Ok(value)),
@@ -231,10 +231,11 @@ impl DirectoryClient {
         }))
     }
 
-    /// Returns `true` if there is a node at this client's path. The server first catches up with
-    /// its leader.
+    /// Returns `true` if there is a node at this client's path. Before it replies, the server
+    /// catches up with its leader.
     async fn exists(&self) -> Result<bool, zk::Error> {
-        // Both requests are sent without a wait between them, and the server answers them in order.
+        // The second request is sent without waiting for the first reply. The server answers them
+        // in order.
         let synced = self.client.ask(RequestKind::Sync).sync(&self.path);
         let found = self.client.ask(RequestKind::Verify).check_stat(&self.path);
         synced.await?;
@@ -320,8 +321,8 @@ impl DirectoryClient {
             self.report_end();
         }
         match committed {
-            // If one operation failed, nothing was written. If the whole request failed, the
-            // outcome is unknown.
+            // If one operation failed, the server has written nothing. If the request itself
+            // failed, the outcome is unknown.
             Err(zk::MultiWriteError::OperationFailed { .. }) if over => {
                 let message = "the session is over, and the lock lost; nothing was written";
                 Some(Err(Error::lost(LossReason::SessionExpired, message)))

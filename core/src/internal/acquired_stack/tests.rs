@@ -33,8 +33,8 @@ impl Acquired for Fake {
     }
 }
 
-/// Numbers of the code that the tests pretend to run: `STATEMENT` enters and leaves a scope,
-/// `ENTER` only enters one, `EXIT` only leaves one.
+/// Numbers that stand for places in the code of a program. The code at `STATEMENT` enters and
+/// leaves a scope, the code at `ENTER` only enters one, and the code at `EXIT` only leaves one.
 const STATEMENT: usize = 1;
 const ENTER: usize = 2;
 const EXIT: usize = 3;
@@ -52,7 +52,8 @@ fn generator(address: usize) -> Site {
     Site { moves: true, ..function(address) }
 }
 
-/// Adds a level with a number as its handle. If a scope is given, function 1 has entered it.
+/// Adds a level with this number as its handle. If a scope is given, the level belongs to that
+/// scope, which the function with number 1 has entered.
 fn push<'a>(
     levels: &AcquiredStack<u8, &'a str>,
     owner: OwnerId,
@@ -199,8 +200,8 @@ fn an_exit_of_another_owner_ends_nothing() {
     push(&levels, one, 1, Some("one"));
     enter(&levels, one, 2, Some((site(7, ENTER), "two")));
     enter(&levels, one, 3, Some((generator(4), "three")));
-    // An exit in a frame that once entered a scope does not end one either. The only exception is
-    // the frame whose scope still runs.
+    // A call of the exit method does not end a scope either if its frame entered a scope that has
+    // ended. It ends one only if its frame entered the scope that still runs.
     for site in [function(1), function(9), site(7, EXIT), generator(9)] {
         let exit = Exit { owner: other, site, only: false };
         let left = levels.leave(&exit, |_| (), |_| true, |()| false);
@@ -218,8 +219,8 @@ fn a_call_that_is_written_out_ends_what_such_a_call_began() {
     let exit = Exit { owner, site: site(7, EXIT), only: false };
     let running = |frame: Frame| frame == function(1).frame;
     assert_eq!(levels.leave(&exit, |_| (), running, |()| false), Exited::Scope(1, "stack"));
-    // The frame of the `with` statement can also have entered this scope by calling the enter
-    // method.
+    // An explicit call of the exit method can end this scope too. Its frame might contain a `with`
+    // statement, but it might also have entered the scope by an explicit call of the enter method.
     assert_eq!(levels.leave(&exit, |_| (), running, |()| false), Exited::Scope(3, "statement"));
     assert_eq!(levels.leave(&exit, |_| (), running, |()| false), Exited::Others);
     assert_eq!(leave_at(&levels, OwnerId::new(), generator(3)), Exited::Scope(2, "generator"));

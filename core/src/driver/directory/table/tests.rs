@@ -17,7 +17,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Returns a fixture without a session, because each test plays the server's part.
+    /// Returns a fixture without a session. The tests themselves provide the server's replies.
     fn new() -> Self {
         let (sender, _) = mpsc::unbounded_channel();
         let connection = Connection::new(ClientOptions::new(Some("h")).unwrap(), Arc::default(), sender);
@@ -107,7 +107,7 @@ async fn a_queue_that_hears_nothing_for_twenty_seconds_looks_again() {
 const MOST_BYTES: usize = 1_536;
 const MINUTES: usize = 30;
 
-/// Returns the size on the wire, in bytes, of a request that reads these nodes and of its reply
+/// Returns the total size in bytes of a request that reads these nodes and of its reply
 /// (`docs/protocol.md`, rule 10).
 fn probe_bytes(path: &str, nodes: &[NodeName]) -> usize {
     const REQUEST: usize = 4 + 8 + 9;
@@ -130,7 +130,8 @@ fn idle(fixture: &mut Fixture, others: u64) {
     fixture.directories.take_to_flush();
 }
 
-/// Lets time pass and returns the requests of the queue. Answers each probe: every node exists.
+/// Lets time pass and returns the requests that the queue sends. Answers each probe with the reply
+/// that all nodes exist.
 async fn pass(fixture: &mut Fixture, minutes: usize) -> Vec<Action> {
     let mut asked = Vec::new();
     for _ in 0..minutes * 60 / 5 {
@@ -165,8 +166,8 @@ async fn a_far_waiter_looks_at_a_few_nodes_once_a_minute_however_many_wait() {
     assert_eq!(all[0], all[1], "they depend on how many wait");
 }
 
-/// If one check is refused, the client sends no other check. A server older than 3.6 also closes
-/// the connection on which it receives a check.
+/// After one check request was refused, the client sends no others. A server older than 3.6 also
+/// closes the connection on which it receives a check.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_one_check_is_asked_for_no_other_one() {
     let mut fixture = Fixture::new();
@@ -245,8 +246,8 @@ async fn however_many_paths_a_client_uses_it_remembers_a_thousand_reports_and_ma
     let mut fixture = Fixture::new();
     assert_eq!(use_paths(&mut fixture, 0..10_000), MOST_REPORTED);
     assert_eq!(fixture.directories.warned.0.len(), MOST_REPORTED);
-    // There is no warning for a path that was reported before. There is none for a path beyond the
-    // limit either.
+    // There is no second warning for a path, and no warning for any new path after the limit is
+    // reached.
     assert_eq!(use_paths(&mut fixture, 0..10), 0);
     assert_eq!(use_paths(&mut fixture, 9_990..10_000), 0);
 }

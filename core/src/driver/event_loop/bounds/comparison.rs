@@ -1,4 +1,5 @@
-//! Test helper that compares the cost of an operation among 100 objects with its cost among 10,000.
+//! Test helper that compares the cost of an operation when there are 100 objects with its cost when
+//! there are 10,000.
 
 #[path = "../../../../tests/instructions/mod.rs"]
 mod instructions;
@@ -22,8 +23,8 @@ pub(crate) struct Costs {
 }
 
 impl Costs {
-    /// Counts the instructions of `work` in a forked copy of this process, so `work` has no effect
-    /// in this process.
+    /// Runs `work` in a forked copy of this process and counts its instructions. So `work` has no
+    /// effect in this process.
     pub(crate) fn note<T>(&mut self, name: &'static str, work: impl FnOnce() -> T) {
         if self.count {
             self.found.push((name, instructions(work)));
@@ -32,14 +33,14 @@ impl Costs {
 }
 
 /// Fails if any operation takes more than twice as many instructions with many objects as with few.
-/// A search in a tree passes, because the height of the tree only grows from two to four. `live`
-/// creates the given number of objects and records the costs.
+/// An operation that searches a tree passes, because the height of the tree only doubles, from two
+/// to four. `live` creates the given number of objects and records the costs.
 #[allow(clippy::print_stdout, reason = "tells the figures")]
 pub(crate) fn compare(what: &str, live: impl Fn(u64, &mut Costs)) {
-    // Events of this test must not reach the subscriber of another test. The forked copy must not
-    // inherit that subscriber's locks.
+    // Events of this test must not reach the subscriber of another test, because a forked copy
+    // could inherit that subscriber's locks while they are locked.
     let _quiet = tracing::dispatcher::set_default(&Dispatch::none());
-    // Run once without counting, so that work done once per process is not counted.
+    // Run once without counting, so that work that each process does only once is not counted.
     live(1, &mut Costs::default());
     let [few, many] = [FEW, MANY].map(|count| {
         let mut costs = Costs { count: true, found: Vec::new() };

@@ -1,5 +1,5 @@
-//! Tests the cost of an event at one lock of a client that has many other waiters or holds, and the
-//! cost of a query about one of many holds.
+//! Tests two costs for a client with many waiters or holds: the cost of an event at one lock, and
+//! the cost of a query about one hold.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,8 +97,8 @@ impl Desk {
         [Event::Created(create, Outcome::Done((name, 1))), listed]
     }
 
-    /// Delivers an input twice: first in a forked copy of the process that counts the cost, and
-    /// then in this process.
+    /// Delivers an input twice: first in a forked copy of this process, where the instructions are
+    /// counted, and then in this process.
     fn happens(&mut self, costs: &mut Costs, name: &'static str, input: impl Fn(&mut Self) -> Input) {
         let copy = input(self);
         let driver = &mut self.driver;
@@ -125,7 +125,8 @@ pub(in crate::driver) fn path(number: u64) -> String {
     format!("/locks/{number:05}")
 }
 
-/// Returns the path of one more lock. It sorts into the middle of `count` other paths.
+/// Returns the path of one more lock. In sorted order, it is in the middle of the `count` other
+/// paths.
 fn path_amidst(count: u64) -> Arc<str> {
     format!("{}-and-one", path(count / 2)).into()
 }

@@ -1,5 +1,5 @@
-//! Tests that the cost of an event does not grow with the number of objects. The cost is measured
-//! in instructions, allocations and memory.
+//! Tests that the cost of an event does not grow with the number of locks, waiters and holds. The
+//! cost is measured in instructions, allocations and memory.
 
 #[cfg(test)]
 mod allocations;
