@@ -1,4 +1,4 @@
-//! The waits of contenders for their client's session, and the closing of clients.
+//! Contenders wait for their client's session, and close clients.
 
 use std::time::Duration;
 
