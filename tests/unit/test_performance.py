@@ -61,7 +61,7 @@ def test_advantages_of_peers_are_stated_only_if_measured(reported: Json) -> None
 
 
 def test_prose_on_pages_matches_the_measurements(reported: Json) -> None:
-    """The text of the pages states the measured counts. S40 to S42 and S291 test counts of single operations."""
+    """The text of the pages states the measured counts. S40 to S42 and S291 test single operations."""
     table = Table(reported)
 
     def trips(workload: str, peers: tuple[str, ...]) -> set[int]:
@@ -130,7 +130,7 @@ def test_turns_of_a_delayed_workload_end_at_different_moments_of_a_pair() -> Non
 
 @pytest.mark.parametrize(("pace", "most"), [(FULL, 15 * 60), (QUICK, 90)], ids=["full", "quick"])
 def test_plans_leave_time_for_starting_workers(pace: Pace, most: float) -> None:
-    """A run (20 minutes) and a quick run (three minutes) have time left to start workers, servers and queues."""
+    """A run (20 minutes) and a quick run (three minutes) have time left to start workers and servers."""
     workloads = [workload for workload in WORKLOADS if workload.quick or pace is FULL]
     assert sum(planned(workload, peers_of(workload), pace) for workload in workloads) < most
 

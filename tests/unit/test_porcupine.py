@@ -26,7 +26,7 @@ MILLISECOND = 1_000_000
 
 Holds = list[Hold]
 Mutation = Callable[[Holds], Iterator[Holds]]
-"""A function that plants an anomaly in one path's holds. Yields the changed holds for each possible position."""
+"""A function that plants an anomaly in one path's holds. Yields the result for each possible position."""
 
 
 def recorded() -> list[History]:

@@ -45,7 +45,7 @@ def lines(server: Standalone, word: str) -> list[str]:
 def cons_lines(server: Standalone, expected: list[list[str]] | None = None) -> list[list[str]]:
     """Return the output of the four-letter word `cons` about a client, after each of the client's requests.
 
-    A real server can count a reply shortly after sending it. With `expected`, wait until the output equals it.
+    A real server can count a reply shortly after sending it. So wait until the output is as expected.
     """
     cons_lines: list[list[str]] = []
 
