@@ -1,6 +1,7 @@
 """Compares the public API of each language with docs/api.toml, in both directions.
 
-It also fails if a public name is in no document or not on its package's page, or if a generated table of options or properties is out of date. With --tables, it writes these tables instead, between comments such as
+It also fails if a public name is in no document or not on its package's page, or if a generated table of
+options or properties is out of date. With --tables, it writes these tables instead, between comments such as
 `<!-- table: options Mutex Semaphore -->` or `<!-- table: properties Lease -->`, and `<!-- end of table -->`.
 """
 

@@ -16,7 +16,7 @@ LONG_LIMIT, LONG_TEST_LIMIT = 40 * 60.0, 960
 TESTS = ROOT / "tests"
 
 ENDING_WORKERS = ("-o", "timeout_method=thread")
-"""Options that end the whole process if a third-party test times out. An interrupted test could hang again."""
+"""Options that end the whole process if a third-party test times out. If interrupted, it could hang again."""
 
 SETTINGS = ("opt-level=3", "debug-assertions=false", "overflow-checks=false")
 OPTIMIZED = [word for one in SETTINGS for word in ("--config", f"profile.dev.package.zklock.{one}")]
@@ -57,7 +57,8 @@ def worlds(_whole: bool) -> Tally:
 def simulation(_whole: bool) -> Tally:
     """Run the whole stack in simulated time.
 
-    A seed must always have the same history, and the first seeds must have no violation. Two programs then check the histories of these seeds again: our history checker and Porcupine.
+    A seed must always have the same history, and the first seeds must have no violation. Two programs then
+    check the histories of these seeds again: our history checker and Porcupine.
     """
     manifest = ("--release", "--manifest-path", str(TESTS / "simulation" / "Cargo.toml"))
     histories, name = str(BUILT / "simulated.jsonl"), f"simulation: {SEEDS} seeds"

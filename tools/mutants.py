@@ -203,7 +203,7 @@ def planted(mutant: Mutant) -> Iterator[None]:
 
 
 def by_command(command: str) -> tuple[bool, str]:
-    """Return whether tests fail or hang, and the output. Raise an error if the command fails in another way."""
+    """Return whether tests fail or hang, and the output. If the command fails otherwise, raise an error."""
     status, output = run(command, TEST_LIMIT)
     if status != HANGS and not (FAILED if status else PASSED).search(output):
         raise StaleError(f"no test {'failed' if status else 'passed'}: {command}\n{output}")

@@ -1,4 +1,5 @@
-"""Hooks for mkdocs. The pages are written to be read on the hosting site. These hooks adapt them for the documentation site.
+"""Hooks for mkdocs. The pages are written to be read on the hosting site. These hooks adapt them for the
+documentation site.
 
 - Links to files outside `docs` lead to the hosting site, unless the file is a page here. mkdocs checks the
   other links.

@@ -1,4 +1,4 @@
-"""The parts that the tests need, and the reasons why this machine cannot build some. tools/parts.mk builds them."""
+"""The parts that the tests need, and why this machine cannot build some. tools/parts.mk builds them."""
 
 from __future__ import annotations
 

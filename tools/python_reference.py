@@ -1,4 +1,4 @@
-"""A griffe extension for the Python reference: `>>>` begins a code block, and `__new__` is the constructor."""
+"""A griffe extension for the Python reference: `>>>` begins a code block, and `__new__` is a constructor."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Tally:
 
 
 class Ended(NamedTuple):
-    """The exit status of a command, its output (unless already printed), and processes that it left behind."""
+    """The exit status of a command, its output (unless it was printed), and processes that it left behind."""
 
     code: int
     text: str

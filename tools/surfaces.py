@@ -1,6 +1,8 @@
 """Reads the public API of each language: griffe for Python, TypeDoc for Node, rustdoc for Rust.
 
-The key of a type is its name. The key of a member is `Type.member`, of a method's parameter `Type.method(name)`, and of a constructor's parameter `Type(name)`. Functions are members of a pseudo-type. The strings are the values of each enumeration, and the code of each error.
+The key of a type is its name. The key of a member is `Type.member`, of a method's parameter
+`Type.method(name)`, and of a constructor's parameter `Type(name)`. Functions are members of a pseudo-type.
+The strings are the values of each enumeration, and the code of each error.
 """
 
 from __future__ import annotations
@@ -136,7 +138,7 @@ def rustdoc(root: Path) -> Any:
 
 
 def _rust_names(index: Any, numbers: list[int], owner: str = FUNCTIONS) -> Iterator[tuple[str, Name]]:
-    """Yield the public items with these ids. A type also has the members of the type that it dereferences to."""
+    """Yield the public items with these ids. A type also has the members that it dereferences to."""
     for item in (index[str(number)] for number in numbers if str(number) in index):
         ((kind, inner),) = item["inner"].items()
         key, types, doc = f"{owner}.{item['name']}", _texts("path|primitive", inner), item["docs"] or ""

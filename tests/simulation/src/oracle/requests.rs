@@ -1,5 +1,5 @@
-//! Which owners were asked to give up a lock, and which contenders' nodes were deleted by another
-//! contender or an operator.
+//! Records the requests to give up a lock, and the deletes of contenders' nodes by other contenders
+//! or an operator.
 
 use std::collections::BTreeMap;
 
