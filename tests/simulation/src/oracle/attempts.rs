@@ -27,8 +27,8 @@ pub struct Attempt {
     /// Time in milliseconds for which the client can keep the attempt's node after the release,
     /// while no other client waits. Other attempts of the client can reuse a kept node.
     pub(super) keeps: u64,
-    /// True if the attempt holds the write lock and has also asked for the read lock. It then has a
-    /// second node in the queue, for the read lock.
+    /// True if the attempt holds the write lock and has also asked for the read lock. It then joins
+    /// the queue a second time, for the read lock.
     pub(super) reads_on: bool,
     /// True if the attempt might have lost its position in the queue, so that its order is not
     /// checked.

@@ -13,8 +13,8 @@ const ATTEMPTS: u64 = 16;
 const CONTENDERS: u64 = 16;
 
 impl Contender {
-    /// Returns the aims of the next attempt: the features that it must combine. They differ between
-    /// the attempts of a run.
+    /// Returns the aims of the next attempt: the features that it tries to combine. They differ
+    /// between the attempts of a run.
     pub(super) fn aims(&self) -> Features {
         if !self.together {
             return Features::new();

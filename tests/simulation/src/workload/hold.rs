@@ -25,8 +25,8 @@ impl Contender {
         // Most holds are short. Some are so long that the client must send heartbeats.
         let most = if self.chance.percent(70) { self.setting.timeout / 5 } else { self.setting.timeout };
         let time = self.chance.skewed(0..=most);
-        // Some last longer than a session lasts without heartbeats, so that a run fails if
-        // heartbeats are missing.
+        // Some last longer than a session lasts without heartbeats, so that the loss of a session
+        // can be noticed.
         let time = if self.chance.percent(4) { 3 * self.setting.timeout } else { time };
         let since = self.now();
         if self.chance.percent(15) || attempt.aims(Feature::Transacts) {

@@ -17,8 +17,8 @@ use crate::oracle::{Granted, Mode, ReleaseKind};
 type Answer = Pin<Box<dyn Future<Output = zklock::Result<()>>>>;
 
 impl Contender {
-    /// Returns `true` if a node was certainly gone before the time `then`, so that the client could
-    /// have learned it.
+    /// Returns `true` if a node was certainly gone before the time `then`, and the client could
+    /// have learned it by then.
     fn was_broken(&self, node: &str, session: i64, then: u64) -> bool {
         let oracle = self.oracle.borrow();
         let gone = oracle.requests.gone_since(node).is_some_and(|gone| gone < then);

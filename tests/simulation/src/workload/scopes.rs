@@ -19,7 +19,7 @@ impl Contender {
         entered
     }
 
-    /// Leaves the scopes in random order. An exception are scopes that are left by explicit calls:
+    /// Leaves the scopes in random order. Scopes that are left by explicit calls are an exception:
     /// an owner must leave the newest of these first.
     pub(super) fn leave_scopes(&mut self, mut entered: Vec<Scope>) {
         let (scopes, mut oracle) = (&mut self.scopes, self.oracle.borrow_mut());

@@ -1,4 +1,4 @@
-//! Contenders wait for their client's session, and close clients.
+//! Actions of contenders that concern their clients: waiting for a session, and closing a client.
 
 use std::time::Duration;
 
