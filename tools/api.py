@@ -1,7 +1,7 @@
 """Compares the public API of each language with docs/api.toml, in both directions.
 
-It also fails if a public name is in no document or not on its package's page, or if a table of options or
-properties is not up to date. With --tables, it writes these tables instead, between comments such as
+It also fails if a public name is in no document or not on its package's page, or if a generated table of
+options or properties is out of date. With --tables, it writes these tables instead, between comments such as
 `<!-- table: options Mutex Semaphore -->` or `<!-- table: properties Lease -->`, and `<!-- end of table -->`.
 """
 
@@ -88,8 +88,8 @@ def expected(language: str, table: Table) -> dict[str, Table]:
             wanted |= {name: {}} | {f"{name}.{key}": entry for key, entry in members.items()}
     for name, section in table["options"].items():
         if place := section.get("in", {}).get(language, name):
-            # In each language, options are either the members of a record, or the parameters of a method or
-            # of the constructor.
+            # Options are the members of a record, or the parameters of a method or of the constructor,
+            # depending on the language.
             form = "{}.{}" if language in {"rust", "node"} and "." not in place else "{}({})"
             wanted.setdefault(place, {})
             wanted |= {form.format(place, key): one for key, one in entries(section, table, language).items()}
@@ -156,7 +156,7 @@ def words(*pages: Path) -> set[str]:
 
 
 def undocumented(root: Path, strings: dict[str, Strings], table: Table) -> list[str]:
-    """Return the names that are in no document, or not on their package's page.
+    """Return the public names that are in no document, or not on their package's page.
 
     In documents, a name in snake case also stands for the same name in camel case.
     """

@@ -8,19 +8,19 @@ from parts import BUILT, PARTS
 from suites import PYTHON, ROOT, Tally, cargo, node, pytest, second_tier, step
 
 SEEDS = 500
-"""Number of simulated seeds. `make soak` runs 10,000 different ones each day."""
+"""Number of simulated seeds. In addition, `make soak` runs 10,000 different ones each day."""
 
-# Timeouts in seconds: of suites that compile everything or explore millions of states, and of tests that
-# compile.
+# Timeouts in seconds. The first one is for suites that compile everything or explore millions of states, and
+# the second one for single tests that compile.
 LONG_LIMIT, LONG_TEST_LIMIT = 40 * 60.0, 960
 TESTS = ROOT / "tests"
 
 ENDING_WORKERS = ("-o", "timeout_method=thread")
-"""Options that end the process of a third-party test that times out. If interrupted, it could hang again."""
+"""Options that end the whole process if a third-party test times out. If interrupted, it could hang again."""
 
 SETTINGS = ("opt-level=3", "debug-assertions=false", "overflow-checks=false")
 OPTIMIZED = [word for one in SETTINGS for word in ("--config", f"profile.dev.package.zklock.{one}")]
-"""Options to compile only the core again, with optimizations. All its dependencies are already built."""
+"""Options to compile the core with optimizations, but not its dependencies, which are already built."""
 
 
 def tier(suite: str, whole: bool) -> list[str]:
@@ -35,7 +35,7 @@ def spread(number: int, dist: str = "loadfile") -> list[str]:
 
 
 def rust(whole: bool) -> Tally:
-    """Run the Rust tests and the examples of the documentation. Many tests mostly wait."""
+    """Run the Rust tests and the examples of the documentation."""
     skipped = [word for name in (() if whole else second_tier("rust")) for word in ("--skip", name)]
     options = ("--test-threads=3", "--exact", *skipped)
     # Build the whole workspace, as tools/parts.mk does, so that most of the build is shared.
@@ -57,8 +57,8 @@ def worlds(_whole: bool) -> Tally:
 def simulation(_whole: bool) -> Tally:
     """Run the whole stack in simulated time.
 
-    A seed must always have the same history, and the first seeds must have no violation. Two other judges
-    then check those histories again: our checker and Porcupine.
+    A seed must always have the same history, and the first seeds must have no violation. Two programs then
+    check the histories of these seeds again: our history checker and Porcupine.
     """
     manifest = ("--release", "--manifest-path", str(TESTS / "simulation" / "Cargo.toml"))
     histories, name = str(BUILT / "simulated.jsonl"), f"simulation: {SEEDS} seeds"
@@ -74,7 +74,7 @@ def simulation(_whole: bool) -> Tally:
 
 
 def scenarios(whole: bool) -> Tally:
-    """Run the scenarios on real servers. In the first tier, each runs on one surface, in rotation."""
+    """Run the scenarios on real servers. In the first tier, each runs on only one surface (language API)."""
     # All tests of a file share its servers, so one process runs a whole file. The files keep their order,
     # because xdist would start with the file with the most tests and end with a slow one on a single
     # processor. Each test mostly waits, and needs a quarter of a processor.
@@ -83,10 +83,10 @@ def scenarios(whole: bool) -> Tally:
 
 
 def on_the_embedded_server(_whole: bool) -> Tally:
-    """Run each scenario on the embedded server, on one surface. All of them also run on the real server."""
+    """Run each scenario on the embedded server, on one surface. (They also run on the real server.)"""
     options = ("--server", "embedded", "--one-surface", *spread(4, "worksteal"))
     tally = pytest("scenarios", *options, quiet=False)
-    # Do not count the tests that the embedded server cannot run, because they have run on the real one.
+    # Do not report the tests that the embedded server cannot run, because they run on the real one.
     tally.left_out.clear()
     return tally
 
@@ -122,8 +122,9 @@ APART: dict[str, Suite] = {
 # Suites that need no part, because cargo builds what they run.
 CARGO = {"rust", "worlds", "threads", "fuzz"}
 
-# Stages run in sequence, and the suites of a stage in parallel. The suite `rust` uses every processor by
-# itself. The tests of `scenarios` mostly wait, and `worlds` needs only one processor.
+# Stages run in sequence, and the suites of a stage run in parallel. The suite `rust` uses every processor by
+# itself. `scenarios` can run next to `worlds`, because its tests mostly wait and `worlds` needs only one
+# processor.
 STAGES = [
     ["rust"],
     ["packages", "simulation", "threads", "fuzz", "harness", "python", "node", "coverage", "clients", "cli"],

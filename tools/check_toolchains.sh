@@ -1,7 +1,7 @@
 #!/bin/sh
-# Reports all missing language toolchains together, and how to install them. As root, it installs Debian
-# packages. Java, Maven and Go are for real ZooKeeper and for third-party clients. Without them, some tests
-# are left out, unless ZKLOCK_TEST_ALL is set: then every tool is required.
+# Reports all missing language toolchains together, and how to install them. As root, it installs Debian packages. Java,
+# Maven and Go are needed for the real ZooKeeper and for third-party clients. Without them, some tests are left out. If
+# ZKLOCK_TEST_ALL is set, every tool is required.
 set -u
 
 what=${1:-tests} # or demo

@@ -1,4 +1,4 @@
-"""Writes tests/mutants/table.md: the bugs that break each rule, each transition and each handle.
+"""Writes tests/mutants/table.md: the planted bugs that break each rule, transition and handle.
 
     python3 tools/covered.py
 
@@ -15,7 +15,7 @@ from mutants import PATCHES, ROOT, Mutant, patches
 TABLE = PATCHES / "table.md"
 
 LEAST = 2
-"""Minimum number of bugs for each row: a rule of the protocol, a transition or a handle."""
+"""Minimum number of bugs in each row of the table."""
 
 HANDLES = ("Mutex", "ReadWriteLock", "Semaphore", "MultiLock", "Election", "Client", "Lease")
 SURFACES = ("python sync", "python aio", "node")
@@ -53,7 +53,7 @@ def rules() -> Iterator[str]:
 
 
 def losses() -> Iterator[str]:
-    """Return the transitions to a lost lease, by the texts of their reasons.
+    """Return the transitions to a lost lease, by the texts of the loss reasons.
 
     A loss by a fork is left out, because it is not a transition within a process.
     """
@@ -63,7 +63,7 @@ def losses() -> Iterator[str]:
 
 
 def rust() -> Iterator[str]:
-    """Yield the handles of Rust. The halves of a read/write lock count separately."""
+    """Yield the handle types of the Rust API. Read lock and write lock count separately."""
     for handle in HANDLES:
         halves = ("ReadWriteLock: read", "ReadWriteLock: write") if handle == "ReadWriteLock" else (handle,)
         yield from (f"rust {half}" for half in halves)

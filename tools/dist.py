@@ -1,6 +1,6 @@
-"""Packs everything that is published, for this platform: wheel, source distribution, npm packages and crates.
+"""Packs all published packages for this platform: wheel, source distribution, npm packages and crates.
 
-`make dist` builds for publishing and packs into `dist`. With `--debug`, it packs the debug builds for tests.
+`make dist` builds for publishing and packs into `dist`. With `--debug`, it packs debug builds for tests.
 `--portable NATIVES` packs all but the wheel for the release workflow. NATIVES has a directory for each
 platform, named as napi does, with the addon as `zklock.node` and the command as `zklock`.
 """
@@ -21,9 +21,9 @@ NODE = ROOT / "bindings-node"
 PYTHON = ROOT / "bindings-python"
 TESTED = ROOT / "tests" / "target"
 DATA = PYTHON / "zklock._zklock.data"
-"""Directory that Maturin includes if it exists. On installation, pip copies its files next to Python."""
+"""Directory that Maturin packs into the wheel if it exists. pip installs its files next to Python."""
 CRATES = ("zklock-jute", "zklock-transport", "zklock", "zklock-embedded", "zklock-cli")
-"""The published crates. The stand-ins in core/shims are not published, but patched in from the repository."""
+"""The published crates. The stand-ins in core/shims are not published: Cargo.toml patches them in."""
 
 
 def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
@@ -106,7 +106,7 @@ def portable(natives: Path, out: Path) -> None:
         names = [f"--package={name}" for name in CRATES]
         package = ("cargo", "package", "--no-verify", "--allow-dirty", *names, "--target-dir", scratch)
         try:
-            # The cached index of the registry is enough, except on the first run.
+            # Try with the cached index of the registry first. It is missing only on the first run.
             run(*package, "--offline")
         except SystemExit:
             run(*package)

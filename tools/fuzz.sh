@@ -1,7 +1,8 @@
 #!/bin/bash
-# Fuzzes input from outside, guided by coverage: tools/fuzz.sh MINUTES [TARGET ...]. Each target starts with its corpus
-# and with what earlier runs found in target/fuzz. It ends early on a panic, on an input that takes a minute, and on
-# memory beyond 1 GiB, and stores the input. The stable compiler has the instrumentation, but no sanitizers.
+# Fuzzes the code that parses input from outside, guided by coverage: tools/fuzz.sh MINUTES [TARGET ...]. Each target
+# starts with its corpus and with the inputs that earlier runs have stored in target/fuzz. It ends early and stores the
+# input if the code panics, takes a minute or uses more than 1 GiB. The stable compiler provides the instrumentation,
+# but no sanitizers.
 set -euo pipefail
 cd "$(dirname "$0")/../tests/fuzz"
 seconds=$(($1 * 60))

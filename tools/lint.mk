@@ -28,7 +28,7 @@ markdown = git ls-files -co --exclude-standard '*.md' | xargs bindings-node/node
 # Relative links do not work on PyPI and npm.
 published-links = git grep -nE '\]\(([^h]|h[^t])' -- bindings-node/README.md bindings-python/README.md; test $$? -eq 1
 clippy = $(CLIPPY) --workspace --lib --bins --tests $(STRICT)
-# Separate workspaces, whose lock files must follow those of core and of the embedded server. The libraries of the last
+# Separate workspaces. Their lock files must follow those of core and of the embedded server. The libraries of the last
 # two contain core's modules, whose unit tests run in core.
 clippy-simulation = $(CLIPPY) --release --manifest-path tests/simulation/Cargo.toml --all-targets $(STRICT)
 clippy-threads = $(CLIPPY) --manifest-path tests/threads/Cargo.toml --lib --tests $(STRICT)
@@ -44,7 +44,8 @@ mypy-benches = cd benches && ../$(BIN)/$(MYPY) locks scale prepare.py counts.py
 mypy-zklock = cd bindings-python && ../$(BIN)/$(MYPY) -p zklock -p zklock_pytest
 mypy-examples = cd bindings-python && ../$(BIN)/$(MYPY) ../examples
 
-# These checks need built parts: `node` and `site` need the description of the addon, and `stubtest` needs the extension.
+# These checks need built parts: `node` and `site` need the types of Node's addon, and `stubtest` needs the Python
+# extension.
 api = $(BIN)/python tools/api.py
 node = cd bindings-node && npm run --silent lint
 stubtest = cd bindings-python && ../$(BIN)/stubtest zklock

@@ -1,8 +1,8 @@
-"""Plants the bugs of tests/mutants in a copy of the tree, one after another: each must be noticed.
+"""Plants the bugs of tests/mutants in a copy of the tree, one at a time. A test must notice each bug.
 
     python3 tools/mutants.py [--shard K/N] [--go-on] [--quick] [part of a name ...]
 
-The copy and its builds are below target/mutants, and stay there. tests/mutants/README.md describes the bugs.
+The copy and its builds remain in target/mutants. tests/mutants/README.md describes the bugs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PRODUCTS += [f"bindings-node/{name}" for name in ("node_modules", "addon", "dist
 """Files that are not under version control, and that the commands need."""
 
 PARTS = "make worker embedded command python node"
-"""Command that builds the parts that test commands other than cargo's use. It rebuilds only changed parts."""
+"""Command that builds the parts that tests outside cargo need. It rebuilds only changed parts."""
 
 SIMULATION = "cargo build --locked --quiet --release --manifest-path tests/simulation/Cargo.toml"
 RUNS = re.compile(r"(?:(1000|[1-9]\d{0,2})(?: (once|together))?)?")
@@ -47,15 +47,14 @@ ENVIRONMENT = {
     "CARGO_INCREMENTAL": "1",
     "CARGO_PROFILE_RELEASE_DEBUG": "0",
     "RUST_BACKTRACE": "0",
-    # Remove the options of the make that runs this program, because they are not meant for the builds in the
-    # copy.
+    # If make runs this program, its options must not apply to the builds in the copy.
     "MAKEFLAGS": "",
 }
 
 PASSED = re.compile(r"\b[1-9]\d* passed\b|^\W+pass [1-9]", re.MULTILINE)
 FAILED = re.compile(
-    # The output of cargo, of a test process that a signal has killed, of pytest (an error is a fixture that
-    # failed), and of node.
+    # Patterns of failed tests in the output of cargo, of a test process that a signal has killed, of pytest
+    # (where a failed fixture is an error), and of node.
     r"^test result: FAILED|\(signal: \d|\b[1-9]\d* (?:failed|errors?)\b.* in |^\W+(?:fail|cancelled) [1-9]",
     re.MULTILINE,
 )
@@ -65,15 +64,15 @@ REASON = re.compile(r"panicked at .*\n.+|^E +.+|\w*Error.*|^\w+ \d+ fails:\n.+",
 
 
 class StaleError(Exception):
-    """A bug proves nothing.
+    """A planted bug is useless.
 
-    It does not apply or compile, or the test that must notice it also fails without the bug.
+    It does not apply or compile, or the test that must notice it fails even without the bug.
     """
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A bug, and what must notice it: a command, a number of simulated seeds, or both."""
+    """A planted bug, and the check that must notice it: a command, a number of simulated seeds, or both."""
 
     name: str
     patch: str
@@ -204,7 +203,7 @@ def planted(mutant: Mutant) -> Iterator[None]:
 
 
 def by_command(command: str) -> tuple[bool, str]:
-    """Return whether tests fail or hang, and their output. Raise an error if the command fails otherwise."""
+    """Return whether tests fail or hang, and the output. If the command fails otherwise, raise an error."""
     status, output = run(command, TEST_LIMIT)
     if status != HANGS and not (FAILED if status else PASSED).search(output):
         raise StaleError(f"no test {'failed' if status else 'passed'}: {command}\n{output}")
@@ -212,7 +211,7 @@ def by_command(command: str) -> tuple[bool, str]:
 
 
 def by_simulation(seeds: int, kind: str) -> tuple[bool, str]:
-    """Return whether one of the first seeds shows a violation, and the output."""
+    """Return whether one of the first simulated seeds shows a violation, and the output."""
     simulation = shlex.quote(str(TREE / "target/release/simulation"))
     _, output = run(f"{simulation} --from 0 --seeds {seeds} --first {kind and f'--{kind}'}", SIMULATION_LIMIT)
     if not ENDED.search(output):
@@ -221,7 +220,7 @@ def by_simulation(seeds: int, kind: str) -> tuple[bool, str]:
 
 
 def prepare(mutants: list[Mutant]) -> dict[str, str]:
-    """Build everything without a bug. Return the commands that fail or run no test even then, and why."""
+    """Build and test everything without a bug. Return the commands that fail or run no test, and why."""
     builds = {one.build for one in mutants if one.build} | {PARTS for one in mutants if one.parts}
     for build in sorted(builds):
         make(build, "the tree")
@@ -232,7 +231,7 @@ def prepare(mutants: list[Mutant]) -> dict[str, str]:
     wrong = {}
     for command in sorted({one.command for one in mutants if one.command}):
         try:
-            # A command may fail once, because the machine might be busy.
+            # Run a failed command again, because it can fail once on a busy machine.
             if by_command(command)[0] and (result := by_command(command))[0]:
                 raise StaleError(f"fails without a bug: {command}\n{result[1]}")
         except StaleError as stale:

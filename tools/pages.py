@@ -1,5 +1,5 @@
-"""Hooks for mkdocs. The pages are written for the hosting site's file view, and the documentation site shows
-the same files.
+"""Hooks for mkdocs. The pages are written to be read on the hosting site. These hooks adapt them for the
+documentation site.
 
 - Links to files outside `docs` lead to the hosting site, unless the file is a page here. mkdocs checks the
   other links.
@@ -62,7 +62,7 @@ RUST_PAGE = """# Rust\n\nThe reference of the crates, by rustdoc:\n
 * <a href="../rustdoc/zklock_embedded/index.html"><code>zklock-embedded</code></a>, the server for tests
 """
 QUICKLY = "ZKLOCK_SITE_QUICKLY"
-"""Environment variable that leaves the references empty, for a quick look at the rest of the site."""
+"""Environment variable that omits the API references, to build the rest of the site quickly."""
 # Search weights of pages that are not for users. Pages for users have weight 1.
 WEIGHTS = {
     **dict.fromkeys(("safety.md", "architecture.md", "protocol.md", "performance.md"), 0.5),
@@ -173,7 +173,7 @@ def first_sentence(html: str) -> str:
 
 
 def on_page_context(_context: object, page: Page, config: MkDocsConfig, nav: Navigation) -> None:
-    """Write the list of the menu's pages. All of them are rendered before the first is written."""
+    """Write the list of the menu's pages. mkdocs calls this after it has rendered all pages."""
     if page.file.src_uri != "index.md":
         return
     lines = [f"# {config.site_name}", "", f"> {config.site_description}"]

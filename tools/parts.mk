@@ -1,4 +1,5 @@
-# The parts of the tests, as debug builds: `make PART`. tools/parts.py tells the tests where their products are.
+# Builds the parts that the tests need, as debug builds: `make PART`. tools/parts.py tells the tests where the built
+# files are.
 #
 # One cargo command builds the whole workspace, because cargo chooses the features of a dependency by the set of crates
 # that it builds together. Building one member alone would compile all its dependencies again.
@@ -11,15 +12,16 @@ TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 DEBUG := $(TARGET)/debug
 LIBRARIES := $(if $(filter Darwin,$(shell uname)),dylib,so)
 
-# All files below directories, and the directories themselves, because their time changes when a file is removed.
+# All files below these directories, and the directories themselves, whose modification time changes when a file is
+# removed.
 below = $(shell find $(1) \( -name node_modules -o -name __pycache__ \) -prune -o -print)
-# A prerequisite that is always newer, if a product is missing.
+# If a product is missing, a prerequisite that forces its rule to run. Otherwise nothing.
 missing = $(if $(wildcard $(1)),,FORCE)
-# Replace a file if the content differs. The new file is moved into place, because a running process might have the old
-# one open.
+# Replace a file if the content differs. Move the new file into place instead of overwriting the old one, which a
+# running process might have open.
 install = cmp -s "$(1)" $(2) || { mkdir -p $(dir $(2)) && cp "$(1)" $(2).new && mv $(2).new $(2); }
-# Run a command only if these files differ from the record of the last run. $(1): the record, $(2): the files, $(3): the
-# command.
+# Run a command only if the content of these files has changed since the last run. $(1): a copy of that content, $(2):
+# the files, $(3): the command.
 once = @cat $(2) | cmp -s - $(1) || { echo '$@: $(2)' && $(3) && cat $(2) > $(1); }
 
 .PHONY: $(PARTS) FORCE bench-tools
@@ -45,7 +47,8 @@ bench-tools:
 	$(call once,$(STAMPS)/bench/installed,benches/requirements.txt,$(call environment,$(STAMPS)/bench,benches/requirements.txt))
 	$(call modules,benches/locks/workers/node)
 
-# When the macros are expanded, they append to the description of Node's addon. This must happen exactly once.
+# When the compiler expands napi's macros, they append to a file with the types of Node's addon. The macros must
+# therefore be expanded exactly once.
 TYPES := $(DEBUG)/napi
 CRATES := cli embedded/Cargo.toml embedded/src core/Cargo.toml core/build.rs core/src core/jute core/shims core/transport bindings-python/Cargo.toml bindings-python/src \
 	bindings-node/Cargo.toml bindings-node/build.rs bindings-node/native tests/workers/rust tests/servers/embedded \
@@ -72,7 +75,7 @@ python: venv $(EXTENSION)
 node: bindings-node/dist/index.js
 bindings-node/addon/index.js: $(STAMPS)/cargo bindings-node/describe.mjs bindings-node/package.json | npm
 	cd bindings-node && node describe.mjs "$(TYPES)" "$(DEBUG)/libzklock_node.$(LIBRARIES)"
-# The compiler does not delete the output of removed sources, which would then be packed.
+# Remove the old output first: the compiler does not delete the output of removed sources, and it would be packed.
 bindings-node/dist/index.js: bindings-node/addon/index.js bindings-node/tsconfig.json $(call below,bindings-node/src) | npm
 	cd bindings-node && rm -rf dist && npm run --silent build:types
 
@@ -86,9 +89,9 @@ $(STAMPS)/packages: $(RUST) $(BUILT)/zklock $(EXTENSION) bindings-node/dist/inde
 	@touch $@
 
 # The worker of the last release. It is built with the features of the whole workspace, so that it shares the compiled
-# dependencies of the current worker. Cargo distinguishes the crates of two workspaces by their settings, not by their
-# location, so the crates of the old worker have a setting that keeps them apart. Source files get new times, because
-# cargo assumes that files older than a build are already built.
+# dependencies of the current worker. Cargo distinguishes equal crates of two workspaces only by their settings, not by
+# their location. So the old worker's crates get a setting of their own. Their source files get new modification times,
+# because cargo assumes that files older than a build are already built.
 previous: $(BUILT)/previous-worker
 OLD := $(CURDIR)/$(STAMPS)/previous
 $(BUILT)/previous-worker: tests/previous-release

@@ -1,4 +1,4 @@
-"""The products that the tests need, and why a machine can lack some of them. tools/parts.mk builds them."""
+"""The parts that the tests need, and why this machine cannot build some. tools/parts.mk builds them."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def everything() -> bool:
 
 
 def server_part() -> str:
-    """Return the part that is the tests' server: the real one, unless this machine lacks its programs."""
+    """Return the part with the tests' server: the real one, unless this machine lacks its programs."""
     return "jars" if everything() or PARTS["jars"].lacking() is None else "embedded"
 
 

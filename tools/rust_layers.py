@@ -1,4 +1,4 @@
-"""Fail if folders of a Rust crate use each other in a circle. The files of one folder may do so."""
+"""Fail if folders of a Rust crate depend on each other in a circle. Files within one folder may do so."""
 
 from __future__ import annotations
 

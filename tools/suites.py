@@ -24,10 +24,10 @@ PYTHON = sys.executable
 SECOND_TIER = ROOT / "tests" / "second-tier.toml"
 
 SUITE_LIMIT = 20 * 60.0
-"""Timeout of a suite in seconds. Its runner ends single tests much earlier."""
+"""Timeout of a suite in seconds. The suite's runner ends a single test much earlier."""
 
 TEST_LIMIT = 360
-"""Time in seconds after which a pytest process ends if a test does not end by its own timeout."""
+"""Time in seconds after which a pytest process ends if a test's own timeout does not end the test."""
 
 PROGRAM_LIMIT = 900
 """Timeout of one program of Rust tests, in seconds. On a busy machine, the slowest takes five minutes."""
@@ -36,7 +36,7 @@ KILLED = 124
 """Exit status of a command that timed out, as with timeout(1)."""
 
 ENDING = 10.0
-"""Time in seconds that a command has to write its report after a timeout."""
+"""Time in seconds that a command that timed out has to write its report."""
 
 STRAY_LIMIT = 5.0
 """Maximum time in seconds that a process may run after the end of the command that started it."""
@@ -61,7 +61,7 @@ class Tally:
 
 
 class Ended(NamedTuple):
-    """The exit status of a command, its output (unless it was shown), and processes that it left behind."""
+    """The exit status of a command, its output (unless it was printed), and processes that it left behind."""
 
     code: int
     text: str
@@ -69,7 +69,7 @@ class Ended(NamedTuple):
 
 
 def marked(mark: str) -> list[str]:
-    """Return the processes with this mark in their environment: their numbers and their commands."""
+    """Return the process ids and commands of all processes with this mark in their environment."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         # Others have ended, or belong to another user.
@@ -220,7 +220,7 @@ def rust_outcomes(text: str) -> Tally:
 
 
 def cargo(suite: str, *options: str, limit: float = SUITE_LIMIT, program_limit: int = PROGRAM_LIMIT) -> Tally:
-    """Run Rust tests. Each program of tests has a timeout of its own, if this system has timeout(1)."""
+    """Run Rust tests. If this system has timeout(1), each test program has its own timeout."""
     command = ["cargo", "test", "--locked", "--no-fail-fast"]
     if (timeout := shutil.which("timeout")) is not None:
         runner = f"['{timeout}', '--signal=KILL', '{program_limit}']"

@@ -1,4 +1,4 @@
-"""Builds what is out of date, runs the tests, each suite with a timeout, and ends with a one-line summary.
+"""Builds outdated parts, runs the tests, each suite with a timeout, and prints a one-line summary.
 
 Without --all, only the first tier runs, which covers every promise in minutes. tests/second-tier.toml lists
 the rest.
@@ -52,11 +52,12 @@ def run(names: list[str], whole: bool) -> Tally:
 
 def chosen(named: list[str], whole: bool) -> list[str]:
     """Return the suites to run: the named ones, or all of the tier."""
-    # If there is no real server, the suite `scenarios` already runs on the embedded server.
+    # Without a real server, leave out the suite `embedded`: `scenarios` then runs on the embedded server
+    # anyway.
     known = [name for name in SUITES if name != "embedded" or PARTS["jars"].lacking() is None]
     if whole:
         return named or [*known, *APART]
-    # A suite that is in the second tier as a whole runs only if the command line names it.
+    # Leave out a suite that belongs to the second tier as a whole, unless the command line names it.
     return named or [name for name in known if "*" not in second_tier(name)]
 
 
@@ -75,8 +76,8 @@ def main() -> int:
         if subprocess.run(["make", "--no-print-directory", *parts], cwd=ROOT, check=False).returncode != 0:
             return 2
     # A background process ignores SIGINT, and a process below nohup ignores SIGHUP. Children would inherit
-    # that, and the tests of signals would wait in vain. Children get the default action of a signal that has
-    # a handler here.
+    # that, and the tests of signals would fail. So set handlers: for a signal with a handler here, children
+    # get the default action.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)

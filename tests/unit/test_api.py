@@ -21,7 +21,7 @@ def problems(
     of_strings: Callable[[dict[str, Strings]], object] | None = None,
     table: api.Table | None = None,
 ) -> list[str]:
-    """Return the problems that the check reports after the real names and strings were altered."""
+    """Return the problems that the check reports if the real names and strings are altered in this way."""
     names, strings = copy.deepcopy(api.found(REPOSITORY))
     if change is not None:
         change(names)

@@ -1,4 +1,4 @@
-"""The check of benchmark counts names each count beyond its limit, and fails if the count has grown."""
+"""The check of benchmark counts names each count above its limit, and fails if that count has grown."""
 
 from __future__ import annotations
 

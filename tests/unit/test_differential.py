@@ -14,7 +14,8 @@ import pytest
 from harness.paths import REPOSITORY
 from harness.server import Settings, Standalone
 
-# Neither server removes containers while the test runs, because the time of removal is not specified.
+# Neither server removes empty containers during the test, because ZooKeeper does not specify when they are
+# removed.
 NEVER = 1_000_000_000
 SETTINGS = Settings(
     tick=20,
@@ -23,18 +24,18 @@ SETTINGS = Settings(
     jvm=("-Dzookeeper.extendedTypesEnabled=true",),
 )
 LIMIT = 900
-"""Timeout in seconds. Most of it is for the compiler, which is slow if another suite builds as well."""
+"""Timeout in seconds. It is long because the test compiles, perhaps while another suite compiles too."""
 
 
 @pytest.fixture
 def real() -> Iterator[Standalone]:
-    """Provide a separate server, because a read of the root node depends on all earlier requests."""
+    """Provide a server that no other test uses: its root node changes with all earlier requests."""
     with Standalone(SETTINGS) as server:
         yield server
 
 
 def compare(real: Standalone, sequences: int, limit: float, seed: str | None = None) -> None:
-    """Run the comparison. If the servers differ, it prints the sequence and how to run that one again."""
+    """Run the comparison. If the servers differ, it prints the sequence and the command that repeats it."""
     command = ["cargo", "test", "--locked", "--quiet", "--workspace", "--test", "differential"]
     variables = {
         "ZKLOCK_REAL_ZOOKEEPER": real.hosts,

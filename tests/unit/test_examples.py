@@ -1,4 +1,4 @@
-"""Every example works, and fails when the guard that it demonstrates is left out."""
+"""Every example works, and fails if the protection that it demonstrates is removed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INTERPRETERS = {".py": PYTHON, ".mjs": NODE}
 
 
 def programs() -> list[Path]:
-    """Return all examples except the Rust ones, which are a crate that tests/consumers/rust runs."""
+    """Return all examples except the Rust ones, which tests/consumers/rust runs as a crate."""
     found = (path for path in EXAMPLES.glob("[!.]*/*") if path.is_file())
     return sorted(path for path in found if path.parent.name != "rust")
 
@@ -27,7 +27,7 @@ def test_example(example: Path, server: Standalone, node_project: Path) -> None:
     program = str(shutil.copy(example, node_project))
 
     def start(chroot: str, *options: str) -> Popen[bytes]:
-        # The examples run at the same time, so each has its own chroot.
+        # The examples run at the same time, so each run has its own chroot.
         environment = {"ZKLOCK_HOSTS": f"{server.hosts}/{example.stem}-{chroot}"}
         return spawn([INTERPRETERS[example.suffix], program, *options], env=environment, stdout=PIPE)
 

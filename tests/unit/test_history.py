@@ -106,7 +106,7 @@ def test_an_empty_history_proves_nothing() -> None:
         assert_clean([])
 
 
-# Readers and writers. `hold` above returns an exclusive hold: that of a writer or a mutex.
+# Readers and writers. `hold` above returns an exclusive hold, that is, of a writer or of a mutex.
 
 
 def reader(number: int, granted: int, ended: int | None, **other: object) -> Hold:
@@ -115,7 +115,7 @@ def reader(number: int, granted: int, ended: int | None, **other: object) -> Hol
 
 
 def downgraded(number: int, granted: int, ended: int, **other: object) -> Hold:
-    """Return the read hold to which the owner of write hold `number` downgrades."""
+    """Return the read hold of an owner that downgrades from write hold `number`."""
     return reader(number, granted, ended, **{"token": 100 + number, **other})
 
 
@@ -213,9 +213,9 @@ def test_a_reader_before_an_earlier_writer_is_not_excused_by_restarts() -> None:
 
 
 def test_restarts_excuse_the_numbers_of_another_parent_only() -> None:
-    # The parent was created twice, so the numbers are 0 to 5 and then 0 to 3. Under the second parent,
-    # readers with the numbers 0 and 2 hold before a writer. This is an error only if the writer's number is
-    # 1.
+    # The parent node was created twice, so sequence numbers restarted: they are 0 to 5 and then 0 to 3. Under
+    # the second parent, readers with the numbers 0 and 2 hold before a writer. This is an error only if the
+    # writer's number is 1.
     first = [reader(4, 0, 10), reader(5, 1, 10)]
     second = [reader(0, 20, 30, token=201), reader(2, 21, 30, token=203)]
     assert misordered([*first, *second, hold(3, 31, 40, token=204)], restarts=True) == []
@@ -224,7 +224,8 @@ def test_restarts_excuse_the_numbers_of_another_parent_only() -> None:
 
 def test_a_downgrade_keeps_its_token_or_has_a_later_one() -> None:
     assert shrinking_tokens([hold(0, 0, 10), downgraded(0, 5, 20, token=99)])
-    # Curator creates the reader's node only at the downgrade, so its token is above those of waiting writers.
+    # Curator creates the reader's node only at the downgrade, so the reader's token is larger than those of
+    # waiting writers. This is not an error.
     assert shrinking_tokens([hold(0, 0, 10), downgraded(0, 5, 20, token=150), hold(1, 21, 30)]) == []
 
 

@@ -44,7 +44,7 @@ def container(kind: str) -> dict[str, Any]:
 
 
 def environment(kind: str, hosts: str) -> dict[str, str]:
-    """Return the environment of a container's program, with the test's server instead of the page's."""
+    """Return the environment that the manifest gives a container's program, but with the test's server."""
     values = {one["name"]: one.get("value", POD) for one in container(kind)["env"]}
     assert values["ZKLOCK_HOSTS"].startswith("zk-0.zk:2181,")
     return {**values, "ZKLOCK_HOSTS": hosts}
@@ -63,7 +63,7 @@ def test_a_misspelt_field_is_found() -> None:
 
 
 def test_a_job_runs_once_for_each_time_that_was_due(server: Standalone, tmp_path: Path) -> None:
-    """The job's command runs once per due time, although a retry and another cluster also start it."""
+    """The job's command runs once per scheduled time, although a retry and another cluster also start it."""
     require("command")
     (tmp_path / "zklock").symlink_to(COMMAND)
     job = container("CronJob")
@@ -74,7 +74,8 @@ def test_a_job_runs_once_for_each_time_that_was_due(server: Standalone, tmp_path
         words = [
             re.sub(r"\$\((\w+)\)", lambda found: env[found[1]], word) for word in job["command"] + job["args"]
         ]
-        # The process that starts a program looks it up in its own `PATH`, so pass the full path.
+        # Pass the full path, because Python looks up a program in its own `PATH`, not in that of the new
+        # process.
         path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
         return spawn([str(tmp_path / words[0]), *words[1:]], env={**env, "PATH": path}, stdout=output)
 

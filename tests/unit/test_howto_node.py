@@ -1,4 +1,4 @@
-"""The server of docs/howto/node-servers.md runs as printed: one writer at a time, all locks freed at exit."""
+"""The server of docs/howto/node-servers.md has one writer at a time and frees its locks when it exits."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_the_command_is_configured_as_shown(secured: Secured, tmp_path: Path) ->
 
 
 def test_the_settings_are_those_of_the_servers_in_the_tests(secured: Secured) -> None:
-    """Each line on the page is in the test server's configuration, with that server's port and files."""
+    """Each setting on the page is in the test server's configuration, except for its port and file names."""
     (shown,) = re.findall(r"```ini\n(.*?)```", PAGE.read_text(), re.DOTALL)
     used = (secured.server.directory / "zoo.cfg").read_text().splitlines()
     names = {line.partition("=")[0] for line in used}

@@ -1,4 +1,4 @@
-"""The fault suite's checks find the faults in these records. An earlier version accepted most of them."""
+"""The fault suite's checks find the violations in these records. Earlier checks accepted most of them."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_only_a_process_stopped_at_that_time_is_excused() -> None:
     for stop in [(90 * SECOND, 91 * SECOND), (101 * SECOND, None)]:
         assert lost_at_first_check([lost], Excuses(stops={"w": [stop]}))
     assert lost_at_first_check([lost], Excuses(stops={"other": [(99 * SECOND, None)]}))
-    # A process can perform an action before a stop and record its time only after the stop, up to `RESUMING`
-    # late.
+    # A process can perform an action just before it is stopped and take the timestamp only after it
+    # continues, up to `RESUMING` later.
     went_on = (98 * SECOND, 100 * SECOND - RESUMING // 2)
     assert lost_at_first_check([lost], Excuses(stops={"w": [went_on]})) == []
 
@@ -131,7 +131,7 @@ def test_an_undone_update_needs_an_excuse() -> None:
 
 
 def test_repeated_tokens_and_undone_fenced_writes_are_found() -> None:
-    """The earlier judge also found a repeated token and an undone fenced write."""
+    """The checks find a repeated token and an undone fenced write. The earlier version also found these."""
     assert late_writes([WRITE, replace(WRITE, t=102 * SECOND)], Excuses())
     assert late_writes([replace(WRITE, undid_fenced=True)], Excuses())
 

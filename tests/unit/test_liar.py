@@ -1,4 +1,4 @@
-"""The judge of a client among lying servers finds every fault and reports no false ones."""
+"""The checks of a client that talks to lying servers find every violation and report no false ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIE = Lie("none", "create", tells.hang_up)
 
 
 def account(accepts: list[float], *, told: bool = True) -> ClientResult:
-    """Return the result of a client that connected at these times and finished at the last of them."""
+    """Return the result of a client that connected at these times and ended at the last of them."""
     liar = Liar(LIE)
     liar.accepts = accepts
     liar.told = [0.0] if told else []

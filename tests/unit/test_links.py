@@ -1,4 +1,4 @@
-"""Servers that a test can partition talk to each other only through forwarders (links) in this process."""
+"""Servers that a test can partition communicate only through links: forwarders in the test's process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def dialled() -> dict[str, int]:
 
 
 def own_sockets() -> set[str]:
-    """Return the inodes of this process's sockets. The links run in this process."""
+    """Return the inodes of the sockets of this process, which are also those of the links."""
     found = set()
     for descriptor in Path("/proc/self/fd").iterdir():
         # The descriptor for this listing is already closed.
@@ -30,13 +30,14 @@ def own_sockets() -> set[str]:
 
 def test_servers_reach_each_other_through_the_links_only() -> None:
     with Links() as links, Ensemble(links=links) as three:
-        # When a server restarts, the servers with larger numbers connect to it.
+        # Restart every server: then the servers with larger numbers connect to it again.
         for server in three.servers:
             server.kill()
             server.start()
         three.wait_serving()
         inside = {socket: port for socket, port in dialled().items() if port in three.inner_ports}
         assert len(inside) >= 4, "connections of two followers, and of the election"
-        # One of this process's sockets can be closed by now; a connection between servers stays open.
+        # A socket of this process can have been closed since it was listed. Check again: a direct connection
+        # between two servers would stay open.
         others = inside.keys() - own_sockets()
         assert not others & dialled().keys()

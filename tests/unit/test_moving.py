@@ -1,4 +1,4 @@
-"""Tests of the migration pages: the other library next to zklock, and ShedLock's job on three hosts."""
+"""Tests of the migration pages: comparisons with other libraries, and ShedLock's job on three hosts."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_filelock_raises_where_ours_is_false(server: Standalone, path: str, tmp_
 def test_the_job_of_shedlock_runs_once_a_night(
     server: Standalone, path: str, node_project: Path, runtime: str
 ) -> None:
-    """Three hosts with different clocks run the job once a night, although each scheduler starts it twice."""
+    """Three hosts with different clocks run the job once a night, although each of them starts it twice."""
     page = REPOSITORY / "docs" / "from-shedlock.md"
     (program,) = [
         one for one in programs(page) if one.name.endswith(".py" if runtime == sys.executable else ".mjs")

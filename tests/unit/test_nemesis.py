@@ -1,4 +1,4 @@
-"""Tests of the parts of the fault suite where a mistake would make the whole suite ineffective."""
+"""Tests of those parts of the fault suite in which a mistake would make the whole suite ineffective."""
 
 from __future__ import annotations
 

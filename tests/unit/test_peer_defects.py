@@ -1,6 +1,6 @@
-"""The peers' known defects occur in the peers, so scenarios built on them can detect such defects in zklock.
+"""Known defects of other lock libraries (peers) occur in them, so scenarios can detect them in zklock.
 
-Defects that the installed version has fixed are tested as well. The table is in scenarios.md.
+If the installed version has fixed a defect, its test checks that. scenarios.md has a table of the defects.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def killable_proxy(killable: Standalone) -> Iterator[Proxy]:
 
 
 def test_curator_604_and_498(killable: Standalone, killable_proxy: Proxy, path: str, start: Start) -> None:
-    # The client returns after three seconds, and the old nodes must exist until then.
+    # The client reconnects after three seconds. Its old nodes must exist until then.
     replaced = replace_session(start, "curator", killable, killable_proxy, path, 3)
     # The waiter acquires the lock with its old session's node, which is deleted when that session expires.
     replaced.waiting.expect("acquired")
@@ -65,7 +65,8 @@ def test_curator_reenters_after_its_hold_has_ended(
 ) -> None:
     holder, other = lose_and_hand_over(start, "curator", how, server.hosts, proxy, observer, path)
     assert owned(holder)
-    # The holder re-enters without a request, although the other client holds the lock.
+    # The holder enters its lock again without a request to the server, although the other client now holds
+    # the lock.
     holder.hold("again")
     assert other.check().expect("value")["value"] == "held"
     assert len(observer.queue(path)) == 1
@@ -100,7 +101,8 @@ def test_kazoo_732_on_kazoo(
     holder, last = (user(start, "rust", server.hosts, path) for _ in range(2))
     leaver = user(start, "kazoo", proxy.hosts, path)
     holder.hold()
-    # The leaver waits for the delete of the node that its try created.
+    # The try fails, because the lock is taken. The client then waits for the reply to the delete of the node
+    # that the try created.
     trap = proxy.black_hole_behind("getChildren")
     leaving = leaver.send("try", lock="m", lease="l", owner="a")
     trap.wait()
@@ -114,7 +116,7 @@ def test_kazoo_732_on_kazoo(
     observer.wait_queue(path, 1)
 
 
-# kazoo 732 (as users report it), CURATOR-45, 79, 205, 462: interrupted while waiting. zklock's scenarios for
+# kazoo 732 (as users report it), CURATOR-45, 79, 205, 462: a waiter is interrupted. zklock's scenarios for
 # this: S9, S10, S91.
 
 
@@ -172,16 +174,16 @@ def test_curator_462_is_fixed(
     observer.wait_queue(turns_of(path), 0)
 
 
-# Curator's contenders wait for the semaphore's mutex (their turn) again for each permit. zklock's scenario
-# for this: S88.
+# Curator's contenders acquire the semaphore's mutex again for each single permit. zklock's scenario for this:
+# S88.
 
 
 def test_curator_callers_each_keep_half_of_the_permits(
     server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     _workers, asked = queue_for_two_permits_each(start, "curator", server, observer, path)
-    # Each contender has one permit. The first one has its turn and needs another permit. The second one waits
-    # for its turn.
+    # Each contender has one permit. The first one holds the mutex and waits for another permit. The second
+    # one waits for the mutex.
     observer.wait_queue(leases_of(path), 3)
     observer.wait_queue(turns_of(path), 2)
     for pending in asked:
@@ -189,7 +191,7 @@ def test_curator_callers_each_keep_half_of_the_permits(
             pending.line(SHORTLY / 2)
 
 
-# kazoo 649: a reader between two writers. zklock's scenarios for this: S58, S59.
+# kazoo 649: a reader waits between two writers. zklock's scenarios for this: S58, S59.
 
 
 def test_kazoo_649_is_fixed(server: Standalone, observer: Observer, path: str, start: Start) -> None:
@@ -221,7 +223,7 @@ def test_curator_misses_revocations(proxy: Proxy, observer: Observer, path: str,
     assert [line["lock"] for line in worker.history if line["event"] == "revoked"] == ["twice"]
 
 
-# Curator: an owner waits for itself. zklock's scenarios for this: S5, S61.
+# Curator: an owner waits for a lock that it holds itself. zklock's scenarios for this: S5, S61.
 
 
 @pytest.mark.parametrize(

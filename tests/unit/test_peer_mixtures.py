@@ -1,4 +1,4 @@
-"""Tests of how the peers' locks exclude each other on one path, as docs/interop.md states."""
+"""Tests of which lock libraries exclude each other on one path, as docs/interop.md states."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_go_next_to_other_nodes(server: Standalone, observer: Observer, path: st
     observer.create(f"{path}/config")
     go = user(start, "go", server.hosts, path)
     assert "config" in go.acquire().error().message
-    # The acquire failed, but its node still blocks every other contender.
+    # The acquire failed, but it has left its node, which still blocks every other contender.
     observer.wait_queue(path, 1)
     go.exit()
     observer.wait_queue(path, 0)

@@ -1,4 +1,4 @@
-"""Tests of the harness with clients of other projects only, independent of zklock."""
+"""Tests of the harness with lock libraries of other projects only, so they are independent of zklock."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def test_a_killed_holder_frees_the_lock(peer: str, server: Standalone, observer:
 
 
 def test_a_lock_that_does_not_exclude_is_detected(server: Standalone, observer: Observer, path: str) -> None:
-    # Two processes wrongly believe that they share a lock: their paths differ, but their histories name the
-    # same path.
+    # Simulate a lock that does not exclude: the processes hold locks with different paths, but their
+    # histories name the same path.
     observer.create(path + "-a")
     observer.create(path + "-b")
     with Worker("kazoo") as first, Worker("kazoo") as second:

@@ -61,7 +61,7 @@ def test_advantages_of_peers_are_stated_only_if_measured(reported: Json) -> None
 
 
 def test_prose_on_pages_matches_the_measurements(reported: Json) -> None:
-    """Prose on the pages states the measured counts. S40 to S42 and S291 test counts of single operations."""
+    """The text of the pages states the measured counts. S40 to S42 and S291 test single operations."""
     table = Table(reported)
 
     def trips(workload: str, peers: tuple[str, ...]) -> set[int]:
@@ -101,14 +101,14 @@ def delayed(name: str) -> Workload:
 
 
 def test_latency_is_in_units_of_the_measured_round_trip() -> None:
-    # 100 reads take 1.2 s, so a round trip takes 12 ms, 2 ms more than the proxy's delay. A pair of acquire
-    # and release takes 36 ms, which is three round trips.
+    # 100 bare reads take 1.2 s, so a round trip takes 12 ms, 2 ms more than the proxy's delay. An acquire and
+    # its release together take 36 ms, which is three round trips.
     turns = [Counted(20, 0.72), Counted(30, 1.08)]
     reported = entry(Result("free-10ms", "rust", turns=turns, bare=[Counted(60, 0.72), Counted(40, 0.48)]))
     assert reported["round_trip_ms"] == 12
     assert reported["figure"] == reported["low"] == reported["high"] == 3
-    # All pairs have the same weight, although the turns (measuring periods) contain different numbers of
-    # pairs.
+    # Each pair of acquire and release has the same weight, although the measuring periods contain different
+    # numbers of pairs.
     reported = entry(
         Result("free-10ms", "rust", turns=[Counted(1, 0.04), Counted(3, 0.08)], bare=[Counted(100, 1)])
     )
@@ -130,7 +130,7 @@ def test_turns_of_a_delayed_workload_end_at_different_moments_of_a_pair() -> Non
 
 @pytest.mark.parametrize(("pace", "most"), [(FULL, 15 * 60), (QUICK, 90)], ids=["full", "quick"])
 def test_plans_leave_time_for_starting_workers(pace: Pace, most: float) -> None:
-    """A run has 20 minutes, a quick run has three. Starting workers, servers and queues needs the rest."""
+    """A run (20 minutes) and a quick run (three minutes) have time left to start workers and servers."""
     workloads = [workload for workload in WORKLOADS if workload.quick or pace is FULL]
     assert sum(planned(workload, peers_of(workload), pace) for workload in workloads) < most
 

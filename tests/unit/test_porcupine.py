@@ -20,13 +20,13 @@ from harness.paths import PORCUPINE, TESTS
 from harness.porcupine import compare, compared, main, verdicts
 
 RECORDED = TESTS / "unit" / "histories"
-"""Recorded histories of one campaign of the fault suite and of some simulation seeds."""
+"""Directory of recorded histories: of one campaign of the fault suite and of some simulation seeds."""
 
 MILLISECOND = 1_000_000
 
 Holds = list[Hold]
 Mutation = Callable[[Holds], Iterator[Holds]]
-"""A function that plants an anomaly in one path's holds, and yields the result for each possible place."""
+"""A function that plants an anomaly in one path's holds. Yields the result for each possible position."""
 
 
 def recorded() -> list[History]:
@@ -47,7 +47,7 @@ def changed(holds: Holds, place: int, **fields: object) -> Holds:
 
 
 def pairs(holds: Holds, first: str, second: str) -> Iterator[int]:
-    """Yield the positions of `first` holds directly ahead of `second` holds of other owners.
+    """Yield the index of each `first` hold that directly precedes a `second` hold of another owner.
 
     Downgrades are skipped.
     """

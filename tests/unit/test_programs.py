@@ -30,7 +30,7 @@ PAGES = [
 ]
 PROGRAMS = [program for page in PAGES for program in programs(page)]
 TESTS = ("test_", ".test.")
-# Programs without their own output belong to a framework. The framework's test runs them.
+# Programs that a framework loads print nothing themselves. These tests run them.
 RUN_BY = {
     "app.py": "unit/test_programs.py",
     "encrypted.mjs": "unit/test_howto_security.py",
@@ -53,7 +53,8 @@ RUN_BY = {
 def command(program: Program, file: Path) -> list[str]:
     """Return the command with which a user starts the program."""
     if program.name.endswith(".py"):
-        # `-p` loads the plugin, because here it is only on the path. Where it is installed, pytest finds it.
+        # Load the plugin with `-p`. Here it is only on the path; where it is installed, pytest finds it by
+        # itself.
         pytest_ = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "zklock_pytest")
         return [sys.executable, *(pytest_ if program.name.startswith("test_") else ()), str(file)]
     return [NODE, *(("--test",) if ".test." in program.name else ()), str(file)]
@@ -83,7 +84,7 @@ def label(program: Program) -> str:
 
 
 def alike(text: str) -> str:
-    """Return the text with the differences between languages and between runs removed."""
+    """Return the text without the parts that differ between languages or between runs."""
     return re.sub(r"\d+n?", "N", text).replace("True", "true").replace("False", "false")
 
 

@@ -1,4 +1,4 @@
-"""docs/packages.md has the sizes and times that are promised, and the measured ones do not exceed them."""
+"""docs/packages.md states the promised sizes and times, and the measured ones do not exceed them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,8 @@ def test_requests_and_flights_are_counted(proxy: Proxy) -> None:
     proxy.delay = 0.05
     with Observer(proxy.hosts) as through:
         proxy.reset()
-        # The proxy holds back replies until all three requests are sent, even on a slow machine.
+        # Hold back the replies until all three requests are sent. Otherwise a slow client could send them one
+        # by one.
         proxy.black_hole("down")
         together = [through.client.exists_async("/") for _ in range(3)]
         eventually(lambda: proxy.snapshot().requests["exists"] == 3, "all three requests were sent")
@@ -38,7 +39,7 @@ def test_requests_and_flights_are_counted(proxy: Proxy) -> None:
         through.exists("/")
         counts = proxy.snapshot()
     assert counts.requests == {"exists": 4}
-    # Three requests sent without waiting are one round trip. The later request is a second one.
+    # The three requests that were sent together count as one round trip. The later request is a second one.
     assert [len(flight.requests) for flight in counts.flights] == [3, 1]
 
 
@@ -50,7 +51,8 @@ def test_the_delay_is_kept_each_way(proxy: Proxy) -> None:
             started = time.monotonic()
             through.exists("/")
             took.append(time.monotonic() - started)
-        # A busy machine can delay some requests further, but not all ten.
+        # A busy machine can delay some of the ten requests further, but not all ten, so look at the fastest
+        # one.
         assert 0.1 <= min(took) < 0.2
 
 
@@ -84,9 +86,9 @@ def test_a_reply_before_a_close_is_forwarded() -> None:
         server, _ = listener.accept()
         client.sendall(b"first")
         assert server.recv(1) == b"f"
-        # While the proxy is busy, the client sends more, and the server replies and closes its connection
-        # with unread input. A write to the server then fails. The client must receive the reply nevertheless,
-        # whichever event the proxy handles first.
+        # While the proxy is busy, the client sends more. The server replies and closes the connection before
+        # it has read that, so the proxy's write to the server fails. The client must receive the reply
+        # nevertheless, whichever event the proxy handles first.
         busy, go_on = threading.Event(), threading.Event()
         proxy.loop.call_soon_threadsafe(busy.set)
         proxy.loop.call_soon_threadsafe(go_on.wait, 10)
@@ -132,8 +134,8 @@ def test_a_black_hole_holds_everything_until_it_heals(proxy: Proxy) -> None:
 
 def test_requests_that_a_black_hole_held_come_late(proxy: Proxy, observer: Observer, path: str) -> None:
     observer.create(path)
-    # The client closes the connection after two thirds of its timeout or a little later. Its session must
-    # last until then.
+    # The client closes a silent connection after two thirds of its timeout or a little later. Its session
+    # must not expire before.
     through = KazooClient(hosts=proxy.hosts, timeout=3.0)
     through.start()
     proxy.black_hole()

@@ -14,7 +14,7 @@ from harness.paths import COMMAND, NODE, PYTHON, TESTS
 from harness.server import Standalone
 
 SHOWN = ("README.md", "docs/observability.md", "docs/election.md", "docs/caching.md")
-# Address at which the README's examples expect the server that `zklock dev` started.
+# Address of the server in the README's examples, where `zklock dev` starts it.
 FIRST = "127.0.0.1:2181"
 PAGES = {page: (TESTS.parent / page).read_text() for page in SHOWN}
 

@@ -1,4 +1,4 @@
-"""The protocol and the track record name functions, tests and planted bugs that exist.
+"""The functions, tests and planted bugs that docs/protocol.md and docs/track-record.md refer to exist.
 
 A reference has the form `path/from/the/top.rs::function`, with types and modules in between if needed. A Node
 test has the form `path.test.mjs::title`.

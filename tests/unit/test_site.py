@@ -1,4 +1,4 @@
-"""Tests of the documentation site: broken links are found, and the pages' links are adapted."""
+"""Tests of the documentation site: its build finds broken links and adapts the links of the pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ import pages
 from harness.paths import REPOSITORY
 from harness.site import build
 
-# The site builds the crate's reference, and perhaps its dependencies. This takes minutes on a busy machine.
+# The build of the site also builds the Rust reference and perhaps its dependencies. This takes minutes on a
+# busy machine.
 pytestmark = pytest.mark.timeout(900)
 
 DIAGRAMS = sorted((REPOSITORY / "docs" / "diagrams").glob("*.svg"))

@@ -1,4 +1,4 @@
-"""Every program on a page for users is run or compiled by a test. `RUN_BY` lists these tests."""
+"""A test runs or compiles every program on the pages for users. `RUN_BY` lists these tests."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def framework(name: str, directory: Path, monkeypatch: pytest.MonkeyPatch, hosts
 def test_the_application_for_gunicorn(
     server: Standalone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The application works when called like a WSGI server does. tests/consumers runs it in gunicorn."""
+    """The application works if called as by a WSGI server. tests/consumers runs it in gunicorn."""
     application = framework("wsgi.py", tmp_path, monkeypatch, server.hosts)["application"]
     answers: list[str] = []
     body = application({}, lambda status, headers: answers.append(status))  # type: ignore[operator]
@@ -146,13 +146,13 @@ def test_the_application_for_gunicorn(
 
 
 def test_the_task_for_celery(server: Standalone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The task works when called like a worker does. tests/consumers runs it in Celery."""
+    """The task works if called as by a worker. tests/consumers runs it in Celery."""
     report = framework("tasks.py", tmp_path, monkeypatch, server.hosts)["report"]
     assert report() < report()  # type: ignore[operator]
 
 
 def test_express_is_javascript(tmp_path: Path) -> None:
-    """The Express program is valid JavaScript. tests/consumers runs it, where Express is installed."""
+    """The Express program is valid JavaScript. tests/consumers runs it, because it has Express installed."""
     page = REPOSITORY / "docs" / "howto" / "node-servers.md"
     (program,) = [one for one in programs(page) if one.name == "express.mjs"]
     (tmp_path / program.name).write_text(program.code)

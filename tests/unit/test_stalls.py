@@ -1,4 +1,4 @@
-"""Tests of `harness.stalls`, which measures how long a process stood still."""
+"""Tests of `harness.stalls`, which measures for how long a process did not run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from harness.paths import TESTS
 from harness.steps import eventually
 
-# Prints the total time for which this process has stood still, once per line of input.
+# For each line of input, this program prints the total time for which it did not run.
 MEASURE = """
 import sys
 from harness.answers import now
@@ -37,13 +37,15 @@ def test_a_stopped_process_measures_the_stop() -> None:
             process.stdin.write("\n")
             return float(process.stdout.readline())
 
-        # The measuring thread counts from its first sleep, which starts with the process.
+        # Wait until the measuring thread has begun to measure, which is shortly after the process has
+        # started.
         ask()
         time.sleep(0.1)
         before = ask()
         os.kill(process.pid, signal.SIGSTOP)
         time.sleep(STOPPED)
         os.kill(process.pid, signal.SIGCONT)
-        # The limit is short because other delays also add to the total.
+        # The timeout is short. On a busy machine, other delays would also add up to the expected total after
+        # a while.
         eventually(lambda: ask() - before >= STOPPED - 0.1, "the process has measured the stop", 5)
         process.stdin.close()

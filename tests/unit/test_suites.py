@@ -1,4 +1,4 @@
-"""A suite reports the tests that passed, failed or hung, and what it left behind, even if it was killed."""
+"""A suite reports passed, failed and hung tests, and processes that it left behind, even if it was killed."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ const well = await runFiles(
 process.exitCode = well ? 0 : 1;
 """
 
-# A test that starts a child process in a separate session and then loops forever. Its process reacts to no
-# message.
+# A test that starts a child process in a separate session and then loops forever, so its process no longer
+# handles messages from the runner.
 HANGS = """
 import test from 'node:test';
 import { spawn } from 'node:child_process';

@@ -22,10 +22,10 @@ CLIENT = re.compile(
     r"\(queued=(\d+),recved=(\d+),sent=(\d+),sid=(0x[A-Za-z0-9]+),lop=(\w+),est=(\d+),to=(\d+),"
     r"lcxid=(0x[A-Za-z0-9]+),lzxid=(0x[A-Za-z0-9]+),lresp=(\d+),llat=(\d+),minlat=(\d+),avglat=(\d+),maxlat=(\d+)\)$"
 )
-"""Pattern by which go-zookeeper's `FLWCons` parses the line of a client with a session."""
+"""Pattern with which go-zookeeper's `FLWCons` parses the line of a client that has a session."""
 
 VARIES = re.compile(r":\d+(?=\[)|(?<=sid=0x)\w+|(?<=est=)\d+|(?<=lzxid=0x)\w+|(?<=lresp=)\d+|(?<=lat=)\d+")
-"""Values that differ between two servers: ports, sessions, times and zxids."""
+"""Values that differ between two servers: ports, session ids, times and transaction ids (zxids)."""
 
 
 @pytest.fixture
@@ -43,9 +43,9 @@ def lines(server: Standalone, word: str) -> list[str]:
 
 
 def cons_lines(server: Standalone, expected: list[list[str]] | None = None) -> list[list[str]]:
-    """Return the output of `cons` about a client after each of its requests.
+    """Return the output of the four-letter word `cons` about a client, after each of the client's requests.
 
-    A real server can count a reply a moment after sending it, so this waits until the output is as expected.
+    A real server can count a reply shortly after sending it. So wait until the output is as expected.
     """
     cons_lines: list[list[str]] = []
 

@@ -1,1 +1,1 @@
-"""The worker programs, one for each language. Each executes the lock commands of the line protocol."""
+"""The worker programs, one for each language. Each executes the lock commands of tests/worker-protocol.md."""

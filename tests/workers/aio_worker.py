@@ -48,13 +48,13 @@ class AioWorker:
         self._clients: dict[str, Any] = {}
         self._locks: dict[str, Any] = {}
         self._leases: dict[str, Any] = {}
-        # The result of each scope, and a queue of scopes to enter inside that scope. `None` in the queue ends
-        # the scope.
+        # For each scope, its result and a queue of commands that enter further scopes inside it. `None` in
+        # the queue ends the scope.
         self._scopes: dict[str, tuple[asyncio.Future[dict[str, Any]], Inner]] = {}
         self._queues: dict[str, asyncio.Queue[Command | None]] = {MAIN: asyncio.Queue()}
         self._tasks: dict[str, asyncio.Task[Any]] = {}
         self._background: set[asyncio.Task[None]] = set()
-        # The task of each pending acquire, so that a cancellation cannot hit any other operation.
+        # The task of each pending acquire. A `cancel` command can cancel only these.
         self._pending: dict[Any, asyncio.Task[Any]] = {}
 
     async def run(self) -> None:
@@ -244,8 +244,8 @@ class AioWorker:
         answer(command, "released", t0=started)
 
     async def do_enter(self, command: Command) -> None:
-        # A loss cancels the scope's task, so an outer scope runs in its own task. An inner scope runs in the
-        # task of the scope around it.
+        # If the lock is lost, the library cancels the task that is in the scope. So each outermost scope runs
+        # in its own task, and an inner scope runs in the task of the scope around it.
         entered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         inner: Inner = asyncio.Queue()
         being = self._be_in(command, entered, inner)
@@ -317,7 +317,7 @@ class AioWorker:
         answer(command, "value", value=state, t0=asked, remaining=lease.remaining)
 
     async def do_contend(self, command: Command) -> None:
-        """Let many owners contend for one path. Each has its own lock object, or all share one."""
+        """Let many owners contend for one path, each with its own lock object, or all with the same one."""
         shared = self._make(command) if command["objects"] == "shared" else None
         low, high = command["hold_ms"]
 

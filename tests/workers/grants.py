@@ -25,7 +25,7 @@ def connect_options(command: Command) -> dict[str, Any]:
 
 
 def make_lock(api: Any, client: Any, command: Command, locks: Mapping[str, Any]) -> Any:
-    """Create a lock of `zklock` or `zklock.aio`. `locks` are the earlier locks, for a multi lock."""
+    """Create a lock of `zklock` or `zklock.aio`. `locks` contains possible members of a multi-lock."""
     kind = command.get("kind", "mutex")
     if kind == "multi":
         return api.MultiLock([locks[name] for name in command["members"]])
@@ -44,7 +44,7 @@ def make_lock(api: Any, client: Any, command: Command, locks: Mapping[str, Any])
 
 
 def _shared_options(command: Command) -> dict[str, Any]:
-    """Return the client's options of a lock on hosts, if the command has any."""
+    """Return the client's options, if any, for a lock that is created with hosts instead of a client."""
     given = connect_options(command.get("options", {}))
     return {"options": zklock.ClientOptions(**given)} if given else {}
 
@@ -70,7 +70,7 @@ def candidate(found: Any) -> dict[str, Any] | None:
 
 
 def facts(lease: Any) -> dict[str, Any]:
-    """Return a grant in the protocol's form. `remaining` is read first, right after the grant."""
+    """Return the worker protocol's fields of a grant. Read `remaining` first, right after the grant."""
     return {
         "remaining": lease.remaining,
         "node": lease.node,

@@ -1,6 +1,6 @@
-// Worker on zklock's Node API. Owners are promise chains. An owner that holds a lock acquires within its newest lease,
-// as in a scope of `using`. For a read/write lock, that is a lease of either half; for a multi lock, a lease of each
-// member.
+// Worker on zklock's Node API. Each owner is a chain of promises. If an owner already holds the lock, it acquires the
+// lock again inside the scope of its newest lease, as in a block of `using`. For a read/write lock, this can be a lease
+// of the read or the write lock. For a multi-lock, it is a lease of each member.
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { readFileSync, readdirSync } from 'node:fs'
@@ -23,7 +23,7 @@ const locks = new Map()
 const leases = new Map()
 const scopes = new Map()
 const owners = new Map()
-// AbortController of each acquire. It is kept afterwards: cancelling a completed acquire must have no effect.
+// AbortController of each acquire. It is kept after the acquire has completed, to test that a late abort has no effect.
 const acquires = new Map()
 
 // CLOCK_MONOTONIC, which hrtime reads on Linux. A double represents it exactly for the first 104 days of uptime.
@@ -279,7 +279,7 @@ const commands = {
       const remaining = Math.max(...[held].flat().map((lease) => lease.remaining)) / 1000
       return { t0: now(), remaining }
     }))
-    // Before the scope is entered, an error fails the `enter` command. A later error fails `leave`.
+    // An error before the scope is entered makes the `enter` command fail. A later error makes `leave` fail.
     left.catch(entered.reject)
     scopes.set(command.scope, Object.assign(scope, { left }))
     const [first] = await entered.promise
@@ -548,7 +548,7 @@ input.on('line', (line) => {
   switch (command.cmd) {
     case 'exit':
       ending = true
-      // No process.exit(): the test checks that the process exits by itself now.
+      // Do not call process.exit(): the test checks that the process exits by itself.
       closeAll().then(() => {
         answer(command, 'bye')
         input.close()

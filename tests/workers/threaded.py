@@ -115,7 +115,7 @@ class ThreadedWorker(ABC):
             fail(command, error)
 
     def do_contend(self, command: Command) -> None:
-        """Let many owners contend for one path. Each has its own lock object, or all share one."""
+        """Let many owners contend for one path, each with its own lock object, or all with the same one."""
         shared = self.make(command) if command["objects"] == "shared" else None
         errors: list[Exception] = []
         counts: list[int] = []
@@ -167,7 +167,7 @@ class ThreadedWorker(ABC):
 
     @abstractmethod
     def scope(self, lock: Any) -> AbstractContextManager[Callable[[], dict[str, str]]]:
-        """Return a context manager that holds a lock and yields a reporter of `node` and `token`."""
+        """Return a context manager that holds a lock and yields a getter of `node` and `token`."""
 
     @abstractmethod
     def close_all(self) -> None:

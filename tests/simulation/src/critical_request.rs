@@ -1,6 +1,6 @@
 //! Requests whose missing reply makes a client wait for a long time.
 
-/// The kind of request that makes a connection *deaf*: from that request on, the server replies
+/// The kind of request that makes a connection *deaf*. From that request on, the server replies
 /// only to pings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CriticalRequest {

@@ -21,8 +21,8 @@ pub struct Fault {
 pub enum FaultKind {
     /// A client's connections are cut.
     Cut { client: usize },
-    /// Packets between a client and one server, or all servers, are delayed in one direction or
-    /// both.
+    /// Packets between a client and one server or all servers are delayed, in one or both
+    /// directions.
     Silence { client: usize, server: Option<usize>, directions: Vec<Direction> },
     /// A client's process is stopped.
     Stop { client: usize },
@@ -40,18 +40,19 @@ pub enum FaultKind {
     Forget { server: usize },
     /// A server refuses requests.
     Throttle { server: usize, percent: u64 },
-    /// The server replies only to pings on the connections of the client that holds a lock at that
-    /// moment.
+    /// The connections of a client become deaf: the server replies only to pings on them. The
+    /// client is one that holds a lock when the fault begins.
     Deafen { part: usize },
-    /// For one session timeout, a request of this kind makes its connection deaf: from that request
-    /// on, the server replies only to pings.
+    /// For the duration of one session timeout, each request of this kind makes its connection
+    /// deaf: from that request on, the server replies only to pings.
     DeafenAt { request: CriticalRequest },
     /// A server drops watch events.
     Mute { server: usize },
-    /// A client's connections are cut, and servers that have forgotten its session give it a new
-    /// one. With `stop`, the client's process is stopped first and continues afterwards.
+    /// A client's connections are cut, and the servers give it a new session as if they had
+    /// forgotten the old one. With `stop`, the client's process is stopped meanwhile.
     Replace { client: usize, stop: bool },
-    /// Packets from or to the client that holds a lock at that moment are delayed.
+    /// Packets from or to a client are delayed. The client is one that holds a lock when the fault
+    /// begins.
     Corner { part: usize, directions: Vec<Direction> },
     /// The machine that all clients run on is suspended.
     Suspend,
@@ -73,8 +74,9 @@ pub enum FaultKind {
     /// A foreign contender (a *stranger*) joins the queue with a node whose data no client can
     /// read.
     Intrude { place: usize },
-    /// In a queue where another client's node is between the nodes of two contenders of one client,
-    /// an operator deletes that node and the second contender's node.
+    /// An operator deletes several nodes of one queue at the same time. It chooses a queue in which
+    /// two contenders of one client wait, with another client's node between them. It deletes that
+    /// node and the second contender's node.
     Sweep,
 }
 
@@ -89,7 +91,7 @@ impl Fault {
         self
     }
 
-    /// Draws the faults that affect writes of slot records, for runs with slots.
+    /// Draws the faults that affect writes of slot records. Only runs with slots have them.
     pub fn of_records(seed: u64, setting: &Setting) -> impl Iterator<Item = Self> {
         let mut chance = Chance::of(seed, "records", 0);
         let count = chance.index(5);
@@ -120,8 +122,9 @@ impl Fault {
         chance.percent(15).then_some(Self { what, at, lasts })
     }
 
-    /// Draws a fault that makes a connection deaf at a certain request. The fault happens near the
-    /// end of the run, when clients send few other requests, or while directories are created.
+    /// Draws a fault that makes a connection deaf at a certain kind of request. The fault begins
+    /// near the end of the run, when clients send few other requests, or at the start, while
+    /// directories are created.
     fn critical_request(seed: u64, setting: &Setting) -> Option<Self> {
         let mut chance = Chance::of(seed, "fateful request", 0);
         if !chance.percent(20) {
@@ -178,7 +181,7 @@ impl Fault {
                 part: if chance.percent(50) { Part::Service } else { Part::Request },
             },
         };
-        // The durations are close to the times after which sessions, and the terms of leases, end.
+        // Choose durations close to those after which sessions expire and leases are lost.
         let lasts = match what {
             FaultKind::Corner { .. } | FaultKind::Suspend => {
                 chance.number(setting.timeout / 3..=setting.timeout * 8 / 5)
@@ -193,7 +196,8 @@ impl Fault {
             2 => (FaultKind::Replace { client, stop: false }, chance.number(setting.tick / 4..=setting.tick)),
             _ => (what, lasts),
         };
-        // If a leader does not reply for longer, the other servers elect a new one.
+        // Keep it short: if the stopped server is the leader, the others would elect a new one
+        // after a longer silence.
         let lasts = if many && matches!(what, FaultKind::Freeze { .. }) {
             lasts.min(3 * setting.tick)
         } else {

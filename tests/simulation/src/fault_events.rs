@@ -27,7 +27,8 @@ impl World {
         if matches!(what, FaultKind::Mute { .. }) {
             oracle.prompt.muted();
         }
-        // `Replace` is a fault with two parts. It continues until its second part ends.
+        // `Replace` has two parts and therefore two end events. After the first one, the fault is
+        // still active.
         let goes_on = matches!(what, FaultKind::Replace { .. }) && !event.begins && !event.last;
         if !goes_on && !matches!(what, FaultKind::Delete { .. } | FaultKind::Reap { .. }) {
             oracle.calm.fault(event.begins);
@@ -48,8 +49,8 @@ impl World {
         }
     }
 
-    /// Cuts a client's connections and replaces its session. The fault ends some time after the
-    /// client has continued.
+    /// Cuts a client's connections and replaces its session. If the client was stopped, the fault
+    /// ends some time after the client has continued.
     fn replace(&mut self, event: &FaultEvent, client: usize, stop: bool, until: u64) {
         self.ensemble.borrow_mut().forget_all(!event.last);
         if event.begins {
@@ -178,8 +179,8 @@ impl World {
         }
     }
 
-    /// Lets a stranger (a foreign contender) join a queue for a while. Servers show only that its
-    /// node exists, not its content.
+    /// Lets a stranger (a contender that is not a zklock client) join a queue for a while. Clients
+    /// can see that its node exists, but cannot read it.
     fn intrude(&mut self, event: &FaultEvent, directory: &'static str, until: u64) {
         let mut ensemble = self.ensemble.borrow_mut();
         if event.begins {
@@ -209,18 +210,20 @@ impl World {
         });
     }
 
-    /// Deletes nodes of a queue that suits the fault, as soon as there is such a queue: see
+    /// Waits for a queue that suits the fault, and deletes nodes of it: see
     /// [`Sweep`](crate::sweep::Sweep).
     ///
-    /// Two contenders in that queue belong to the same client. That client is stopped meanwhile, so
-    /// that it receives all events together. The fault needs a single server, because an operator's
-    /// action then takes effect before anything else happens.
+    /// Two contenders in that queue belong to the same client. That client is stopped while the
+    /// nodes are deleted, so that it receives all watch events together. The fault is used only
+    /// with a single server. There, the operator's deletes take effect before anything else can
+    /// happen.
     fn sweep(&mut self, event: &FaultEvent, until: u64) {
         if !event.begins || clock::now() >= until {
             return;
         }
         let mut ensemble = self.ensemble.borrow_mut();
-        // Only mutexes are suitable. Without a leader, an operator's action is not executed.
+        // The fault works only in the queue of a mutex. Without a leader, the ensemble would not
+        // execute the operator's deletes.
         let is_led = ensemble.leader().is_some();
         let mut mutexes = DIRECTORIES[..2].iter().filter(|_| is_led);
         let found = mutexes.find_map(|directory| sweep::find(&mut ensemble, directory));

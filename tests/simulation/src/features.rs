@@ -1,9 +1,10 @@
-//! The features that one attempt can combine, and the combinations that a run aims at.
+//! The features that one attempt (one acquire with its hold) can combine, and the combinations that
+//! a run aims at.
 //!
-//! Two features that work alone can fail together. In a run with `--together`, contenders therefore
-//! aim at one triple of features after another. The run counts the pairs and triples that actually
-//! occurred in one attempt, because not every attempt reaches its aims. Add a new feature to
-//! [`ALL`], and report it where it occurs.
+//! Two features that work alone can fail together. In a run with `--together`, each attempt
+//! therefore aims at another triple of features. Not every attempt can use all features that it
+//! aims at, so the run counts the pairs and triples that actually occurred in one attempt. Add a
+//! new feature to [`ALL`], and report it where it occurs.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -86,7 +87,7 @@ pub type Features = BTreeSet<Feature>;
 /// Returns `true` if no attempt can have both features.
 fn excludes(one: Feature, other: Feature) -> bool {
     let both = |group: &[Feature]| group.contains(&one) && group.contains(&other);
-    // Excludes a feature from all kinds of locks except the given ones.
+    // True if the pair combines this feature with a kind of lock other than the given ones.
     let only = |feature: Feature, kinds: &[Feature]| {
         let pair = [(one, other), (other, one)];
         pair.iter().any(|(a, b)| *a == feature && KINDS.contains(b) && !kinds.contains(b))
@@ -102,15 +103,17 @@ fn excludes(one: Feature, other: Feature) -> bool {
         || only(OtherClient, &[Several])
         // Only `Mutex` has `once`.
         || only(RunsOnce, &[Mutex])
-        // Only an exclusive lock can be handed on, because readers hold their lock together.
+        // A release can hand on only an exclusive lock, because readers hold their lock together.
         || only(HandsOn, &[Mutex, Write, Several])
         || only(Keeps, &[Mutex, Read, Write, Several])
-        // The limit counts nodes, but waiters of a cohort have none.
+        // A limit of waiters counts nodes, but waiters that can receive the lock by a hand-off
+        // inside their client have no nodes.
         || is(HandsOn, LimitsWaiters)
         || is(HandsOn, Upgrades)
         // `Election` has no lock options.
         || is(Leads, LimitsWaiters)
-        // A leader has no hold limit and no grace period, and cannot be asked to give up.
+        // A leadership has no hold limit and no grace period, and other contenders cannot ask the
+        // leader to give it up.
         || is(Leads, IsLimited)
         || is(Leads, HasGrace)
         || is(Leads, IsAsked)
@@ -151,7 +154,7 @@ fn combinations(count: usize) -> Vec<Features> {
     found
 }
 
-/// Returns the features that an attempt aims at: the triple that is next in the run, and a kind of
+/// Returns the features that an attempt aims at: the triple whose number is `turn`, and a kind of
 /// lock that permits this triple.
 pub fn aims(turn: u64) -> Features {
     let triples = &*TRIPLES;

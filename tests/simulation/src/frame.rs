@@ -1,5 +1,5 @@
-//! The parts of the wire protocol that the model and the judges need: request kinds, the contents
-//! of replies, and the few requests that the operator sends.
+//! The parts of the wire protocol that the ensemble's model and the checks need: request kinds, the
+//! contents of replies, and the few requests that the operator sends.
 
 use zklock_jute::{Reader, Writer};
 
@@ -10,8 +10,8 @@ use crate::critical_request::CriticalRequest;
 pub enum Kind {
     /// An operator's four-letter word, on a connection without a session.
     Word,
-    /// A handshake. It contains the last transaction that the client has seen, and the client's
-    /// session, or 0 if the client wants a new session.
+    /// A handshake. It contains the last transaction that the client has seen. It also contains the
+    /// client's session, or 0 if the client wants a new one.
     Connect {
         last_zxid: i64,
         session: i64,
@@ -21,7 +21,7 @@ pub enum Kind {
     Read,
     /// A `sync`. The server answers it after it has applied all changes that the leader knew.
     Sync,
-    /// All servers carry it out, in the same order.
+    /// A write. All servers execute writes in the same order.
     Write,
     /// A write that ends the session.
     Close,
@@ -31,7 +31,8 @@ const SYNC: i32 = 9;
 const CHECK: i32 = 13;
 const MULTI: i32 = 14;
 
-/// Returns a reader that begins at this position, which can lie beyond the end.
+/// Returns a reader that begins at this position. If the position is beyond the end, the reader is
+/// empty.
 fn reader(bytes: &[u8], at: usize) -> Reader<'_> {
     Reader::new(bytes.get(at..).unwrap_or_default())
 }
@@ -44,8 +45,8 @@ fn long(bytes: &[u8], at: usize) -> i64 {
     reader(bytes, at).long().unwrap_or(0)
 }
 
-/// Returns the text at this position, or `None` if there is no text. A text is encoded with its
-/// length first.
+/// Returns the text at this position, or `None` if there is none. The encoding is the length
+/// followed by the text.
 fn text(bytes: &[u8], at: usize) -> Option<&str> {
     reader(bytes, at).text().ok()
 }
@@ -110,7 +111,7 @@ pub fn refusal(request: &[u8], code: i32) -> Vec<u8> {
     reply.into_frame()
 }
 
-/// Returns `true` if a request creates a container, alone or as the first operation of a
+/// Returns `true` if a request creates a container node, alone or as the first operation of a
 /// transaction.
 pub fn creates_container(request: &[u8]) -> bool {
     const CREATE_CONTAINER: i32 = 19;
@@ -133,7 +134,7 @@ pub fn is_event(reply: &[u8]) -> bool {
     number(reply) == -1
 }
 
-/// Returns `true` if a request body asks for the session's own nodes. A body is a request without
+/// Returns `true` if a request body asks which nodes its session owns. A body is a request without
 /// its length and number.
 pub fn asks_who_owns(body: &[u8]) -> bool {
     const WHO_OWNS: i32 = 103;
@@ -158,8 +159,8 @@ pub fn is_multi(request: &[u8]) -> bool {
     int(request, 8) == MULTI
 }
 
-/// Returns the nodes whose existence a transaction checks, or no nodes if the transaction also does
-/// something else.
+/// Returns the nodes whose existence a transaction checks. Returns no nodes if the transaction has
+/// any other operation.
 pub fn checks(request: &[u8]) -> Vec<String> {
     let (mut at, mut nodes) = (12, Vec::new());
     while is_multi(request) && int(request, at) == CHECK && request.get(at + 4) == Some(&0) {
@@ -171,8 +172,8 @@ pub fn checks(request: &[u8]) -> Vec<String> {
     if request.get(at + 4) == Some(&1) { nodes } else { Vec::new() }
 }
 
-/// Returns the path of the contender's node that a request body creates. The server appends a
-/// sequence number to it, so repeating the request can create a second node.
+/// If a request body creates a contender's node, returns its path without the sequence number. The
+/// server appends that number, so repeating the request can create a second node.
 pub fn contender(body: &[u8]) -> Option<String> {
     let path = path(body).filter(|_| matches!(int(body, 0), 1 | 15))?;
     (path.contains("/_c_") && path.ends_with(['-', '_'])).then(|| path.to_owned())
@@ -191,8 +192,9 @@ pub fn deletes(body: &[u8]) -> Option<String> {
 /// Returns `true` if the client gives up its session when this request gets no reply
 /// (docs/protocol.md, rule 16).
 ///
-/// These are the requests that queues send, and the request with which a semaphore reads its number
-/// of permits. Requests that other code also sends are left out.
+/// These are the requests with which a client joins, reads and leaves a queue, and the request with
+/// which a semaphore reads its number of permits. A kind of request that the library also sends for
+/// other purposes is left out.
 pub fn insists(body: &[u8]) -> bool {
     let heartbeat =
         || int(body, 0) == MULTI && int(body, 4) == CHECK && body.get(8) == Some(&0) && !names_record(body);
@@ -213,10 +215,10 @@ pub fn is_done(reply: &[u8]) -> bool {
     code(reply) == 0 && int(reply, 20) != -1
 }
 
-/// Returns the index and the error code of the operation that made a transaction fail.
+/// Returns the operation that made a transaction fail: its index and its error code.
 pub fn failure(reply: &[u8]) -> Option<(usize, i32)> {
-    // Each result of a failed transaction has its kind, an end marker, and the code twice. The
-    // operations before the failed one have code 0.
+    // The reply to a failed transaction has one entry for each operation: its kind, an end marker,
+    // and its error code twice. The operations before the failed one have code 0.
     let errors = reply.get(20..)?.chunks(13);
     errors
         .take_while(|error| int(error, 0) == -1 && error.get(4) == Some(&0))
@@ -253,8 +255,8 @@ pub fn authentication() -> Vec<u8> {
     request.into_frame()
 }
 
-/// The name and password of all clients, for settings where one client's nodes are readable only
-/// with them.
+/// The name and password of all clients, in settings in which some nodes can be read only with
+/// them.
 pub const PASSWORD: &str = "simulated:password";
 
 /// Returns `true` if a request reads the data of a stranger's node.
@@ -262,8 +264,8 @@ pub fn asks_stranger(request: &[u8]) -> bool {
     int(request, 8) == 4 && text(request, 12).is_some_and(|path| path.contains(STRANGER))
 }
 
-/// Changes the reply to a request that reads the children of several nodes, so that the server
-/// appears to refuse the read of a stranger's node.
+/// Changes the reply to a request that reads several nodes, so that the server appears to refuse to
+/// read a stranger's node.
 pub fn without_stranger(request: &[u8], mut reply: Vec<u8>) -> Vec<u8> {
     const MULTI_READ: i32 = 22;
     let mut refused = Writer::default();
@@ -272,8 +274,8 @@ pub fn without_stranger(request: &[u8], mut reply: Vec<u8>) -> Vec<u8> {
     let (mut asked, mut answered) = (12, 20);
     while int(request, 8) == MULTI_READ && request.get(asked + 4) == Some(&0) {
         let path = text(request, asked + 9).unwrap_or_default();
-        // The result for a missing node and the one for a node without children have the same
-        // length.
+        // All results have the same length: of a missing node, of a node without children, and of a
+        // refused read.
         if let Some(answer) = reply.get_mut(answered..answered + refused.len())
             && path.contains(STRANGER)
             && int(answer, 0) != -1
@@ -385,7 +387,8 @@ pub fn version(reply: &[u8]) -> Option<i32> {
     (int(reply, 16) == 0).then(|| int(reply, 24 + data + 32))
 }
 
-/// Returns how often children of a node were created or deleted, from a reply with its data.
+/// Returns how many times children of a node were created or deleted, from a reply with the node's
+/// data.
 pub fn changes_of_children(reply: &[u8]) -> i32 {
     let data = usize::try_from(int(reply, 20)).unwrap_or(0);
     if int(reply, 16) == 0 { int(reply, 24 + data + 36) } else { 0 }

@@ -11,8 +11,9 @@ use zklock::simulation::{Gate, Part};
 
 use crate::clock;
 
-/// Maximum number of times that one client's tasks can run at one instant. Even a client that asks
-/// for more than a thousand permits at the same time needs far fewer.
+/// Maximum number of times that one client's tasks can run at one instant of simulated time. Beyond
+/// it, the client counts as running without end. Even a client that asks for more than a thousand
+/// permits at the same time needs far fewer.
 const MOST_RUNS: u64 = 60_000;
 
 /// The state of a client that has run or was stopped.
@@ -30,8 +31,8 @@ struct Process {
     ran: (u64, u64),
 }
 
-/// The state of all clients, the client that runs without end (if there is one), and the
-/// notification about that client.
+/// The state of all clients, the client that runs without end (if there is one), and a signal that
+/// there is such a client.
 #[derive(Clone, Debug, Default)]
 pub struct Stopped(Rc<RefCell<BTreeMap<usize, Process>>>, Rc<Cell<Option<usize>>>, Rc<Notify>);
 
@@ -44,7 +45,7 @@ impl Stopped {
         process.waiting.get_or_insert_default();
     }
 
-    /// Makes a part of a client panic when it runs next; `None` cancels this.
+    /// Makes this part of a client panic when it runs next. With `None`, no part panics.
     pub fn break_down(&self, client: usize, part: Option<Part>) {
         self.0.borrow_mut().entry(client).or_default().broken = part;
     }
@@ -59,8 +60,8 @@ impl Stopped {
         }
     }
 
-    /// Waits until a client runs without end, and returns it. Simulated time would never advance
-    /// while it runs.
+    /// Waits until a client runs without end, and returns that client. While it runs, simulated
+    /// time cannot advance.
     pub async fn runaway_client(&self) -> usize {
         loop {
             if let Some(client) = self.1.get() {
@@ -70,7 +71,8 @@ impl Stopped {
         }
     }
 
-    /// Returns a number that changes when a client is stopped or continues.
+    /// Returns how many times a client was stopped or continued. If two results are equal, the
+    /// client was not stopped in between.
     pub fn time(&self, client: usize) -> u64 {
         self.0.borrow().get(&client).map_or(0, |process| process.times)
     }
@@ -80,7 +82,7 @@ impl Stopped {
         self.0.borrow().get(&client).is_some_and(|process| process.waiting.is_some())
     }
 
-    /// Returns `true` if a client is running and was not stopped since the time `then`.
+    /// Returns `true` if a client is running now and has not been stopped since the time `then`.
     pub fn has_run_since(&self, client: usize, then: u64) -> bool {
         let all = self.0.borrow();
         all.get(&client).is_none_or(|process| process.waiting.is_none() && process.since <= then)

@@ -40,7 +40,8 @@ pub const RECORDS: [&str; 2] = ["/locks/record-a", "/locks/record-b"];
 /// The nodes in which the last slot of each mutex is recorded.
 pub const SLOT_RECORDS: [&str; 2] = ["/locks/a.once", "/locks/b.once"];
 
-/// The directories whose nodes are counted when attempts limit the number of waiters.
+/// The directories whose nodes are counted, for the checks of attempts that limit the number of
+/// waiters.
 pub const COUNTED: [&str; 5] =
     [MUTEXES[0], MUTEXES[1], READ_WRITE, SEMAPHORES[0].permits, SEMAPHORES[0].turns];
 
@@ -61,7 +62,7 @@ pub const DIRECTORIES: [&str; 12] = [
 ];
 
 impl Place {
-    /// Returns the number of permits as a program passes it to the library.
+    /// Returns the number of permits in the form that the library expects.
     pub fn number(&self, below: impl Fn(&str) -> String) -> Permits {
         self.count.map_or_else(|| Permits::SharedCount(below(COUNT)), Permits::Fixed)
     }

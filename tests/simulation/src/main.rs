@@ -7,7 +7,8 @@
 //!   `network` provides its sockets.
 //! - `ensemble` models the servers.
 //! - `setting`, `fault` and `plan` turn a seed into a plan.
-//! - `workload` contains the actions of clients, and `oracle` checks their results.
+//! - `workload` contains the actions of contenders (users of the library), and `oracle` checks the
+//!   results.
 //! - `world` runs everything.
 //! - `shrink` and `report` present the results.
 
@@ -108,9 +109,9 @@ enum Faults {
     All,
     /// One outage in each seed.
     Outages,
-    /// Some faults in each seed, and contenders that combine features on purpose.
+    /// At most three faults in each seed, and contenders that combine features on purpose.
     Together,
-    /// All faults, and contenders that run bodies once per slot.
+    /// All faults, and contenders that run code once per time slot.
     Once,
     /// One measured case of progress in each seed.
     Progress,
@@ -205,8 +206,8 @@ fn main() -> ExitCode {
         say(USAGE);
         return ExitCode::from(2);
     };
-    // Do not print expected panics: planned ones, and those of the client crate's watches, which
-    // panic when their session is given up. If a contender panics, the run reports it separately.
+    // Do not print expected panics. These are the planned ones, and those of the client crate's
+    // watches when their session is given up. If a contender panics, the run reports it separately.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let words = panic.payload_as_str().unwrap_or_default();

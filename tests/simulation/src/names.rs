@@ -3,14 +3,15 @@
 /// The number of a connection.
 pub type Id = u64;
 
-/// Difference between the name of a client that was closed and the name of the client that replaces
-/// it. Larger than the number of clients that exist at the same time.
+/// Names of clients are numbers. When a client is closed, the name of its replacement is larger by
+/// this number. It is larger than the number of clients that exist at the same time.
 pub const CLIENTS: usize = 100;
 
 /// Larger than the number of servers.
 const SERVERS: Id = 16;
 
-/// Returns the id of a connection, which contains its consecutive number and its server.
+/// Returns the id of a connection. The id encodes the connection's consecutive number and its
+/// server.
 pub fn connection(number: u64, server: usize) -> Id {
     number * SERVERS + server as Id
 }

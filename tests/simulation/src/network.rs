@@ -1,8 +1,7 @@
-//! The network between clients and servers: streams in memory, with latency, silence and cuts.
+//! The network between clients and servers: streams in memory that can be delayed, silent or cut.
 //!
-//! Packets of one connection keep their order, and packets of different connections do not. A
-//! packet that is sent during a silence arrives after it, because TCP retransmits it. A packet that
-//! is sent on a cut connection is lost.
+//! Packets of one connection keep their order. A packet that is sent during a silence arrives after
+//! the silence, because TCP retransmits it. A packet that is sent on a cut connection is lost.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -105,16 +104,15 @@ pub struct Network {
     silence: BTreeMap<(usize, usize, Direction), u64>,
     /// Time at which each client last opened or closed a connection.
     looked: BTreeMap<usize, u64>,
-    /// Time at which each client last closed a connection, and how long nothing had arrived on it
-    /// although a packet was in flight.
+    /// Time at which each client last closed a connection, and how long that connection had been
+    /// silent while a packet for the client was in flight.
     left: BTreeMap<usize, (u64, u64)>,
-    /// Time at which each client last left a connection because the server had given it another
-    /// session without saying so.
+    /// Time at which each client last left a connection because it noticed that the server had
+    /// given it another session.
     replaced: BTreeMap<usize, u64>,
     /// The clients that all servers but one refuse, each with the server that accepts it.
     refused: BTreeMap<usize, usize>,
-    /// The ways in which servers refuse clients, by client and server. A refusal takes one round
-    /// trip.
+    /// How a server refuses a client, by client and server. A refusal takes one round trip.
     unserved: BTreeMap<(usize, usize), Refusal>,
     /// Packets in flight.
     arrivals: Schedule<Arrival>,
@@ -227,13 +225,14 @@ impl Network {
         self.chance.number(1..=most.max(1))
     }
 
-    /// Returns the name of a connection's client, while the client uses the connection.
+    /// Returns the name of a connection's client, or `None` if the client has closed the
+    /// connection.
     pub fn name(&self, id: Id) -> Option<usize> {
         self.connections.get(&id).map(|connection| connection.name)
     }
 
-    /// Returns the time at which a client last looked for a server: now, if it has a connection or
-    /// is opening one.
+    /// Returns the time at which a client last opened or closed a connection. If it has a
+    /// connection or is opening one, this is now.
     pub fn looked(&self, name: usize) -> Option<u64> {
         let any = self.connections.values().any(|connection| connection.name == name);
         if any { Some(clock::now()) } else { self.looked.get(&name).copied() }
@@ -244,7 +243,8 @@ impl Network {
         self.looked.get(&name).is_some_and(|opened| *opened > then)
     }
 
-    /// Makes all servers but one refuse a client's connections; `None` ends this.
+    /// Makes all servers except this one refuse a client's connections. With `None`, all servers
+    /// accept them again.
     pub fn refuse(&mut self, client: usize, all_but: Option<usize>) {
         match all_but {
             Some(server) => drop(self.refused.insert(client, server)),
@@ -252,8 +252,8 @@ impl Network {
         }
     }
 
-    /// Makes the servers reply only to pings on a client's connections, from the next request of
-    /// this kind on.
+    /// Makes a client's connections deaf at the next request of this kind: from then on, the
+    /// servers reply only to pings.
     pub fn deafen(&mut self, client: usize, request: CriticalRequest) {
         for connection in self.connections.values_mut().filter(|connection| connection.client == client) {
             connection.critical_request = Some(request);
@@ -384,19 +384,19 @@ impl Network {
         }
     }
 
-    /// Returns the time at which a client last closed a connection, and how long nothing had
-    /// arrived on it while a packet was in flight.
+    /// Returns the time at which a client last closed a connection, and how long that connection
+    /// had been silent while a packet for the client was in flight.
     pub fn left(&self, name: usize) -> Option<(u64, u64)> {
         self.left.get(&name).copied()
     }
 
-    /// Returns the time at which a client last left a connection because the server had given it
-    /// another session.
+    /// Returns the time at which a client last left a connection because it noticed that the server
+    /// had given it another session.
     pub fn replaced(&self, name: usize) -> Option<u64> {
         self.replaced.get(&name).copied()
     }
 
-    /// Returns `true` if a client has an open connection, as far as the client can know.
+    /// Returns `true` if a client has a connection that it believes to be open.
     pub fn is_connected(&self, name: usize) -> bool {
         let open = |connection: &&Connection| connection.name == name && connection.stage == Stage::Open;
         self.connections.values().any(|connection| open(&connection))

@@ -1,6 +1,6 @@
-//! Outages: a client that holds a lock, or is next to get it, loses all servers, and one server
-//! returns after a while. The client must then be connected in time. If enough of its lease's term
-//! is left, it must keep the lease.
+//! Runs in which a client that holds a lock, or is next to get it, loses all servers. After a
+//! while, one server returns. The client must then be connected in time. If enough of its lease's
+//! term is left, it must keep the lease.
 //!
 //! docs/safety.md, section *How soon a client is back*, lists the bounds.
 
@@ -21,15 +21,15 @@ use crate::setting::Setting;
 /// The lock.
 const PATH: &str = "/outage";
 
-/// The clients: the first holds the lock or waits for it, and the second holds the lock that the
-/// first waits for.
+/// The two clients. The first one holds the lock or waits for it. In the second case, the second
+/// client holds the lock.
 const CLIENT: usize = 0;
 const OTHER: usize = 1;
 
-/// Tolerance in milliseconds, because the timer of each step is rounded up.
+/// Tolerance in milliseconds, because each timer is rounded up.
 const SLACK: u64 = 5;
 
-/// Time for which a server can be silent before the client tries another one, in milliseconds.
+/// Time in milliseconds after which a client that connects to a silent server tries another one.
 const STUCK_AFTER: u64 = 1000;
 
 /// The fault of the servers.
@@ -37,10 +37,9 @@ const STUCK_AFTER: u64 = 1000;
 enum ServerFault {
     /// All servers refuse connections or close them.
     Away(Refusal),
-    /// This many servers are silent, and the others refuse connections.
+    /// This many servers do not respond at all, and the others refuse connections.
     Silent(usize),
-    /// The server that the client is connected to does not reply any more, and the other servers
-    /// keep working.
+    /// The server that the client is connected to stops responding. The other servers keep working.
     BlackHole,
 }
 
@@ -52,8 +51,8 @@ pub struct Outage {
     waits: bool,
     /// Time before the outage, in milliseconds.
     before: u64,
-    /// Surplus of the remaining term when the server returns, in thousandths: 0 means that just
-    /// enough is left to keep the lease, and 1000 is the possible maximum.
+    /// Determines how much of the lease's term is left when the server returns. With 0, just enough
+    /// is left to keep the lease. With 1000, as much as possible is left.
     share: u64,
     /// The first server that returns.
     first: usize,
@@ -92,8 +91,8 @@ impl Outage {
         let silent = match self.fault {
             ServerFault::Away(_) => 0,
             ServerFault::Silent(count) => STUCK_AFTER * count as u64,
-            // Every twentieth of the timeout, the client crate checks whether a reply arrived
-            // within the last two fifths of the timeout.
+            // The client crate gives up a connection on which nothing arrives for two fifths of the
+            // timeout. It checks that once in every twentieth of the timeout.
             ServerFault::BlackHole => setting.timeout * 9 / 20,
         };
         soon + silent + 3 * round_trip + SLACK
@@ -116,7 +115,8 @@ impl Outage {
         let waiting = client.clone();
         let waiter = self.waits.then(|| tokio::task::spawn_local(async move { acquire(&waiting).await }));
         sleep(Duration::from_millis(setting.timeout / 2 + self.before)).await;
-        // From here on, this function checks the client, so the oracle must not check it.
+        // Report a fault to the oracle, so that it does not check the client. This function checks
+        // it.
         oracle.borrow_mut().calm.fault(true);
         "is without a server".clone_into(&mut doing.borrow_mut());
         let note = |what: &str| oracle.borrow_mut().history.note(what);
@@ -187,7 +187,8 @@ impl Outage {
             sleep(Duration::from_millis(1)).await;
         }
         if self.fault == ServerFault::BlackHole {
-            // Until it notices the silence, the client reports that it is connected.
+            // The client reports that it is connected until it notices the silence. So wait for a
+            // new connection instead.
             while network::with(|network| network.of(CLIENT)).len() != 1 || is_silent() {
                 if clock::now() > back + setting.timeout {
                     break;
@@ -212,8 +213,8 @@ impl Outage {
         sleep_until(clock::at(began + remaining + setting.timeout / 2)).await;
         let kept = lease.state() == LeaseState::Held;
         note(if kept { "the lease is kept" } else { "the lease is lost" });
-        // The term can end before the client notices a black hole. The lease must be kept only if
-        // enough of the term was left.
+        // In a black hole, the term can end before the client notices the silence. So require that
+        // the lease is kept only if enough of the term was left.
         (left >= bound && !kept)
             .then(|| format!("{fault:?}: the lease is lost: {left} ms of the term were left"))
     }

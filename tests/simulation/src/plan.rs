@@ -25,9 +25,9 @@ pub struct Plan {
     pub once: bool,
     /// The script that replaces contenders and faults.
     pub script: Option<Script>,
-    /// If a history line contains this text, it counts as a violation.
+    /// A text to search for. Each line of the history that contains it counts as a violation.
     pub sought: Option<String>,
-    /// Number of faults and of contenders that the seed has, including the ones that are left out.
+    /// Numbers of faults and of contenders of the complete plan. A shrunk plan has fewer.
     all: (usize, usize),
 }
 
@@ -67,10 +67,11 @@ impl Plan {
     /// Makes contenders combine features on purpose, and reduces the number of faults.
     pub fn together(mut self) -> Self {
         self.together = true;
-        // A replica knows only the credentials of the connections to its own server.
+        // With several servers, no client's nodes can be private: in the model, a replica knows
+        // only the credentials of clients that are connected to its own server.
         self.setting.private = (self.setting.servers == 1).then_some(self.setting.clients - 1);
-        // Only the client that created a private directory can use it, so the directories exist
-        // from the start and are not removed.
+        // Only the client that creates a private directory can use it. So no client may create one:
+        // the directories exist from the start and are not removed.
         self.setting.reaps = None;
         self.faults.retain(|(_, fault)| !matches!(fault.what, FaultKind::Reap { .. }));
         self.faults.truncate(usize::try_from(self.seed % 4).unwrap_or(0));
@@ -78,7 +79,7 @@ impl Plan {
         self
     }
 
-    /// Makes contenders run bodies once per slot, and adds faults that affect slot records.
+    /// Makes contenders run code once per time slot, and adds faults that affect slot records.
     pub fn once(mut self) -> Self {
         self.once = true;
         self.contenders.retain(|number| self.visitor != Some(*number));
@@ -117,7 +118,7 @@ impl Plan {
         }
     }
 
-    /// Returns the kind of the plan's seed, and the command line option that selects this kind.
+    /// Returns the plan's kind, and the command line option that selects this kind.
     pub fn family(&self) -> (&'static str, &'static str) {
         match self.script {
             Some(Script::Outage(_)) => ("outage", "--outages "),
@@ -133,7 +134,8 @@ impl Plan {
         Self { sought, ..self }
     }
 
-    /// Returns `true` if an empty directory can be removed, so that sequence numbers restart.
+    /// Returns `true` if empty directories can be removed during the run, so that sequence numbers
+    /// restart.
     pub fn restarts_numbers(&self) -> bool {
         let reaps = |fault: &Fault| matches!(fault.what, FaultKind::Reap { .. });
         self.setting.reaps.is_some() || self.faults.iter().any(|(_, fault)| reaps(fault))

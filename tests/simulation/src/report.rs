@@ -1,4 +1,5 @@
-//! The output of a run: progress, failures with the command that replays them, and a summary line.
+//! Prints the output of a run: its progress, failures with the commands that replay them, and a
+//! summary line.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -25,12 +26,12 @@ pub struct Report {
     /// Number of violations of each kind.
     kinds: BTreeMap<String, usize>,
     covered: Covered,
-    /// Number of measurements of each promise, and the largest measurement in percent of the
-    /// promise's bound.
+    /// For each promise, the number of measurements, and the largest one in percent of the promised
+    /// bound.
     measured: BTreeMap<String, (usize, u64)>,
 }
 
-/// Number of leading characters that distinguish two kinds of violations.
+/// Two violations are of the same kind if this many leading characters are equal.
 const KIND: usize = 160;
 
 /// Returns the kind of a violation: its text without the numbers that differ between seeds.
@@ -125,7 +126,7 @@ pub fn failed(plan: &Plan, outcome: &Outcome) {
     say(&format!("  replay: make sim REPLAY='{plan}'"));
 }
 
-/// Prints a line. Errors are ignored, because they only mean that no process reads the output.
+/// Prints a line. Ignores errors, because they only mean that no process reads the output any more.
 pub fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).ok();

@@ -1,4 +1,4 @@
-//! Events at regular intervals: the oracle lists all nodes, and the server removes unused
+//! Actions at regular intervals: the oracle lists all nodes, and the server removes unused
 //! directories.
 
 use std::cell::RefCell;

@@ -1,8 +1,8 @@
 //! Runs many clients on one server and counts their requests while they are idle, hold, wait, and
 //! reconnect at the same time.
 //!
-//! It checks only the counts, that leases are kept, and the time until clients are connected again:
-//! see docs/scale.md.
+//! It counts requests, checks that leases are kept, and measures how soon clients are connected
+//! again: see docs/scale.md.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ use crate::setting::Setting;
 const TIMEOUT: u64 = 10_000;
 const LATENCY: u64 = 5;
 
-/// Number of session timeouts for which requests are counted while nothing happens.
+/// Length of the period in which requests are counted while nothing happens, in session timeouts.
 const WINDOW: u64 = 6;
 
 /// Duration of the server's outage, in milliseconds.
@@ -38,14 +38,14 @@ const PAUSE: u64 = 2_000;
 /// Number of clients that wait for the same lock.
 const SHARE: usize = 10;
 
-/// A waiter with at most this many contenders ahead must be connected again soon.
+/// A waiter with at most this many contenders ahead of it must be connected again soon.
 const NEAR: usize = 2;
 
-/// Tolerance in milliseconds, because the timer of each step is rounded up.
+/// Tolerance in milliseconds, because each timer is rounded up.
 const SLACK: u64 = 5;
 
-/// Stack size in bytes. A single server decides a change within the call for the previous request,
-/// so calls nest deeply.
+/// Stack size in bytes. It is large, because calls nest deeply: a single server processes each
+/// change inside the call that processes the previous request.
 const STACK: usize = 256 << 20;
 
 /// Counts the packets that arrive.
@@ -78,7 +78,7 @@ impl Tally {
         let now = clock::now();
         while !bytes.is_empty() {
             let first = self.begun.insert(id);
-            // A client sends whole frames, so an incomplete frame is not a request.
+            // A client sends complete frames, so these bytes contain no further request.
             let Some(length) = frame::length(bytes, first).filter(|length| *length <= bytes.len()) else {
                 return;
             };
@@ -125,7 +125,7 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Runs all phases with this many clients. Returns a line for each phase, and the failures.
+/// Runs all phases with this many clients. Returns a report line for each phase, and the failures.
 pub fn run(clients: usize) -> (Vec<String>, Vec<String>) {
     let fleet = std::thread::Builder::new().stack_size(STACK).spawn(move || on_this_thread(clients));
     let done = fleet.ok().and_then(|fleet| fleet.join().ok());
@@ -244,7 +244,7 @@ impl Fleet {
         self.end("release", began, None);
     }
 
-    /// Several clients share each lock: one holds it and the others wait.
+    /// Lets several clients contend for each lock: one holds it and the others wait.
     async fn wait(&mut self) {
         let (go, gone) = watch::channel(false);
         let locks = self.clients.len().div_ceil(SHARE);
@@ -277,8 +277,8 @@ impl Fleet {
         self.end("drain", began, None);
     }
 
-    /// Stops and restarts the server. The clients for which `promised` is true must be connected
-    /// again in time.
+    /// Stops and restarts the server. Checks that the clients for which `promised` is true are
+    /// connected again in time.
     async fn outage(&mut self, name: &'static str, promised: impl Fn(usize) -> bool) {
         self.forget();
         let refuse = |how| {
@@ -304,7 +304,7 @@ impl Fleet {
             sleep(Duration::from_millis(1)).await;
         }
         let back = clock::now() - began;
-        // Wait until the clients have set their watches again and read their queues.
+        // Wait until the clients have set their watches again and listed their queues.
         sleep(Duration::from_secs(2)).await;
         self.end(name, began, Some(back));
     }
@@ -314,7 +314,7 @@ impl Fleet {
         self.some(0, self.clients.len(), work)
     }
 
-    /// Starts a task for each of `count` clients, beginning with `from`.
+    /// Starts a task for each of `count` clients, beginning with client number `from`.
     fn some<F: Future + 'static>(
         &self,
         from: usize,
@@ -344,7 +344,7 @@ async fn acquire(client: &Client, path: String) -> Option<Lease> {
     Mutex::new(client, path).ok()?.acquire().await.ok()
 }
 
-/// Runs the events of network and servers when they are due. It never returns.
+/// Runs the events of the network and of the servers when they are due. Never returns.
 async fn happen(tally: Rc<RefCell<Tally>>) {
     let mut ensemble = Ensemble::new(Chance::of(0, "ensemble", 0), &Setting::plain(1, 0, TIMEOUT, LATENCY));
     let news = network::with(|network| network.news());

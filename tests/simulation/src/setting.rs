@@ -1,8 +1,9 @@
-//! The setting of a simulation: the numbers of servers and clients, and all times.
+//! The setting of a simulation: the numbers of servers and clients, and durations such as the
+//! session timeout.
 
 use crate::chance::Chance;
 
-/// The number of participants, and the relevant times in milliseconds.
+/// The numbers of servers and clients, and durations in milliseconds.
 #[derive(Clone, Copy, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -19,8 +20,8 @@ pub struct Setting {
     pub latency: u64,
     /// Time during which contenders begin attempts and faults happen.
     pub duration: u64,
-    /// Maximum total size of the paths that a client watches, in bytes. `None` means the size in
-    /// production.
+    /// Maximum total size of the paths that a client watches, in bytes. With `None`, the library's
+    /// default applies.
     pub watch_room: Option<usize>,
     /// True if some clients have the chroot `/locks`.
     pub chroots: bool,
@@ -34,13 +35,14 @@ pub struct Setting {
     pub visited: bool,
     /// True if there is a guest instead of a visitor.
     pub hosts: bool,
-    /// The client whose nodes only clients with the password can use. If there is one, all clients
-    /// have the password.
+    /// The client whose nodes can be used only with the password, if there is such a client. All
+    /// clients then have the password.
     pub private: Option<usize>,
 }
 
 impl Setting {
-    /// Creates a setting without optional features, for runs whose faults have their own plan.
+    /// Creates a setting without optional features, for kinds of runs that plan their faults
+    /// themselves.
     pub fn plain(servers: usize, clients: usize, timeout: u64, latency: u64) -> Self {
         Self {
             servers,
@@ -66,10 +68,11 @@ impl Setting {
         let tick = chance.pick(&[250, 500, 1000]);
         let timeout = tick * chance.pick(&[4, 4, 6, 10]);
         let clients = chance.index(4) + 2;
-        // A slow packet takes twenty times this latency, which must not end a session.
+        // The slowest packets take twenty times this latency. That must not end a session.
         let latency = chance.pick(&[2, 5, 20, 60]).min(timeout / 50);
         let periods = chance.number(6..=10);
-        // Draw these from separate sequences, so that the earlier draws do not change.
+        // Draw the following from separate sequences of random numbers, so that they do not change
+        // the draws above.
         let mut rare = Chance::of(seed, "rare setting", 0);
         let watch_room = rare.percent(20).then(|| rare.index(220));
         let visited = Chance::of(seed, "visitor", 0).percent(15);

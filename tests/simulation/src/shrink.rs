@@ -1,4 +1,5 @@
-//! Shrinks a failing plan: leaves out faults and contenders as long as the plan still fails.
+//! Shrinks a failing plan: removes faults and contenders as long as the plan still fails without
+//! them.
 
 use crate::plan::Plan;
 use crate::world::{Records, simulate};

@@ -1,5 +1,6 @@
-//! Finds queues for the sweep fault. In such a queue, two contenders of one client wait, with nodes
-//! of other clients ahead of them and between them.
+//! Finds queues for the sweep fault, in which an operator deletes several nodes of a queue at the
+//! same time. In such a queue, two contenders of one client wait, with nodes of other clients ahead
+//! of them and between them.
 
 use crate::ensemble::Ensemble;
 
@@ -18,8 +19,9 @@ pub struct Sweep {
 
 /// Finds such a queue in a directory.
 ///
-/// Each contender watches the nearest two nodes ahead of it. There must therefore be at most two
-/// other nodes ahead of the first contender, and at most two between the contenders.
+/// Each contender watches the two nodes directly ahead of it, and the operator must delete only
+/// watched nodes. There must therefore be at most two other nodes ahead of the first contender, and
+/// at most two between the contenders.
 pub fn find(ensemble: &mut Ensemble, directory: &str) -> Option<Sweep> {
     let mut nodes = ensemble.children(directory)?;
     nodes.sort_by_key(|node| node.get(node.len().saturating_sub(10)..).map(str::to_owned));

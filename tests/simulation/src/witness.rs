@@ -1,11 +1,12 @@
-//! Observes the network traffic: the requests of each client, the replies to it, and the
-//! conclusions that the client can draw from them.
+//! Observes the network traffic: the requests of each client, the replies to it, and what the
+//! client must know after each reply.
 //!
 //! docs/safety.md promises how long a lease reports that it is held: half a session timeout,
-//! counted from the time at which the last acknowledged write was sent. After a pause this time is
-//! shorter, and depends on all requests and replies. The witness sees all these times.
+//! counted from the time at which the client sent its last acknowledged write. After a pause
+//! without writes, the period is shorter and depends on the times of other requests and replies.
+//! The witness knows the times of all packets.
 //!
-//! Names of clients are unique here: a closed client and its replacement have different names.
+//! Here, a closed client and its replacement have different names, so a name stands for one client.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,15 +15,16 @@ use crate::connection_trace::{Asked, ConnectionTrace};
 use crate::frame::{self, Kind};
 use crate::names::Id;
 
-/// A heartbeat that succeeded in this session, as far as its client knows.
+/// A heartbeat of a session that its client knows to have succeeded.
 #[derive(Clone, Copy, Debug)]
 pub struct ProvenHeartbeat {
-    /// Earliest time from which it counts.
+    /// Earliest time from which the client can count the term of its leases because of this
+    /// heartbeat.
     pub from: u64,
     /// Time at which the client learned that it succeeded.
     pub known: u64,
-    /// Time since which the client must have run without a stop. Otherwise the heartbeat can count
-    /// from an earlier time.
+    /// If the client has been stopped since this time, the heartbeat can count from an earlier time
+    /// than `from`.
     pub runs: u64,
 }
 
@@ -32,11 +34,12 @@ struct Session {
     /// The client that received the session.
     client: usize,
     timeout: u64,
-    /// Time from which the last successful write counts as proof of the session, as far as the
-    /// client knows.
+    /// Latest time at which the session was certainly alive, as far as the client knows: usually
+    /// the time at which it sent its last acknowledged write.
     proof: Option<u64>,
     sure: Option<ProvenHeartbeat>,
-    /// True if the client has closed the session, or has learned that it cannot resume it.
+    /// True if the client does not have to close the session: it has closed it, or has learned that
+    /// it cannot resume it.
     settled: bool,
 }
 
@@ -52,13 +55,13 @@ pub struct Gap {
 #[derive(Debug, Default)]
 pub struct NetworkObservations {
     pub gaps: Vec<Gap>,
-    /// Clients that received only replies to pings for too long: the client, the beginning of that
-    /// period, and the node of an unanswered delete, if any.
+    /// Clients that have received only replies to pings for too long. Each entry has the client,
+    /// the beginning of that period, and the node of an unanswered delete, if any.
     pub deaf: Vec<(usize, u64, Option<String>)>,
     /// Clients that asked for a new session.
     pub anew: Vec<usize>,
-    /// Clients that keep using a session that they did not ask for, each with the time at which the
-    /// client learned that.
+    /// Clients that keep using a session that they did not ask for. Each entry has the client, and
+    /// the time at which it learned that the session is another one.
     pub foreign: Vec<(usize, u64)>,
     /// Violations that do not concern leases.
     pub wrong: Vec<String>,
@@ -73,16 +76,16 @@ pub struct Witness {
     sessions: BTreeMap<i64, Session>,
     /// The last session of each client.
     last: BTreeMap<usize, i64>,
-    /// For each client, whether a write succeeded on its last closed connection, and when it was
-    /// closed.
+    /// For each client's last closed connection, whether a write succeeded on it, and the time of
+    /// the close.
     served: BTreeMap<usize, (bool, u64)>,
-    /// Nodes that do not exist according to a reply to their owner, with the time of that reply.
+    /// Nodes whose owner has received a reply that they do not exist, with the time of that reply.
     missing: BTreeMap<String, u64>,
-    /// For each client and request body, the time since which refusals are counted, and the number
-    /// of refusals.
+    /// For each client and request body, the beginning of the period in which refusals are counted,
+    /// and their number.
     refused: BTreeMap<(usize, Vec<u8>), (u64, usize)>,
-    /// Creates whose reply was lost with the connection, by client and path, until a `sync`
-    /// follows.
+    /// The client and path of each create whose reply was lost with its connection. The client must
+    /// send a `sync` before it creates the node again.
     lost: BTreeSet<(usize, String)>,
     /// Time of the last check of each guest's node.
     checked: BTreeMap<String, u64>,
@@ -94,7 +97,8 @@ pub struct Witness {
 /// Period in which refusals are counted, in milliseconds.
 const REFUSAL_TIME: u64 = 2000;
 
-/// Maximum number of refusals of the same request of one client within that period.
+/// Maximum number of refusals of one request of one client within `REFUSAL_TIME`. Beyond it, the
+/// client repeats the request too often.
 pub const MOST_REFUSED: usize = 60;
 
 impl Witness {
@@ -129,8 +133,8 @@ impl Witness {
         self.ended.insert(client);
     }
 
-    /// Checks that this is not a packet from a closed client, or on the connection of a session
-    /// that was given up. Even a ping would keep the session alive.
+    /// Checks that the sender of a packet may still use the connection: its client is not closed
+    /// and has not given up the session. Even a ping would keep the session alive.
     fn expect_silence(&mut self, id: Id) {
         let Some(ConnectionTrace { client, left, .. }) = self.talks.get(&id) else { return };
         let of = match (self.ended.contains(client), left) {
@@ -141,8 +145,8 @@ impl Witness {
         self.news.wrong.push(format!("client {client} {of}, and goes on talking to its server"));
     }
 
-    /// Records the end of a connection. Returns `true` if its client knew that the server had given
-    /// it another session.
+    /// Records that a client closes a connection. Returns `true` if the client knew that the server
+    /// had given it another session than it asked for.
     pub fn closes(&mut self, id: Id) -> bool {
         let Some(trace) = self.talks.remove(&id) else { return false };
         self.served.insert(trace.client, (trace.proven, clock::now()));
@@ -187,7 +191,8 @@ impl Witness {
         if session != 0 {
             let mut others =
                 self.talks.iter().filter(|(other, trace)| **other != id && trace.client == client);
-            // With two handshakes for one session, the slower server would take over the session.
+            // If two servers receive a handshake for the same session, the session moves to the
+            // slower one.
             if others.any(|(_, other)| other.wanted == session && other.session == 0) {
                 let wrong = format!("client {client} asks two servers at once for {session:#x}");
                 self.news.wrong.push(wrong);
@@ -201,7 +206,8 @@ impl Witness {
         }
         self.news.anew.push(client);
         let last = self.last.get(&client).copied().unwrap_or(0);
-        // A client does not have to close a session that it might not have learned of.
+        // A client must close its session before it asks for a new one, but only if it certainly
+        // knows of the session.
         if self.sessions.get(&last).is_some_and(|last| last.proof.is_some() && !last.settled) {
             let wrong = format!("client {client} wants a new session, but did not close {last:#x}");
             self.news.wrong.push(wrong);
@@ -212,9 +218,9 @@ impl Witness {
         let Some(trace) = self.talks.get_mut(&id) else { return };
         let kind = frame::kind(frame, false);
         let body = frame.get(8..).unwrap_or_default();
-        // The holder of a slot sends a check of its node that looks like a heartbeat, but from
-        // which the library concludes nothing. In runs with slots, the check of a single node
-        // therefore never counts as a heartbeat.
+        // A contender that runs a slot also sends a check of its node. This request looks like a
+        // heartbeat but extends no term. So in runs with slots, the check of a single node does not
+        // count as a heartbeat.
         let is_check = self.slots && frame::checks(frame).len() == 1;
         let body = if is_check { &body[..0] } else { body };
         if frame::reads_record(body) {
@@ -256,16 +262,16 @@ impl Witness {
         let Some(trace) = self.talks.get_mut(&id) else { return };
         let connected = frame::connected(frame);
         trace.session = connected.map_or(0, |(session, _)| session);
-        // A client that receives another session than it asked for can no longer close the first
-        // one.
+        // If a client receives another session than it asked for, it can no longer close the one
+        // that it asked for.
         if trace.wanted != trace.session {
             self.sessions.entry(trace.wanted).or_default().settled = true;
         }
         if let Some((session, timeout)) = connected {
             let given = self.sessions.entry(session).or_default();
             (given.client, given.timeout) = (trace.client, timeout);
-            // The client cannot close the session that it received either, because it did not ask
-            // for it.
+            // It does not close the session that it received either, because it did not ask for
+            // that one.
             given.settled |= trace.wanted != 0 && trace.wanted != session;
             self.last.insert(trace.client, session);
         }
@@ -282,8 +288,8 @@ impl Witness {
         if code == 0 && frame::is_sync(&body) {
             self.lost.retain(|(client, _)| *client != trace.client);
         }
-        // An unused session does not count. It can be lost, and replaced by any other session,
-        // while the client crate is still looking for its first connection.
+        // Ignore a session that was never used. It can be lost and replaced while the client crate
+        // is still looking for its first connection.
         let used = self.sessions.get(&trace.wanted).is_some_and(|session| session.proof.is_some());
         if code == 0 && used && trace.wanted != trace.session && frame::contender(&body).is_some() {
             trace.foreign.get_or_insert(now);
@@ -300,10 +306,10 @@ impl Witness {
             }
         }
         let timeout = self.sessions.get(&trace.session).map_or(0, |session| session.timeout);
-        // A closing client waits for its last reply, for as long as a close can take.
+        // A closing client can wait longer than others, for the reply to its close.
         let closes = trace.asked.values().any(|asked| asked.kind == Kind::Close);
-        // The client waits for seven fifths of its timeout, counted from its first request after
-        // the last reply.
+        // The client gives up a connection without replies after seven fifths of its timeout,
+        // counted from its first unanswered request. The limit here leaves a margin.
         let deaf = trace.is_deaf_since().filter(|(since, _)| !closes && now > since + timeout * 19 / 10);
         if let Some((since, body)) = deaf.filter(|_| !trace.accused) {
             self.news.deaf.push((trace.client, since, frame::deletes(body)));
@@ -318,8 +324,7 @@ impl Witness {
         let missing = failure.filter(|(_, code)| *code == frame::NO_NODE).map(|(at, _)| at);
         let unreadable = failure.is_some_and(|(_, code)| code == frame::NO_AUTH);
         let done = if asked.is_multi { frame::is_done(frame) } else { code == 0 };
-        // A reply that the node exists proves its session. A reply that the node is missing does
-        // not.
+        // A reply shows that the session is alive if it shows that the session's node exists.
         let proven = done || unreadable || missing.is_some_and(|at| at > 0);
         if proven {
             session.proof = session.proof.max(Some(trace.counts_from(asked.at, session.timeout)));
@@ -337,14 +342,14 @@ impl Witness {
         }
     }
 
-    /// Returns the latest time until which a lease of this session may report that it is held.
+    /// Returns the time until which leases of this session may report that they are held.
     pub fn certain_until(&self, session: i64) -> u64 {
         let session = self.sessions.get(&session);
         session.and_then(|session| Some(session.proof? + session.timeout / 2)).unwrap_or(0)
     }
 
     /// Returns the earliest time at which the term of this session's leases can end, and the
-    /// heartbeat that proves the session. Other causes can end a lease earlier.
+    /// heartbeat that determines this time. Other causes can end a lease earlier.
     pub fn sure_until(&self, session: i64) -> Option<(u64, ProvenHeartbeat)> {
         let session = self.sessions.get(&session)?;
         session.sure.map(|sure| (sure.from + session.timeout / 2, sure))
@@ -360,32 +365,33 @@ impl Witness {
         self.sessions.get(&session).map_or(0, |session| session.timeout)
     }
 
-    /// Returns the session that a connection serves, if the connection's client knows it, and the
-    /// time since which the client knows it.
+    /// Returns the session of a connection and the time since which the client knows that the
+    /// session is valid. Returns `None` if the client does not know it.
     pub fn vouched(&self, id: Id) -> Option<(u64, i64)> {
         self.talks.get(&id).and_then(|trace| Some((trace.vouched?, trace.session)))
     }
 
-    /// Returns `true` if the client knows that a write for this session succeeded on one of its
-    /// connections. A connection that it loses at this instant counts, because it can have been
-    /// lost after the grant.
+    /// Returns `true` if the client knows that a write of this session has succeeded on one of its
+    /// current connections. A connection that was closed at this instant also counts, because it
+    /// might have been closed after the grant.
     pub fn is_proven(&self, client: usize, session: i64) -> bool {
         let mut own = self.talks.values().filter(|trace| trace.client == client && trace.session == session);
         let lost = self.served.get(&client).is_some_and(|(proven, at)| *proven && *at == clock::now());
         lost || own.any(|trace| trace.proven)
     }
 
-    /// Returns `true` if a write succeeded on the last connection that a client has closed.
+    /// Returns `true` if a write had succeeded on the connection that the client closed last.
     pub fn was_served(&self, client: usize) -> bool {
         self.served.get(&client).is_some_and(|(proven, _)| *proven)
     }
 
-    /// Returns the time since which the owner of a node knows that the node does not exist.
+    /// Returns the time at which the owner of a node learned that the node does not exist.
     pub fn missing(&self, node: &str) -> Option<u64> {
         self.missing.get(node).copied()
     }
 
-    /// Returns the time at which the owner of a guest's node last checked it.
+    /// Returns the time at which a client last sent a check of its node. Only nodes of guests are
+    /// recorded.
     pub fn checked(&self, node: &str) -> Option<u64> {
         self.checked.get(node).copied()
     }

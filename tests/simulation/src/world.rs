@@ -26,12 +26,13 @@ use crate::schedule::Schedule;
 use crate::workload::{Contender, EXHAUSTED, GUARDED, VISITED, Visitor};
 use crate::{chance, clients::Clients, clock, frame};
 
-/// Stack size in bytes. A single server answers all requests that have arrived from a client in
-/// nested calls, and a client with a thousand contenders sends that many requests together.
+/// Stack size in bytes. It is large, because a single server processes all requests that have
+/// arrived from a client in nested calls. A client with a thousand contenders sends a thousand
+/// requests together.
 const STACK: usize = 256 << 20;
 
-/// Maximum duration after the last fault, in session timeouts. It must be several times the
-/// interval after which a client lists a queue again if it has received no event.
+/// Maximum duration of a run after its last fault, in session timeouts. It must be several times
+/// the interval after which a client lists a queue again if it has received no watch event.
 const STUCK_AFTER: u32 = 30;
 const LEAST_STUCK_AFTER: Duration = Duration::from_secs(90);
 
@@ -65,7 +66,8 @@ pub struct Records {
     pub holds: bool,
 }
 
-/// Runs a plan on a new thread, because hash tables draw their keys once per thread.
+/// Runs a plan on a new thread. A thread draws the keys of its hash tables only once, so another
+/// run on the same thread would have different keys.
 pub fn simulate(plan: &Plan, keep: Records) -> Outcome {
     let plan = plan.clone();
     let simulation = std::thread::Builder::new().stack_size(STACK).spawn(move || run(&plan, keep));
@@ -146,10 +148,10 @@ pub struct World {
     pub clients: Clients,
     pub ensemble: Rc<RefCell<Ensemble>>,
     pub fault_events: Schedule<FaultEvent>,
-    /// Clients that were stopped for a sweep, with the time at which they continue.
+    /// The times at which clients continue that were stopped for a sweep fault.
     pub going_on: Schedule<usize>,
     rounds: Rounds,
-    /// Directories that strangers are about to join.
+    /// Directories that strangers (contenders that are not zklock clients) are about to join.
     pub strangers: Vec<&'static str>,
     /// Servers that were cut off as the leader, by fault.
     pub deposed: Vec<(usize, usize)>,
@@ -189,8 +191,8 @@ impl World {
         }
     }
 
-    /// Runs the simulation until all contenders are done, or until a client runs without end, which
-    /// is a violation.
+    /// Runs the simulation until all contenders are done. If a client runs without end, the run
+    /// stops with a violation.
     async fn live(self) {
         let (oracle, stopped) = (Rc::clone(&self.oracle), self.stopped.clone());
         tokio::select! {
@@ -254,10 +256,10 @@ impl World {
             }
         };
         sleep_until(clock::at(end)).await;
-        // From now on, only the code under test can be the reason that a contender is stuck. With
-        // latencies close to the session timeout, sessions would keep expiring, because the client
-        // crate gives up a connection that is silent for 2/5 of the timeout. Leave half of that for
-        // the messages between servers before a reply.
+        // From now on, only the code under test may be the reason that a contender is stuck. Limit
+        // the latencies: the client crate gives up a connection that is silent for 2/5 of the
+        // session timeout, so with long latencies, sessions would keep expiring. Half of that time
+        // is left for the messages between servers before a reply.
         network::with(|network| network.calm(calm));
         let stuck = timeout(wait_limit, all_done).await.is_err();
         for (number, doing) in &doings {
@@ -300,7 +302,7 @@ impl World {
                 for record in written {
                     self.oracle.borrow_mut().recorded(&record);
                 }
-                // Process all consequences of this event before the next event.
+                // Let all tasks process the consequences of this event before the next one.
                 tokio::task::yield_now().await;
             }
             let next = [

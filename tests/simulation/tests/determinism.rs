@@ -1,4 +1,4 @@
-//! The same seed produces the same history: in another process, on another thread, together with
+//! A seed always produces the same history: in another process, on another thread, together with
 //! other seeds, and in another build.
 
 use std::collections::BTreeSet;
@@ -29,8 +29,8 @@ fn digests_with(simulation: &Path, seeds: usize, jobs: &str, others: &[&str]) ->
     digests
 }
 
-/// Builds and returns the program of the other build: the optimized one if this one is not, and
-/// vice versa.
+/// Builds the simulation in the other profile and returns the program: the optimized one if this
+/// test is not optimized, and vice versa.
 fn the_other_build() -> PathBuf {
     let this = Path::new(THIS);
     let builds = this.parent().and_then(Path::parent).expect("a directory for each build");
@@ -61,8 +61,8 @@ fn a_seed_is_one_history_with_and_without_optimizations() {
     assert_eq!(digests(Path::new(THIS), 12, "2"), digests(&the_other_build(), 12, "2"));
 }
 
-/// A seed has the same history with and without recording for other judges, although recording
-/// reads the state of leases, which can end a lease whose time is over.
+/// A seed has the same history with and without recording for other checkers. The recording reads
+/// the state of leases, and this can end a lease whose time is over.
 #[test]
 fn a_seed_is_one_history_whether_or_not_others_judge_it() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("histories.jsonl");

@@ -1,5 +1,5 @@
-//! Once per slot: whatever faults happen, a slot is recorded once, and no body runs for a slot that
-//! was recorded before.
+//! Whatever faults happen, code that must run once per time slot does so: a slot is recorded once,
+//! and no code runs for a slot that is already recorded.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! Outages on one, three and five servers: the client is connected in time and keeps every lease
-//! with enough of its term left.
+//! After outages of one, three and five servers, the client is connected in time. It keeps every
+//! lease that had enough of its term left.
 
 use std::process::Command;
 

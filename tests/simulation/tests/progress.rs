@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-/// Each call appears with each state of the servers once in 180 seeds.
+/// Number of seeds. Within 180 seeds, each call is tested once with each state of the servers.
 const SEEDS: &str = "900";
 
 #[test]

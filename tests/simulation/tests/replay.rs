@@ -1,9 +1,9 @@
-//! A failing seed prints the command that replays it in a smaller form. The replay shows the same
-//! failure.
+//! If a seed fails, the program prints a command that replays a smaller plan. The replay shows the
+//! same failure.
 
 use std::process::Command;
 
-/// A text that appears often enough for the first seeds to contain it.
+/// A text that the histories of the first seeds contain. The tests treat it as a failure.
 const SOUGHT: &str = "is refused: LOCK_TIMEOUT";
 
 fn simulation(args: &[&str]) -> (bool, Vec<String>) {

@@ -1,5 +1,5 @@
-//! Counts the requests per client of many clients on one server. The program itself checks that all
-//! clients are connected in time after an outage and that no lease is lost.
+//! Checks the numbers of requests that many clients send to one server. The program itself checks
+//! that all clients are connected in time after an outage and that no lease is lost.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -40,14 +40,15 @@ fn what_clients_ask_does_not_depend_on_how_many_they_are() {
     let beats = CLIENTS * TIMEOUTS * 6;
     let writes = count("hold", "writes");
     assert!((beats * 19 / 20..=beats * 21 / 20).contains(&writes), "{writes} writes instead of {beats}");
-    // At most three of ten clients in a queue prove their sessions: the holder and the next two.
+    // Of the ten clients in a queue, at most three send writes to keep their sessions certain: the
+    // holder and the next two.
     assert!(count("wait", "writes") <= beats * 3 / 10 * 21 / 20, "{:?}", phases["wait"]);
     // Each client reconnects with one handshake, and the handshakes are spread over time.
     for outage in ["outage of holders", "outage of waiters"] {
         assert_eq!(count(outage, "handshakes"), CLIENTS, "{:?}", phases[outage]);
         assert!(count(outage, "most_handshakes_in_100_ms") <= CLIENTS / 3, "{:?}", phases[outage]);
     }
-    // A release needs one write, the delete of the node. The limit leaves room for one more write
-    // of each client.
+    // A release needs one write, the delete of the node. The limit also permits one other write of
+    // each client.
     assert!(count("release", "writes") <= CLIENTS * 2, "{:?}", phases["release"]);
 }

@@ -1,5 +1,5 @@
-//! Combined features: every possible pair of features and most triples occur in an attempt, without
-//! a violation.
+//! Every possible pair of features, and most triples, occur together in one attempt without a
+//! violation.
 
 use std::process::Command;
 

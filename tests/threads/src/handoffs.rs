@@ -1,5 +1,5 @@
-//! A hand-off inside a client: the holder's release at the same time as a timeout, a loss, a
-//! transaction or a downgrade.
+//! Tests of hand-offs inside a client: the holder releases the lock at the same time as a timeout,
+//! a loss, a transaction or a downgrade.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -26,7 +26,8 @@ use crate::session::term::Term;
 /// Longer than any test runs.
 const DAY: Duration = Duration::from_hours(24);
 
-/// Replaces the driver and records its notices in order. Its lock is not part of the test.
+/// Replaces the driver and records the notices that it receives, in order. Its lock is not a loom
+/// type, because it is not tested.
 #[derive(Default)]
 struct Driver(std::sync::Mutex<Vec<Told>>);
 
@@ -112,8 +113,8 @@ impl Scene {
     }
 }
 
-/// A waiter times out while the holder releases: either the waiter is removed from the queue, or it
-/// gets the lock.
+/// A waiter times out while the holder releases the lock. The waiter is either removed from the
+/// queue or gets the lock.
 pub fn a_hand_off_against_a_timeout() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 1);
@@ -135,8 +136,8 @@ pub fn a_hand_off_against_a_timeout() {
     });
 }
 
-/// The first of two waiters leaves while the holder releases: one of the two receives the lock, and
-/// no remaining waiter is skipped.
+/// The first of two waiters leaves the queue while the holder releases the lock. One of the two
+/// gets the lock, and no remaining waiter is skipped.
 pub fn a_hand_off_against_a_waiter_that_leaves() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 2);
@@ -155,8 +156,8 @@ pub fn a_hand_off_against_a_waiter_that_leaves() {
     });
 }
 
-/// A node is lost while its lock is handed on. If the waiter has received the lock, it loses it. No
-/// owner holds the lock afterwards.
+/// A node is lost while its lock is handed on. If the waiter has already received the lock, the
+/// waiter loses it. No owner holds the lock afterwards.
 pub fn a_hand_off_against_a_loss() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 1);
@@ -177,7 +178,7 @@ pub fn a_hand_off_against_a_loss() {
     });
 }
 
-/// The time limit of the first hold expires while the second hold begins. This does not end the
+/// The hold limit of the first hold expires while the lock is handed on. This does not end the
 /// second hold.
 pub fn a_late_end_of_the_first_hold_spares_the_second() {
     every_interleaving(|| {
@@ -195,7 +196,7 @@ pub fn a_late_end_of_the_first_hold_spares_the_second() {
     });
 }
 
-/// Two threads release the two levels of a hold (one for each acquire of a re-entrant lock): the
+/// An owner has acquired its lock twice (re-entry), and two threads release the two leases. The
 /// later release hands the lock on, once.
 pub fn two_threads_release_levels_of_a_hold_that_is_handed_on() {
     every_interleaving(|| {
@@ -210,9 +211,10 @@ pub fn two_threads_release_levels_of_a_hold_that_is_handed_on() {
     });
 }
 
-/// A writer asks to read while another thread releases its write lock. Either the reader takes the
-/// place of the writer's node, and no other owner receives that node, or the node is handed on and
-/// the reader waits like any other owner.
+/// A writer asks for the read lock while another thread releases the write lock. There are two
+/// possible outcomes. Either the owner gets the read lock at the writer's position, and the
+/// writer's node is not handed on. Or the node is handed on, and the owner waits for the read lock
+/// like any other reader.
 pub fn a_hand_off_against_a_downgrade() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Write, 1);
@@ -224,8 +226,8 @@ pub fn a_hand_off_against_a_downgrade() {
     });
 }
 
-/// A waiter joins the client's queue while the holder releases. Either the waiter receives the
-/// lock, or the release frees the lock and the driver finds the waiter in the queue.
+/// A waiter joins the client's queue while the holder releases the lock. Either the waiter receives
+/// the lock, or the lock becomes free and the driver finds the waiter in the queue.
 pub fn a_hand_off_against_a_waiter_that_joins() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(Kind::Exclusive, 0);

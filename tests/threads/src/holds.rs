@@ -1,5 +1,5 @@
-//! A hold, its levels (one for each acquire of a re-entrant lock) and its waiters: loss, release
-//! and check at the same time.
+//! Tests of a hold: it is lost, released, checked and awaited by several threads at the same time.
+//! A re-entrant hold has one *level* for each acquire.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -25,7 +25,8 @@ use crate::session::term::Term;
 /// Longer than any test runs.
 const DAY: Duration = Duration::from_hours(24);
 
-/// Replaces the driver and counts its notices. Its lock is not part of the test.
+/// Replaces the driver and counts the notices that it receives. Its lock is not a loom type,
+/// because it is not tested.
 #[derive(Default)]
 struct Driver(std::sync::Mutex<Notices>);
 
@@ -69,8 +70,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// Creates a scene with a held lease. With `runs` false, the lease's term is over, so that the
-    /// first check finds the lease lost.
+    /// Creates a scene with a held lease. If `runs` is false, the lease's term is already over, so
+    /// the first check finds the lease lost.
     fn new(runs: bool) -> (Self, Lease) {
         let driver = Arc::<Driver>::default();
         let report: Arc<dyn Report> = Arc::clone(&driver) as _;
@@ -90,8 +91,8 @@ impl Scene {
         NodeName::parse("_c_0-lock-0000000001").expect("a node's name")
     }
 
-    /// Acquires the lock again, which adds a level. Returns `None` if the owner would have to
-    /// queue.
+    /// Acquires the lock again, which adds a level to the hold. Returns `None` if there is no hold,
+    /// so that the owner would have to queue.
     fn enter(&self) -> Option<Lease> {
         match self.holds.enter(self.owner.id(), Kind::Exclusive, Intent::Wait).expect("not refused") {
             EnterOutcome::Reentered(lease) => Some(lease),
@@ -117,8 +118,8 @@ fn may_follow(earlier: LeaseState, later: LeaseState) -> bool {
     earlier == later || earlier.holds()
 }
 
-/// A loss, a release and a check at the same time: the hold ends once, and no thread sees an
-/// earlier state afterwards.
+/// A hold is lost, released and checked at the same time. It ends once, and no thread sees it held
+/// after another thread has seen its end.
 pub fn loss_against_release_against_check() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);
@@ -139,7 +140,7 @@ pub fn loss_against_release_against_check() {
     });
 }
 
-/// Two threads release one lease: one of them succeeds, and the driver receives one notice.
+/// Two threads release the same lease. One of them succeeds, and the driver receives one notice.
 pub fn a_lease_is_released_once() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);
@@ -152,7 +153,7 @@ pub fn a_lease_is_released_once() {
     });
 }
 
-/// Two threads release the two levels of one hold: the later release frees the lock, once.
+/// Two threads release the two levels of one hold. The later release frees the lock, once.
 pub fn two_threads_release_levels() {
     every_interleaving(|| {
         let (scene, outer) = Scene::new(true);
@@ -165,8 +166,8 @@ pub fn two_threads_release_levels() {
     });
 }
 
-/// An owner acquires the lock again while its last level is released. It either holds the lock or
-/// must queue, and it never gets a lease of a released lock.
+/// An owner acquires the lock again while the last level of its hold is released. It either holds
+/// the lock again or must queue. It never gets a lease of a lock that is already released.
 pub fn re_entry_against_the_last_release() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);
@@ -183,8 +184,8 @@ pub fn re_entry_against_the_last_release() {
     });
 }
 
-/// Several threads find that the time of a hold is over: its end is counted once, and the driver
-/// receives one notice.
+/// Several threads find at the same time that the term of a hold is over. The loss is counted once,
+/// and the driver receives one notice.
 pub fn an_end_by_the_clock_is_found_once() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(false);
@@ -227,8 +228,8 @@ pub fn a_loss_wakes_the_waiting_thread() {
     });
 }
 
-/// If one of two levels is released, the thread that waits for the end of that level wakes up,
-/// although the hold continues.
+/// A thread that waits for the end of one level wakes up when that level is released, although the
+/// other level and the hold continue.
 pub fn a_release_wakes_the_thread_that_waits_for_a_level() {
     every_interleaving(|| {
         let (scene, outer) = Scene::new(true);
@@ -253,8 +254,8 @@ pub fn a_request_to_give_up_wakes_the_listener() {
     });
 }
 
-/// A level is moved to shared memory while it is released and while its state is read. No thread
-/// sees an earlier state again, and the lock is released once.
+/// A level is moved to shared memory while one thread releases it and another one reads its state.
+/// No thread sees it held after it has ended, and the lock is released once.
 pub fn a_level_is_shared_while_it_ends() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);

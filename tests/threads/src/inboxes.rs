@@ -1,5 +1,5 @@
-//! The inboxes of the bindings: items are added while others are taken, and while the inbox is
-//! closed.
+//! Tests of the inboxes of the bindings: some threads add items while others take items or close
+//! the inbox.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ mod queue;
 use arrivals::Arrivals;
 use queue::Queue;
 
-/// Two threads add items while a third takes items until the end: each item is taken once, and the
-/// third thread does not wait forever.
+/// Two threads add items while a third thread takes items until the queue ends. Each item is taken
+/// once, and the third thread does not wait forever.
 pub fn a_queue_is_filled_while_it_is_emptied() {
     every_interleaving(|| {
         let queue = Arc::<Queue<usize>>::default();
@@ -39,7 +39,7 @@ pub fn a_queue_is_filled_while_it_is_emptied() {
 }
 
 /// A queue is closed while one thread adds an item and another thread waits for items. The waiting
-/// thread takes the items that were added before, and then ends.
+/// thread still takes the items that were added before the close, and then ends.
 pub fn a_queue_ends_while_its_thread_waits() {
     every_interleaving(|| {
         let queue = Arc::<Queue<usize>>::default();
@@ -57,8 +57,8 @@ pub fn a_queue_ends_while_its_thread_waits() {
     });
 }
 
-/// Two threads add items and wake the receiver if the inbox requires it: each wake-up takes all
-/// items, and no item is left behind.
+/// Two threads add items, and wake the receiver if the inbox tells them to. The receiver takes all
+/// items at each wake-up, and no item is left behind.
 pub fn every_arrival_is_taken_by_a_wake_up() {
     every_interleaving(|| {
         let inbox = Arc::<Arrivals<usize>>::default();
@@ -81,8 +81,8 @@ pub fn every_arrival_is_taken_by_a_wake_up() {
     });
 }
 
-/// The receiver takes all items for the last time while another item arrives: the item is taken
-/// with the others, or its arrival requests another wake-up.
+/// The receiver takes all items and stops while another item arrives. Either the item is taken with
+/// the others, or the sender must wake the receiver again.
 pub fn an_arrival_against_the_end_of_its_receiver() {
     every_interleaving(|| {
         let inbox = Arc::<Arrivals<usize>>::default();

@@ -1,4 +1,4 @@
-//! The parts of core that threads share without a driver, with loom's locks and atomics.
+//! Tests of the parts of core that several threads share, compiled with loom's locks and atomics.
 //!
 //! The modules are included by their paths and compiled unchanged, except that `runtime::sync` is
 //! replaced. The tests run their threads in every interleaving and with every value that a load can
@@ -40,7 +40,7 @@ pub mod operations;
 pub mod processes;
 pub mod terms;
 
-/// Minimum number of interleavings: a scene with fewer proves nothing.
+/// Minimum number of interleavings. In a scene with fewer, the threads do not interact.
 const LEAST: usize = 3;
 
 /// Runs a scene in every relevant interleaving of its threads.

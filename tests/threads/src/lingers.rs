@@ -1,5 +1,6 @@
-//! A node that is kept after a release, while no owner holds its lock. Threads keep and reuse the
-//! node while the driver gives it up, while it is lost, or while another thread takes it.
+//! Tests of a node that the client keeps after a release, while no owner holds the lock. Threads
+//! keep and reuse the node while the driver gives it up, while it is lost, or while another thread
+//! takes it.
 
 use std::sync::Arc;
 
@@ -41,8 +42,8 @@ fn take(holds: &Arc<HoldTable>) -> Option<Lease> {
     holds.take_again(&claim(&Owner::new()), Naming::Curator, Access::AnyThread)
 }
 
-/// The driver gives up all nodes while the holder releases: the driver receives either the node,
-/// which it must delete, or a notice of the release.
+/// The driver gives up all kept nodes while the holder releases the lock. The driver receives
+/// either the node, which it must delete, or a notice of the release.
 pub fn a_release_against_the_end_of_keeping() {
     every_interleaving(|| {
         let (scene, lease) = held();
@@ -55,7 +56,8 @@ pub fn a_release_against_the_end_of_keeping() {
     });
 }
 
-/// The driver gives up the kept node while a thread takes it: only one of the two gets the node.
+/// The driver gives up the kept node while a thread takes it to acquire the lock. Only one of the
+/// two gets the node.
 pub fn a_take_against_the_end_of_keeping() {
     every_interleaving(|| {
         let scene = kept();
@@ -69,8 +71,8 @@ pub fn a_take_against_the_end_of_keeping() {
     });
 }
 
-/// The driver learns of a possible waiter while a thread takes the kept node: either the thread
-/// gets the node, or the driver can give it up for the waiter.
+/// The driver learns of a possible waiter while a thread takes the kept node to acquire the lock.
+/// Either the thread gets the node, or the driver can give it up for the waiter.
 pub fn a_take_against_a_possible_waiter() {
     every_interleaving(|| {
         let scene = kept();
@@ -97,8 +99,8 @@ pub fn two_threads_take_a_node() {
     });
 }
 
-/// The kept node is lost while a thread takes it: the thread either loses the lock or does not get
-/// it.
+/// The kept node is lost while a thread takes it to acquire the lock. The thread either does not
+/// get the lock or loses it again.
 pub fn a_take_against_a_loss() {
     every_interleaving(|| {
         let scene = kept();
@@ -113,8 +115,8 @@ pub fn a_take_against_a_loss() {
     });
 }
 
-/// The time limit of the first hold expires late. This ends neither the kept node nor the second
-/// hold.
+/// The hold limit of the first hold expires late, when the node is already kept or reused. This
+/// affects neither the kept node nor the second hold.
 pub fn a_late_end_of_the_first_hold_spares_the_node() {
     every_interleaving(|| {
         let (scene, lease) = held();
@@ -131,8 +133,8 @@ pub fn a_late_end_of_the_first_hold_spares_the_node() {
     });
 }
 
-/// The owner acquires the lock again while its only lease is released: either it holds the lock, or
-/// the node is kept.
+/// The owner acquires the lock again while its only lease is released. Either the hold continues,
+/// or the node is kept.
 pub fn a_re_entry_against_a_release_that_keeps_the_node() {
     every_interleaving(|| {
         let (scene, lease) = held();

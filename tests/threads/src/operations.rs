@@ -1,5 +1,5 @@
-//! Operations that bindings start. They are woken while they start, woken twice, woken after their
-//! end, canceled, and continued by a thread of the binding.
+//! Tests of the operations (futures) that bindings start. They are woken while they start, woken
+//! twice, woken after their end, canceled, and continued by a thread of the binding.
 
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, PoisonError};
@@ -14,7 +14,7 @@ use crate::operation::begin;
 use crate::runtime::LibraryThread;
 use crate::same_thread::carry_on_woken;
 
-/// The event that a future waits for: a one-shot channel that uses loom's lock.
+/// A one-shot event that a future waits for. It uses loom's lock.
 #[derive(Default)]
 struct Signal(Mutex<(bool, Vec<Waker>)>);
 
@@ -78,7 +78,7 @@ impl Counts {
     }
 }
 
-/// The event arrives while the operation starts: the operation completes and delivers its result
+/// The event arrives while the operation starts. The operation completes and delivers its result
 /// once.
 pub fn woken_while_it_begins() {
     every_interleaving(|| {
@@ -96,7 +96,7 @@ pub fn woken_while_it_begins() {
     });
 }
 
-/// An operation is canceled while its event arrives: its future is dropped once, and no thread
+/// An operation is canceled while its event arrives. Its future is dropped once, and no thread
 /// waits forever.
 pub fn cancelled_while_it_is_woken() {
     every_interleaving(|| {
@@ -113,7 +113,7 @@ pub fn cancelled_while_it_is_woken() {
     });
 }
 
-/// Two threads wake an operation at the same time: it becomes one task.
+/// Two threads wake an operation at the same time. It becomes one task of the library's thread.
 pub fn woken_twice_it_becomes_one_task() {
     every_interleaving(|| {
         let library = LibraryThread::start();
@@ -130,8 +130,8 @@ pub fn woken_twice_it_becomes_one_task() {
     });
 }
 
-/// One thread wakes an operation and continues it, and another thread also wakes it: the operation
-/// completes and delivers its result once.
+/// One thread wakes an operation and continues it itself, while another thread also wakes it. The
+/// operation completes and delivers its result once.
 pub fn woken_by_the_thread_that_continues_it_and_by_another() {
     every_interleaving(|| {
         let library = LibraryThread::start();
@@ -148,7 +148,7 @@ pub fn woken_by_the_thread_that_continues_it_and_by_another() {
     });
 }
 
-/// A thread cancels an operation while another thread continues it: its future is dropped once.
+/// A thread cancels an operation while another thread continues it. Its future is dropped once.
 pub fn cancelled_while_another_thread_continues_it() {
     every_interleaving(|| {
         let library = LibraryThread::start();

@@ -1,4 +1,4 @@
-//! A per-process value whose first requests come from several threads at the same time.
+//! Tests of a value that exists once per process and that several threads request at the same time.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use loom::thread;
 use crate::every_interleaving;
 use crate::runtime::fork::PerProcess;
 
-/// A value that shows whether it was complete when it was read, and counts its instances.
+/// A value that counts its instances. A reader can check that the value was complete.
 struct Value {
     complete: loom::cell::UnsafeCell<usize>,
     alive: Arc<AtomicUsize>,
@@ -40,8 +40,8 @@ impl Drop for Value {
     }
 }
 
-/// All threads get the same complete value. If two threads create a value, the value of the slower
-/// one is dropped. The remaining value is dropped with its owner.
+/// All threads get the same complete value. If two threads create one, the value of the slower
+/// thread is dropped. The other value is dropped with its owner.
 pub fn all_threads_get_one_value() {
     every_interleaving(|| {
         let alive = Arc::new(AtomicUsize::new(0));

@@ -1,4 +1,4 @@
-//! The runtime of core, with loom's locks and atomics, and with a thread of the test instead of the
+//! The runtime of core, compiled with loom's locks and atomics. A thread of the test replaces the
 //! library's thread.
 
 #[path = "../../../core/src/runtime/clock.rs"]

@@ -1,5 +1,5 @@
-//! The term of a session's leases: replies to heartbeats extend it on one thread while holders read
-//! it on others.
+//! Tests of the term of a session's leases. One thread extends it when replies to heartbeats
+//! arrive, while other threads read it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::session::term::Term;
 
 const TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Two proofs of the session (times at which answered requests were sent) arrive at the same time:
-/// the later time counts, in either order.
+/// Two replies show at the same time that the session is alive. The term counts from the request
+/// that was sent later, in whatever order the replies are processed.
 pub fn an_older_proof_shortens_no_term() {
     every_interleaving(|| {
         let term = Arc::new(Term::new(TIMEOUT, 1));
@@ -28,7 +28,8 @@ pub fn an_older_proof_shortens_no_term() {
     });
 }
 
-/// A thread that sees on which connection the session was proven also sees the time of that proof.
+/// A thread that sees that a reply has shown the session to be alive on a connection also sees the
+/// term that follows from this reply.
 pub fn a_proof_is_seen_with_its_connection() {
     every_interleaving(|| {
         let term = Arc::new(Term::new(TIMEOUT, 1));
@@ -43,8 +44,8 @@ pub fn a_proof_is_seen_with_its_connection() {
     });
 }
 
-/// A proof of the session that arrives while the session moves to another connection does not count
-/// for the new connection.
+/// A reply shows that the session is alive while the session moves to another connection. The reply
+/// does not count for the new connection.
 pub fn a_proof_against_a_move() {
     every_interleaving(|| {
         let term = Arc::new(Term::new(TIMEOUT, 1));

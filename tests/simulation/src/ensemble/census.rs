@@ -1,4 +1,4 @@
-//! Records every change of the number of nodes in a queue, in the order in which servers apply
+//! Records how the number of nodes in each queue changes, in the order in which servers apply
 //! decided changes.
 
 use super::{Ensemble, frame, time};
@@ -19,14 +19,13 @@ impl Ensemble {
         self.census = Some(Census::default());
     }
 
-    /// Returns the changes since the last call: each with its directory and its new number of
-    /// nodes.
+    /// Returns the changes since the last call. Each is a directory and its new number of nodes.
     pub fn take_counts(&mut self) -> Vec<(&'static str, usize)> {
         self.census.as_mut().map(|census| std::mem::take(&mut census.changes)).unwrap_or_default()
     }
 
-    /// Records the queues whose number of nodes has changed, if a server has applied one more
-    /// decided change.
+    /// If this server is the first to apply a decided change, records the new number of nodes of
+    /// each queue that it has changed.
     pub(super) fn record_counts(&mut self, server: usize) {
         let one = &mut self.servers[server];
         let Some(census) = self.census.as_mut().filter(|census| census.applied < one.applied) else {

@@ -1,4 +1,4 @@
-//! Elections: servers lose their leader, elect another one, and follow it.
+//! Simulates elections: servers lose their leader, elect another one, and follow it.
 
 use super::server::{Role, Server};
 use super::{Ensemble, Proposal, ServerMessage, Step};

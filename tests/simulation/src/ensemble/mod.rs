@@ -1,16 +1,16 @@
-//! A model of an ensemble around the embedded server's state machine.
+//! A model of an ensemble. Each of its servers runs the embedded server's state machine.
 //!
 //! Every server has a replica of the state machine. A server sends each change to the leader, which
 //! proposes it to all servers. The change is decided once a majority has it. Each replica applies
-//! the decided changes in order, sooner or later. A server answers all other requests from its
+//! the decided changes in order, but replicas can lag behind. A server answers reads from its own
 //! replica. With one server, a change is decided immediately.
 //!
 //! The model follows ZooKeeper in these points:
 //!
 //! - Followers report the sessions of active clients only when the leader pings them, every half
 //!   tick.
-//! - A server that is cut off answers reads until it notices that it is cut off.
-//! - A leader that is cut off also answers `sync`.
+//! - A server that is cut off from the others answers reads until it notices that.
+//! - Until then, a leader that is cut off also answers `sync`.
 //! - Servers close their connections when their leader changes.
 //! - A new leader gives every session its full timeout.
 
@@ -57,7 +57,7 @@ enum ServerMessage {
     /// it has received the change.
     Propose(usize),
     Have(usize),
-    /// The first changes up to this number are decided.
+    /// This many changes are decided.
     Decided(usize),
     /// `Ping`: the leader asks a follower for the sessions of its active clients. `Pong`: the
     /// follower reports them.
@@ -94,7 +94,7 @@ enum Step {
     Follow {
         server: usize,
     },
-    /// The server that was stopped before it executed a client's request continues.
+    /// The fault of `trap.rs` ends: the stopped server continues and executes the client's request.
     TrapEnds,
 }
 
@@ -107,12 +107,12 @@ pub enum Awaited {
     Record,
 }
 
-/// Progress of the fault that makes a server execute a request late: see `trap.rs`.
+/// State of the fault that makes a server execute a request late: see `trap.rs`.
 #[derive(Clone, Copy, Debug)]
 enum Trap {
     /// The fault waits for the client's next request of this kind.
     Set { client: usize, timeout: u64, awaited: Awaited },
-    /// The server was stopped before it executed the request. It continues at `until`, at the
+    /// The server was stopped before it executed the request. It continues at `until` at the
     /// latest.
     Sprung { client: usize, timeout: u64, server: usize, until: u64 },
     /// The client has tried to reconnect to the stopped server.
@@ -140,8 +140,8 @@ pub struct Ensemble {
     proposed: VecDeque<Proposal>,
     sessions: Sessions,
     steps: Schedule<Step>,
-    /// Arrival time of the last message from one server to another, so that messages keep their
-    /// order.
+    /// Arrival time of the last message from one server to another. Later messages must not arrive
+    /// earlier.
     last: BTreeMap<(usize, usize), u64>,
     /// Packets that have reached a stopped server.
     backlog: BTreeMap<usize, Vec<(Id, Packet)>>,
@@ -149,7 +149,7 @@ pub struct Ensemble {
     unheard: BTreeMap<usize, Vec<(usize, u64, ServerMessage)>>,
     /// Number of times that a server was cut off or joined.
     cuts: u64,
-    /// Number of decided changes whose effect on sessions was processed.
+    /// Number of decided changes that are already reflected in the table of sessions.
     settled: usize,
     expired: Vec<i64>,
     trap: Option<Trap>,

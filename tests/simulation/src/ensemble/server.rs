@@ -8,7 +8,8 @@ use zklock_embedded::{ConnectionId, Decoder, Inbound, Machine, Output, Settings,
 use crate::frame::{self, Kind};
 use crate::network::{Id, server_of};
 
-/// Address of all clients. No access control in the simulation depends on it.
+/// Address of all clients. They can share one, because the simulation has no access control by
+/// address.
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000);
 
 /// The operator's connection, which every replica has.
@@ -48,11 +49,12 @@ pub enum Change {
 /// The reason why a connection's next request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// This server has not applied the change that the connection's last request made.
+    /// This server has not yet applied the change that the connection's last request made.
     Written,
-    /// The leader has not yet replied how many decided changes there are.
+    /// The connection's last request was a `sync`, and the leader has not yet replied how many
+    /// decided changes there are.
     Synced,
-    /// This server has not applied this many changes yet.
+    /// The leader has replied, but this server has not yet applied this many changes.
     Applied(usize),
 }
 
@@ -65,7 +67,7 @@ pub struct Front {
     pub waiting: Option<Waiting>,
     /// Session of the connection, or 0 before there is one.
     pub session: i64,
-    /// True if the server replies only to pings on this connection: it is *deaf*.
+    /// True if the connection is *deaf*: the server replies only to pings on it.
     pub deaf: bool,
     /// True if the next request makes the connection deaf.
     pub deaf_next: bool,
@@ -110,8 +112,8 @@ impl Front {
     }
 }
 
-/// The role that a server believes it has. A leader that was cut off keeps its role until it
-/// notices the cut.
+/// The role that a server believes it has. A leader that is cut off from the other servers keeps
+/// its role until it notices that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Leads,
@@ -143,7 +145,7 @@ pub struct Server {
     pub cut: bool,
     /// Extra latency of messages to other servers, in milliseconds.
     pub lag: u64,
-    /// True if the server resumes no sessions: it gives the client a new session instead.
+    /// True if the server does not resume sessions but gives each client a new one.
     pub forgetful: bool,
     /// True if the server drops watch events.
     pub mute: bool,
@@ -197,7 +199,8 @@ impl Server {
                     });
                     self.sessions.extend(session.map(|(session, _)| (*id, session)));
                 }
-                // No client waits for this reply, because the session is on another connection.
+                // Do not send this reply: the session has moved to another connection, so no client
+                // waits for it.
                 outputs.retain(|output| !matches!(output, Output::Send(to, _) if Some(to.0) == by));
                 self.applied += 1;
                 return outputs;
@@ -217,11 +220,12 @@ impl Server {
         self.machine.take_outputs()
     }
 
-    /// Returns the connection to which a write on `id` is attributed, if it is not `id` itself.
+    /// Returns the connection to which a write that arrives on `id` is attributed, or `None` if
+    /// that is `id` itself.
     ///
-    /// A server refuses a write on a connection that its session has left. However, if the session
-    /// has returned to the same server, the server treats the write as one on the session's current
-    /// connection.
+    /// If a session has moved to another server, a server refuses writes on the session's old
+    /// connection. However, if the session is on another connection to the same server, the server
+    /// treats such a write as if it had arrived on that connection.
     fn late(&self, id: Id) -> Option<Id> {
         let owner = self.machine.connection(*self.sessions.get(&id)?)?.0;
         (owner != id && server_of(owner) == server_of(id)).then_some(owner)
@@ -265,8 +269,8 @@ fn sent(outputs: Vec<Output>) -> Vec<u8> {
     bytes.flatten().collect()
 }
 
-/// Decodes a request of the operator. The operator is always connected, so `frame` is decoded as a
-/// request unless it is the handshake.
+/// Decodes a request of the operator. The operator is always connected, so every frame except the
+/// handshake is decoded as a request.
 pub fn operators(frame: &[u8]) -> Option<Inbound> {
     let mut decoder = Decoder::new(0xf_ffff);
     let handshake = frame::handshake();

@@ -9,8 +9,7 @@ use crate::critical_request::CriticalRequest;
 use crate::network::{Id, Packet};
 
 impl Ensemble {
-    /// Ends a server's process. The server keeps the changes that it has applied, as if they were
-    /// on disk.
+    /// Ends a server's process. The changes that it has applied are kept, as if they were on disk.
     pub fn crash(&mut self, server: usize) {
         if !self.servers[server].up {
             return;
@@ -42,8 +41,9 @@ impl Ensemble {
         self.servers[server].frozen = true;
     }
 
-    /// Continues a stopped server. It processes the packets that have arrived in the meantime, in a
-    /// random order of connections.
+    /// Continues a stopped server. It processes the packets that have arrived in the meantime.
+    /// Packets of one connection keep their order, and packets of different connections are mixed
+    /// at random.
     pub fn thaw(&mut self, server: usize) {
         self.servers[server].frozen = false;
         let mut waiting: BTreeMap<Id, VecDeque<Packet>> = BTreeMap::new();
@@ -116,8 +116,7 @@ impl Ensemble {
         self.servers[server].mute = mute;
     }
 
-    /// Makes a server reply only to pings on this connection from now on (the connection is
-    /// *deaf*).
+    /// Makes a connection *deaf*: from now on, its server replies only to pings on it.
     pub fn deafen(&mut self, id: Id) {
         for server in &mut self.servers {
             if let Some(front) = server.fronts.get_mut(&id) {
@@ -126,8 +125,8 @@ impl Ensemble {
         }
     }
 
-    /// Until the given time, a request of this kind makes its connection deaf: from that request
-    /// on, the server replies only to pings.
+    /// Sets the kind of request that makes its connection deaf, and the time until which this
+    /// applies. On a deaf connection, the server replies only to pings.
     pub fn deafen_at(&mut self, request: Option<(CriticalRequest, u64)>) {
         self.critical_request = request;
     }

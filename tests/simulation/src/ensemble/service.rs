@@ -112,8 +112,8 @@ impl Ensemble {
                     let outputs = self.servers[server].answer(id, &request, time());
                     self.answer(server, outputs, &request.frame);
                 }
-                // The client has seen transactions that this server has not applied yet, so the
-                // server closes the connection.
+                // The client has seen a later transaction than this server has applied. Like
+                // ZooKeeper, the server closes the connection.
                 Kind::Connect { last_zxid, .. } if last_zxid > self.servers[server].zxid(time()) => {
                     return self.hang_up(server, id, Packet::Close);
                 }
@@ -129,8 +129,8 @@ impl Ensemble {
         }
     }
 
-    /// Sends a message to the server that this one believes to be the leader. Without a leader
-    /// there is no reply.
+    /// Sends a message to the server that this server believes to be the leader. If it knows no
+    /// leader, the message is dropped.
     pub(super) fn ask_leader(&mut self, server: usize, message: ServerMessage) {
         let leader = match self.servers[server].role {
             Role::Leads | Role::StillLeads => Some(server),

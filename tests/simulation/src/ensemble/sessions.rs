@@ -1,5 +1,5 @@
-//! The leader's session table: the time at which each session expires unless its client sends
-//! something.
+//! The leader's session table. It contains the time at which each session expires if its client
+//! sends nothing more.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 struct Session {
     timeout: u64,
     deadline: u64,
-    /// True if the end of the session is proposed. A ping no longer saves the session. Only the
-    /// election of a leader that does not know the proposal can save it.
+    /// True if the leader has proposed to end the session. From then on, a ping cannot keep the
+    /// session alive. Only the election of a leader that does not know the proposal can.
     ending: bool,
 }
 

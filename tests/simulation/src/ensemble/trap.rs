@@ -47,7 +47,8 @@ impl Ensemble {
                         Awaited::Record => frame::records(bytes),
                     } =>
             {
-                // If the server were stopped for longer than this, its leader would drop it.
+                // If the server were stopped for longer, the leader would disconnect it, and it
+                // would never execute the request.
                 let until = now + SYNC_LIMIT * self.tick - 1;
                 self.trap = Some(Trap::Sprung { client, timeout, server, until });
                 self.steps.plan(until, Step::TrapEnds);
@@ -62,8 +63,8 @@ impl Ensemble {
             {
                 self.trap = Some(Trap::Tried { client, server });
                 network::with(|network| network.refuse(client, None));
-                // The client waits for two fifths of its timeout. Then it moves to another server,
-                // and needs a moment to connect there.
+                // The client waits for a reply for two fifths of its timeout. Then it moves to
+                // another server, and needs a moment to connect there.
                 let gone = now + timeout * 2 / 5;
                 let then = self.chance.number(gone..=until.max(gone + 1));
                 self.steps.plan(then.min(until), Step::TrapEnds);

@@ -10,8 +10,8 @@ impl Ensemble {
         newest.map(|newest: &mut Server| newest.tell(question, time())).unwrap_or_default()
     }
 
-    /// Returns the children of a node on the most advanced server, or `None` if the node does not
-    /// exist.
+    /// Returns the children of a node, or `None` if the node does not exist. Reads the server that
+    /// has applied the most changes.
     pub fn children(&mut self, path: &str) -> Option<Vec<String>> {
         frame::names(&self.told(&frame::children(path)))
     }
@@ -36,7 +36,8 @@ impl Ensemble {
     }
 }
 
-/// Returns the label in a contender's node data. A candidate's node contains only its id.
+/// Returns the label in the data of a contender's node. For a candidate of an election, the data is
+/// only its id.
 fn label(data: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(data);
     if !text.starts_with('{') {

@@ -1,11 +1,12 @@
-//! The requests of contenders that affect other contenders: to give up a lock, or to break it.
+//! Records the actions of contenders against other contenders: asking the owner to give up a lock,
+//! and breaking a lock.
 
 use super::judge::{Mode, Oracle};
 use crate::clock;
 
 impl Oracle {
-    /// Records that a contender is about to ask the owner of a node to give up, or with
-    /// `certainly`, that it has asked.
+    /// Records that a contender is about to ask the owner of a node to give up the lock. With
+    /// `certainly`, the request has succeeded.
     pub fn asks_owner(&mut self, node: &str, certainly: bool) {
         let since = self.requests.asked.entry(node.to_owned()).or_default();
         if certainly {
@@ -13,8 +14,7 @@ impl Oracle {
         }
     }
 
-    /// Records that an operator is about to delete a node, or with `certainly`, that the node is
-    /// gone.
+    /// Records that an operator is about to delete a node. With `certainly`, the node is gone.
     pub fn broken(&mut self, node: &str, certainly: bool) {
         self.attempts.excuse();
         let since = self.requests.broken.entry(node.to_owned()).or_default();

@@ -9,28 +9,29 @@ use crate::clock;
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Attempt {
-    /// The queue that the attempt joins, if attempts that join this queue later must not overtake
-    /// it.
+    /// The queue that the attempt joins, if the order of this queue is checked: attempts that join
+    /// later must be granted later.
     pub(super) queue: Option<&'static str>,
     /// Another queue that the attempt joins later, because a multi-lock acquires its members one
     /// after another.
     pub(super) later: Option<&'static str>,
     pub(super) tries: bool,
-    /// True if it can hold together with other attempts of its kind. These can be granted in any
-    /// order.
+    /// True if the attempt holds the lock together with other attempts of its kind, like a reader.
+    /// Such attempts can be granted in any order.
     pub(super) reads: bool,
-    /// True if even a try can wait for other contenders.
+    /// True if the attempt can wait for other contenders even if it is a try.
     pub(super) takes_turns: bool,
-    /// True if another attempt of the same client can hand the lock on to this one. This attempt is
-    /// then granted in any order, through a node that the other attempt created.
+    /// True if another attempt of the same client can hand the lock on to this one. In this case,
+    /// the grant uses the node of the other attempt and does not follow the order of the queue.
     pub(super) in_cohort: bool,
-    /// Time in milliseconds for which its node can be kept while no other client waits. Other
-    /// attempts of its client can reuse the node meanwhile.
+    /// Time in milliseconds for which the client can keep the attempt's node after the release,
+    /// while no other client waits. Other attempts of the client can reuse a kept node.
     pub(super) keeps: u64,
-    /// True if the attempt holds the write lock and has also asked for the read lock. For the read
-    /// lock, it joins the queue a second time.
+    /// True if the attempt holds the write lock and has also asked for the read lock. It then joins
+    /// the queue a second time, for the read lock.
     pub(super) reads_on: bool,
-    /// True if it might have lost its place in the queue.
+    /// True if the attempt might have lost its position in the queue, so that its order is not
+    /// checked.
     pub(super) excused: bool,
     pub(super) began: u64,
     pub(super) granted: Option<u64>,
@@ -76,8 +77,8 @@ impl Attempt {
         Self { keeps, ..self }
     }
 
-    /// Excludes an attempt from the check of the order, because it can be granted before its
-    /// contender knows that.
+    /// Excludes an attempt from the check of the order, because its contender can learn late that
+    /// it was granted.
     pub fn served_unseen(self) -> Self {
         Self { excused: true, ..self }
     }
@@ -98,7 +99,7 @@ impl Attempts {
     }
 
     /// Returns the number of other attempts of the same clients for the same lock. Counts only
-    /// attempts that might have had no node at some time since `since`.
+    /// attempts that might have been without a node at some time since `since`.
     pub(super) fn of_its_clients(&self, label: &str, path: &str, since: u64) -> usize {
         let Some(clients) = self.0.get(label).map(|attempt| &attempt.clients) else { return 0 };
         let is_over = |at: Option<u64>| at.is_some_and(|at| at < since);
@@ -114,11 +115,11 @@ impl Attempts {
 
     /// Returns the time until which an attempt might need its node in a queue.
     ///
-    /// That is the end of the attempt, or of its client's last attempt that can receive the lock or
-    /// reuse the node, plus the time for which the node is kept. `waits` contains the time since
-    /// which another client waits for the node, and the time since which every client knows that.
-    /// Attempts that begin after the second time do not reuse the node, and the client does not
-    /// keep it any longer.
+    /// Other attempts of the same client can receive the lock by a hand-off or reuse the node. The
+    /// node is needed until the last of them ends, plus the time for which the node is kept.
+    /// `waits` contains the time since which another client waits for the node, and the time since
+    /// which every client knows that. After the second time, the client must neither keep the node
+    /// nor reuse it for a new attempt.
     pub(super) fn needs_node_until(
         &self,
         attempt: &Attempt,
@@ -161,14 +162,15 @@ impl Attempts {
         waiting.map(|(label, _)| label.clone()).collect()
     }
 
-    /// Returns `true` if an attempt still waits in its original place in the queue.
+    /// Returns `true` if an attempt still waits and has certainly kept its position in the queue.
     pub(super) fn is_waiting(&self, label: &str) -> bool {
         let waits =
             |attempt: &Attempt| !attempt.excused && attempt.granted.is_none() && attempt.ended.is_none();
         self.0.get(label).is_some_and(waits)
     }
 
-    /// Excuses every waiting attempt, because all of them might have lost their places.
+    /// Excludes all waiting attempts from the check of the order, because they might have lost
+    /// their positions in the queue.
     pub fn excuse(&mut self) {
         for attempt in self.0.values_mut().filter(|attempt| attempt.granted.is_none()) {
             attempt.excused = true;

@@ -1,5 +1,5 @@
-//! Compares the state that clients and leases report with what the witness has observed on the
-//! network.
+//! Compares the state that clients and leases report with the packets that the witness has observed
+//! on the network.
 //!
 //! The comparison takes place just before a packet arrives at a client, because by then the client
 //! has had time to process all earlier packets.
@@ -37,7 +37,7 @@ impl Oracle {
         }
     }
 
-    /// Judges a client's leases before a packet arrives at the client.
+    /// Checks a client's leases before a packet arrives at the client.
     pub fn before_arrival(&mut self, client: usize, connection: Id) {
         let now = clock::now();
         self.note_certainty(client);
@@ -72,11 +72,11 @@ impl Oracle {
         });
     }
 
-    /// Checks a client just before its only connection opens. The client has known for a while that
-    /// it has no connection.
+    /// Checks the state that a client reports just before its only connection opens. Until now, the
+    /// client has known that it has no connection.
     pub fn before_connection(&mut self, name: usize, client: &Client) {
-        // Do not check a client that was stopped until just before it began to connect. Since then,
-        // all attempts that needed the connection can have ended, so being idle is correct.
+        // If the client was stopped until just before it began to connect, do not check it. All
+        // attempts that needed the connection can have ended since then, so it is idle correctly.
         let since = clock::now().saturating_sub(SLACK + self.calm.soon());
         if client.state() == ClientState::Idle && self.has_run_since(name, since) {
             self.violation(format!("client {name} reports that it is idle, but looks for a server"));
@@ -98,7 +98,7 @@ impl Oracle {
     }
 
     /// Checks all clients. While no fault has an effect, a client that has had a session must be
-    /// connected, and a client that reports that it is connecting must try servers.
+    /// connected. A client that reports that it is connecting must really try servers.
     pub fn judge_clients(&mut self, clients: &Clients) {
         let now = clock::now();
         for number in 0..clients.count() {
@@ -140,8 +140,8 @@ impl Oracle {
             });
         }
         for (client, since, deleted) in news.deaf {
-            // A contender that breaks a lock returns an error if it gets no reply, and no waiter
-            // depends on that reply.
+            // The delete of another contender's node (a broken lock) needs no reply: without one,
+            // the call returns an error, and no waiter depends on it.
             let breaks = deleted.is_some_and(|node| self.requests.is_broken(&node));
             if !breaks && self.has_run_since(client, since) {
                 self.violation(format!(
@@ -162,8 +162,8 @@ impl Oracle {
         }
     }
 
-    /// Returns the earliest time at which the term of a hold can end, or `None` if the hold's
-    /// client might not know yet of the reply that proves its session.
+    /// Returns the earliest time at which the term of a hold can end. Returns `None` if the client
+    /// might not yet have processed the reply that shows that its session is alive.
     fn sure_until(&self, hold: &Hold) -> Option<u64> {
         let session = hold.lease.session_id();
         let (until, sure) = network::with(|network| network.witness.sure_until(session))?;
@@ -171,8 +171,8 @@ impl Oracle {
         known.then_some(until)
     }
 
-    /// Stores the earliest time at which each current hold can end. This includes only holds whose
-    /// term is not over, because a later proof of the session does not extend a lease that is lost.
+    /// Stores the earliest time at which the term of each current hold can end. Ignores holds whose
+    /// term is over, because a later reply does not revive a lease that is lost.
     fn note_certainty(&mut self, client: usize) {
         let held = |hold: &Hold| of(hold) == Some(client) && !hold.lease.remaining().is_zero();
         let sure = |hold: &Hold| if held(hold) { self.sure_until(hold) } else { None };
@@ -182,8 +182,8 @@ impl Oracle {
         }
     }
 
-    /// Returns the part of its term that the hold on a node certainly has left, as known when its
-    /// lease was last seen held.
+    /// Returns how much of its term the hold on a node has left at least, as known when its lease
+    /// last reported that it was held.
     pub fn term_left(&self, node: &str) -> Option<u64> {
         let sure = self.holds.iter().find(|hold| hold.node == node)?.sure?;
         sure.checked_sub(clock::now()).filter(|left| *left > SLACK)
@@ -196,18 +196,17 @@ impl Oracle {
         since.zip(of(hold)).is_some_and(|(since, of)| since < clock::now() && self.has_run_since(of, since))
     }
 
-    /// Returns `true` if the client with this name has run without a stop since that time.
+    /// Returns `true` if the client with this name has not been stopped since that time.
     ///
-    /// Stopping a client can also stop tasks of the client with the next number: a contender uses
-    /// both clients, and the first contender that uses a client starts its tasks.
+    /// The client with the previous number must not have been stopped either. A contender uses both
+    /// clients and can have started the tasks of this client. These are stopped with the contender.
     fn has_run_since(&self, name: usize, then: u64) -> bool {
         let number = name % CLIENTS;
         let before = (number + self.clients - 1) % self.clients;
         [number, before].into_iter().all(|client| self.stopped.has_run_since(client, then))
     }
 
-    /// Checks leases that were granted at this instant. Their contender already knows about the
-    /// grants.
+    /// Checks leases that were granted at this instant and that their contender has just received.
     pub fn judge_grants(&mut self, granted: &[Granted]) {
         let now = clock::now();
         if let [Granted { contender, place, node, .. }] = granted

@@ -4,8 +4,8 @@
 use crate::clock;
 use crate::setting::Setting;
 
-/// Longest likely total of the pauses in one wait, in milliseconds. If a directory is removed
-/// repeatedly, a client pauses before it recreates it, from the second time on.
+/// Longest likely total of a client's pauses during one wait, in milliseconds. If a directory is
+/// removed more than once, the client pauses before it creates the directory again.
 const LONGEST_REST: u64 = 1000;
 
 /// The current faults, and the time since which none has had an effect.
@@ -15,8 +15,8 @@ pub struct Calm {
     active: usize,
     /// Time at which all effects of the last fault were over.
     since: u64,
-    /// Time for which a fault still affects clients after its end, because they reconnect
-    /// gradually.
+    /// Time after the end of a fault during which it still affects clients, because they do not
+    /// reconnect immediately.
     settling: u64,
     /// Maximum duration of a few round trips.
     soon: u64,
@@ -24,14 +24,15 @@ pub struct Calm {
     entry: u64,
     /// Time without data after which a client leaves a connection.
     wait_limit: u64,
-    /// True if latencies are so low that no client leaves a connection because of them, and watches
+    /// True if latencies are so low that they never make a client leave a connection, and watches
     /// report every relevant change.
     steady: bool,
 }
 
 impl Calm {
     pub fn new(setting: &Setting) -> Self {
-        // With several servers, a request for a change passes between them three times.
+        // Number of messages, one after another, between a request and its reply. With several
+        // servers, a write causes three messages between the servers.
         let hops = if setting.servers == 1 { 2 } else { 5 };
         let soon = 50 * hops * setting.latency + 30;
         Self {
@@ -60,8 +61,8 @@ impl Calm {
         self.steady && self.active == 0 && self.since <= time
     }
 
-    /// Returns `true` if a client that left a silent connection can still be without a connection.
-    /// Several slow packets in a row can delay one request.
+    /// Returns `true` if a client that left a silent connection can still be without one. Even
+    /// while it is calm, several slow packets can delay one request.
     pub fn may_be_away(&self, (left, silent): (u64, u64)) -> bool {
         silent >= self.wait_limit && clock::now() <= left + self.soon
     }
@@ -72,12 +73,12 @@ impl Calm {
         clock::now() <= gave_up + 2 * self.soon
     }
 
-    /// Returns the maximum duration of a few round trips while it is calm.
+    /// Returns the maximum duration of a few round trips while no fault has an effect.
     pub fn soon(&self) -> u64 {
         self.soon
     }
 
-    /// Returns the maximum duration of joining a queue while it is calm.
+    /// Returns the maximum time that joining a queue takes while no fault has an effect.
     pub fn entry(&self) -> u64 {
         self.entry
     }

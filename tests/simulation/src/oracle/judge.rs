@@ -1,9 +1,9 @@
-//! Checks what leases report, at each instant at which a wrong report is possible.
+//! Checks the state that leases report, at each instant at which it could become wrong.
 //!
-//! A lease stays held until something ends it. Two incompatible leases can therefore become held at
-//! the same time only when one of them is granted, so each grant is compared with all leases that
-//! are held then. When a server expires a session, no lease of that session may report that it is
-//! held, even if no other client waits for the lock.
+//! A lease stays held until something ends it. Two leases that exclude each other can therefore
+//! overlap only from the moment at which one of them is granted. So each grant is compared with all
+//! leases that are held at that moment. In addition, when a server expires a session, no lease of
+//! that session may report that it is held, even if no other client waits for the lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -59,8 +59,8 @@ pub(super) struct Hold {
     pub(super) accused: bool,
     /// The loss reason that it reported first.
     lost: Option<LossReason>,
-    /// Earliest time at which the term of the hold can end, as known when its lease was last seen
-    /// held. Causes other than the end of the term can end the hold earlier.
+    /// Earliest time at which the term of the hold can end, as known when its lease last reported
+    /// that it was held. Other causes can end the hold earlier.
     pub(super) sure: Option<u64>,
     /// Its number in the recorder, if the recorder contains it.
     record: Option<usize>,
@@ -106,8 +106,8 @@ struct Tokens {
     any: Token,
 }
 
-/// A fencing token and the number of earlier holds on the same node. Each holder's pair must be
-/// larger than the previous holder's.
+/// A fencing token, and the number of earlier holds on the same node. Each holder's pair must be
+/// larger than that of the previous holder.
 type Token = (i64, u32);
 
 /// The state of all checks, with the history.
@@ -127,7 +127,7 @@ pub struct Oracle {
     pub(super) unchecked: Vec<Unchecked>,
     pub(super) holds: Vec<Hold>,
     tokens: BTreeMap<&'static str, Tokens>,
-    /// Sessions that operators ended. The holders of their locks need not know that.
+    /// Sessions that operators ended. Their leases may still report that they are held.
     killed: BTreeSet<i64>,
     /// Sessions that contenders have closed by closing their client.
     closed: BTreeSet<i64>,
@@ -148,11 +148,12 @@ pub struct Oracle {
     pub(super) stopped: Stopped,
     /// True once the shared number of permits was set.
     pub number_known: bool,
-    /// The nodes of strangers (foreign contenders), by directory. They have a place in the queue
-    /// like any other node.
+    /// The nodes of strangers (contenders that are not zklock clients), by directory. They count in
+    /// the queue like any other node.
     strangers: BTreeMap<&'static str, String>,
-    /// Nodes of waiters that disappeared while another client's node was directly ahead. By rule 6,
-    /// such a waiter must list the queue before it is granted the lock.
+    /// Nodes of waiters that disappeared while another client's node was directly ahead of them. By
+    /// rule 6, such a waiter lists the queue again and must not be granted the lock through the
+    /// lost node.
     gone: BTreeSet<String>,
 }
 
@@ -210,8 +211,8 @@ impl Oracle {
         self.violations.push(what);
     }
 
-    /// Reports a violation of exclusion, of token order or of the end of a hold. Other checkers
-    /// must find these too.
+    /// Reports a violation of exclusion, of the order of tokens or of the end of a hold. The
+    /// checkers outside the simulation must find it too, so it is also recorded for them.
     fn breach(&mut self, what: String) {
         if let Some(recorder) = &mut self.recorder {
             recorder.breach(&what);
@@ -324,8 +325,8 @@ impl Oracle {
         self.strangers.remove(directory);
     }
 
-    /// Checks that tokens grow from holder to holder, and that the holders' nodes were created in
-    /// the same order.
+    /// Checks that each holder has a larger token than the previous one, and that their nodes were
+    /// created in the same order.
     fn follow(&mut self, contender: usize, place: &'static str, mode: Mode, token: Token) {
         let downgrade = self.holds.iter().any(|hold| {
             hold.contender == contender && hold.place == place && hold.lease.fencing_token() == token.0
@@ -383,7 +384,7 @@ impl Oracle {
         self.closed.insert(session);
     }
 
-    /// Returns `true` if a contender has closed the client of a session. The client then does not
+    /// Returns `true` if a contender has closed the client of this session. Such a client does not
     /// wait for replies.
     pub fn is_closed(&self, session: i64) -> bool {
         self.closed.contains(&session)
@@ -406,7 +407,8 @@ impl Oracle {
         !self.holds.iter().any(|hold| hold.node == node)
     }
 
-    /// Checks that no lease is held for longer than its limit, even if its client is stopped.
+    /// Checks that no lease reports that it is held for longer than its hold limit, even if its
+    /// client is stopped.
     pub fn judge_limits(&mut self) {
         let is_over = |hold: &Hold, limit: Duration| {
             let over = u128::from(clock::now() - hold.since) > limit.as_millis() + SLACK;

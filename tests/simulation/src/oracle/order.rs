@@ -1,4 +1,5 @@
-//! Checks that each attempt is granted in order, and that it leaves no nodes behind.
+//! Checks that attempts are granted in the order of the queue, and that none of them leaves a node
+//! behind.
 
 use super::attempts::Attempt;
 use super::judge::{Granted, Oracle};
@@ -15,13 +16,13 @@ impl Oracle {
         self.attempts.0.insert(label.to_owned(), attempt);
     }
 
-    /// Checks a grant: no attempt that began long before the granted one may still wait.
+    /// Checks a grant: no attempt that began much earlier than the granted one may still wait.
     pub fn is_served(&mut self, label: &str, granted: &[Granted]) {
         let Some(served) = self.attempts.0.get_mut(label) else { return };
         served.granted = Some(clock::now());
         let (Some(queue), began, reads) = (served.queue, served.began, served.reads) else { return };
-        // By rule 19, a client that was granted the lock just now can reuse its node, because it
-        // does not know yet of other waiters.
+        // By rule 19, a client can reuse the node of a recent grant, because it does not yet know
+        // of other waiters.
         let soon = self.calm.soon();
         let again = |one: &Granted| one.lease.handoffs() > 0 && self.rows.is_young(&one.node, soon);
         if served.in_cohort || granted.iter().any(again) {
@@ -52,7 +53,7 @@ impl Oracle {
         }
     }
 
-    /// Records the end of an attempt: it was refused, given up, or released.
+    /// Records the end of an attempt: it was refused or given up, or its lock was released.
     pub fn is_through(&mut self, label: &str) {
         if let Some(attempt) = self.attempts.0.get_mut(label) {
             attempt.ended.get_or_insert(clock::now());
@@ -64,8 +65,8 @@ impl Oracle {
         self.attempts.0.get(label).and_then(|attempt| attempt.ended).is_some_and(|ended| ended < then)
     }
 
-    /// Returns how long a try has waited while it was alone in its queue and no fault had an
-    /// effect, or `None` if that is unknown.
+    /// Returns how long a try has been the only attempt in its queue while no fault had an effect.
+    /// Returns `None` if that is unknown.
     pub fn waited_alone(&self, label: &str) -> Option<u64> {
         let attempt = self.attempts.0.get(label)?;
         let beside = self.attempts.last_beside(label, attempt.queue?).filter(|_| attempt.takes_turns);
@@ -73,15 +74,16 @@ impl Oracle {
         clock::now().checked_sub(alone)
     }
 
-    /// Reports the late grants after all directories were listed: see `Prompt::take_late`.
+    /// Reports the late grants (see `Prompt::take_late`). Must be called after all directories were
+    /// listed.
     pub fn judge_promptness(&mut self) {
         for (node, waited) in self.prompt.take_late() {
             self.violation(format!("{node} was granted {waited} ms after the last node had gone"));
         }
     }
 
-    /// Checks the nodes in a lock's directory and their labels. `turns` means that it is the
-    /// directory of a semaphore's mutex. An attempt leaves that directory when it has its permits.
+    /// Checks the nodes in a lock's directory and their labels. `turns` is true for the directory
+    /// of a semaphore's mutex, which an attempt leaves when it has its permits.
     pub fn look_at(&mut self, directory: &str, nodes: &[(String, Option<String>)], turns: bool) {
         self.prompt.sees(directory, nodes.iter().map(|(node, _)| node.clone()));
         let now = clock::now();
@@ -92,7 +94,8 @@ impl Oracle {
         for (node, label) in nodes {
             let attempt = label.as_ref().and_then(|label| self.attempts.0.get(label));
             let Some(attempt) = attempt else {
-                // A request to give up replaces the data of the node, and the label with it.
+                // A request to give up the lock replaces the node's data. The node then has no
+                // label.
                 if !node.starts_with(STRANGER) && !self.requests.is_asked(&format!("{directory}/{node}")) {
                     self.violation(format!("{directory}/{node} belongs to no attempt"));
                 }
@@ -109,12 +112,12 @@ impl Oracle {
         }
     }
 
-    /// Returns the time since which an attempt of another client waits for this node, so that the
-    /// node must not be kept any longer.
+    /// Returns the time since which an attempt of another client waits for this node. From then on,
+    /// the client must not keep the node after a release.
     ///
     /// A writer waits for every node, and a reader waits for a writer's node. If an attempt joins
-    /// this queue after other queues, or replaces another attempt, its wait counts from the time at
-    /// which its node was first seen here.
+    /// other queues first, or replaces another attempt, its wait counts from the time at which its
+    /// node was first seen in this queue.
     fn waits_since(
         &self,
         attempt: &Attempt,
@@ -138,7 +141,7 @@ impl Oracle {
     }
 }
 
-/// Returns `true` if a node belongs to a reader. Readers hold together.
+/// Returns `true` if a node belongs to a reader.
 fn is_reader(node: &str) -> bool {
     node.contains("-__READ__") || node.contains("__rlock__")
 }

@@ -1,8 +1,9 @@
-//! Checks that a waiter gets a free lock soon while no fault has an effect.
+//! Checks that a waiter is granted a free lock soon while no fault has an effect.
 //!
 //! A waiter is granted a lock only after a node has disappeared, or after a release within the same
-//! client. The simulation lists the nodes of all locks at regular intervals (rounds). A grant is
-//! therefore checked in the next round, against the time at which a node was last seen to be gone.
+//! client. The simulation lists the nodes of all locks at regular intervals (rounds). In the first
+//! round after a grant, the time of the grant is compared with the last time at which a node had
+//! disappeared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,7 @@ use crate::clock;
 use crate::setting::Setting;
 
 /// Maximum wait for a free lock, in milliseconds. It is well below the interval after which a
-/// client lists a queue again if it has received no event.
+/// client lists a queue again without a watch event, so a lost event is found.
 const PROMPT: u64 = 10_000;
 
 /// A grant that is checked in the next round.
@@ -23,20 +24,21 @@ struct Served {
     at: u64,
 }
 
-/// Contenders that wait, grants to judge, and the times at which nodes disappeared.
+/// The contenders that wait, the grants to check, and the times at which nodes disappeared.
 #[derive(Debug, Default)]
 pub struct Prompt {
-    /// True if latencies are too low to end sessions and no server has dropped watch events.
-    /// Nothing else would notify a waiter whose event was dropped.
+    /// True if latencies are too low to end sessions and no server has dropped watch events. A
+    /// waiter whose watch event was dropped can be granted the lock late.
     quiet: bool,
-    /// Time at which the effects of the last fault were over, and duration of such effects.
+    /// Time at which the effects of the last fault were over, and the time that such effects last
+    /// after a fault.
     since: u64,
     settling: u64,
     /// Time since which each contender has waited. Only contenders that want a single lock are
     /// included.
     asked: BTreeMap<usize, u64>,
-    /// For each directory, the nodes of the last round and the time at which a node was last seen
-    /// to be gone.
+    /// For each directory, its nodes in the last round, and the last time at which a round found
+    /// that a node had disappeared.
     nodes: BTreeMap<String, BTreeSet<String>>,
     gone: BTreeMap<String, u64>,
     /// The grants since the last round.
@@ -59,7 +61,7 @@ impl Prompt {
         self.quiet = false;
     }
 
-    /// Records that a contender asks for one lock, or for several in sequence.
+    /// Records that a contender requests locks. `one` is true if it requests a single lock.
     pub fn asks(&mut self, contender: usize, one: bool) {
         self.asked.remove(&contender);
         if one {
@@ -76,8 +78,8 @@ impl Prompt {
         }
     }
 
-    /// Records a release in a directory. The next waiter of the same client is granted the lock
-    /// immediately, before the node is gone.
+    /// Records a release in a directory as if a node had disappeared. A waiter of the same client
+    /// is granted the lock immediately, before the node is deleted.
     pub(super) fn is_left(&mut self, directory: &str) {
         self.gone.insert(directory.to_owned(), clock::now());
     }
@@ -92,8 +94,8 @@ impl Prompt {
         }
     }
 
-    /// Returns the nodes that were granted late, with their delays. A grant is late if the last
-    /// node that could have blocked it was gone long before.
+    /// Returns the nodes that were granted late, with their delays. A grant is late if every node
+    /// that could have blocked it had disappeared long before.
     pub(super) fn take_late(&mut self) -> Vec<(String, u64)> {
         let served = std::mem::take(&mut self.served).into_iter();
         let waited = served.map(|Served { place, node, asked, at }| {

@@ -1,10 +1,10 @@
-//! Records certain holds for checkers outside the simulation. tests/porcupine/README.md describes
-//! the format.
+//! Records the holds that are certain, for checkers outside the simulation.
+//! tests/porcupine/README.md describes the format.
 //!
 //! A hold is certain from its grant to the last time at which its lease reported that it was held.
-//! The lease is read at other grants in the same place, at the end of its session, and when its
-//! contender releases it. Stamps are unique nanoseconds, so events within one millisecond keep
-//! their order.
+//! The recorder reads the lease at each other grant of the same lock, at the end of the session,
+//! and when the contender releases it. Timestamps are unique numbers of nanoseconds, so events
+//! within one millisecond keep their order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -52,11 +52,11 @@ impl Recorder {
         self.asked.insert(contender, now);
     }
 
-    /// Records a certain grant. Returns the number of the hold. A re-entry returns the same number
-    /// again.
+    /// Records a grant that is certain, and returns the number of its hold. For a re-entry, returns
+    /// the number of the existing hold.
     ///
-    /// Returns `None` for a lock that was handed on, because the other checkers expect one hold for
-    /// each node. They check only the first.
+    /// Returns `None` if the lock was handed on. The other checkers expect one hold for each node,
+    /// so only the first hold on a node is recorded.
     pub fn granted(&mut self, granted: &Granted) -> Option<usize> {
         let Granted { contender, place, mode, lease, node, .. } = granted;
         if lease.handoffs() > 0 {
@@ -72,7 +72,8 @@ impl Recorder {
             self.holds[known].seen = now;
             return Some(known);
         }
-        // If a writer also reads, the time of its request is recorded only for its first hold.
+        // If a writer also acquires the read lock, the time of its request is recorded only for its
+        // first hold.
         let asked = self.asked.get(contender).copied();
         let goes_on = self.holds.iter().any(|hold| of_contender(hold) && asked < Some(hold.granted));
         self.holds.push(RecordedHold {
@@ -106,13 +107,14 @@ impl Recorder {
         }
     }
 
-    /// Records a violation that the simulation itself has found in the recorded holds.
+    /// Records a violation that the simulation itself has found, so that the other checkers can be
+    /// compared with it.
     pub fn breach(&mut self, what: &str) {
         self.breaches.push(what.to_owned());
     }
 
-    /// Returns the history under this name, or an empty text if there was no hold. With `restarts`,
-    /// sequence numbers can start at zero again.
+    /// Returns the recorded history with this name, or an empty text if there was no hold.
+    /// `restarts` tells the checkers that sequence numbers can start at zero again.
     pub fn history(&self, name: &str, restarts: bool) -> String {
         let mut lines = String::new();
         if self.holds.is_empty() {

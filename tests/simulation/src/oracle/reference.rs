@@ -1,9 +1,10 @@
-//! A reference model of a lock's queue: the nodes of a directory in the order of their sequence
-//! numbers.
+//! A reference model of a lock's queue, which consists only of the nodes in the lock's directory,
+//! ordered by sequence number.
 //!
-//! A writer can hold when there is no older node, a reader when there is no older writer, and a
-//! permit when there are fewer older nodes than permits. The model knows no watches, replies or
-//! sessions. Each grant is compared with the nodes on the servers at that instant.
+//! A writer may hold the lock if there is no older node. A reader may hold it if there is no older
+//! writer. A permit may be held if there are fewer older nodes than permits. The model knows no
+//! watches, replies or sessions. Each grant is compared with the nodes on the servers at that
+//! instant.
 
 use super::judge::{Mode, Oracle};
 
@@ -21,16 +22,16 @@ impl Unchecked {
         Self { directory: directory.to_owned(), name: name.to_owned(), mode }
     }
 
-    /// Returns the nodes in the directory that block the grant. Returns no nodes if the grant's own
-    /// node is gone.
+    /// Returns the nodes that should have blocked the grant. Returns no nodes if the node of the
+    /// grant itself is gone.
     fn in_the_way<'a>(&self, names: &'a [String]) -> Vec<&'a str> {
         let own = number(&self.name);
         if !names.contains(&self.name) {
             return Vec::new();
         }
-        // Only smaller numbers are older: if a writer also acquires the read lock, its reader's
-        // node has the same number as the writer's node. Nodes of the same client are ignored,
-        // because the client can have released a node that the servers still have.
+        // Only smaller numbers are older. Nodes with the same number belong to a writer that also
+        // acquires the read lock. Nodes of the same client are ignored: the client can have
+        // released them although the servers still have them.
         let others = names.iter().map(String::as_str).filter(|name| client(name) != client(&self.name));
         let older = others.filter(|name| number(name).is_some() && number(name) < own);
         match self.mode {

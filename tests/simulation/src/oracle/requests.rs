@@ -1,9 +1,10 @@
-//! The requests to give up a lock, and the deletions of other contenders' nodes.
+//! Records the requests to give up a lock, and the deletes of contenders' nodes by other contenders
+//! or an operator.
 
 use std::collections::BTreeMap;
 
-/// The nodes whose owners were asked to give up the lock, and the nodes that were deleted. Each
-/// node has the time since which the request or the deletion is certain, or `None` if it is not
+/// The nodes whose owners were asked to give up the lock, and the nodes that were deleted. The
+/// value is the time since which the request or the delete is certain, or `None` if it is not
 /// certain.
 #[derive(Debug, Default)]
 pub struct Requests {

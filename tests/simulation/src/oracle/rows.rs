@@ -1,17 +1,17 @@
-//! Checks consecutive holds on one node. With the option `cohort`, a release can hand the node on
-//! to the next waiter of the same client. With the option `linger`, a release can keep the node, so
-//! that a later attempt of the same client reuses it.
+//! Checks consecutive holds that use the same node. With the option `cohort`, a release can hand
+//! the lock and its node on to the next waiter of the same client. With the option `linger`, a
+//! release can keep the node, so that a later attempt of the same client reuses it.
 //!
 //! The checks know immediately which of these a release did: only a hand-off increases the counter
-//! of hand-offs, and only a release that deletes the node waits for a reply. Each *row* of
-//! consecutive hand-offs is therefore known, even during faults, and its length is checked. A hold
-//! that reuses a kept node begins a new row.
+//! of hand-offs, and only a release that deletes the node waits for a reply. A *row* is a sequence
+//! of holds on one node, each handed on to the next. Its length is known even during faults, and is
+//! checked. A hold that reuses a kept node begins a new row.
 //!
-//! A client needs time to learn that another client waits for its node. It learns this from its
-//! watch, after the waiter has created a node. A client that was granted the lock just before
-//! learns of all waiters only from the listing that sets that watch, so one of its own attempts can
-//! reuse the node before that listing. After that time, if no fault has an effect, keeping or
-//! reusing the node is a violation. A waiter therefore waits for at most one row of hand-offs.
+//! A client needs time to learn that another client waits for its node. Usually its watch on the
+//! queue reports the node that the waiter creates. Just after a grant, the client has no such watch
+//! yet. It learns of all waiters from the listing that sets the watch, and can reuse the node
+//! before that. Once the client has had time to learn of a waiter and no fault has an effect,
+//! keeping or reusing the node is a violation. So a waiter waits for at most one row.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub enum ReleaseKind {
     Kept,
     /// The node is being deleted.
     Deleted,
-    /// The lock was not handed on. It is unknown whether the node is kept.
+    /// The lock was not handed on, but it is unknown whether the client keeps the node.
     Unseen,
 }
 
@@ -62,7 +62,7 @@ struct NodeRow {
     before: Option<RowHold>,
     /// Time of the first grant on the node.
     since: u64,
-    /// Time until which the node can be kept, set when it is kept for the first time.
+    /// Time until which the client may keep the node. Set when the node is kept for the first time.
     kept_until: Option<u64>,
 }
 
@@ -71,8 +71,8 @@ struct NodeRow {
 pub struct Rows(BTreeMap<String, NodeRow>);
 
 impl Rows {
-    /// Records a hold on a node with this many hand-offs. A re-entry of the current holder changes
-    /// nothing.
+    /// Records a hold on a node after this many hand-offs. For a re-entry of the current holder,
+    /// does nothing.
     pub(super) fn begins(&mut self, node: &str, handoffs: u32) {
         let now = clock::now();
         let last = RowHold { handoffs, first: handoffs, most: u32::MAX, left: None };
@@ -84,8 +84,8 @@ impl Rows {
         if row.last.handoffs == handoffs {
             return;
         }
-        // The numbers are not consecutive, so there was another hold in between that no contender
-        // received. The node was kept after that hold.
+        // The numbers of hand-offs are not consecutive. So there was another hold in between, which
+        // ended before a contender received it. The node was kept after it.
         if row.last.handoffs + 1 != handoffs {
             row.kept_until.get_or_insert(u64::MAX);
         }
@@ -99,8 +99,8 @@ impl Rows {
 }
 
 impl Oracle {
-    /// Checks the end of the last hold on a node. `linger` is the time for which the lock's nodes
-    /// can be kept.
+    /// Checks the end of the last hold on a node. `linger` is the maximum time for which the client
+    /// may keep the node.
     pub fn released(
         &mut self,
         label: &str,
@@ -129,15 +129,16 @@ impl Oracle {
         }
     }
 
-    /// Checks a grant on a node, for an attempt that asked at the time `asked`. The attempt permits
-    /// `cohort` holds in a row, so the row must not be longer. A kept node must not be reused while
-    /// the client knows of a waiter.
+    /// Checks a grant that uses this node, for an attempt that began at the time `asked`. There
+    /// must not be more than `cohort` holds in a row. A kept node must not be reused if the client
+    /// knows that another client waits.
     pub fn judge_row(&mut self, label: &str, one: &Granted, asked: u64, cohort: u32) -> Beginning {
         let Granted { place, mode, node, lease, .. } = one;
         let Some(row) = self.rows.0.get_mut(node) else { return Beginning::NewNode };
         let (last, most) = (&mut row.last, cohort.max(1));
-        // If the numbers of the two holds are not consecutive, there was another hold in between
-        // that no contender received.
+        // If the numbers of hand-offs are not consecutive, there was another hold in between, which
+        // ended before a contender received it. The recorded hold then tells nothing about this
+        // grant.
         let before = row.before.filter(|before| before.handoffs + 1 == lease.handoffs());
         let left = before.and_then(|before| Some((before, before.left?)));
         let beginning = match left {
@@ -166,11 +167,12 @@ impl Oracle {
         beginning
     }
 
-    /// Returns an attempt because of which the holder's client must not keep or reuse the node.
+    /// Returns an attempt of another client that has waited for a long time, so that the holder's
+    /// client must not keep or reuse the node.
     ///
-    /// The attempt has waited so long that every client that watches the queue knows it. No fault
-    /// had an effect during that time, and the node was first held long before. Attempts that can
-    /// receive the lock by a hand-off do not count, because they might have no node yet.
+    /// The attempt has waited so long that every client that watches the queue knows of it. During
+    /// that time no fault had an effect, and the node was already held. Attempts that can receive
+    /// the lock by a hand-off do not count, because they might have no node yet.
     fn seen_waiting(
         &self,
         label: &str,

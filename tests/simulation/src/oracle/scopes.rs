@@ -1,8 +1,9 @@
-//! Checks scopes of one lock object that all contenders share, like tasks of one program: each exit
-//! must end the scope that it belongs to.
+//! Checks the scopes (blocks that hold a lock) of one lock object that all contenders share, like
+//! tasks of one program. When an owner leaves a scope, exactly this scope must end.
 //!
-//! Contenders enter and leave scopes in the different ways that a language offers, through the
-//! layers on which the bindings are built. Addresses of frames are reused, as in an interpreter.
+//! Contenders enter and leave scopes in all ways that Python offers, through the part of the
+//! library on which the bindings are built. The addresses of simulated stack frames are reused, as
+//! in an interpreter.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,8 +13,8 @@ use zklock::internal::{Acquired, AcquiredStack, Exit, Exited, Frame, OwnerId, Re
 
 use crate::chance::Chance;
 
-/// Numbers of code objects: one enters and leaves a scope, and the others only enter or only leave
-/// one, like a stack of scopes.
+/// Numbers of simulated code objects. The first one enters and leaves a scope, the second one only
+/// enters a scope, and the third one only leaves one.
 const STATEMENT: usize = 1;
 const ENTER: usize = 2;
 const EXIT: usize = 3;
@@ -23,14 +24,15 @@ const EXIT: usize = 3;
 enum ScopeKind {
     /// By a statement in a function.
     Statement,
-    /// By a statement in a generator. Any owner can run the generator when the scope is left.
+    /// By a statement in a generator. The owner that runs the generator at the exit can differ from
+    /// the one that entered the scope.
     Generator,
     /// By explicit calls.
     Calls,
-    /// By explicit calls of different owners. The first owner ends before the second one leaves the
-    /// scope.
+    /// By explicit calls of two owners. The owner that has entered the scope ends before the other
+    /// owner leaves it.
     Abandoned,
-    /// By explicit calls of different owners, through an object that is used only once.
+    /// By explicit calls of two owners, through an object that is used for only one scope.
     Once,
 }
 
@@ -44,14 +46,15 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Returns `true` if the owner leaves the scope by an explicit call. If the owner is in several
-    /// such scopes, the call can end any of them.
+    /// Returns `true` if the owner leaves the scope by an explicit call. Such a call does not say
+    /// which of the owner's scopes it ends.
     pub fn is_of_calls(&self) -> bool {
         self.way == ScopeKind::Calls
     }
 }
 
-/// A placeholder for the scope's lease, because the contender itself releases its lease.
+/// A placeholder for the lease of a scope. The end of the scope releases nothing, because the
+/// contender itself releases its lease.
 struct Body;
 
 impl Acquired for Body {
@@ -124,7 +127,7 @@ impl Scopes {
         Scope { number, owner, way, site }
     }
 
-    /// Leaves a scope. Returns a description of the scope that ended instead, if any.
+    /// Leaves a scope. If another scope ended instead, returns a description of the error.
     pub fn leave(&mut self, scope: &Scope, chance: &mut Chance) -> Option<String> {
         let Scope { number, owner, way, site } = *scope;
         let called = Site { frame: Frame { address: self.free(), code: EXIT }, ..site };
@@ -139,8 +142,8 @@ impl Scopes {
         let alone = self.abandoned.len() == 1;
         let mut left = self.exit(&exit);
         if way == ScopeKind::Abandoned && !alone && left == Exited::Others {
-            // With several abandoned scopes, it is ambiguous which of them an exit by another owner
-            // ends. Exit as the scope's owner instead.
+            // There are several abandoned scopes, so an exit by another owner is ambiguous. Exit as
+            // the scope's own owner instead.
             left = self.exit(&Exit { owner, ..exit });
         }
         if site.frame.code == STATEMENT {
@@ -151,10 +154,11 @@ impl Scopes {
         (left != Exited::Scope((), number)).then(|| format!("scope {number} ({way:?}) is left: {left:?}"))
     }
 
-    /// Calls an exit for an owner that has entered no scope. Returns a description of the scope
-    /// that this wrongly ended, if any.
+    /// Calls an exit for an owner that has entered no scope. If this ended a scope, returns a
+    /// description of the error.
     pub fn stray(&mut self, chance: &mut Chance) -> Option<String> {
-        // If exactly one scope is left whose owner has ended, the exit can end that scope.
+        // If there is exactly one abandoned scope, this exit can rightly end it, so do not call the
+        // exit.
         if self.abandoned.len() == 1 {
             return None;
         }

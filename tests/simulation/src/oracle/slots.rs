@@ -1,4 +1,5 @@
-//! Checks bodies that run once per slot: compares the servers' records with the bodies that ran.
+//! Checks code that must run once per time slot (the slot's body): compares the servers' records of
+//! slots with the bodies that ran.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ pub struct Slots {
     /// Number of slots that were recorded.
     pub recorded: u64,
     places: [Place; SLOT_RECORDS.len()],
-    /// The slots that must be recorded at the end of the run, each with its mutex.
+    /// The slots that must be recorded when the run ends. Each is a mutex and the number of a slot.
     tried: BTreeSet<(usize, u64)>,
 }
 
@@ -55,8 +56,8 @@ impl Slots {
 }
 
 impl Oracle {
-    /// Checks a new record. It must be for a later slot than the last record, and by the same
-    /// holder or a later holder.
+    /// Checks a new record. Its slot must be later than the last recorded one, and its holder must
+    /// be the same or a later one.
     pub fn recorded(&mut self, Written { place, version, data }: &Written) {
         let (path, text) = (MUTEXES[*place], String::from_utf8_lossy(data).into_owned());
         let slot = field(&text, "slot").and_then(|slot| u64::try_from(slot).ok());
@@ -79,8 +80,8 @@ impl Oracle {
         }
     }
 
-    /// Checks the start of a slot's body. `before` is the last slot that was recorded before the
-    /// contender asked for the lock.
+    /// Checks the start of a slot's body. `before` is the last slot that had been recorded when the
+    /// contender requested the lock.
     pub fn body_begins(&mut self, contender: usize, place: usize, slot: u64, before: Option<u64>) {
         let path = MUTEXES[place];
         self.history.note(&format!("contender {contender} runs slot {slot} of {path}"));
@@ -91,7 +92,7 @@ impl Oracle {
         }
     }
 
-    /// Checks that a slot is recorded under the lease's token before its body begins.
+    /// Checks that a slot was recorded with the lease's token before its body begins.
     pub fn expect_recorded_first(&mut self, contender: usize, place: usize, slot: u64, token: i64) {
         if self.slots.token(place, slot) != Some(token) {
             self.violation(format!("contender {contender} runs slot {slot}, which is not recorded yet"));
@@ -108,8 +109,8 @@ impl Oracle {
         }
     }
 
-    /// Checks that the slot of a skipped body is recorded, and that the body has not begun under
-    /// any token.
+    /// Checks that a slot whose body was skipped is recorded, and that the body has not begun.
+    /// `token` is the token of the lease if the body has begun.
     pub fn expect_skipped(&mut self, contender: usize, place: usize, slot: u64, token: Option<i64>) {
         let recorded = self.slots.token(place, slot);
         if recorded.is_none() || token.is_some() {
@@ -119,8 +120,8 @@ impl Oracle {
         }
     }
 
-    /// Checks that the slot of a failed body is not recorded under the lease's token. Must not be
-    /// called if a record can arrive late.
+    /// Checks that the slot of a failed body is not recorded with the lease's token. Must not be
+    /// called if the record might be written later.
     pub fn expect_unrecorded(&mut self, contender: usize, place: usize, slot: u64, token: Option<i64>) {
         let recorded = self.slots.token(place, slot);
         if recorded.is_some() && recorded == token {
@@ -130,8 +131,8 @@ impl Oracle {
         }
     }
 
-    /// Checks, after all contenders have ended, that each slot for which [`Self::is_tried`] was
-    /// called is recorded.
+    /// Checks that each slot for which [`Self::is_tried`] was called is recorded. Must be called
+    /// after all contenders have ended.
     pub fn judge_tried_slots(&mut self) {
         for (place, slot) in std::mem::take(&mut self.slots.tried) {
             if self.slots.token(place, slot).is_none() {

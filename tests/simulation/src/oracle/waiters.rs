@@ -1,5 +1,5 @@
-//! Checks attempts that limit the number of waiters: such an attempt must be refused if the limit
-//! is reached, and only then.
+//! Checks attempts that limit the number of waiters. Such an attempt must be refused if the limit
+//! is reached, and must not be refused otherwise.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,11 @@ impl Counts {
         self.0.entry(directory).or_default().push((crate::clock::now(), count));
     }
 
-    /// Returns the maximum number of nodes in a directory since that time.
+    /// Returns the largest number of nodes that a directory has had since that time.
     fn most_since(&self, directory: &str, since: u64) -> usize {
         let changes = self.0.get(directory).map(Vec::as_slice).unwrap_or_default();
-        // The number of nodes at that time counts, and so does every later number.
+        // Include the number of nodes at that time, which is the result of the last change before
+        // it.
         let before = changes.partition_point(|(at, _)| *at < since).saturating_sub(1);
         changes[before..].iter().map(|(_, count)| *count).max().unwrap_or(0)
     }
@@ -44,8 +45,8 @@ impl Joined {
     }
 }
 
-/// A queue in which an attempt must be refused, because one contender holds the lock alone and the
-/// limit of waiters is reached.
+/// A queue that is full: one contender holds the lock alone, and as many contenders wait as an
+/// attempt permits. The attempt must be refused.
 #[derive(Debug)]
 pub struct FullQueue {
     path: &'static str,
@@ -56,8 +57,8 @@ pub struct FullQueue {
 }
 
 impl Oracle {
-    /// Checks an attempt that was refused because too many contenders wait. `since` is the earliest
-    /// time whose state the server's listing can show.
+    /// Checks that an attempt was refused correctly because too many contenders wait. `since` is
+    /// the earliest time whose state the attempt can have seen in a listing.
     pub fn judge_full(&mut self, label: &str, limit: u32, since: u64) {
         let Some(attempt) = self.attempts.0.get(label) else { return };
         if !attempt.joined.iter().any(|joined| self.may_be_full(label, *joined, limit, since)) {
@@ -84,8 +85,8 @@ impl Oracle {
         }
     }
 
-    /// Returns the queue in which an attempt with this limit of waiters must be refused if no fault
-    /// has an effect.
+    /// Returns the queue if it is full, so that an attempt with this limit of waiters must be
+    /// refused unless a fault has an effect.
     pub fn full_queue(&self, label: &str, limit: u32) -> Option<FullQueue> {
         let attempt = self.attempts.0.get(label)?;
         let path = attempt.queue.filter(|path| MUTEXES.contains(path) || *path == READ_WRITE)?;
@@ -96,7 +97,8 @@ impl Oracle {
         (full.waiters.len() >= limit as usize).then_some(full)
     }
 
-    /// Checks that an attempt with this limit was already refused, if the queue has not changed.
+    /// Checks that an attempt no longer waits in a queue that has been full since it was returned
+    /// by [`Self::full_queue`].
     pub fn judge_admitted(&mut self, label: &str, limit: u32, full: &FullQueue) {
         let Some(attempt) = self.attempts.0.get(label) else { return };
         let waits = attempt.granted.is_none() && attempt.ended.is_none();

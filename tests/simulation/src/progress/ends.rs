@@ -1,5 +1,5 @@
 //! Progress cases in which a call must return in time, with or without replies from servers. If the
-//! call leaves a node, the client must delete it.
+//! contender has a node, the client must also delete that node in time.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -27,7 +27,7 @@ enum Call {
     /// A try for a lock that is taken or free.
     Taken,
     Free,
-    /// Queries and requests about locks that the client does not hold.
+    /// Calls that need no lock of this client, such as queries and requests to other contenders.
     Lists,
     Looks,
     Reads,
@@ -68,7 +68,8 @@ enum Servers {
 
 const ALL: [Servers; 4] = [Servers::Answer, Servers::Refuse, Servers::AreSilent, Servers::ComeBack];
 
-/// Maximum time that a client waits for the confirmation of its close, in milliseconds.
+/// Maximum time in milliseconds that a closing client waits until the server confirms the end of
+/// the session.
 const CLOSE_LIMIT: u64 = 2000;
 
 /// Timeout of a drain, in milliseconds.
@@ -98,7 +99,7 @@ impl Case {
                 .await
                 .map_err(|error| error.to_string())?;
         }
-        // The client has a session and holds a lock, so it must keep sending heartbeats.
+        // Let the client hold another lock, so that it has a session and sends heartbeats.
         let own = self.own(stage).await?;
         let waits = matches!(self.call, Call::TimesOut | Call::Cancelled);
         let mut wait = if waits { Some(self.wait(stage).await?) } else { None };
@@ -207,8 +208,8 @@ impl Case {
         })
     }
 
-    /// Returns the maximum duration of the call: the time that it waits by itself, plus the replies
-    /// that it needs.
+    /// Returns the maximum duration of the call: its own timeout if it has one, plus the time for
+    /// the replies that it needs.
     fn bound(self, stage: &Stage, remaining: u64) -> u64 {
         let connect = u64::try_from(CONNECT_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
         let answers = self.servers == Servers::Answer;
@@ -222,7 +223,7 @@ impl Case {
             Call::Drained => WAIT + CLOSE_LIMIT,
             Call::Ready if answers => 0,
             Call::Taken | Call::Free if answers => self.tried(stage),
-            // The client lists the nodes, reads them, and reads the nodes again that changed in the
+            // The client lists the nodes, reads them, and rereads those that have changed in the
             // meantime.
             Call::Lists | Call::Looks | Call::Reads | Call::Leader if answers => 3 * read,
             Call::Asks | Call::Breaks | Call::Counts if answers => 2 * write + read,
@@ -230,35 +231,36 @@ impl Case {
         }
     }
 
-    /// Returns the maximum duration of a try. A try that finds the lock taken needs one listing.
+    /// Returns the maximum duration of a try.
     fn tried(self, stage: &Stage) -> u64 {
         let (read, write) = (stage.read(), stage.write());
         match (self.kind, self.call) {
-            // For permits, the client acquires the semaphore's mutex and then the permit. For
-            // several locks, it acquires one lock after another. If one is taken, it releases the
-            // others.
+            // A permit needs the semaphore's mutex first. Several locks are acquired one after
+            // another, and if one of them is taken, the earlier ones are released.
             (Kind::Permit | Kind::Several, Call::Taken) => 2 * write + 2 * read,
             (Kind::Permit | Kind::Several, _) => 2 * (3 * write + 2 * read),
             (_, Call::Taken) => read,
-            // The client lists the queue. Its create fails, so it creates the directory and repeats
-            // the create. Then it lists the queue again.
+            // The client lists the queue and then creates its node. Because the directory is
+            // missing, this fails, so the client creates the directory and repeats the create. Then
+            // it lists the queue again.
             _ => read + 3 * write + read,
         }
     }
 
-    /// Checks that the node of a wait or a hold is deleted: immediately if a server replies,
-    /// otherwise after the client has reconnected.
+    /// Checks that the node of a wait or a hold is deleted in time. If no server replies, the
+    /// client deletes it after it has reconnected.
     async fn expect_gone(self, stage: &Stage, node: &str, since: u64) -> CaseResult {
         let gone =
             Stage::until("the node is left", 3 * stage.setting.timeout, || !stage.exists(node)).await?;
         let bound = match self.servers {
             Servers::Answer => stage.write(),
-            // A client that was closed during the outage does not reconnect, so its session
-            // expires.
+            // A client that was closed while no server replied does not reconnect. Its node is
+            // deleted when its session expires.
             _ if matches!(self.call, Call::Closed | Call::Drained) => {
                 stage.setting.timeout + 2 * stage.setting.tick
             }
-            // The client holds no other lock and waits for none, so it reconnects less urgently.
+            // The client neither holds a lock nor waits for one any more, so it can take more time
+            // to reconnect.
             _ => stage.reconnected_at_leisure() + stage.write(),
         };
         let promise = format!("nothing left, {:?}, servers {:?}", self.call, self.servers);

@@ -1,5 +1,6 @@
-//! Progress cases in which a waiter must be granted a lock soon after its blocker is gone. The
-//! cases vary how the blocker stops blocking, and what happened to the waiter before.
+//! Progress cases in which a waiter must be granted a lock soon after its blocker (the holder that
+//! it waits for) is gone. The cases vary how the blocker stops blocking, and what happened to the
+//! waiter before.
 
 use std::time::Duration;
 
@@ -122,7 +123,8 @@ impl Case {
         }
         let front = matches!(self.going, BlockerExit::WaiterTimesOut | BlockerExit::WaiterCancelled);
         if front {
-            // The waiter's blocker is a writer, which itself waits for this reader.
+            // In this case, the waiter's blocker is a writer that itself waits. It waits for this
+            // reader.
             let reading = Request::new(Kind::WriteBehindRead, true, OTHER);
             let read_hold = simulation::of_client(OTHER, reading.take(stage)).await;
             let read_hold = read_hold.map_err(|error| error.to_string())?;
@@ -241,11 +243,11 @@ impl Case {
     }
 
     fn bound(self, stage: &Stage) -> u64 {
-        // The waiter receives an event and reads which nodes are ahead of it.
+        // The waiter receives a watch event and lists the queue.
         let usual = stage.told() + stage.read();
         let anew = match self.before {
-            // After a reconnection the waiter does not trust its view of the queue, so it sends a
-            // sync and a listing.
+            // After a reconnection, the waiter's listing of the queue might be outdated, so it
+            // sends a `sync` and lists the queue again.
             WaiterHistory::Reconnecting => stage.reconnected() + stage.write() + stage.read(),
             _ => 0,
         };

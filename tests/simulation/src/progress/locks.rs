@@ -12,8 +12,8 @@ use zklock::{
 use super::stage::Stage;
 
 const LOCK: &str = "/progress";
-/// The path of another lock, acquired before [`LOCK`] because members of a multi-lock are acquired
-/// in the order of their paths.
+/// The path of another lock. A multi-lock acquires it before [`LOCK`], because it acquires its
+/// members in the order of their paths.
 const FIRST: &str = "/a-first";
 
 /// The requested lock and its blocker.
@@ -126,7 +126,8 @@ impl Kind {
     /// Returns the directory of the lock's queue.
     pub fn directory(self) -> &'static str {
         match self {
-            // The waiter holds the semaphore's mutex and waits in the directory of permits.
+            // A waiter for a permit holds the semaphore's mutex and waits in the directory of
+            // permits.
             Self::Permit => "/progress/leases",
             _ => LOCK,
         }

@@ -1,4 +1,5 @@
-//! Progress cases in which every listener must be notified of a loss soon after its cause.
+//! Progress cases in which a lease is lost. Every listener must be notified soon after the cause of
+//! the loss.
 
 use std::cell::RefCell;
 use std::future::pending;
@@ -45,7 +46,7 @@ const CAUSES: [Cause; 8] = [
 /// Another lock, which is held in a scope.
 const SCOPED: &str = "/progress-scoped";
 
-/// Duration in milliseconds. If a hold lasts longer than this, the client watches the hold's node.
+/// Duration in milliseconds after which a client begins to watch the node of its hold.
 const LONG_HOLD: u64 = 200;
 
 /// A case.
@@ -88,7 +89,7 @@ impl Case {
         }
         let nodes: Vec<_> = leases.iter().map(|lease| lease.node()).collect();
         let cause = self.happen(stage, &nodes, began + most).await?;
-        // The scope counts as a listener that is notified when the scope ends.
+        // Count the scope as a listener. It is notified by being ended.
         let listeners = 1 + 2 * leases.len();
         let all = || told.borrow().len() >= listeners;
         Stage::until("everybody is told", 3 * stage.setting.timeout, all).await?;
@@ -179,12 +180,13 @@ impl Case {
             Cause::Silence | Cause::Refused => timeout / 2,
             // The watch fires, and the client reads the node.
             Cause::Broken => stage.told() + stage.read(),
-            // The client sets the watch when the hold has lasted for `LONG_HOLD`, unless a
-            // heartbeat notices the loss earlier.
+            // The client sets a watch on the node only when the hold has lasted for `LONG_HOLD`. It
+            // can learn of the loss earlier, from a heartbeat.
             Cause::BrokenYoung => LONG_HOLD + stage.told() + 2 * stage.read() + stage.write(),
-            // The client's server closes the connection, and the next server rejects the session.
+            // The client's server closes the connection. The client reconnects, and the next server
+            // replies that the session has ended.
             Cause::SessionEnded => stage.told() + 3 * stage.read(),
-            // The client needs no reply.
+            // The client notices these causes without a reply.
             Cause::HeldTooLong | Cause::ClientClosed | Cause::Stopped => 0,
         }
     }

@@ -1,5 +1,5 @@
 //! Cases that measure how soon something happens. docs/safety.md, section *How soon*, promises a
-//! time bound for each case. Nothing else disturbs the measurement.
+//! time bound for each case. There are no other faults or contenders.
 //!
 //! A seed runs one case: a waiter whose blocker stops blocking, a lease that is lost, or a call
 //! that must return. Consecutive seeds use different cases, so every sufficiently long run covers
@@ -25,7 +25,7 @@ pub enum Progress {
     Granted(granted::Case),
     /// All listeners must learn of a loss.
     Lost(losses::Case),
-    /// A call must return, and the node that it leaves must be deleted.
+    /// A call must return, and the contender's node must be deleted.
     Ends(ends::Case),
 }
 

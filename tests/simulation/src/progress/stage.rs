@@ -1,5 +1,5 @@
-//! The environment of a progress case: clients, servers, the bounds of single steps, and the check
-//! of the measured time.
+//! The environment of a progress case: the clients and servers, the maximum durations of single
+//! steps, and the check of the measured time.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -25,7 +25,7 @@ pub const BLOCKER: usize = 0;
 pub const WAITER: usize = 1;
 pub const OTHER: usize = 2;
 
-/// Tolerance in milliseconds, because the timer of each step is rounded up.
+/// Tolerance in milliseconds, because each timer is rounded up.
 pub const SLACK: u64 = 5;
 
 /// Time after which a case counts as stuck.
@@ -88,14 +88,14 @@ impl Stage {
         2 * self.hop()
     }
 
-    /// Returns the maximum duration of a write by a client. With several servers, the write is also
-    /// forwarded, proposed, acknowledged and decided.
+    /// Returns the maximum duration of a client's write. With several servers, four more messages
+    /// are needed: forward, propose, acknowledge and commit.
     pub fn write(&self) -> u64 {
         if self.setting.servers == 1 { 2 * self.hop() } else { 6 * self.hop() }
     }
 
-    /// Returns the maximum time from a change on the first server until a client receives the watch
-    /// event from its own server.
+    /// Returns the maximum time from the first server's application of a change until a client
+    /// receives the watch event from its own server.
     pub fn told(&self) -> u64 {
         if self.setting.servers == 1 { self.hop() } else { 3 * self.hop() }
     }
@@ -106,8 +106,8 @@ impl Stage {
         1500.min(self.setting.timeout / 8) + 3 * self.read()
     }
 
-    /// Like [`Self::reconnected`], for a client that neither holds a lock nor waits near the head
-    /// of a queue.
+    /// Returns the same as [`Self::reconnected`], for a client that neither holds a lock nor waits
+    /// near the head of a queue.
     pub fn reconnected_at_leisure(&self) -> u64 {
         1000.max(self.reconnected()) + 3 * self.read()
     }

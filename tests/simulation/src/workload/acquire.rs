@@ -1,4 +1,4 @@
-//! The requests of a contender for a lock, and checks of the result and its duration.
+//! Acquires locks, and checks the results and the time that the calls take.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,8 +29,8 @@ impl Contender {
         let (clients, joined) = self.joins(attempt);
         self.oracle.borrow_mut().asks(label, asked.through(clients, joined));
         let asked_at = self.now().at;
-        // If the number of permits can change, the oracle does not check how soon a permit is
-        // granted, because the number alone can have blocked the attempt.
+        // The oracle does not check how soon a permit of the shared semaphore is granted, because
+        // the attempt can also wait until the number of permits grows.
         let one = !matches!(want, Want::Several(_) | Want::Permits(SHARED, _));
         self.oracle.borrow_mut().prompt.asks(self.number, one);
         let began = self.now();
@@ -65,8 +65,8 @@ impl Contender {
                 attempt.admits();
                 self.tell(&granted);
                 self.expect_all(&granted, attempt, asked_at);
-                // If the attempt used several clients, only the last member was granted at this
-                // instant.
+                // If members were acquired by different clients, only the last member was granted
+                // at this instant.
                 if !matches!(want, Want::Several(members) if members.iter().any(|(_, other)| *other)) {
                     self.oracle.borrow_mut().judge_grants(&granted);
                 }
@@ -89,8 +89,8 @@ impl Contender {
         if waiters::is_full(error) {
             self.judge_full(attempt, began);
         }
-        // An attempt for a single lock keeps waiting while the client has no connection. However,
-        // before the client's first session, it fails after the connect timeout.
+        // An attempt for a single lock keeps waiting while the client has no connection. It can
+        // fail only if the client does not get its first session within the connect timeout.
         let one = !(matches!(want, Want::Several(_) | Want::Permits(..)) || style.is_try());
         let early = began.took() + 100 < milliseconds(CONNECT_TIMEOUT);
         if one && early && error.kind() == ErrorKind::ConnectionFailed {
@@ -98,8 +98,8 @@ impl Contender {
         }
     }
 
-    /// Returns the maximum duration of a try, which is at most the connect timeout. While no fault
-    /// has an effect, a try takes only a few round trips, plus the wait for a semaphore's mutex.
+    /// Returns the maximum duration of a try. In general, this is the connect timeout. While no
+    /// fault has an effect, it is only a few round trips, plus the wait for a semaphore's mutex.
     pub(super) fn longest_try(&self, want: &Want, began: Moment) -> u64 {
         let oracle = self.oracle.borrow();
         let crowd = matches!(want, Want::Permits(CROWDED, _));
@@ -112,8 +112,8 @@ impl Contender {
         most.min(each * want.members())
     }
 
-    /// Checks that the grant is complete and held at this instant. `since` is the time of the
-    /// request.
+    /// Checks that an acquire has granted all locks that it was called for, and that they are held
+    /// at this instant. `since` is the time of the call.
     pub(super) fn expect_all(&self, granted: &[Granted], attempt: &Attempt, since: u64) {
         let Attempt { label, want, limit, cohort, .. } = attempt;
         let asked = match want {
@@ -131,8 +131,8 @@ impl Contender {
             let beginning = self.oracle.borrow_mut().judge_row(label, one, since, *cohort);
             attempt.begins_on_a_node(beginning);
         }
-        // If nodes are kept, they are also reused, and hand-offs after a reuse are counted from the
-        // start.
+        // If nodes can be kept, do not check the number: it also includes holds before a reuse of
+        // the node.
         let too_often = |one: &Granted| one.lease.handoffs() >= (*cohort).max(1);
         if !self.may_keep() && granted.iter().any(too_often) {
             self.violation(&format!("{want:?} is handed on more than {cohort} times"));
@@ -149,8 +149,8 @@ impl Contender {
         let expected = match error.kind() {
             ErrorKind::LockTimeout if waiters::is_full(error) => attempt.waiters.is_some() && !style.is_try(),
             ErrorKind::LockTimeout => matches!(style, WaitStyle::Within(_) | WaitStyle::Try),
-            // A try needs a reply, and any other attempt needs a first session. Another contender
-            // can close the client at any time.
+            // A try fails without a reply, and any other attempt fails without a first session. In
+            // addition, another contender can close the client at any time.
             ErrorKind::ConnectionFailed | ErrorKind::ClientClosed => true,
             _ => false,
         };
@@ -235,7 +235,8 @@ impl Contender {
             });
         }
         let leases = MultiLock::new(locks)?.acquire_as(&attempt.owner, wait_limit).await?;
-        // A multi-lock has one order, regardless of the order in which its members are named.
+        // A multi-lock acquires its members in the order of their paths and returns the leases in
+        // that order.
         let mut sorted = members.to_vec();
         sorted.sort_by_key(|(member, _)| member.path());
         let granted = sorted.into_iter().zip(leases).map(|((member, other), lease)| {
@@ -289,10 +290,10 @@ fn queue(Attempt { want, limit, .. }: &Attempt) -> Option<&'static str> {
         // This many permits would disturb other contenders.
         Want::Permits(CROWDED, _) => None,
         Want::Permits(which, _) => Some(SEMAPHORES[*which].path),
-        // The attempt can lose an acquired member while it waits for the others. It then joins that
-        // member's queue again.
+        // With a hold limit, a member can be lost while the attempt waits for the others. The
+        // attempt then joins that member's queue again, at the end.
         Want::Several(_) if limit.is_some() => None,
-        // Even a try can wait for the semaphore's mutex.
+        // Even a try can wait here, for the semaphore's mutex.
         Want::Several(members) if members.iter().any(|(member, _)| *member == Member::Permit) => None,
         Want::Several(members) => {
             match members.iter().map(|(member, _)| *member).min_by_key(|one| one.path()) {
@@ -303,8 +304,8 @@ fn queue(Attempt { want, limit, .. }: &Attempt) -> Option<&'static str> {
     }
 }
 
-/// Returns the semaphore of a multi-lock. The attempt acquires the semaphore's mutex before it asks
-/// for a permit.
+/// Returns the queue of the mutex of the semaphore in a multi-lock, if there is one. The attempt
+/// acquires this mutex before it asks for a permit.
 fn turn(want: &Want) -> Option<&'static str> {
     let Want::Several(members) = want else { return None };
     let permit = members.iter().map(|(member, _)| *member).find(|member| *member == Member::Permit)?;

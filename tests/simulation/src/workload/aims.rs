@@ -7,13 +7,14 @@ use super::{Attempt, Contender};
 use crate::features::{self, Feature, Features};
 use crate::oracle::{Beginning, Granted};
 
-/// Maximum number of attempts of a contender, and of contenders of a seed, for which all aims
-/// differ.
+/// Maximum numbers of attempts of a contender and of contenders of a seed. Within these numbers, no
+/// two attempts have the same aims.
 const ATTEMPTS: u64 = 16;
 const CONTENDERS: u64 = 16;
 
 impl Contender {
-    /// Returns the aims of the next attempt. They differ between the attempts of a run.
+    /// Returns the aims of the next attempt: the features that it tries to combine. They differ
+    /// between the attempts of a run.
     pub(super) fn aims(&self) -> Features {
         if !self.together {
             return Features::new();
@@ -49,14 +50,16 @@ impl Contender {
         let longest = 2 * self.setting.timeout;
         let limit =
             limit.or(has(Feature::IsLimited).then_some(Duration::from_millis(self.setting.timeout / 2)));
-        // While the attempt waits for other members, it requests a member again whenever its hold
-        // time is over. With a short limit it would do so very often and overload the servers.
+        // While a multi-lock waits for other members, it acquires a member again whenever the
+        // member's hold limit expires. With a short limit it would do so very often and overload
+        // the servers.
         let least = Duration::from_millis(self.setting.timeout / 2);
         let several = matches!(want, Want::Several(_));
         let limit =
             limit.filter(|_| want != Want::Lead).map(|limit| if several { limit.max(least) } else { limit });
-        // With a hold limit, a multi-lock might never be acquired, because the acquired members can
-        // expire each time before the remaining members are granted.
+        // With a hold limit, a multi-lock might never be acquired: each time, acquired members can
+        // expire before the remaining ones are granted. So the attempt must not wait without a
+        // timeout.
         let in_vain = limit.is_some() && several;
         let style = if has(Feature::Tries) {
             WaitStyle::Try
@@ -72,14 +75,14 @@ impl Contender {
         (want, style, limit)
     }
 
-    /// Returns the maximum number of waiters, if the attempt aims at such a limit.
+    /// Draws a limit of waiters, if the attempt aims at one.
     pub(super) fn limit_of_waiters(&mut self, aims: &Features, want: &Want) -> Option<u32> {
         let limits = aims.contains(&Feature::LimitsWaiters) && *want != Want::Lead;
         limits.then(|| self.chance.pick(&[0, 1, 2, 4]))
     }
 
-    /// Returns `true` if the attempt acquires the lock by running a slot, or runs a slot while it
-    /// holds the lock. A slot never reuses a node.
+    /// Returns `true` if the attempt acquires the lock by a call that runs code once per time slot.
+    /// Such a call never reuses a kept node.
     pub(super) fn runs_once(&mut self, attempt: &Attempt) -> bool {
         attempt.aims(Feature::RunsOnce) && !attempt.aims(Feature::Keeps) && self.chance.percent(75)
     }
@@ -115,8 +118,8 @@ impl Contender {
         }
     }
 
-    /// If the attempt aims at a disturbance, makes other contenders ask it to give up the lock, or
-    /// break the lock, during the hold.
+    /// Disturbs the hold if the attempt aims at that: another contender asks it to give up the
+    /// lock, or breaks the lock.
     pub(super) async fn is_disturbed(&mut self, granted: &[Granted], attempt: &Attempt) {
         let node = granted[0].node.clone();
         if attempt.aims(Feature::IsAsked) {
@@ -134,7 +137,8 @@ impl Contender {
         }
     }
 
-    /// Records whether other contenders held the lock in scopes of the same lock object.
+    /// Records the feature of a shared scope, if other contenders are in scopes of the same lock
+    /// object.
     pub(super) fn notes_shared_scope(&self, attempt: &Attempt) {
         let mut oracle = self.oracle.borrow_mut();
         if oracle.sharing > 1 {
@@ -145,8 +149,7 @@ impl Contender {
 }
 
 impl Attempt {
-    /// Records whether the node has served another attempt of its client before, by a hand-off or a
-    /// reuse.
+    /// Records whether the hold began by a hand-off or by the reuse of a kept node.
     pub(super) fn begins_on_a_node(&self, beginning: Beginning) {
         match beginning {
             Beginning::NewNode => {}

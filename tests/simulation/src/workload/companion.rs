@@ -1,5 +1,5 @@
-//! Companions: a second contender of the same client, which holds the lock before or after an
-//! attempt, so that both use the same node.
+//! Companions. A companion is a second contender of the same client. It holds the lock before or
+//! after an attempt, so that both use the same node.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -29,8 +29,8 @@ enum Help {
 }
 
 impl Help {
-    /// Returns the help that an attempt needs before its hold and during it. A try does not wait,
-    /// so it receives no hand-off.
+    /// Returns the help that an attempt needs from a companion: first for the time before its hold,
+    /// then for the time during it. A try does not wait, so it cannot receive a hand-off.
     fn of(attempt: &Attempt) -> [Option<Self>; 2] {
         let (keeps, hands_on) = (attempt.aims(Feature::Keeps), attempt.aims(Feature::HandsOn));
         let waits = hands_on && (keeps || attempt.style.is_try());
@@ -41,13 +41,15 @@ impl Help {
 }
 
 impl Contender {
-    /// Acquires the lock of an attempt, after its companion if it has one.
+    /// Acquires the lock of an attempt. If the attempt needs a companion before its hold, the
+    /// companion holds the lock first.
     pub(super) async fn acquire_after_others(&mut self, attempt: &Attempt) -> Option<Vec<Granted>> {
         let [Some(help), _] = Help::of(attempt) else { return self.acquire(attempt).await };
         let (mut companion, before) = self.companion(attempt);
         let Some(granted) = companion.join(&before).await else { return self.acquire(attempt).await };
         if help == Help::Keeps {
-            // Release immediately, or after the client has learned of the other waiters.
+            // Release the companion's lock immediately, or after the client has had time to learn
+            // of waiters of other clients.
             if companion.chance.percent(50) {
                 companion.leave(granted, &before).await;
             } else {
@@ -58,7 +60,8 @@ impl Contender {
         tokio::join!(self.acquire(attempt), companion.leave_soon(granted, &before)).0
     }
 
-    /// Holds the lock of an attempt while its companion waits, if it has such a companion.
+    /// Holds the lock of an attempt. If the attempt needs a companion during its hold, the
+    /// companion waits for the lock meanwhile.
     pub(super) async fn hold_before_others(&mut self, granted: Vec<Granted>, attempt: &Attempt) {
         let [_, Some(_)] = Help::of(attempt) else { return self.hold(granted, attempt).await };
         let (mut companion, after) = self.companion(attempt);
@@ -70,8 +73,8 @@ impl Contender {
         tokio::join!(self.hold(granted, attempt), follows);
     }
 
-    /// Creates another contender of the same client, with an attempt for the same lock and the same
-    /// options. The new contender draws its random numbers from a separate sequence.
+    /// Creates a companion, with an attempt for the same lock and the same options. It draws its
+    /// random numbers from a separate sequence.
     fn companion(&self, attempt: &Attempt) -> (Self, Attempt) {
         let Attempt { grace, waiters, cohort, linger, .. } = *attempt;
         let number = COMPANIONS + self.number;

@@ -1,4 +1,5 @@
-//! The actions of candidates and observers of an election, and checks of their observations.
+//! The actions of candidates and observers of an election, and checks of the leaders that they
+//! report.
 
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ impl Contender {
             self.violation("leads before it is a candidate");
         }
         let leadership = election.campaign_with(wait_limit).await?;
-        // Read the two values in this order, because each can change by itself only from true to
-        // false.
+        // Read `is_leader` first. Both values can only change from true to false, so a held lease
+        // proves that `is_leader` was true.
         let (leads, held) = (election.is_leader(), leadership.check().is_ok());
         if held && !leads {
             self.violation("leads, but reports that it does not");
@@ -56,7 +57,8 @@ impl Contender {
                     last = Some(leader);
                 }
                 Ok(Err(error)) => return self.expect_observable(began, &error),
-                // An observer that has received no leader yet can receive one soon.
+                // No change for some time. If the observer has received a leader at all, that
+                // leader must be the current one.
                 Err(_) => {
                     if let Some(last) = &last {
                         self.is_told(began, last.as_ref());
@@ -78,8 +80,8 @@ impl Contender {
         }
     }
 
-    /// Checks that a contender that has led for a long time is the leader that the observer knows,
-    /// and that an observed leader did not end its leadership long ago.
+    /// Checks the leader that an observer reports. A contender that has led for a long time must be
+    /// reported, and a contender that stopped leading long ago must not be.
     fn is_told(&self, began: Moment, leader: Option<&Candidate>) {
         let oracle = self.oracle.borrow();
         if !oracle.calm.lasts_since(began.at) {

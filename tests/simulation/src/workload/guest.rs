@@ -1,5 +1,5 @@
-//! A guest: a visitor with its own locks and, where needed, a second client. It creates situations
-//! that random contenders rarely reach.
+//! A guest is a contender that creates situations which random contenders rarely reach. It has its
+//! own locks and clients.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -18,13 +18,13 @@ const SINGLE: &str = "/visited-permit";
 const MANY: &str = "/visited-permits";
 const ELECTION: &str = "/visited-election";
 
-/// A number of permits that one heartbeat cannot check, and the duration of their hold in
-/// milliseconds.
+/// A number of permits that is too large for one heartbeat to check all their nodes, and the
+/// duration of their hold in milliseconds.
 const CROWD: u32 = 150;
 const LONG: u64 = 70_000;
 
-/// Interval in milliseconds within which heartbeats must check each held node. The first check of a
-/// new hold can be a little later.
+/// Maximum time in milliseconds between two checks of the same held node by heartbeats. The first
+/// check of a new hold can be a little later.
 const TURN: u64 = 60_000;
 
 impl Visitor {
@@ -39,8 +39,8 @@ impl Visitor {
             let clients = [2 * times, 2 * times + 1].map(|visit| self.clients.visitors(visit));
             let [(_, one), (_, other)] = &clients;
             if one.ready().await.is_ok() && other.ready().await.is_ok() {
-                // Creating `CROWD` nodes at the same time delays heartbeats, so the latency must be
-                // short.
+                // Acquire `CROWD` permits only if the latency is short, because creating so many
+                // nodes together delays heartbeats.
                 let bears_crowds =
                     self.setting.servers == 1 && 100 * self.setting.latency <= self.setting.timeout;
                 match self.chance.index(8) {
@@ -64,8 +64,8 @@ impl Visitor {
         self.oracle.borrow().calm.soon()
     }
 
-    /// Cancels a try during its listing, and tries again. The second try must not use the listing
-    /// of the first try: if the lock has become free by then, it must be granted.
+    /// Cancels a try while it lists the queue, and tries again. The second try must not use the
+    /// listing of the first one: if the lock has become free by then, the try must succeed.
     async fn try_again(&mut self, one: &Client, other: &Client) {
         self.now_does("tries again");
         let began = clock::now();
@@ -89,8 +89,8 @@ impl Visitor {
         }
     }
 
-    /// Two clients try to acquire the only permit at the same time. One gets it, and the other must
-    /// be refused soon.
+    /// Lets two clients try to acquire the only permit at the same time. One must get it, and the
+    /// other must be refused soon.
     async fn try_at_once(&self, one: &Client, other: &Client) {
         self.now_does("tries twice at once");
         let began = clock::now();
@@ -109,8 +109,8 @@ impl Visitor {
         }
     }
 
-    /// Checks that an observer of an election learns of the next leader, even if there is no moment
-    /// without a leader.
+    /// Checks that an observer of an election learns of the next leader, even if that leader
+    /// follows the previous one without a gap.
     async fn hand_over(&self, one: &Client, other: &Client) {
         self.now_does("hands the leadership over");
         let began = clock::now();
@@ -139,7 +139,7 @@ impl Visitor {
         }
     }
 
-    /// Holds more nodes than one heartbeat can check. Heartbeats must check each of them in turn.
+    /// Holds more nodes than one heartbeat can check. Successive heartbeats must check all of them.
     async fn hold_many(&self, client: &Client) {
         self.now_does("holds many permits");
         let Ok(leases) = self.permits(client).await else { return };
@@ -162,14 +162,16 @@ impl Visitor {
         semaphore(client, MANY, CROWD)?.acquire_many(CROWD, wait_limit).await
     }
 
-    /// Makes the server reply only to pings while the client sends few requests.
+    /// Makes the client's connection deaf while the client sends few requests: the server replies
+    /// only to pings.
     async fn lose_replies(&mut self, client: &Client) {
         let which = self.chance.index(3);
         self.now_does(&format!("is unheard, {which}"));
         let long = Duration::from_millis(3 * self.setting.timeout);
         let deafen = |critical_request| network::with(|network| network.deafen(self.of(), critical_request));
         match which {
-            // A closed client sends nothing on its connection, so the session ends.
+            // Case 0: the client is closed. It then sends nothing more on its connection, so the
+            // session expires.
             0 => {
                 let Ok(_lease) = self.acquire(client, VISITED).await else { return };
                 deafen(CriticalRequest::Anything);

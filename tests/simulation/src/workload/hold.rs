@@ -15,18 +15,18 @@ use crate::features::Feature;
 use crate::locks::{CROWDED, SEMAPHORES};
 use crate::oracle::{Granted, Mode};
 
-/// Duration in milliseconds. If a hold lasts longer than this, its contender learns immediately
-/// when its node is deleted.
+/// Duration in milliseconds after which the client watches the node of a hold. From then on, the
+/// contender learns immediately if the node is deleted.
 const LONG_HOLD: u64 = 200;
 
 impl Contender {
     /// Holds the lock for a while and ends the hold in one of several ways.
     pub(super) async fn hold(&mut self, mut granted: Vec<Granted>, attempt: &Attempt) {
-        // Most holds are short. Some are long enough for heartbeats to matter.
+        // Most holds are short. Some are so long that the client must send heartbeats.
         let most = if self.chance.percent(70) { self.setting.timeout / 5 } else { self.setting.timeout };
         let time = self.chance.skewed(0..=most);
-        // Some last longer than a session without heartbeats, so that the loss of a session can be
-        // noticed.
+        // Some last longer than a session lasts without heartbeats, so that the loss of a session
+        // can be noticed.
         let time = if self.chance.percent(4) { 3 * self.setting.timeout } else { time };
         let since = self.now();
         if self.chance.percent(15) || attempt.aims(Feature::Transacts) {
@@ -47,7 +47,7 @@ impl Contender {
             self.upgrade(attempt).await;
         }
         // If the owner has acquired the lock twice (re-entry), release one of the two leases early.
-        // A released lease must not report a later loss.
+        // When the lock is lost later, the released lease must not report the loss.
         let inner = (granted.len() > 1 && matches!(attempt.want, Want::Mutex(_) | Want::Read | Want::Write))
             .then(|| granted.remove(0));
         let ended = inner.as_ref().map(|inner| inner.lease.ended());
@@ -142,9 +142,9 @@ impl Contender {
         }
     }
 
-    /// Acquires the read lock while the contender holds the write lock: it waits, tries, or times
-    /// out. Sometimes another client breaks the write lock at that moment, and the contender's
-    /// client might not know that yet.
+    /// Acquires the read lock while the contender holds the write lock, by a wait, by a try, or
+    /// with a timeout. Sometimes another client breaks the write lock at that moment. The
+    /// contender's client might not know that yet.
     async fn downgrade(&mut self, writing: &Granted, attempt: &Attempt) -> Option<Vec<Granted>> {
         let time = self.downgrades.skewed(0..=self.setting.timeout);
         let style = match self.downgrades.index(4) {
@@ -205,7 +205,8 @@ impl Contender {
             }
             Err(error) => {
                 self.failed(attempt, &Want::Downgrade, style, &error);
-                // No other contender can block a writer that also reads.
+                // A writer that also acquires the read lock cannot be refused, because it excludes
+                // all other contenders.
                 let taken = (style.is_try() || is_full(&error)) && error.kind() == ErrorKind::LockTimeout;
                 if taken && self.oracle.borrow().node_is_certain(&writing.node) {
                     self.violation(&format!("a writer that tries to read is refused: {error}"));
@@ -215,8 +216,8 @@ impl Contender {
         }
     }
 
-    /// Holds for this long, or until the lock is lost or the contender is asked to give it up.
-    /// Returns `true` if a lease was lost.
+    /// Waits for this long while the contender holds the lock. Returns early if the lock is lost or
+    /// the contender is asked to give it up. Returns `true` if a lease was lost.
     pub(super) async fn stay(
         &mut self,
         granted: &[Granted],
@@ -271,7 +272,7 @@ impl Contender {
         }
     }
 
-    /// Checks that the reported loss reason is true, as far as that can be known.
+    /// Checks that the reported reason of a loss is true, as far as the simulation can know it.
     pub(super) fn expect_reason(&self, one: &Granted, attempt: &Attempt, reason: LossReason) {
         let closed = attempt.through.iter().any(|client| client.state() == ClientState::Closed);
         let oracle = self.oracle.borrow();
@@ -281,8 +282,8 @@ impl Contender {
             LossReason::HeldTooLong => attempt.limit.is_some(),
             LossReason::NodeDeleted => !calm || oracle.requests.is_broken(&one.node),
             LossReason::SessionExpired => !calm,
-            // A term can end even while no fault has an effect, because several slow messages
-            // between servers can follow each other.
+            // A term can end even while no fault has an effect: several slow messages between
+            // servers, one after another, can delay the reply to a heartbeat too long.
             LossReason::TermEnded => {
                 oracle.term_left(&one.node).is_none_or(|left| left <= milliseconds(attempt.grace))
             }
@@ -297,7 +298,8 @@ impl Contender {
     /// Checks that a hold with a limit ends when its time is over.
     pub(super) fn expect_end_in_time(&self, attempt: &Attempt, since: Moment, from: u64, reason: LossReason) {
         let limit = attempt.limit.filter(|_| reason == LossReason::HeldTooLong).map(milliseconds);
-        // If the contender was doing something else, it notices the end of its hold later.
+        // The contender might have been busy when the hold limit expired. It then notices the end
+        // only at the time `from`.
         let limit = limit.map(|limit| limit.max(from - since.at));
         if limit.is_some_and(|limit| self.is_late(since, limit)) {
             self.violation(&format!("{:?} has ended after {} ms of {limit:?}", attempt.want, since.took()));
@@ -316,8 +318,9 @@ impl Contender {
         }
     }
 
-    /// Checks that a contender learns soon of a request to give up, or of the deletion of its node.
-    /// This applies only if its connection works and, for requests, if it listens.
+    /// Checks that a contender has learned soon of the deletion of its node. If it listens for
+    /// requests to give up the lock, checks the same for such a request. Checks nothing if its
+    /// connection does not work.
     fn expect_news(&self, one: &Granted, since: Moment, from: u64, listens: bool, heard: bool) {
         let oracle = self.oracle.borrow();
         let (now, soon, held) = (clock::now(), oracle.calm.soon(), one.lease.check().is_ok());

@@ -44,19 +44,18 @@ const SLACK: u64 = 10;
 pub struct Contender {
     number: usize,
     clients: Clients,
-    /// The number of the contender's client, and of another client that the contender sometimes
-    /// uses.
+    /// The numbers of two clients: the contender's own, and another one that it sometimes uses.
     of: usize,
     other: usize,
     chance: Chance,
     /// Draws the kind of downgrade, from a separate sequence.
     downgrades: Chance,
-    /// Draws the scopes, which must not change the contender's requests to servers.
+    /// Draws the scopes that the contender enters, from a separate sequence, so that they do not
+    /// change its requests to servers.
     scopes: Chance,
     /// Draws whether the contender's client can hand locks on, from a separate sequence.
     cohorts: Chance,
-    /// True if nodes can be kept in this run. The next field draws the time for which a lock keeps
-    /// nodes.
+    /// True if nodes can be kept after a release in this run. `lingers` draws for how long.
     keeps: bool,
     lingers: Chance,
     setting: Setting,
@@ -81,16 +80,17 @@ struct Attempt {
     limit: Option<Duration>,
     /// Time before the end of its term at which the lease is lost.
     grace: Duration,
-    /// Maximum number of waiters in the queue when the attempt joins it, if there is a limit.
+    /// If there is a limit of waiters: the attempt is refused if this many contenders already wait.
     waiters: Option<u32>,
-    /// Maximum number of holds on one node.
+    /// Maximum number of consecutive holds on one node, by hand-offs inside the client.
     cohort: u32,
     /// Time for which its node is kept.
     linger: Duration,
-    /// The features that the attempt aims at. `met` contains the features that have occurred.
+    /// The features that the attempt aims at. `met` contains the features that have occurred in it.
     aims: Features,
     met: RefCell<Features>,
-    /// Its client and the other client. Both can be closed meanwhile.
+    /// The contender's client and the other client. Other contenders can close both during the
+    /// attempt.
     through: [Client; 2],
 }
 
@@ -109,8 +109,8 @@ impl Attempt {
     }
 }
 
-/// A point in time of a client, with which a later check can find out whether the client was
-/// stopped since.
+/// A point in time. It also contains how many times the contender's clients were stopped before it,
+/// so that a later check can see whether they were stopped since.
 #[derive(Clone, Copy)]
 struct Moment {
     at: u64,
@@ -138,8 +138,9 @@ impl Contender {
         let downgrades = Chance::of(seed, "downgrade", number);
         let scopes = Chance::of(seed, "scopes", number);
         let cohorts = Chance::of(seed, "cohorts", number);
-        // Nodes are kept only in half of the runs. If nodes are kept, even holds that no contender
-        // receives count as hand-offs, so some checks of hand-offs need runs without kept nodes.
+        // Nodes are kept only in half of the runs, because some checks of hand-offs need runs
+        // without kept nodes. If nodes are kept, even holds that no contender receives count as
+        // hand-offs.
         let keeps = Chance::of(seed, "keeps", 0).percent(50);
         let lingers = Chance::of(seed, "lingers", number);
         let attempts = 0;
@@ -192,7 +193,8 @@ impl Contender {
         self.now_does("is done");
     }
 
-    /// Pauses. In some settings, many contenders begin at the same time and collide.
+    /// Pauses between two attempts. In some settings, many contenders end their pauses at the same
+    /// time.
     async fn pause(&mut self) {
         let pause = self.chance.skewed(0..=self.setting.timeout / 4);
         let grid = self.setting.timeout / 2;
@@ -252,8 +254,8 @@ impl Contender {
         }
     }
 
-    /// Returns the maximum number of consecutive holds on the node of the next attempt. Hand-offs
-    /// cannot be combined with a limit of waiters.
+    /// Draws the maximum number of consecutive holds on the node of the next attempt. It is 0 (no
+    /// hand-offs) with a limit of waiters, because the two cannot be combined.
     fn cohort(&mut self, waiters: Option<u32>, aims: bool) -> u32 {
         let hands_on = (self.cohorts.percent(40) || aims) && waiters.is_none();
         if hands_on { self.cohorts.pick(&[2, 3, 64]) } else { 0 }
@@ -292,9 +294,9 @@ impl Contender {
         Moment { at: clock::now(), stops: self.stops() }
     }
 
-    /// Returns the contender's clients and those with the previous numbers. Stopping a client can
-    /// also stop tasks of the client with the next number: contenders use both, and the first
-    /// contender that uses a client starts its tasks.
+    /// Returns the clients whose stops can delay the contender: its own two clients, and for each
+    /// the client with the previous number. A contender of that previous client can have started
+    /// this client's tasks. These are stopped together with that contender.
     fn used(&self) -> [usize; 4] {
         let count = self.clients.count();
         let before = |client: usize| (client + count - 1) % count;
@@ -306,7 +308,8 @@ impl Contender {
         self.used().into_iter().map(|client| self.stopped.time(client)).sum()
     }
 
-    /// Returns `true` if something took longer than permitted although its clients were running.
+    /// Returns `true` if more than the permitted time has passed since a moment although the
+    /// contender's clients were running.
     fn is_late(&self, since: Moment, limit: u64) -> bool {
         let stopped = self.used().into_iter().any(|client| self.stopped.is_stopped(client));
         since.took() > limit + SLACK && since.stops == self.stops() && !stopped

@@ -1,4 +1,5 @@
-//! Attempts that run the body of a slot and combine it with other features.
+//! Attempts that run code once per time slot (the slot's body) and combine this with other
+//! features.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -34,8 +35,9 @@ struct WantedSlot {
 }
 
 impl WantedSlot {
-    /// Returns `true` if the slot is over. After a long wait, other contenders can have recorded
-    /// later slots, because a key is compared only with the last recorded one.
+    /// Returns `true` if the slot's time is over. Other contenders can then have recorded later
+    /// slots. This slot would run nevertheless, because its key is compared only with the last
+    /// recorded one.
     fn is_late(&self) -> bool {
         clock::now() / self.length != self.slot
     }
@@ -61,7 +63,7 @@ impl Contender {
         WantedSlot { place, slot, asked, length, before, record, fails: self.chance.percent(20) }
     }
 
-    /// Runs a slot as the attempt to acquire the mutex. The lock is held during the body.
+    /// Acquires the mutex by running a slot. The call holds the mutex while the slot's body runs.
     pub(super) async fn run_once(&mut self, attempt: &Attempt) {
         let Want::Mutex(place) = attempt.want else { return };
         let wanted = self.wanted_slot(place, Record::AfterBody);
@@ -90,8 +92,8 @@ impl Contender {
             }
             if let Some(reason) = granted.lease.loss_reason().filter(|_| lost) {
                 self.expect_reason(granted, attempt, reason);
-                // After the body, the call waits for the reply to the record, because it must know
-                // whether the record was written.
+                // If the body has succeeded, do not check how soon the call ended. It also waits
+                // for the reply to the write of the record, to know whether that was written.
                 if !succeeded {
                     self.expect_end_in_time(attempt, since, since.at, reason);
                 }
@@ -121,7 +123,8 @@ impl Contender {
         }
     }
 
-    /// Checks a refusal. The timeout covers the wait for the lock only.
+    /// Checks an attempt that was refused. The timeout covers only the wait for the lock, so it
+    /// must be refused within that time.
     fn is_refused_in_time(&self, attempt: &Attempt, began: Moment, error: &Error) {
         let most = match attempt.style {
             WaitStyle::Within(time) => Some(time),
@@ -155,7 +158,7 @@ impl Contender {
         }
     }
 
-    /// The body of a slot: does what a contender does during a hold, except for the release.
+    /// Runs the body of a slot: does what a contender does during a hold, except for the release.
     async fn body(
         &mut self,
         lease: Arc<Lease>,
@@ -210,8 +213,8 @@ impl Contender {
         }
     }
 
-    /// Checks the start of a body. With `late`, other contenders can have recorded later slots in
-    /// the meantime.
+    /// Checks the start of a body. `late` means that other contenders can have recorded later slots
+    /// in the meantime.
     fn begins(&self, granted: &Granted, attempt: &Attempt, wanted: WantedSlot, late: bool) {
         let WantedSlot { place, slot, before, record, .. } = wanted;
         self.tell(std::slice::from_ref(granted));
@@ -269,12 +272,13 @@ impl Contender {
         }
     }
 
-    /// Checks that a slot under a held lock fails only if that lock is lost or the client is
-    /// closed.
+    /// Checks the error of a slot that ran while its owner already held the lock. It is permitted
+    /// only if that lock was lost or the client was closed.
     fn expect_interrupted(&self, outer: &Granted, error: &Error) {
         let expected = match error.kind() {
             ErrorKind::ClientClosed => true,
-            // The reply to a write can report the loss before the lease does.
+            // Ask the oracle instead of the lease: the reply to a write can show the loss before
+            // the lease reports it.
             _ => !self.oracle.borrow().node_is_certain(&outer.node),
         };
         if !expected {

@@ -1,5 +1,5 @@
-//! Actions of contenders other than acquiring: asking holders to give up, breaking locks, setting
-//! the number of permits, writing under a lock, and listing contenders.
+//! Actions of contenders that acquire no lock: asking holders to give up, breaking locks, setting
+//! the number of permits, writing under a held lock, and listing contenders.
 
 use zklock::{Error, ErrorKind, NodeData};
 
@@ -64,7 +64,8 @@ impl Contender {
         known
     }
 
-    /// Checks that a request finds the node of a lock that is held before and after the request.
+    /// Checks that a request about a node has found the node, if its lock was held both before and
+    /// after the request.
     fn expect_found(&self, what: &str, node: &str, outcome: Result<(), Error>) {
         let Err(error) = outcome else { return };
         let expected = match error.kind() {
@@ -89,7 +90,8 @@ impl Contender {
             Ok(()) => self.oracle.borrow_mut().number_known = true,
             Err((ErrorKind::ClientClosed, _)) => {}
             Err((ErrorKind::ConnectionFailed, error)) => {
-                // Only the loss of the connection can make it unknown whether the number was set.
+                // This error means that it is unknown whether the number was set. While no fault
+                // has an effect, only a lost connection can cause it.
                 let calm =
                     self.oracle.borrow().calm.lasts_since(began.at) || clock::now() < self.setting.tick;
                 let lost = network::with(|network| network.has_opened_since(name, began.at));
@@ -101,7 +103,8 @@ impl Contender {
         }
     }
 
-    /// Writes under a lock that the contender holds, or under one that was just broken.
+    /// Writes data in a transaction that must fail if the contender does not hold the lock.
+    /// Sometimes the lock is broken just before.
     pub(super) async fn transact(&mut self, granted: &[Granted], attempt: &Attempt) {
         let [granted] = granted else { return };
         let Some(which) = MUTEXES.iter().position(|path| *path == granted.place) else { return };
@@ -159,8 +162,8 @@ impl Contender {
         None
     }
 
-    /// Lists the contenders of a lock. A contender that holds it during the whole call must be
-    /// among them.
+    /// Lists the contenders of a lock. A contender that holds the lock during the whole call must
+    /// be in the list.
     pub(super) async fn list(&mut self) {
         let Some(node) = self.any_node() else { return };
         if let Some(place) =

@@ -17,16 +17,16 @@ use crate::oracle::{Granted, Mode, ReleaseKind};
 type Answer = Pin<Box<dyn Future<Output = zklock::Result<()>>>>;
 
 impl Contender {
-    /// Returns `true` if a node was certainly gone before that time and the client could have
-    /// learned it.
+    /// Returns `true` if a node was certainly gone before the time `then`, and the client could
+    /// have learned it by then.
     fn was_broken(&self, node: &str, session: i64, then: u64) -> bool {
         let oracle = self.oracle.borrow();
         let gone = oracle.requests.gone_since(node).is_some_and(|gone| gone < then);
         gone && oracle.calm.lasts_since(then) && !oracle.is_closed(session)
     }
 
-    /// Releases all leases in sequence, each in a random way. `attempt` is the attempt that
-    /// acquired them, or `None` for a contender that runs slots.
+    /// Releases the leases one after another, each with a randomly chosen call. `attempt` is the
+    /// attempt that acquired them, or `None` for a contender that runs slots.
     pub(super) async fn release(&mut self, granted: Vec<Granted>, attempt: Option<&Attempt>) {
         for one in granted {
             self.release_one(one, attempt).await;
@@ -40,8 +40,8 @@ impl Contender {
         let began = self.now();
         let held = lease.check().is_ok() && self.oracle.borrow().is_last(&node);
         let within = self.chance.skewed(0..=2 * self.setting.timeout);
-        // Even before a release call returns, it has decided whether the lock is handed on, so
-        // count the hand-offs before the call.
+        // Read the number of hand-offs before the call, because the call hands the lock on
+        // immediately, before it waits for anything.
         let before = self.handoffs();
         let (most, mut answer): (u64, Option<Answer>) = match self.chance.index(6) {
             0 => {
@@ -72,8 +72,8 @@ impl Contender {
         if let Some(answer) = answer.filter(|_| sent != Some(false)) {
             answer.await.ok();
         }
-        // Only a release that was sent has a reply, which reports whether the node was already
-        // gone. A release that hands the lock on or keeps the node is checked above.
+        // Check the reply of the release, which reports whether the node was already gone. A
+        // release that hands the lock on or keeps the node sends no request, and is checked above.
         let acknowledged = sent == Some(true) && most == limit && began.took() < limit;
         if held
             && acknowledged
@@ -101,8 +101,8 @@ impl Contender {
         (0..self.clients.count()).map(|client| self.clients.get(client).stats().handoffs).sum()
     }
 
-    /// Returns the kind of a release. `before` is the number of hand-offs before it, and `sent`
-    /// tells whether it sent a request, if that is known.
+    /// Returns the kind of a release. `before` is the number of hand-offs before the release.
+    /// `sent` is true if the release sent a request, and `None` if that is unknown.
     fn release_kind(&self, before: u64, sent: Option<bool>) -> ReleaseKind {
         match sent {
             _ if self.handoffs() > before => ReleaseKind::HandedOn,

@@ -1,4 +1,4 @@
-//! The waits of contenders for their client's session, and the closing of clients.
+//! Actions of contenders that concern their clients: waiting for a session, and closing a client.
 
 use std::time::Duration;
 

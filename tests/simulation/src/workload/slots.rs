@@ -1,4 +1,5 @@
-//! Contenders that run bodies once per slot. The slots are numbered and follow simulated time.
+//! Contenders that run code once per time slot (the slot's body). The number of the current slot
+//! follows from simulated time.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -35,7 +36,8 @@ struct Slotted {
     owner: Owner,
     /// Index of the mutex.
     place: usize,
-    /// True if the future of an earlier body was dropped, so that its record can arrive late.
+    /// True if the future of an earlier call was dropped. Its record can then still be written
+    /// later.
     dropped: bool,
 }
 
@@ -44,7 +46,8 @@ struct Slotted {
 struct Numbering {
     /// Duration of each slot, in milliseconds.
     length: u64,
-    /// The contender's wall clock, if slots are periods that the library numbers.
+    /// The contender's wall clock, if slots are periods. The library derives the number of a period
+    /// from this clock.
     periods: Option<WallClock>,
 }
 
@@ -71,9 +74,9 @@ impl Numbering {
         }
     }
 
-    /// Returns the number of the slot that ran and was recorded under this token. For a period,
-    /// this is the period at the time of the grant, which can be later than `number`. `before` is
-    /// the last slot that was recorded before the attempt.
+    /// Returns the number of the slot that ran and was recorded with this token. For a period, this
+    /// is the period at the time of the grant. It can be later than `number`, the period at the
+    /// time of the call. `before` is the last slot that was recorded before the attempt.
     fn recorded(
         self,
         number: u64,
@@ -93,7 +96,7 @@ impl Numbering {
 
 /// The parameters with which a slot is run.
 struct SlotParameters {
-    /// Token of the lease under which the slot was chosen, if there is one.
+    /// Token of the lease that the contender already holds when it chooses the slot, if any.
     held: Option<i64>,
     wait: Timeout,
     record: Record,
@@ -114,8 +117,8 @@ enum Outcome {
 }
 
 impl Contender {
-    /// Runs bodies once per slot until the simulation's duration is over. Then, when no fault has
-    /// an effect any more, tries to run a last slot until it is recorded.
+    /// Runs slots until the simulation's duration is over. Then waits until no fault has an effect,
+    /// and runs a last slot, which must be recorded.
     pub async fn run_slots(mut self, end: u64) {
         let numberings = self.numberings();
         loop {
@@ -132,8 +135,8 @@ impl Contender {
                 _ => self.attempt_slots(numberings).await,
             }
         }
-        // A connection can have been deaf (without replies except to pings) since an earlier fault,
-        // and the client can notice it only now.
+        // Count the wait as a fault. A connection can have been deaf (without replies except to
+        // pings) since an earlier fault, and the client might notice it only now.
         self.oracle.borrow_mut().calm.fault(true);
         self.now_does("waits for calm");
         sleep_until(clock::at(end + 2 * self.setting.timeout + 2000)).await;
@@ -141,7 +144,7 @@ impl Contender {
         self.now_does("is done");
     }
 
-    /// Returns the numbering of slots for each mutex. In every second seed, slots of the second
+    /// Returns the numbering of slots for each mutex. In half of the seeds, the slots of the second
     /// mutex are periods, and the contenders' clocks differ by up to a period.
     fn numberings(&self) -> [Numbering; MUTEXES.len()] {
         let length =
@@ -187,7 +190,7 @@ impl Contender {
         self.oracle.borrow_mut().is_through(&label);
     }
 
-    /// Starts another attempt and returns it with the label of its nodes.
+    /// Creates the next attempt. Returns it with the label of its nodes.
     fn slotted(&mut self) -> (String, Slotted) {
         self.attempts += 1;
         let label = format!("{}.{}", self.number, self.attempts);
@@ -237,8 +240,8 @@ impl Contender {
     async fn attempt_slot(&mut self, slotted: &mut Slotted, numbering: Numbering, held: Option<i64>) {
         let rest = Timeout::For(Duration::from_millis(numbering.rest()));
         let most = if self.chance.percent(80) { numbering.length / 2 } else { 2 * self.setting.timeout };
-        // With `Record::Start`, the chosen slot must still be the current one when the lock is
-        // acquired, so the attempt must not wait.
+        // Use `Record::Start` only if the contender already holds the lock. Otherwise the attempt
+        // could wait, and the chosen slot might be over when it acquires the lock.
         let record =
             if held.is_some() && self.chance.percent(30) { Record::Start } else { Record::AfterBody };
         let parameters = SlotParameters {
@@ -281,15 +284,17 @@ impl Contender {
                 limit: None,
                 grace: Duration::ZERO,
             };
-            // After a long wait, other contenders can have recorded later slots, because a key is
-            // compared only with the last recorded one. The library numbers a period at the time of
-            // the grant and compares it with the last recorded one.
+            // After a long wait, other contenders can have recorded later slots. A slot with a key
+            // would run nevertheless, because the key is compared only with the last recorded one.
+            // For a period, this cannot happen: the library determines its number at the time of
+            // the grant.
             let periods = numbering.periods.is_some();
             let is_late = !periods && held != Some(token) && numbering.now() != slot;
             {
                 let mut oracle = oracle.borrow_mut();
                 oracle.granted(&granted);
-                // With `Record::Start`, the slot is compared with the record that existed before.
+                // The last recorded slot that the new one must be later than. With `Record::Start`,
+                // this is the record that existed before the call.
                 let known = match record {
                     Record::AfterBody if periods => oracle.slots.last(place),
                     _ => before.filter(|_| !periods && !is_late),
@@ -354,7 +359,8 @@ impl Contender {
         }
     }
 
-    /// Runs a last slot, which must be recorded because no fault has an effect any more.
+    /// Runs a last slot for each mutex. It must be recorded, because no fault has an effect any
+    /// more.
     async fn run_last_slot(&mut self, numberings: [Numbering; MUTEXES.len()]) {
         for _ in 0..LAST_TRIES {
             let (label, mut slotted) = self.slotted();

@@ -1,5 +1,5 @@
-//! A visitor: a contender with separate clients, so that it alone decides whether any caller waits
-//! for a session.
+//! A visitor is a contender whose clients no other contender uses. It alone decides whether any
+//! caller of such a client waits for a session.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -24,11 +24,10 @@ pub const LAST_NUMBER: i32 = i32::MAX - 2;
 /// A lock that only the visitor uses.
 pub const VISITED: &str = "/visited";
 
-/// A lock that only the visitor uses. Every client can list its nodes, but not even the visitor can
-/// read them.
+/// A lock that only the visitor uses. Every client can list its nodes, but no client can read them.
 pub const GUARDED: &str = "/guarded";
 
-/// Duration in milliseconds. If a hold lasts longer than this, the client watches the hold's node.
+/// Duration in milliseconds after which a client watches the node of its hold.
 const LONG_HOLD: u64 = 200;
 
 /// Creates clients, one after another.
@@ -89,8 +88,9 @@ impl Visitor {
         self.now_does("is done");
     }
 
-    /// Holds a lock for longer than a session lasts without heartbeats. The heartbeats get errors,
-    /// because the client has no permission to read its nodes.
+    /// Holds a lock for longer than a session lasts without heartbeats. The replies to the
+    /// heartbeats are errors, because the client has no permission to read its nodes. They must
+    /// keep the lease nevertheless.
     async fn hold_what_it_may_not_read(&self, times: usize) {
         self.now_does("takes a lock by a node that it may not read");
         let (name, client) = self.clients.unable_to_read(times);
@@ -106,7 +106,7 @@ impl Visitor {
         network::with(|network| network.witness.ends(name));
     }
 
-    /// Waits for a session while no server is available, and then stops waiting.
+    /// Waits for a session while no server accepts connections, and then stops waiting.
     async fn wait_in_vain(&mut self, name: usize, client: &Client) {
         self.now_does("waits in vain for a session");
         network::with(|network| network.refuse(self.of(), Some(network::NOWHERE)));
@@ -136,8 +136,8 @@ impl Visitor {
         network::with(|network| network.refuse(self.of(), None));
     }
 
-    /// Asks for a lock whose sequence numbers are used up. The request must fail, because new nodes
-    /// would overtake older ones if the sequence numbers restarted.
+    /// Acquires a lock whose directory has used up its sequence numbers. This must fail. If the
+    /// numbers restarted, new nodes would be ahead of older ones.
     async fn ask_for_exhausted(&self, client: &Client) {
         self.now_does("asks for a lock whose directory is worn out");
         match self.acquire(client, EXHAUSTED).await.map_err(|error| (error.kind(), error)) {
@@ -160,8 +160,8 @@ impl Visitor {
         Self::lock(client, path)?.acquire_as(&Owner::new(), wait_limit).await
     }
 
-    /// Holds an uncontended lock and runs one of several cases. Returns the lease, and its state if
-    /// it was lost.
+    /// Holds a lock without contention, and runs one of several cases meanwhile. Returns the lease
+    /// and its state if the lease was lost.
     async fn hold_alone(&mut self, client: &Client) -> Option<(Lease, LeaseState)> {
         self.now_does("takes a lock of its own");
         let lease = match self.acquire(client, VISITED).await.map_err(|error| (error.kind(), error)) {
@@ -187,12 +187,13 @@ impl Visitor {
         self.oracle.borrow().calm.lasts_since(then)
     }
 
-    /// Checks that an owner that listens immediately receives a request to give up the lock, even
-    /// right after the grant. The server sends the watch event before the next reply on the same
-    /// connection, and the client then reads the node.
+    /// Checks that an owner receives a request to give up the lock even if the request is sent
+    /// right after the grant, provided that the owner listens from the start. The server sends the
+    /// watch event before its next reply on the same connection, and the client then reads the
+    /// node.
     async fn be_asked(&self, client: &Client, lease: &Lease) {
         let (began, asked) = (clock::now(), lease.revoked());
-        // By then the client has sent the request to watch the node.
+        // After this, the client has sent the request that watches the node.
         sleep(Duration::from_millis(1)).await;
         let done = client.revoke(&lease.node()).await.is_ok();
         let round_trip = Duration::from_millis(2 * 20 * self.setting.latency + 2);
@@ -219,8 +220,8 @@ impl Visitor {
         }
     }
 
-    /// Checks that the holder learns immediately that its node is gone, if it has held the lock for
-    /// a long time.
+    /// Checks that a holder that has held the lock for a while learns immediately that its node is
+    /// gone.
     async fn lose_node(&mut self, client: &Client, lease: &Lease) {
         let pause = self.chance.number(LONG_HOLD + SLACK..=LONG_HOLD + self.setting.timeout);
         sleep(Duration::from_millis(pause)).await;
@@ -232,8 +233,8 @@ impl Visitor {
         }
     }
 
-    /// Checks that a lease whose term ends while no server is available stays lost when the servers
-    /// are back.
+    /// Checks that a lease is lost if its term ends while no server is available, and that it stays
+    /// lost when the servers return.
     async fn lose_servers(&mut self, lease: &Lease) {
         network::with(|network| {
             network.refuse(self.of(), Some(network::NOWHERE));

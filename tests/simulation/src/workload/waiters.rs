@@ -1,4 +1,4 @@
-//! The queues that an attempt joins, and the checks of attempts that limit the number of waiters.
+//! Checks of attempts that limit the number of waiters, and the queues that an attempt joins.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -14,8 +14,8 @@ use crate::features::Feature;
 use crate::locks::{MUTEXES, READ_WRITE, SEMAPHORES};
 use crate::oracle::{Joined, Oracle};
 
-/// Awaits the result of an attempt. If the attempt must be refused because too many contenders
-/// wait, this function checks that it is refused promptly.
+/// Awaits the result of an attempt. If too many contenders wait, also checks that the attempt is
+/// refused promptly.
 pub(super) async fn admitted<T>(
     oracle: &Rc<RefCell<Oracle>>,
     attempt: &Attempt,
@@ -41,7 +41,7 @@ pub(super) fn is_full(error: &Error) -> bool {
 }
 
 impl Attempt {
-    /// Records that the limit of waiters was applied: the attempt was admitted or refused.
+    /// Records that the attempt's limit of waiters was checked, whatever the result was.
     pub(super) fn admits(&self) {
         if self.waiters.is_some() {
             self.meets(Feature::LimitsWaiters);
@@ -50,7 +50,7 @@ impl Attempt {
 }
 
 impl Contender {
-    /// Returns the clients that an attempt uses, and the queues that it joins.
+    /// Returns the numbers of the clients that an attempt uses, and the queues that it joins.
     pub(super) fn joins(&self, attempt: &Attempt) -> (Vec<usize>, Vec<Joined>) {
         let member = |member: &Member| match member {
             Member::Mutex(which) => Joined::Queue(MUTEXES[*which]),
@@ -72,14 +72,14 @@ impl Contender {
     }
 
     /// Checks an attempt that was refused because of its limit of waiters. The refusal must be
-    /// prompt, and that many contenders must have been waiting.
+    /// prompt, and as many contenders as the limit must have been waiting.
     pub(super) fn judge_full(&self, attempt: &Attempt, began: Moment) {
         let mut oracle = self.oracle.borrow_mut();
         oracle
             .history
             .note(&format!("contender {} finds more than {:?} waiters", self.number, attempt.waiters));
-        // An attempt for several locks can have waited for the first one before another lock
-        // refused it.
+        // If the attempt is for several locks, it can have waited for one of them before another
+        // one's limit was reached.
         let most = oracle.calm.entry() + SLACK;
         let several = matches!(attempt.want, Want::Several(_));
         if !several && began.took() > most && oracle.calm.lasts_since(began.at) {
@@ -90,8 +90,8 @@ impl Contender {
                 began.took()
             ));
         }
-        // A single server always has the current state. With several servers, the server that
-        // replies can lag behind.
+        // The attempt can have seen an earlier state if there are several servers, because the one
+        // that replies can lag behind.
         let since =
             if self.setting.servers == 1 { began.at } else { began.at.saturating_sub(oracle.calm.soon()) };
         if let Some(limit) = attempt.waiters

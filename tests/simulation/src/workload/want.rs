@@ -1,4 +1,4 @@
-//! The locks that a contender can request, and the ways to wait for them.
+//! The locks that a contender can request, and the ways in which it waits for them.
 
 use std::time::Duration;
 
@@ -39,8 +39,8 @@ pub enum Want {
     Lead,
     /// A semaphore, and a number of its permits.
     Permits(usize, u32),
-    /// Several locks, which are passed in this order. `true` means that the contender's other
-    /// client acquires the member.
+    /// Several locks, in the order in which they are passed to the library. `true` means that the
+    /// contender's other client acquires this member.
     Several(Vec<(Member, bool)>),
 }
 
@@ -53,12 +53,12 @@ impl Want {
         }
     }
 
-    /// Draws a lock. The semaphore whose number of permits contenders set is included only once
-    /// that number is known.
+    /// Draws a lock. The semaphore whose number of permits is set by contenders can be drawn only
+    /// once that number has been set.
     pub fn any(chance: &mut Chance, setting: &Setting, number_known: bool) -> Self {
-        // With several servers, the writes of one connection wait for each other in the model, so
-        // many of them would take too long. In addition, some of so many packets are slow, and
-        // heartbeats wait behind them.
+        // Request very many permits only from a single fast server. With several servers, each
+        // write of a connection waits for the previous one in the model, so this would take too
+        // long. In addition, heartbeats wait behind these writes, some of which are slow.
         let bears_crowds = setting.servers == 1 && 100 * setting.latency <= setting.timeout / 2;
         if bears_crowds && chance.index(200) == 0 {
             return Self::Permits(CROWDED, chance.number(130..=u64::from(CROWD)).try_into().unwrap_or(CROWD));
@@ -105,11 +105,12 @@ pub enum WaitStyle {
 }
 
 impl WaitStyle {
-    /// Draws a way to wait. `limited` means that the hold time is limited.
+    /// Draws a way to wait for this lock. `limited` is true if the attempt has a hold limit.
     pub fn any(chance: &mut Chance, setting: &Setting, want: &Want, limited: bool) -> Self {
         let time = chance.skewed(1..=2 * setting.timeout);
-        // The attempt might never succeed: it can ask for more permits than there will ever be, or
-        // its first members can expire each time before the rest is granted.
+        // True if the attempt might never succeed, so that it must not wait without a timeout. It
+        // can ask for more permits than there will ever be, or the members that it acquires first
+        // can expire each time before the rest is granted.
         let in_vain = match want {
             Want::Permits(SHARED, 2..) => true,
             Want::Permits(_, 2..) | Want::Several(_) => limited,
@@ -124,7 +125,8 @@ impl WaitStyle {
         }
     }
 
-    /// Returns the timeout for the library. It is infinite for a contender that drops the future.
+    /// Returns the timeout that is passed to the library. A contender that drops the future instead
+    /// waits without a timeout.
     pub fn wait_limit(self) -> Timeout {
         match self {
             Self::Wait | Self::GiveUp(_) => Timeout::Forever,
@@ -138,7 +140,8 @@ impl WaitStyle {
     }
 }
 
-/// Draws a maximum hold time, or `None`. It can be as short as the time to acquire another lock.
+/// Draws a hold limit, or `None`. The limit can be so short that it expires while the attempt
+/// acquires another lock.
 pub fn limit(chance: &mut Chance, setting: &Setting) -> Option<Duration> {
     let most = match chance.index(8) {
         0 => 4 * setting.latency,

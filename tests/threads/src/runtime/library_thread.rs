@@ -1,4 +1,4 @@
-//! A thread that runs tasks, like tokio's runtime on the library's thread.
+//! A thread that runs tasks. It replaces tokio's runtime on the library's thread.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -15,7 +15,8 @@ use crate::error::Result;
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 std::thread_local! {
-    /// The queue of the current interleaving. All loom threads run on one system thread.
+    /// The queue of tasks in the current interleaving. A thread-local value is enough, because all
+    /// loom threads run on one system thread.
     static CURRENT: RefCell<Option<Arc<Queue>>> = const { RefCell::new(None) };
 }
 
@@ -82,7 +83,8 @@ impl LibraryThread {
         Self { queue, thread: loom::thread::spawn(move || ours.run()) }
     }
 
-    /// Stops the thread once no task is due. Returns the number of its tasks.
+    /// Stops the thread once it has no runnable task. Returns the number of tasks that were
+    /// started.
     pub(crate) fn stop(self) -> usize {
         self.queue.state.lock().unwrap_or_else(PoisonError::into_inner).stopped = true;
         self.queue.news.notify_one();

@@ -1,4 +1,4 @@
-//! Replacements for `core/src/runtime/sync.rs`: loom's types, and types that loom lacks.
+//! Replaces `core/src/runtime/sync.rs`: exports loom's types, and implements types that loom lacks.
 
 use std::fmt;
 use std::future::Future;
@@ -13,7 +13,7 @@ pub(crate) use loom::thread_local;
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::Ordering;
 
-/// A pointer for statics. Because loom's pointers cannot be statics, it is created on first use.
+/// A pointer that can be a static. Loom's pointer cannot, so it is created on first use.
 pub(crate) struct AtomicPtr<T> {
     shared: std::sync::OnceLock<loom::sync::atomic::AtomicPtr<T>>,
     first: *mut T,
@@ -54,8 +54,8 @@ impl<T> AtomicPtr<T> {
     }
 }
 
-/// A value that is set once, like the standard library's: a thread that gets it sees everything
-/// that happened before it was set.
+/// Replaces the standard library's `OnceLock`, a value that is set once. A thread that gets the
+/// value also sees everything that happened before it was set.
 pub(crate) struct OnceLock<T> {
     there: AtomicBool,
     setting: Mutex<()>,
@@ -106,8 +106,8 @@ impl<T: fmt::Debug> fmt::Debug for OnceLock<T> {
     }
 }
 
-/// A replacement for `notified` and `notify_waiters` of tokio's `Notify`: a call wakes every future
-/// that was created before it.
+/// Replaces tokio's `Notify`, with `notified` and `notify_waiters` only. A call of `notify_waiters`
+/// wakes every future that was created before the call.
 #[derive(Debug)]
 pub(crate) struct Notify {
     calls: AtomicUsize,

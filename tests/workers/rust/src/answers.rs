@@ -35,7 +35,7 @@ pub(crate) fn unknown(what: &str, name: &str) -> Failure {
     Failure::Suite(format!("no {what} is called {name}"))
 }
 
-/// Returns the line of an error, with its message and its structured details.
+/// Returns the reply line for an error, with the error's message and structured details.
 pub(crate) fn told(error: &Error) -> Value {
     let mut line = json!({
         "event": "error", "code": error.code(), "type": format!("{:?}", error.kind()), "message": error.to_string(),

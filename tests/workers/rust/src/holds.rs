@@ -31,7 +31,7 @@ pub(crate) async fn release(leases: &[Rc<Lease>], timeout: Timeout) -> Result<()
     Ok(())
 }
 
-/// Runs one contender that acquires the lock repeatedly. Reports each hold.
+/// Runs one contender, which acquires and releases the lock repeatedly. Reports each hold.
 pub(crate) async fn hold_often(
     id: Value,
     lock: Rc<Lockable>,

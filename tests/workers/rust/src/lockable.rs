@@ -1,4 +1,4 @@
-//! A common interface of all kinds of locks, as the commands use them.
+//! A common interface of all kinds of locks, for the commands.
 
 use std::time::Duration;
 

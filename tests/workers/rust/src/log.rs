@@ -1,4 +1,4 @@
-//! Reports to the tests every event that the library logs, formatted as in a log.
+//! Reports every log event of the library to the tests, formatted like a line of a log.
 
 use std::fmt::Debug;
 

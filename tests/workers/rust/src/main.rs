@@ -31,7 +31,7 @@ fn write(mut line: Value) {
         line["t"] = now().into();
     }
     let mut output = std::io::stdout().lock();
-    // If the test process has exited, the write fails. The input then ends too.
+    // Ignore errors. The write fails only if the test process has exited, and then the input also ends.
     writeln!(output, "{line}").and_then(|()| output.flush()).ok();
 }
 

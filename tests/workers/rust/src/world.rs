@@ -1,5 +1,5 @@
-//! The clients, locks and leases that the tests have created, with one method for each command. All methods use the
-//! same tables of names, so they are in one file.
+//! The clients, locks and leases that commands have created, with one method for each command. All methods use the same
+//! tables of names, so they are in one file.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -306,7 +306,7 @@ impl World {
         Ok(json!({"event": "value", "value": session}))
     }
 
-    /// Ends a scope, which is only a set of leases in Rust. If a lease was lost, the reply is an error.
+    /// Ends a scope. Rust has no scopes, so this releases a set of leases. If a lease was lost, the reply is an error.
     async fn leave(&self, scope: &str) -> Answer {
         let leases = self.leases.borrow_mut().remove(scope).ok_or_else(|| unknown("scope", scope))?;
         let remaining = leases.iter().map(|lease| lease.remaining()).max().unwrap_or_default();
@@ -357,7 +357,7 @@ impl World {
             tell_loss(name.to_owned(), &leases);
             return Ok(line);
         }
-        // Several leases are numbered. The name in the command stands for all of them.
+        // Each of several leases gets a numbered name. The name in the command stands for all of them.
         let mut told = Vec::new();
         for (number, lease) in leases.into_iter().enumerate() {
             let name = format!("{name}/{number}");

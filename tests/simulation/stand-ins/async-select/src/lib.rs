@@ -1,5 +1,5 @@
-//! Stand-in for the `async-select` crate. The original chooses its first branch by a heap address.
-//! This one always polls the branches in order.
+//! Stand-in for the `async-select` crate. The original polls the branches in an order that depends
+//! on a heap address. This one always polls them in the order of the source.
 
 /// Waits for the first of several futures.
 #[macro_export]

@@ -1,5 +1,5 @@
-//! A small program that acquires a lock, prints `holding`, waits for a line, and exits while it holds the lock, in one
-//! of several ways. It can also leave a scope in one of several ways.
+//! A small program that acquires a lock, prints `holding`, and waits for a line. Then it exits in one of several ways,
+//! while it holds the lock. It can also leave a scope in one of several ways.
 
 use std::future::pending;
 use std::io::Write;
@@ -31,7 +31,7 @@ async fn lock(hosts: String, path: String) -> zklock::Result<(Client, Mutex)> {
     Ok((client, lock))
 }
 
-/// Acquires the lock. The result keeps everything alive that the hold needs.
+/// Acquires the lock. Returns all objects that the caller must keep while it holds the lock.
 async fn hold(hosts: String, path: String) -> zklock::Result<(Client, Mutex, Lease)> {
     let (client, lock) = lock(hosts, path).await?;
     let lease = lock.acquire().await?;

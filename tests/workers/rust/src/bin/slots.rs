@@ -1,9 +1,9 @@
-//! A small program that runs one slot after another under a lock until a given number is recorded. Other processes run
-//! the same slots at the same time, and a test can kill this one at any time.
+//! A small program that runs code once per slot, for one slot after another, until a given number of slots is recorded.
+//! Other processes run the same slots at the same time, and a test can kill this one at any time.
 //!
-//! It prints `runs SLOT NODE TOKEN TIME` and `ends SLOT TIME` for a body, with `CLOCK_MONOTONIC` in nanoseconds;
-//! `recorded SLOT` once the record is acknowledged; `lost: WHY`; and `done`. With a fourth argument, some bodies are
-//! long.
+//! It prints `runs SLOT NODE TOKEN TIME` when the code of a slot (its body) begins, and `ends SLOT TIME` when it ends.
+//! `TIME` is `CLOCK_MONOTONIC` in nanoseconds. It prints `recorded SLOT` once the record is acknowledged, `lost: WHY`
+//! after a loss, and `done` at the end. With a fourth argument, some bodies are long.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use zklock::{Client, ClientOptions, Error, ErrorKind, Lease, Mutex, Owner, Recor
 /// Maximum length in milliseconds of most bodies, and of the pause between two slots.
 const JITTER: u64 = 30;
 
-/// For a test that disconnects holders: of every forty slots, one has a body that is longer than the term of its lease.
-/// Another has a body during which the test can prepare to hold back the record. Each pair is the slot's position among
-/// the forty, and the duration of the body in milliseconds.
+/// For a test that disconnects holders. Of every forty slots, one has a body that is longer than the term of its lease.
+/// Another has a body during which the test can prepare to hold back the write of the record. Each pair is the slot's
+/// position among the forty, and the duration of the body in milliseconds.
 const EVERY: u64 = 40;
 const LONGER_THAN_THE_TERM: (u64, u64) = (7, 1_500);
 const TIME_FOR_A_TRAP: (u64, u64) = (27, 400);
 
-/// Session timeout. It is short, because the lock of a killed process is free only after its session expires.
+/// Session timeout. It is short, because the lock of a killed process becomes free only when its session expires.
 const SESSION: Duration = Duration::from_secs(2);
 
 fn say(what: &str) {
@@ -87,7 +87,7 @@ async fn run_all(hosts: &str, path: &str, slots: Slots) -> zklock::Result<()> {
         match run_next(&client, &lock, slots).await {
             Ok(true) => {}
             Ok(false) => return client.close().await,
-            // Another process continues in the meantime, and this process queues again.
+            // The lock is lost, so another process continues with the slots. This process queues again.
             Err(error) if matches!(error.kind(), ErrorKind::LockLost | ErrorKind::ConnectionFailed) => {
                 say(&format!("lost: {error}"));
             }
