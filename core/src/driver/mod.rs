@@ -7,19 +7,22 @@
 //!
 //! These modules use the following terms:
 //!
-//! * A *handle* is a client or lock object of the program. * The session's *term* is the time
-//! during which its nodes certainly exist. Replies from the server extend it. * To *flush* a queue
-//! is to let it decide on its actions (such as requests) after a batch of events. * *Room* is the
-//! unused part of the session's watch budget.
+//! * A *handle* is a client or lock object of the program.
+//! * The session's *term* is the time during which its nodes certainly exist. Replies from the
+//!   server extend it.
+//! * To *flush* a queue is to let it decide on its actions (such as requests) after a batch of
+//!   events.
+//! * *Room* is the unused part of the session's watch budget.
 //!
 //! The modules are:
 //!
-//! * [`mailbox`] carries commands and events to the driver, in order of arrival. * `event_loop`
-//! takes input from the inbox and runs the other modules. * `directory` manages one lock path: its
-//! queue, waiters, watches and releases. Its table holds all directories of a client. *
-//! `connection` keeps the current session, sends requests on it and reports the replies. *
-//! `heartbeat` renews the session's term. * `queries` answers questions that do not involve a
-//! queue.
+//! * [`mailbox`] carries commands and events to the driver, in order of arrival.
+//! * `event_loop` takes input from the inbox and runs the other modules.
+//! * `directory` manages one lock path: its queue, waiters, watches and releases. Its table holds
+//!   all directories of a client.
+//! * `connection` keeps the current session, sends requests on it and reports the replies.
+//! * `heartbeat` renews the session's term.
+//! * `queries` answers questions that do not involve a queue.
 
 mod connection;
 mod directory;

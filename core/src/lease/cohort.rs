@@ -4,23 +4,27 @@
 //! hold uses the same node, so this hand-off needs no request. The waiters of one client for one
 //! lock form a *line*, in order of arrival.
 //!
-//! Hand-off is safe for these reasons: * The queue still contains the same node, so nothing changes
-//! for other clients. * The conditions for the new hold are the same as for a grant: the session is
-//! connected, and enough time is left in its term (the time during which its nodes certainly
-//! exist). * Every hand-off, loss, timeout and grant changes the line and the holds under the same
-//! mutex. So each waiter receives exactly one answer, and each hold on a node ends before the next
-//! hold on that node begins. * The id of a hold consists of its node and its number on that node.
-//! So a late event for one hold does not end the next hold.
+//! Hand-off is safe for these reasons:
+//! * The queue still contains the same node, so nothing changes for other clients.
+//! * The conditions for the new hold are the same as for a grant: the session is connected, and
+//!   enough time is left in its term (the time during which its nodes certainly exist).
+//! * Every hand-off, loss, timeout and grant changes the line and the holds under the same mutex. So
+//!   each waiter receives exactly one answer, and each hold on a node ends before the next hold on
+//!   that node begins.
+//! * The id of a hold consists of its node and its number on that node. So a late event for one hold
+//!   does not end the next hold.
 //!
-//! A node is not handed to the next waiter in these cases: * The node was already handed on as
-//! often as the lock's option `cohort` permits. There is a limit because other clients wait behind
-//! the node. * Another client has asked the holder to give up the lock. * The node has been held
-//! for longer than the lock's `max_hold`. * The connection is lost, because the node might not
-//! exist any more. * A downgrade has begun: a reader's node will replace the writer's node. * The
-//! next waiter is a reader, but the current owner holds the lock as a writer and as a reader, so
-//! its own reader's node will replace the writer's node. * A transaction of the current owner might
-//! be in progress. It checks that the node exists, and this check would also succeed after the next
-//! owner has received the lock.
+//! A node is not handed to the next waiter in these cases:
+//! * The node was already handed on as often as the lock's option `cohort` permits. There is a limit
+//!   because other clients wait behind the node.
+//! * Another client has asked the holder to give up the lock.
+//! * The node has been held for longer than the lock's `max_hold`.
+//! * The connection is lost, because the node might not exist any more.
+//! * A downgrade has begun: a reader's node will replace the writer's node.
+//! * The next waiter is a reader, but the current owner holds the lock as a writer and as a reader,
+//!   so its own reader's node will replace the writer's node.
+//! * A transaction of the current owner might be in progress. It checks that the node exists, and
+//!   this check would also succeed after the next owner has received the lock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
