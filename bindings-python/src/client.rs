@@ -121,8 +121,9 @@ impl Client {
         Ok(client)
     }
 
-    /// Wait until there is a session, and return the client. Use this method for a client that was
-    /// created with `connect=False`.
+    /// Wait until there is a session, and return the client.
+    ///
+    /// Use this method for a client that was created with `connect=False`.
     ///
     /// >>> client = zklock.Client("zk1:2181,zk2:2181", connect=False).connect()
     ///
@@ -133,11 +134,10 @@ impl Client {
         Ok(slf)
     }
 
-    /// One of `connecting`, `connected`, `suspended` (disconnected; the session might survive) and
-    /// `closed`.
+    /// One of `connecting`, `connected`, `suspended` and `closed`.
     ///
-    /// With `connect=False` the state is `idle` before the first use. In a forked child of the process that
-    /// owns the client, it is `forked`.
+    /// A suspended client is disconnected, but its session might survive. With `connect=False` the state is
+    /// `idle` before the first use. In a forked child of the process that owns the client, it is `forked`.
     #[getter]
     fn state(&self) -> &'static str {
         self.inner.state().as_str()

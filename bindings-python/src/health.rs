@@ -94,8 +94,7 @@ pub(crate) struct WaitReport {
     in_cohort: bool,
     /// The known number of contenders ahead of the node in the queue. None if there is no node.
     position: Option<usize>,
-    /// The full path of the node that blocks the waiter: the nearest one that cannot share the lock with
-    /// it.
+    /// The full path of the nearest node that cannot share the lock with the waiter.
     ///
     /// None if no such node is known. Also None for a semaphore, where a waiter waits for any of the holders.
     behind: Option<String>,

@@ -212,8 +212,9 @@ class Client:
         connect: bool = True,
     ) -> Self: ...
     def connect(self) -> Self:
-        """Wait until there is a session, and return the client. Use this method for a client that was
-        created with `connect=False`.
+        """Wait until there is a session, and return the client.
+
+        Use this method for a client that was created with `connect=False`.
 
         >>> client = zklock.Client("zk1:2181,zk2:2181", connect=False).connect()
 
@@ -223,11 +224,10 @@ class Client:
 
     @property
     def state(self) -> _ClientState:
-        """One of `connecting`, `connected`, `suspended` (disconnected; the session might survive) and
-        `closed`.
+        """One of `connecting`, `connected`, `suspended` and `closed`.
 
-        With `connect=False` the state is `idle` before the first use. In a forked child of the process that
-        owns the client, it is `forked`.
+        A suspended client is disconnected, but its session might survive. With `connect=False` the state is
+        `idle` before the first use. In a forked child of the process that owns the client, it is `forked`.
         """
 
     @property
@@ -1628,8 +1628,7 @@ class WaitReport:
 
     @property
     def behind(self) -> str | None:
-        """The full path of the node that blocks the waiter: the nearest one that cannot share the lock with
-        it.
+        """The full path of the nearest node that cannot share the lock with the waiter.
 
         None if no such node is known. Also None for a semaphore, where a waiter waits for any of the holders.
         """
