@@ -9,7 +9,7 @@ PYTHON := tests tools bindings-python examples benches
 SPACE := [[:space:]]
 # Fails if `git grep` finds the pattern, and if it cannot search.
 NONE = { git grep -nE $(1); test $$? -eq 1; }
-HEADLESS := (What|Who|Those|Which|Whose)( [^?]*)?$$
+HEADLESS := (What|Who|Those|Which|Whose|Whatever|Whoever|Whichever)( [^?]*)?$$
 
 rustfmt = failed=0; for workspace in . tests/simulation tests/threads tests/fuzz; do \
   cargo fmt --all --check --manifest-path $$workspace/Cargo.toml || failed=1; done; exit $$failed

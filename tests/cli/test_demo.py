@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -19,6 +20,7 @@ from harness.built import require
 from harness.command import Command
 from harness.paths import COMMAND, REPOSITORY
 from harness.ports import free_port
+from harness.steps import eventually
 from parts import PARTS
 
 LIMIT = 20.0
@@ -109,6 +111,34 @@ def test_s575_a_program_that_cannot_contend(programs: list[str], message: str) -
         ended = demo.wait(60)
     assert ended.status != 0
     assert message in ended.err
+
+
+def test_s575_a_last_program_that_is_not_killed(tmp_path: Path) -> None:
+    """The last program ends before its second hold, so nothing shows a kill."""
+    with Command("", "demo", f"--with=one={job(2)}", f"--with=two={job(1)}") as demo:
+        ended = demo.wait(60)
+    assert ended.status != 0
+    assert "two: acquired /demo/lock 1 times; the last program must acquire it at least twice" in ended.err
+
+
+def test_s575_a_picture_that_cannot_be_written(tmp_path: Path) -> None:
+    with Command("", "demo", f"--picture={tmp_path / 'missing' / 'demo.svg'}") as demo:
+        ended = demo.wait(60)
+    assert ended.status != 0
+    assert "cannot write the picture: " in ended.err
+    assert "11 grants, each with a higher fencing token." in ended.out
+
+
+def test_s575_no_program_survives_the_demo(tmp_path: Path) -> None:
+    """A signal ends the demo and all programs, also one that still waits for the lock."""
+    note = tmp_path / "pid"
+    forever = shlex.join(["sh", "-c", f"echo $$ > {shlex.quote(str(note))}; exec sleep 600"])
+    with Command("", "demo", f"--with=one={job(2)}", f"--with=two={forever}") as demo:
+        eventually(lambda: note.exists() and note.read_text() != "", "the program runs")
+        demo.signal(signal.SIGTERM)
+        assert demo.wait(LIMIT).status == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text()), 0)
 
 
 def test_s575_the_demo_in_every_language(tmp_path: Path) -> None:

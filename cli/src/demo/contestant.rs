@@ -141,6 +141,15 @@ impl Contestant {
         Ok(ended)
     }
 
+    /// Describes the time for which the lock stays taken after a kill.
+    pub(super) fn session(&self) -> String {
+        if self.is_program {
+            "the lock is free when its session ends".to_owned()
+        } else {
+            format!("its session lasts for up to {SESSION}")
+        }
+    }
+
     /// Describes the failure of a process that ended with this status.
     pub(super) fn failure(&self, status: ExitStatus) -> Failure {
         let advice = if self.is_program && !self.verbose { "; `--plain` shows its messages" } else { "" };

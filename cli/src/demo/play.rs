@@ -200,7 +200,7 @@ impl Play {
             && victim.granted.elapsed() > INTO_THE_HOLD
         {
             victim.kill();
-            let event = format!("{} is killed while it holds; its session lasts for up to 2s", victim.title);
+            let event = format!("{} is killed while it holds; {}", victim.title, victim.session());
             self.picture.kill(self.victim);
             self.log(&event)?;
         }
@@ -241,6 +241,13 @@ impl Play {
     /// Prints the result and writes the picture. Returns the exit status, which is 1 if the lock
     /// did not work as promised.
     fn conclude(&self, left: usize) -> Result<u8, Failure> {
+        let victim = &self.contestants[self.victim];
+        if victim.killed.is_none() {
+            let advice =
+                "the last program must acquire it at least twice, so that it can be killed in between";
+            let grants = format!("acquired {PATH} {} times; {advice}", victim.grants);
+            return Err(Failure::system(&victim.title, &grants));
+        }
         let grants: usize = self.contestants.iter().map(|contestant| contestant.grants).sum();
         let freed =
             self.freed.map_or("never".to_owned(), |time| format!("after {:.1} s", time.as_secs_f64()));

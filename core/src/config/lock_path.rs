@@ -193,8 +193,8 @@ mod tests {
             refused(LockPath::new("/app", &path(4090), "/leases")),
             "path: is 4090 bytes long; the limit is 4085 bytes"
         );
-        // Whatever the length is, the message names the limit for a lock path. It never names the
-        // larger limit for the nodes in its directory.
+        // For every length, the message names the limit for a lock path. It never names the larger
+        // limit for the nodes in its directory.
         for length in [4097, 4353, 1_100_000] {
             let problem = format!("path: is {length} bytes long; the limit is 4096 bytes");
             assert_eq!(refused(LockPath::new("", &path(length), "")), problem);

@@ -1,5 +1,5 @@
-//! Whatever faults happen, code that must run once per time slot does so: a slot is recorded once,
-//! and no code runs for a slot that is already recorded.
+//! Code that must run once per time slot does so under all simulated faults: a slot is recorded
+//! once, and no code runs for a slot that is already recorded.
 
 use std::process::Command;
 
