@@ -17,13 +17,12 @@ PAGES = [REPOSITORY / "docs" / "cli.md", REPOSITORY / "docs" / "howto" / "cron.m
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def examples() -> list[tuple[str, str]]:
-    """Return each example of the pages: the command and the output shown for it."""
+def sessions() -> list[list[tuple[str, str]]]:
+    """Return the blocks of the pages, each a list of examples: a command and the output shown for it."""
     found = []
     for block in BLOCK.findall("\n".join(page.read_text() for page in PAGES)):
-        for example in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            typed, _, shown = example.partition("\n")
-            found.append((typed, shown))
+        parts = [example.partition("\n") for example in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
+        found.append([(typed, shown) for typed, _, shown in parts])
     return found
 
 
@@ -37,23 +36,27 @@ def matches(shown: str, printed: str) -> bool:
 
 
 def test_s549_there_are_examples() -> None:
-    assert len(examples()) >= 10
+    assert sum(len(block) for block in sessions()) >= 10
     assert not matches("a …\n", "b c\n")
 
 
-@pytest.mark.parametrize(("typed", "shown"), examples(), ids=range(len(examples())))
-def test_s549_an_example(server: Standalone, tmp_path: Path, typed: str, shown: str) -> None:
+# The examples of one block follow each other on one server, as on the page.
+@pytest.mark.parametrize("block", sessions(), ids=range(len(sessions())))
+def test_s549_the_examples_of_a_block(
+    server: Standalone, tmp_path: Path, block: list[tuple[str, str]]
+) -> None:
     (tmp_path / "zklock").symlink_to(COMMAND)
     environment = {
         **os.environ,
         "ZKLOCK_HOSTS": server.hosts,
         "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
     }
-    # 2.5 seconds are enough to connect on a busy machine. Before the command has connected, it cannot know
-    # that the lock is taken.
-    typed = typed.replace(" -w 0.2 ", " -w 2.5 ")
-    shell = shutil.which("bash") or "sh"
+    bash = [shutil.which("bash") or "sh", "-c"]
     # The examples assume that the lock was used before.
     subprocess.run([COMMAND, "run", "/locks/nightly", "--", "true"], env=environment, timeout=60, check=True)
-    ran = subprocess.run([shell, "-c", typed], env=environment, capture_output=True, text=True, timeout=60)
-    assert matches(shown, ran.stdout), f"{typed}\n{ran.stdout}{ran.stderr}"
+    for command, shown in block:
+        # 2.5 seconds are enough to connect on a busy machine. Before the command has connected, it cannot
+        # know that the lock is taken.
+        typed = command.replace(" -w 0.2 ", " -w 2.5 ")
+        ran = subprocess.run([*bash, typed], env=environment, capture_output=True, text=True, timeout=60)
+        assert matches(shown, ran.stdout), f"{typed}\n{ran.stdout}{ran.stderr}"
