@@ -3,6 +3,7 @@
 //! No server replies in this test. The parent's end of the connection shows whether the child has
 //! sent anything on it. Python tests cover leases in forked children, because Python programs
 //! really fork.
+#![cfg(unix)]
 
 use std::future::Future;
 use std::io::Read;

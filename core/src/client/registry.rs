@@ -14,7 +14,7 @@ use crate::driver::mailbox::{Inbox, Input, close};
 use crate::driver::status::Status;
 use crate::error::Result;
 use crate::runtime::fork::PerProcess;
-use crate::{driver, runtime};
+use crate::{driver, runtime, system};
 
 /// A driver that was still running when the registry was last pruned.
 struct Running {
@@ -99,14 +99,12 @@ static CLOSE_ALL: OnceLock<fn(Duration)> = OnceLock::new();
 
 /// Registers an exit hook: `close_all` runs when this process returns from `main` or calls `exit`.
 /// This is for Rust programs only, because in the other languages the interpreter shuts the library
-/// down before it exits.
+/// down before it exits. On Windows, `exit` of Rust runs no hook, and a library that is linked into
+/// a DLL has none: see [`system::at_exit`].
 pub(crate) fn close_at_exit(close_all: fn(Duration)) {
     // A forked child inherits the registration.
     CLOSE_ALL.get_or_init(|| {
-        // SAFETY: a function without arguments that stays valid as long as this code, and does not
-        // unwind.
-        let refused = unsafe { libc::atexit(at_exit) } != 0;
-        if refused {
+        if !system::at_exit(at_exit) {
             tracing::warn!("the end of the process will not close its clients: call `shutdown` there");
         }
         close_all

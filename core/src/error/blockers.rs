@@ -8,7 +8,8 @@ use crate::error::escape;
 use crate::error::escape::Escaped;
 use crate::error::timestamp::Date;
 use crate::queue::NodeName;
-use crate::queue::contender::{Contender, ContenderInfo, NodeSnapshot, OwnerInfo, host_name};
+use crate::queue::contender::{Contender, ContenderInfo, NodeSnapshot, OwnerInfo};
+use crate::system::host_name;
 
 /// Maximum number of blockers in the message: the first and the two nearest of a queue. A semaphore
 /// can have many more.

@@ -1,4 +1,5 @@
-//! Closes the process's clients, and so frees its locks, when a signal is about to end the process.
+//! The signals of Unix. The handler writes into a pipe, because it may call only few functions. A
+//! thread reads the pipe and closes the clients.
 
 use std::io::{Error, Result};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -14,35 +15,8 @@ static PIPE: AtomicI32 = AtomicI32::new(-1);
 /// The process whose thread reads the pipe.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
-/// Closes all clients on Ctrl-C and SIGTERM before the process ends, so that its locks are free
-/// immediately. Waits up to one second, then lets the signal's default action happen. A signal that
-/// the program handles or ignores is not changed. A further call has no effect.
-///
-/// Without this function, the process's locks stay held until the session timeout, because a signal
-/// that ends a process runs no destructors and no exit hooks. A program that needs its own cleanup
-/// can instead handle the signals itself, for example with `tokio::signal`, and return from `main`,
-/// which also frees the locks.
-///
-/// ```no_run
-/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// zklock::close_on_signals()?;
-/// let client = zklock::Client::connect("127.0.0.1:2181").await?;
-/// # Ok(())
-/// # }
-/// ```
-///
-/// # Errors
-/// The operating system's error if it refuses a thread or a pipe.
-pub fn close_on_signals() -> Result<()> {
-    close_on_signals_after(|| ())
-}
-
-/// Like [`close_on_signals`], but calls `first` before it closes the clients, on a dedicated
-/// thread. A binding uses `first` to stop its program from running any further.
-///
-/// # Errors
-/// Same as [`close_on_signals`].
-pub fn close_on_signals_after(first: fn()) -> Result<()> {
+/// Starts the thread, and installs our handler for the signals.
+pub(super) fn listen(first: fn()) -> Result<()> {
     static STARTING: Mutex<()> = Mutex::new(());
     let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: no arguments.
