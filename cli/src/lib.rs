@@ -2,6 +2,7 @@
 //!
 //! This crate is the whole command; `main.rs` only calls [`main`]. It is not a library: programs
 //! use the crate `zklock`.
+#![cfg_attr(windows, allow(dead_code, reason = "only `run` uses it, which is refused on Windows"))]
 
 mod break_revoke;
 mod completions;
@@ -17,6 +18,7 @@ mod missing;
 mod once;
 mod options;
 mod queue;
+#[cfg_attr(windows, path = "run/windows.rs")]
 mod run;
 mod session;
 mod signals;
