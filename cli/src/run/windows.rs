@@ -30,16 +30,21 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::options::{Cli, Command};
+
+    /// The words after `zklock`.
+    #[derive(Parser)]
+    struct Run {
+        #[command(flatten)]
+        options: Options,
+    }
 
     #[test]
     fn every_command_line_is_refused_with_the_reason() {
         for words in
             ["/locks/a -- job.exe", "-n -E 0 /locks/a -- job.exe --help", "--slots 3 /locks/a -- a", ""]
         {
-            let line = ["zklock", "run"].into_iter().chain(words.split_whitespace());
-            let Command::Run(options) = Cli::try_parse_from(line).unwrap().command else { panic!("{words}") };
-            let failure = run(&options).unwrap_err();
+            let line = ["run"].into_iter().chain(words.split_whitespace());
+            let failure = run(&Run::try_parse_from(line).unwrap().options).unwrap_err();
             assert_eq!((failure.code, failure.message.as_deref()), (INTERNAL, REFUSAL));
         }
     }

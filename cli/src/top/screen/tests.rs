@@ -11,7 +11,7 @@ use nix::sys::termios::{LocalFlags, tcgetattr};
 use super::*;
 
 fn echoes(terminal: &File) -> bool {
-    tcgetattr(terminal).unwrap().local_flags.contains(LocalFlags::ECHO)
+    tcgetattr(terminal).expect("a terminal").local_flags.contains(LocalFlags::ECHO)
 }
 
 /// One test for both cases, because a process has only one terminal.
