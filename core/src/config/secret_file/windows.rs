@@ -51,7 +51,11 @@ impl Descriptor {
                 &raw mut this.whole,
             )
         };
-        if outcome == ERROR_SUCCESS { Ok(this) } else { Err(Error::from_raw_os_error(outcome.cast_signed())) }
+        if outcome == ERROR_SUCCESS {
+            Ok(this)
+        } else {
+            Err(Error::from_raw_os_error(outcome.try_into().unwrap_or_default()))
+        }
     }
 }
 
@@ -153,24 +157,64 @@ fn check(answer: i32) -> Result<()> {
     if answer == 0 { Err(Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A new file in the user's folder of temporary files is the user's alone.
 #[cfg(test)]
 pub(in crate::config) fn write_private(file: &Path, text: &str) {
-    std::fs::write(file, text).unwrap();
+    tests::write(file, text, "");
 }
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::os::windows::ffi::OsStrExt;
 
+    use windows_sys::Win32::Security::Authorization::{
+        ConvertSidToStringSidW, ConvertStringSecurityDescriptorToSecurityDescriptorW, SDDL_REVISION_1,
+    };
+    use windows_sys::Win32::Security::{PROTECTED_DACL_SECURITY_INFORMATION, SetFileSecurityW};
+
+    use super::super::read;
     use super::*;
 
-    /// Runs `icacls` with a new file, and returns how others can use the file then.
-    fn after(name: &str, arguments: &[&str]) -> Option<Exposure> {
+    /// Returns the identifier of this process's user as text.
+    fn user_text() -> String {
+        let user = user().unwrap();
+        let mut text = null_mut();
+        // SAFETY: a valid identifier. The answer ends in a zero.
+        unsafe {
+            check(ConvertSidToStringSidW(user.sid(), &raw mut text)).unwrap();
+            let length = (0..).take_while(|index| *text.add(*index) != 0).count();
+            let copy = String::from_utf16(std::slice::from_raw_parts(text, length)).unwrap();
+            LocalFree(text.cast());
+            copy
+        }
+    }
+
+    /// Writes a file whose list has entries for this user, the system and the administrators, and
+    /// these others, in the security descriptor definition language.
+    pub(super) fn write(file: &Path, text: &str, others: &str) {
+        std::fs::write(file, text).unwrap();
+        let list = format!("D:P(A;;FA;;;{})(A;;FA;;;SY)(A;;FA;;;BA){others}\0", user_text());
+        let list: Vec<u16> = list.encode_utf16().collect();
+        let name: Vec<u16> = file.as_os_str().encode_wide().chain([0]).collect();
+        let mut descriptor = null_mut();
+        // SAFETY: both texts end in a zero, and the descriptor is freed once.
+        unsafe {
+            check(ConvertStringSecurityDescriptorToSecurityDescriptorW(
+                list.as_ptr(),
+                SDDL_REVISION_1,
+                &raw mut descriptor,
+                null_mut(),
+            ))
+            .unwrap();
+            let parts = DACL_SECURITY_INFORMATION | PROTECTED_DACL_SECURITY_INFORMATION;
+            check(SetFileSecurityW(name.as_ptr(), parts, descriptor)).unwrap();
+            LocalFree(descriptor);
+        }
+    }
+
+    /// Returns how others can use a file whose list has these entries too.
+    fn with(name: &str, others: &str) -> Option<Exposure> {
         let path = std::env::temp_dir().join(format!("zklock-{name}-{}", std::process::id()));
-        std::fs::write(&path, "digest:a:b").unwrap();
-        let done = Command::new("icacls").arg(&path).args(arguments).output().unwrap();
-        assert!(done.status.success(), "{done:?}");
+        write(&path, "digest:a:b", others);
         let found = exposure(&File::open(&path).unwrap(), &path).unwrap();
         std::fs::remove_file(&path).unwrap();
         found
@@ -178,13 +222,21 @@ mod tests {
 
     #[test]
     fn a_secret_is_for_its_owner_alone() {
-        let user = format!("{}:F", std::env::var("USERNAME").unwrap());
-        let own = ["/inheritance:r", "/grant:r", &user];
-        assert_eq!(after("own", &own), None);
-        // The administrators and the system, by their identifiers, because their names are translated.
-        assert_eq!(after("root", &[&own[..], &["*S-1-5-32-544:F", "*S-1-5-18:F"]].concat()), None);
-        // Everyone may read.
-        let found = after("all", &[&own[..], &["*S-1-1-0:R"]].concat()).unwrap();
-        assert!(found.remedy.starts_with("icacls \""), "{found:?}");
+        assert_eq!(with("own", ""), None);
+        // Everyone may read, or write.
+        for (name, others) in [("read", "(A;;FR;;;WD)"), ("write", "(A;;FW;;;WD)")] {
+            let found = with(name, others).unwrap();
+            assert!(found.remedy.starts_with("icacls \""), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_others_can_read_is_refused() {
+        let file = std::env::temp_dir().join(format!("zklock-open-{}", std::process::id()));
+        write(&file, "digest:a:b", "(A;;FR;;;WD)");
+        let refused = read(&file).unwrap_err();
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!((refused.code(), refused.argument()), ("BAD_ARGUMENT", Some("auth_file")));
+        assert!(refused.to_string().contains("run `icacls"), "{refused}");
     }
 }
