@@ -1,11 +1,10 @@
 //! Converts health reports to plain JavaScript objects, and exports dumps.
 
-use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use napi::bindgen_prelude::BigInt;
 use napi_derive::napi;
-use zklock::internal::bad_argument;
+use zklock::internal::{bad_argument, dump_on_descriptor};
 
 use crate::error::Result;
 use crate::owner::NativeOwner;
@@ -124,10 +123,7 @@ pub fn dump_on(signal: i32, file: i32) -> Result<()> {
     if file < 0 {
         return Err(bad_argument("file", "is not open").into());
     }
-    // SAFETY: the descriptor is used only to duplicate it, before this function returns. If the
-    // number is not an open descriptor, the duplication fails.
-    let file = unsafe { BorrowedFd::borrow_raw(file) };
-    Ok(zklock::dump_on(signal, &file).map_err(|problem| match problem.raw_os_error() {
+    Ok(dump_on_descriptor(signal, file).map_err(|problem| match problem.raw_os_error() {
         None => bad_argument("signal", problem),
         Some(_) => bad_argument("file", problem),
     })?)

@@ -129,7 +129,8 @@ export function dump(): string {
  *
  * @param signal for example `SIGUSR2`. `SIGUSR1` also starts Node's debugger.
  * @param file number of an open file descriptor. Default: 2, standard error. The program may close it afterwards.
- * @throws {BadArgumentError} for a signal or a file that cannot be used.
+ * @throws {BadArgumentError} for a signal or a file that cannot be used. Windows has no signal that asks for a dump:
+ * there, for every signal.
  *
  * @example
  * dumpOn('SIGUSR2');

@@ -1,11 +1,11 @@
 //! `zklock.Health`, and dumps.
 
-use std::os::fd::BorrowedFd;
+use std::io::ErrorKind;
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
-use zklock::internal::{Escaped, bad_argument, dump_with_callers};
+use zklock::internal::{Escaped, bad_argument, dump_on_descriptor, dump_with_callers};
 
 use crate::args::checked::{Integer, wrong_type};
 use crate::args::names;
@@ -216,7 +216,8 @@ pub(crate) fn dump(py: Python<'_>) -> String {
 /// to see these. An existing handler for the signal still runs. A handler that is set later replaces this
 /// one. In a forked child the signal does nothing until you register it there too.
 ///
-/// Raise `BadArgument` for an unusable signal, and `OSError` for an unusable file.
+/// Raise `BadArgument` for an unusable signal, and `OSError` for an unusable file. Windows has no signal that
+/// asks for a dump: raise `OSError` there.
 #[pyfunction]
 #[pyo3(signature = (signum, file=None), text_signature = "(signum, file=None)")]
 pub(crate) fn dump_on(
@@ -239,17 +240,12 @@ pub(crate) fn dump_on(
     if number < 0 {
         return Err(bad_argument("file", "is not open").into());
     }
-    // SAFETY: the descriptor is used only to duplicate it, before this function returns. If it is not open,
-    // the duplication fails with an error.
-    let file = unsafe { BorrowedFd::borrow_raw(number) };
     // A number that does not fit into an `i32` becomes `i32::MAX`, which is refused because it is not a
     // signal.
     let signum = i32::try_from(signum.0).unwrap_or(i32::MAX);
-    zklock::dump_on(signum, &file).map_err(|error| {
-        if error.kind() == std::io::ErrorKind::InvalidInput && error.raw_os_error().is_none() {
-            bad_argument("signum", error).into()
-        } else {
-            PyOSError::new_err((error.raw_os_error(), error.to_string())).into()
-        }
+    dump_on_descriptor(signum, number).map_err(|error| match (error.kind(), error.raw_os_error()) {
+        (ErrorKind::InvalidInput, None) => bad_argument("signum", error).into(),
+        (ErrorKind::Unsupported, None) => PyOSError::new_err(error.to_string()).into(),
+        (_, number) => PyOSError::new_err((number, error.to_string())).into(),
     })
 }

@@ -51,6 +51,10 @@ pub(crate) fn shutdown(py: Python<'_>) {
 /// handler that is set later, for example by a server or by `loop.add_signal_handler`, replaces this one. You
 /// can call this on any thread. A second call does nothing. A forked child must call it too.
 ///
+/// On Windows, the console's events take the place of SIGTERM: Ctrl-Break, the close of the window, the
+/// end of the user's session and the shutdown of the machine. Ctrl-C still raises `KeyboardInterrupt`. A
+/// process that another one ends (`os.kill`, `taskkill /F`) closes nothing.
+///
 /// Raise `OSError` if the operating system refuses a thread or a pipe.
 #[pyfunction]
 pub(crate) fn close_on_signals() -> PyResult<()> {

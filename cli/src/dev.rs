@@ -1,12 +1,11 @@
 //! `zklock dev`: a server for development.
 
 use clap::Args;
-use nix::sys::signal::Signal;
 use zklock_embedded::{Settings, TestServer};
 
 use crate::failure::{Failure, UNREACHABLE};
 use crate::session::runtime;
-use crate::signals::Signals;
+use crate::signals::{Signal, Signals};
 use crate::terminal_output::print;
 
 /// Start a ZooKeeper server in memory, for development and tests only

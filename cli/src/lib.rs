@@ -3,6 +3,7 @@
 //!
 //! This crate contains the whole command, and `main.rs` only calls [`main`]. Programs that need
 //! locks use the crate `zklock` instead.
+#![cfg_attr(windows, allow(dead_code, reason = "only `run` uses it, which is refused on Windows"))]
 
 mod break_revoke;
 mod completions;
@@ -18,6 +19,7 @@ mod missing;
 mod once;
 mod options;
 mod queue;
+#[cfg_attr(windows, path = "run/windows.rs")]
 mod run;
 mod session;
 mod signals;

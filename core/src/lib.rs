@@ -39,7 +39,7 @@
 //! follow from these decisions, on a `session`. The types in `lock` and `lease` pass a program's
 //! calls to the driver. Each folder uses only folders to its right: `blocking`, `internal` → `lock`
 //! → `client` → `driver` → `lease` → `session` → `config` → `runtime`, `metrics` → `error` →
-//! `queue`.
+//! `queue`, `system`.
 
 pub mod blocking;
 mod client;
@@ -55,6 +55,7 @@ mod metrics;
 pub mod queue;
 mod runtime;
 mod session;
+mod system;
 
 pub use client::dump::dump;
 pub use client::dump_signal::dump_on;

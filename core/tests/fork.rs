@@ -3,6 +3,7 @@
 //! In this test, the server never replies. The server's end of the connection shows whether the
 //! child has sent any data. The Python tests cover leases in forked children, because forks are
 //! common in Python programs.
+#![cfg(unix)]
 
 use std::future::Future;
 use std::io::Read;

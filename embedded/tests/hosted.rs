@@ -1,6 +1,8 @@
 //! Tests of the server on its own thread.
 
-use std::io::{ErrorKind, Read, Write};
+#[cfg(target_os = "linux")]
+use std::io::Write;
+use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::sync::mpsc;
 use std::thread;

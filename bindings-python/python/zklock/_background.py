@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 
 from zklock import _unpatched_threading
+from zklock._at_fork import register_at_fork
 
 # The native function, because gevent's replacement returns a different number for each greenlet of a thread.
 _get_ident = _unpatched_threading.original("get_ident")
@@ -20,7 +20,7 @@ class Background:
         self._name = name
         self._work = work
         self._reset()
-        os.register_at_fork(after_in_child=self._reset)
+        register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
         self._ident: int | None = None

@@ -8,10 +8,10 @@ to the same file.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 
 from zklock import _unpatched_threading
+from zklock._at_fork import register_at_fork
 
 # Maximum time in seconds that a fork waits. There is a limit because the handler might wait for the forking
 # thread.
@@ -55,4 +55,4 @@ def _reset_locks() -> None:
     )
 
 
-os.register_at_fork(before=lambda: _acquire(_LIMIT), after_in_parent=_release, after_in_child=_reset_locks)
+register_at_fork(before=lambda: _acquire(_LIMIT), after_in_parent=_release, after_in_child=_reset_locks)

@@ -5,7 +5,6 @@ gevent.
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from gevent.hub import Hub, Waiter  # type: ignore[import-untyped]
 from greenlet import getcurrent  # type: ignore[import-untyped]
 
 from zklock import _zklock
+from zklock._at_fork import register_at_fork
 
 # The greenlets that have used a lock, for a dump.
 greenlets: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -181,7 +181,7 @@ def _unpark_all() -> None:
             parker.unpark()
 
 
-os.register_at_fork(after_in_child=_unpark_all)
+register_at_fork(after_in_child=_unpark_all)
 
 
 def in_greenlet(callback: Callable[[object], object], is_main_thread: bool) -> Callable[[object], object]:

@@ -2115,6 +2115,10 @@ def close_on_signals() -> None:
     handler that is set later, for example by a server or by `loop.add_signal_handler`, replaces this one. You
     can call this on any thread. A second call does nothing. A forked child must call it too.
 
+    On Windows, the console's events take the place of SIGTERM: Ctrl-Break, the close of the window, the
+    end of the user's session and the shutdown of the machine. Ctrl-C still raises `KeyboardInterrupt`. A
+    process that another one ends (`os.kill`, `taskkill /F`) closes nothing.
+
     Raise `OSError` if the operating system refuses a thread or a pipe.
     """
 
@@ -2143,7 +2147,8 @@ def dump_on(signum: int, file: _HasFileno | int | None = None) -> None:
     to see these. An existing handler for the signal still runs. A handler that is set later replaces this
     one. In a forked child the signal does nothing until you register it there too.
 
-    Raise `BadArgument` for an unusable signal, and `OSError` for an unusable file.
+    Raise `BadArgument` for an unusable signal, and `OSError` for an unusable file. Windows has no signal that
+    asks for a dump: raise `OSError` there.
     """
 
 def lazy_client(

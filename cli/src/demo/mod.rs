@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Args;
-use nix::sys::signal::Signal;
 use zklock::{Client, ClientOptions};
 use zklock_embedded::{Settings, TestServer};
 
 use crate::demo::play::Play;
-use crate::failure::{Failure, UNREACHABLE};
+use crate::failure::{Failure, INTERNAL, UNREACHABLE};
+use crate::run::REFUSAL;
 use crate::session::runtime;
-use crate::signals::Signals;
+use crate::signals::{Signal, Signals};
 
 /// Watch several processes hold a lock one after the other; one is killed while it holds the lock
 ///
@@ -71,6 +71,9 @@ impl FromStr for Program {
 
 /// Runs the demo. `program` is the path with which this program was called.
 pub(crate) fn demo(options: &Options, program: &Path) -> Result<u8, Failure> {
+    if let Some(refusal) = REFUSAL {
+        return Err(Failure::new(INTERNAL, format!("the demo needs `zklock run`: {refusal}")));
+    }
     if options.programs.len() == 1 {
         return Err(Failure::usage("--with is given once, but at least two programs must contend"));
     }

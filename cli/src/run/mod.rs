@@ -34,6 +34,9 @@ use crate::signals::Signals;
 const ENDING_SIGNALS: [Signal; 6] =
     [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGTERM];
 
+/// The reason why no program can be run under a lock on this system, or `None` if that is possible.
+pub(crate) const REFUSAL: Option<&str> = None;
+
 /// Runs the program under the lock; returns the exit status.
 pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
     let reporter = Reporter::start(options.reports)?;

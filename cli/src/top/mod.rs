@@ -13,7 +13,6 @@ use std::io::{IsTerminal, stdout};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use nix::sys::signal::Signal;
 use ratatui::crossterm::event::{self, Event};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -25,7 +24,7 @@ use crate::duration;
 use crate::failure::{Failure, UNREACHABLE};
 use crate::missing::missing;
 use crate::session::with_client;
-use crate::signals::{Signals, has_job_control, stop_ourselves};
+use crate::signals::{Signal, Signals, has_job_control, stop_ourselves};
 use crate::terminal_output::print;
 use crate::top::keys::{Choice, Wanted};
 use crate::top::rows::{Row, Sort, rows};

@@ -420,6 +420,8 @@ impl Client {
 /// ends without running its exit hooks:
 /// - before `std::process::abort` or an `exec`,
 /// - in a program that is compiled with `panic = "abort"`,
+/// - before `std::process::exit` on Windows, where that function runs no exit hook, and at the end of
+///   a program on Windows that uses a Rust library of zklock's in a DLL,
 /// - in a signal handler's thread (see [`close_on_signals`](crate::close_on_signals)).
 ///
 /// SIGKILL, running out of memory, or the loss of the machine ends the process without running any

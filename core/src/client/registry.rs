@@ -15,7 +15,7 @@ use crate::driver::mailbox::{Inbox, Input, close};
 use crate::driver::status::Status;
 use crate::error::Result;
 use crate::runtime::fork::PerProcess;
-use crate::{driver, runtime};
+use crate::{driver, runtime, system};
 
 /// A driver that was still running when the registry was last pruned.
 struct Running {
@@ -100,14 +100,12 @@ static CLOSE_ALL: OnceLock<fn(Duration)> = OnceLock::new();
 
 /// Registers an exit hook: `close_all` runs when this process returns from `main` or calls `exit`.
 /// Only Rust programs need this hook. In the other languages, the interpreter shuts the library
-/// down before it exits.
+/// down before it exits. On Windows, a hook does not run after `std::process::exit`, and code in a
+/// DLL cannot have one: see [`system::at_exit`].
 pub(crate) fn close_at_exit(close_all: fn(Duration)) {
     // A forked child inherits the registration.
     CLOSE_ALL.get_or_init(|| {
-        // SAFETY: `at_exit` takes no arguments, does not unwind, and is valid as long as this
-        // library is loaded.
-        let refused = unsafe { libc::atexit(at_exit) } != 0;
-        if refused {
+        if !system::at_exit(at_exit) {
             tracing::warn!("the end of the process will not close its clients: call `shutdown` there");
         }
         close_all

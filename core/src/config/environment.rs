@@ -2,14 +2,12 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::ClientOptions;
 use super::acl::Acl;
+use super::secret_file;
 use super::tls::{Tls, TlsFiles};
 use crate::error::{Error, Result};
 
@@ -256,7 +254,8 @@ impl ClientOptions {
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) if the file cannot be read, if a line is
     /// malformed, or if other users than the owner can access the file. Exception: the group can
-    /// have read permission for a file that belongs to root, as is usual in a container.
+    /// have read permission for a file that belongs to root, as is usual in a container. On
+    /// Windows, the system and the administrators can also have access.
     pub fn auth_file(self, file: impl AsRef<Path>) -> Result<Self> {
         auth_file(self, file.as_ref())
     }
@@ -278,41 +277,10 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; write 30, 1.5, 500ms or 1m30s"))
 }
 
-/// Reads a file of credentials. Fails if other users than its owner can access the file.
-fn read(file: &Path) -> Result<String> {
-    let problem = |error: io::Error| {
-        let message = format!("cannot read {}: {error}", file.display());
-        Error::bad_argument("auth_file", message).because(error)
-    };
-    let mut opened = File::open(file).map_err(problem)?;
-    let about = opened.metadata().map_err(problem)?;
-    // Check the file that is open. Its name cannot be checked safely, because it can refer to
-    // another file a moment later.
-    if let Some(mode) = too_open(about.mode(), about.uid()) {
-        let file = file.display();
-        let problem = format!(
-            "{file} has credentials, and others than its owner can use it (mode {mode:04o}): run `chmod 600 {file}`"
-        );
-        return Err(Error::bad_argument("auth_file", problem));
-    }
-    let mut text = String::new();
-    opened.read_to_string(&mut text).map_err(problem)?;
-    Ok(text)
-}
-
-/// Returns the file's permissions if they are too wide for a secret, otherwise `None`.
-///
-/// The group can have read permission for a file that belongs to root, because containers that do
-/// not run as root receive their secrets in such files.
-fn too_open(mode: u32, owner: u32) -> Option<u32> {
-    let too_many = if owner == 0 { 0o037 } else { 0o077 };
-    (mode & too_many != 0).then_some(mode & 0o7777)
-}
-
 /// Adds the credentials in the file's lines. No message contains the text of a line, because it is
 /// secret.
 fn auth_file(mut options: ClientOptions, file: &Path) -> Result<ClientOptions> {
-    for (index, line) in read(file)?.lines().enumerate() {
+    for (index, line) in secret_file::read(file)?.lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
@@ -334,46 +302,28 @@ fn auth_file(mut options: ClientOptions, file: &Path) -> Result<ClientOptions> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, Permissions};
-    use std::os::unix::fs::PermissionsExt;
+    use std::fs;
 
     use super::*;
+    use crate::config::secret_file::write_private;
 
     fn options() -> ClientOptions {
         ClientOptions::new(Some("a")).unwrap()
     }
 
-    /// Runs `body` with a temporary file that has this text and these permissions.
-    fn with_file<T>(name: &str, text: &str, mode: u32, body: impl FnOnce(&Path) -> T) -> T {
+    /// Runs `body` with a temporary file that has this text and is its owner's alone.
+    fn with_file<T>(name: &str, text: &str, body: impl FnOnce(&Path) -> T) -> T {
         let file = env::temp_dir().join(format!("zklock-{name}-{}", std::process::id()));
-        fs::write(&file, text).unwrap();
-        fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+        write_private(&file, text);
         let told = body(&file);
         fs::remove_file(&file).unwrap();
         told
     }
 
     #[test]
-    fn a_secret_is_for_its_owner_alone() {
-        let (root, user) = (0, 1000);
-        for mode in [0o600, 0o400, 0o100_600] {
-            assert_eq!(too_open(mode, user), None, "{mode:o}");
-        }
-        for mode in [0o644, 0o640, 0o604, 0o660, 0o601] {
-            assert_eq!(too_open(0o100_000 | mode, user), Some(mode), "{mode:o}");
-        }
-        // Kubernetes mounts secrets with these permissions: they belong to root, and the pod's
-        // group can read them.
-        assert_eq!(too_open(0o440, root), None);
-        for mode in [0o444, 0o660, 0o644] {
-            assert_eq!(too_open(mode, root), Some(mode), "{mode:o}");
-        }
-    }
-
-    #[test]
     fn lines_of_a_file_are_credentials() {
         let text = "# ours\n\ndigest:app:pass:word\nsasl:app:secret\nother:x\n";
-        let options = with_file("auth", text, 0o600, |file| options().auth_file(file).unwrap());
+        let options = with_file("auth", text, |file| options().auth_file(file).unwrap());
         let expected = [("digest", "app:pass:word"), ("other", "x")];
         let shown = expected.map(|(scheme, secret)| options.clone().auth(scheme, secret).unwrap());
         for (index, shown) in shown.iter().enumerate() {
@@ -385,16 +335,9 @@ mod tests {
     #[test]
     fn a_malformed_line_is_named_by_its_number_alone() {
         let text = "# ours\n\ndigest:app:pass:word\ndigest:secret\n";
-        let refused = with_file("malformed", text, 0o600, |file| options().auth_file(file).unwrap_err());
+        let refused = with_file("malformed", text, |file| options().auth_file(file).unwrap_err());
         let message = refused.to_string();
         assert!(message.contains("line 4") && !message.contains("secret"), "{message}");
-    }
-
-    #[test]
-    fn a_file_that_others_can_read_is_refused() {
-        let refused = with_file("open", "digest:a:b", 0o644, |file| options().auth_file(file).unwrap_err());
-        assert_eq!((refused.code(), refused.argument()), ("BAD_ARGUMENT", Some("auth_file")));
-        assert!(refused.to_string().contains("(mode 0644): run `chmod 600"), "{refused}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub(crate) mod environment;
 pub(crate) mod hosts;
 pub(crate) mod lock_path;
 pub(crate) mod secret;
+mod secret_file;
 pub(crate) mod size_limits;
 pub(crate) mod timeout;
 pub(crate) mod tls;

@@ -9,7 +9,8 @@ use crate::error::escape;
 use crate::error::escape::Escaped;
 use crate::error::timestamp::Date;
 use crate::queue::NodeName;
-use crate::queue::contender::{Contender, ContenderInfo, NodeSnapshot, OwnerInfo, host_name};
+use crate::queue::contender::{Contender, ContenderInfo, NodeSnapshot, OwnerInfo};
+use crate::system::host_name;
 
 /// Maximum number of blockers that the error message names: the first contender of the queue, and
 /// the two directly ahead of the attempt. A semaphore can have many more blockers.

@@ -4,7 +4,8 @@
 use std::fmt;
 
 use crate::error::escape::Escaped;
-use crate::queue::contender::{Contender, ContenderInfo, OwnerInfo, host_name};
+use crate::queue::contender::{Contender, ContenderInfo, OwnerInfo};
+use crate::system::host_name;
 
 /// A deadlock of two owners that wait for each other. See
 /// [`Error::deadlock`](crate::Error::deadlock). Its `Display` text is the last sentence of the

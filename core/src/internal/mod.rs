@@ -45,6 +45,7 @@ pub use self::scope::{BodyOutcome, ScopeError, ScopeExit, leave, scope_error};
 pub use self::scope_match::{Exit, Frame, Site};
 pub use self::transaction_builder::TransactionBuilder;
 pub use crate::client::dump::dump_with_callers;
+pub use crate::client::dump_signal::dump_on_descriptor;
 pub use crate::client::signals::close_on_signals_after;
 pub use crate::config::environment::{Secured, SetByProgram, VARIABLES, parse_duration};
 pub use crate::driver::mailbox::replies::{Listing, NodeContent};
@@ -53,8 +54,8 @@ pub use crate::error::timeout_reason::FullQueue;
 use crate::error::{Error, ErrorKind};
 pub use crate::lease::owner::OwnerId;
 pub use crate::lock::election::run::Rounds;
-pub use crate::runtime::block_signals;
 pub use crate::runtime::fork::{ForkGuard, PerProcess};
+pub use crate::system::block_signals;
 
 /// Creates an error of the given kind.
 #[must_use]

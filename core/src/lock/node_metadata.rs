@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 
 use crate::config::ClientOptions;
 use crate::lease::owner::Owner;
-use crate::queue::contender::{ContenderInfo, host_name};
+use crate::queue::contender::ContenderInfo;
 use crate::runtime::clock;
 use crate::runtime::fork::PerProcess;
+use crate::system::host_name;
 
 /// Description of this process, for the data of its nodes. A forked child process creates a new
 /// description.
@@ -161,8 +162,7 @@ mod tests {
             NodeHolders::One(&Owner::new()),
         ))
         .unwrap();
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-        assert_eq!((about.host.as_str(), about.pid), (host.trim(), std::process::id()));
+        assert_eq!((about.host, about.pid), (host_name(), std::process::id()));
         assert_eq!(
             (about.language.as_str(), about.label.as_deref(), about.permits),
             ("rust", Some("lock"), Some(3))

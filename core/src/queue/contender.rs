@@ -1,6 +1,5 @@
 //! The contenders for a lock, as reported to operators.
 
-use std::ffi::CStr;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -213,17 +212,6 @@ pub(crate) fn stated_permits(data: &Value) -> Option<u32> {
 /// Returns the length of a node's data in bytes. A negative number from the server counts as 0.
 pub(crate) fn data_length(stat: &zookeeper_client::Stat) -> usize {
     usize::try_from(stat.data_length).unwrap_or_default()
-}
-
-/// Returns the name of this host, or an empty string if the system does not provide one.
-pub(crate) fn host_name() -> String {
-    // SAFETY: all zeros is a valid value of this structure, which is a local variable. The call
-    // fills it with strings that end in a zero byte.
-    unsafe {
-        let mut names: libc::utsname = std::mem::zeroed();
-        libc::uname(&raw mut names);
-        CStr::from_ptr(names.nodename.as_ptr()).to_string_lossy().into_owned()
-    }
 }
 
 #[cfg(test)]

@@ -5,29 +5,15 @@
 //! A handle remembers the process that created it ([`ForkGuard`]) and refuses to work in any other.
 //! Data that belongs to one process is stored in a [`PerProcess`], so a child starts with a new
 //! value.
+//!
+//! Windows has no fork: a handle is always in its own process there.
 
 use std::fmt;
-use std::sync::Once;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::runtime::sync::AtomicPtr;
-
-static GENERATION: AtomicU64 = AtomicU64::new(0);
-
-/// Returns the number of forks between the process that first used the library and this one.
-fn generation() -> u64 {
-    static AT_FORK: Once = Once::new();
-    AT_FORK.call_once(|| {
-        // SAFETY: the handler only adds to an atomic, which is allowed in a forked child.
-        unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
-    });
-    GENERATION.load(Ordering::Relaxed)
-}
-
-extern "C" fn after_fork() {
-    GENERATION.fetch_add(1, Ordering::Relaxed);
-}
+use crate::system::forks;
 
 /// Identifies the process in which a value was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +24,13 @@ impl ForkGuard {
     #[must_use]
     #[expect(clippy::new_without_default, reason = "two defaults could be two different values")]
     pub fn new() -> Self {
-        Self(generation())
+        Self(forks())
     }
 
     /// Returns `true` in the process that created this guard, and `false` in its forked children.
     #[must_use]
     pub fn is_here(self) -> bool {
-        self.0 == generation()
+        self.0 == forks()
     }
 
     /// Returns an error in any process except the one that created this guard.

@@ -28,6 +28,8 @@ use self::fork::ForkGuard;
 use self::fork::PerProcess;
 use self::supervise::watched;
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(not(feature = "_simulation"))]
+use crate::system::block_signals;
 
 #[cfg(not(feature = "_simulation"))]
 struct Runtime {
@@ -197,16 +199,4 @@ fn start() -> Result<Runtime> {
         })
         .map_err(failed)?;
     Ok(Runtime { handle, _stop: stop })
-}
-
-/// Blocks all signals on the calling thread, so that the system delivers them to the program's own
-/// threads.
-#[doc(hidden)]
-pub fn block_signals() {
-    // SAFETY: plain calls on a local set.
-    unsafe {
-        let mut all = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
-    }
 }

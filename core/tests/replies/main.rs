@@ -1,5 +1,8 @@
 //! Tests of the engine with replies that a server sends only when something is wrong. An in-memory
 //! server in the test sends them on demand. `tests/scenarios` tests real servers.
+//!
+//! The program replaces functions of the C library, which resolves names on Unix only.
+#![cfg(unix)]
 
 mod heartbeats;
 mod lies;

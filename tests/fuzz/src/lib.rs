@@ -18,6 +18,10 @@ pub mod queue;
 mod error;
 
 #[allow(dead_code, unused_imports, reason = "no target uses all of it")]
+#[path = "../../../core/src/system/mod.rs"]
+mod system;
+
+#[allow(dead_code, unused_imports, reason = "no target uses all of it")]
 mod config;
 mod input;
 

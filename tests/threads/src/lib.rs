@@ -31,6 +31,9 @@ mod same_thread;
 #[allow(dead_code, reason = "no test uses all of it")]
 mod session;
 mod sync;
+#[allow(dead_code, unused_imports, reason = "no test uses all of it")]
+#[path = "../../../core/src/system/mod.rs"]
+mod system;
 
 pub mod handoffs;
 pub mod holds;

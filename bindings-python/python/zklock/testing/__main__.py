@@ -1,8 +1,10 @@
 """`python -m zklock.testing`: the test server for a shell."""
 
 import argparse
+import contextlib
 import signal
 import sys
+import time
 
 from zklock._errors import BadArgument
 from zklock.testing import Server
@@ -16,6 +18,29 @@ In another shell:
   ZKLOCK_HOSTS=127.0.0.1:2181 python job.py
   echo srvr | nc 127.0.0.1 2181
 """
+
+
+if sys.platform == "win32":
+
+    def _block_signals() -> None:
+        """Do nothing: Ctrl-C raises an exception in `_wait_for_signal`. Windows sends no SIGTERM."""
+
+    def _wait_for_signal() -> None:
+        """Wait for Ctrl-C, which on Windows ends a sleep, but not a wait for a lock."""
+        with contextlib.suppress(KeyboardInterrupt):
+            while True:
+                time.sleep(60)
+
+else:
+    _ENDS = {signal.SIGINT, signal.SIGTERM}
+
+    def _block_signals() -> None:
+        """Block the signals until the program waits for them."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
+
+    def _wait_for_signal() -> None:
+        """Wait for one of the signals."""
+        signal.sigwait(_ENDS)
 
 
 def main() -> int:
@@ -34,9 +59,7 @@ def main() -> int:
         help="the port on 127.0.0.1; 0, the default, selects a free port",
     )
     port = parser.parse_args().port
-    # Block these signals until the program waits for them below.
-    ends = {signal.SIGINT, signal.SIGTERM}
-    signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+    _block_signals()
     try:
         server = Server(port)
     except (BadArgument, OSError) as problem:
@@ -45,7 +68,7 @@ def main() -> int:
         return 1
     with server:
         print(f"listening on {server.hosts}, for development only; Ctrl-C ends it", flush=True)
-        signal.sigwait(ends)
+        _wait_for_signal()
     return 0
 
 

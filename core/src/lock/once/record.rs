@@ -8,8 +8,8 @@ use crate::config::lock_path::{LockPath, RECORD_SUFFIX};
 use crate::driver::mailbox::{NodeAction, Query};
 use crate::error::timestamp::Date;
 use crate::error::{Error, ErrorKind, Result};
-use crate::queue::contender::host_name;
 use crate::runtime::clock;
+use crate::system::host_name;
 
 /// Version of the format. Later formats can add fields, which this version ignores.
 const FORMAT: u64 = 1;

@@ -1,4 +1,5 @@
-//! Signals that make the process write a dump of its waits and holds.
+//! The signals of Unix. A handler writes into a pipe, because it may call only few functions. A
+//! thread per signal reads the pipe and writes the dumps.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result, Write};
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::client::dump::dump;
-use crate::runtime::block_signals;
+use crate::system::block_signals;
 
 /// Size of the tables that have one entry for each signal. It exceeds the largest signal number of
 /// any system.
@@ -36,27 +37,13 @@ const END: u8 = 1;
 /// Held while a signal is registered.
 static STARTING: Mutex<()> = Mutex::new(());
 
-/// Writes [`dump()`](crate::dump()) to a file whenever the process receives this signal, such as
-/// `SIGUSR1`. A dedicated thread, `zklock-dump`, writes the text, so this works even if all other
-/// threads are blocked. The program's own handler for the signal also runs. A further call for the
-/// same signal changes the target file.
-///
-/// The function duplicates the file descriptor, so you can close the file. In a forked child the
-/// signal writes no dump until the child calls this function too. The signal's default action, such
-/// as ending the process, no longer happens.
-///
-/// ```no_run
-/// # fn main() -> std::io::Result<()> {
-/// # const SIGUSR1: i32 = 10;
-/// zklock::dump_on(SIGUSR1, &std::io::stderr())?; // then `kill -USR1` shows what it waits for
-/// # Ok(())
-/// # }
-/// ```
-///
-/// # Errors
-/// [`InvalidInput`](ErrorKind::InvalidInput) if the signal does not exist or cannot be handled like
-/// this. Otherwise the operating system's error if it refuses a thread or a file descriptor.
-pub fn dump_on(signal: i32, file: &impl AsFd) -> Result<()> {
+/// The descriptor is only duplicated, here and now.
+pub(super) fn dump_on_descriptor(signal: i32, descriptor: i32) -> Result<()> {
+    // SAFETY: a number without an open file makes the duplication fail.
+    dump_on(signal, &unsafe { BorrowedFd::borrow_raw(descriptor) })
+}
+
+pub(super) fn dump_on(signal: i32, file: &impl AsFd) -> Result<()> {
     let at =
         usize::try_from(signal).ok().filter(|at| (1..SIGNALS).contains(at) && !REFUSED.contains(&signal));
     let Some(at) = at else {

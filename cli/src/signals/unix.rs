@@ -1,9 +1,10 @@
-//! Receives signals one after the other, and stops this process as Ctrl-Z would.
+//! The signals of Unix.
 
 use std::future::poll_fn;
 use std::task::Poll;
 
-use nix::sys::signal::{Signal, kill};
+pub(crate) use nix::sys::signal::Signal;
+use nix::sys::signal::kill;
 use nix::unistd::{Pid, getpgrp, getsid};
 use tokio::signal::unix::{self, SignalKind};
 

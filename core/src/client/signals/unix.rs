@@ -1,5 +1,5 @@
-//! Closes the process's clients when a signal is about to end the process, so that its locks are
-//! free immediately.
+//! The signals of Unix. The handler writes into a pipe, because it may call only few functions. A
+//! thread reads the pipe and closes the clients.
 
 use std::io::{Error, Result};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -15,36 +15,8 @@ static PIPE: AtomicI32 = AtomicI32::new(-1);
 /// The process whose thread reads the pipe.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
-/// Closes all clients on Ctrl-C and SIGTERM before the process ends, so that its locks are free
-/// immediately. Waits for this at most one second, and then lets the signal end the process. Does
-/// not change the handling of a signal that the program handles or ignores. A further call has no
-/// effect.
-///
-/// Without this function, the process's locks stay held until the session timeout, because a signal
-/// that ends a process runs no destructors and no exit hooks. A program that needs its own cleanup
-/// can instead handle the signals itself, for example with `tokio::signal`, and return from `main`,
-/// which also frees the locks.
-///
-/// ```no_run
-/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// zklock::close_on_signals()?;
-/// let client = zklock::Client::connect("127.0.0.1:2181").await?;
-/// # Ok(())
-/// # }
-/// ```
-///
-/// # Errors
-/// The operating system's error if it refuses a thread or a pipe.
-pub fn close_on_signals() -> Result<()> {
-    close_on_signals_after(|| ())
-}
-
-/// Like [`close_on_signals`], but calls `first` on a dedicated thread before it closes the clients.
-/// A binding uses `first` to keep the program's code from running any further.
-///
-/// # Errors
-/// Same as [`close_on_signals`].
-pub fn close_on_signals_after(first: fn()) -> Result<()> {
+/// Starts the thread, and installs our handler for the signals.
+pub(super) fn listen(first: fn()) -> Result<()> {
     static STARTING: Mutex<()> = Mutex::new(());
     let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: no arguments.

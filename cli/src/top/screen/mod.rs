@@ -1,11 +1,17 @@
 //! Uses the terminal as a full screen, and restores it in every case, including a panic.
 
+#[cfg(all(test, unix))]
+mod tests;
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread::{ThreadId, current};
 
-use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
@@ -13,10 +19,15 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
 use ratatui::layout::Rect;
 
+#[cfg(unix)]
+use self::unix as system;
+#[cfg(windows)]
+use self::windows as system;
+
 /// The terminal in screen mode, with its previous settings.
 struct SavedTerminal {
     terminal: File,
-    before: Termios,
+    before: system::Settings,
     /// Thread that draws on the terminal.
     by: ThreadId,
 }
@@ -48,11 +59,9 @@ fn enter_screen_mode(mut terminal: File) -> io::Result<()> {
     let mut saved = saved_terminal();
     let before = match saved.take() {
         Some(saved) => saved.before,
-        None => tcgetattr(&terminal)?,
+        None => system::settings(&terminal)?,
     };
-    let mut raw = before.clone();
-    cfmakeraw(&mut raw);
-    tcsetattr(&terminal, SetArg::TCSADRAIN, &raw)?;
+    system::set_raw(&terminal, &before)?;
     execute!(terminal, EnterAlternateScreen)?;
     *saved = Some(SavedTerminal { terminal, before, by: current().id() });
     Ok(())
@@ -63,7 +72,7 @@ fn restore_terminal() {
     if let Some(SavedTerminal { mut terminal, before, .. }) = saved_terminal().take() {
         execute!(terminal, LeaveAlternateScreen, Show).ok();
         terminal.flush().ok();
-        tcsetattr(&terminal, SetArg::TCSADRAIN, &before).ok();
+        system::restore(&terminal, &before);
     }
 }
 
@@ -76,7 +85,7 @@ pub(crate) struct Screen {
 impl Screen {
     /// Puts the controlling terminal of this process in screen mode.
     pub(crate) fn open() -> io::Result<Self> {
-        let file = File::options().read(true).write(true).open("/dev/tty")?;
+        let file = system::open()?;
         let terminal = Terminal::new(CrosstermBackend::new(file.try_clone()?))?;
         let mut screen = Self { file, terminal };
         screen.redraw()?;
@@ -103,56 +112,5 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         restore_terminal();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Read;
-    use std::panic::catch_unwind;
-    use std::sync::mpsc;
-    use std::time::Duration;
-
-    use nix::pty::openpty;
-    use nix::sys::termios::LocalFlags;
-
-    use super::*;
-
-    fn echoes(terminal: &File) -> bool {
-        tcgetattr(terminal).unwrap().local_flags.contains(LocalFlags::ECHO)
-    }
-
-    /// One test for both cases, because a process has only one terminal.
-    #[test]
-    fn a_panic_gives_the_terminal_back_and_so_does_the_end() {
-        let pair = openpty(None, None).unwrap();
-        let (mut user, terminal) = (File::from(pair.master), File::from(pair.slave));
-        let (sender, shown) = mpsc::channel();
-        std::thread::spawn(move || {
-            let mut some = [0; 256];
-            while let Ok(length @ 1..) = user.read(&mut some) {
-                sender.send(String::from_utf8_lossy(&some[..length]).into_owned()).unwrap();
-            }
-        });
-        for panics in [true, false] {
-            let file = terminal.try_clone().unwrap();
-            catch_unwind(|| {
-                enter_screen_mode(file.try_clone().unwrap()).unwrap();
-                enter_screen_mode(file.try_clone().unwrap()).unwrap();
-                assert!(!echoes(&file));
-                // A panic of another thread does not end this screen.
-                std::thread::spawn(|| panic!("on purpose")).join().unwrap_err();
-                assert!(!echoes(&file));
-                assert!(!panics, "on purpose");
-                restore_terminal();
-            })
-            .unwrap_or_default();
-            assert!(echoes(&terminal), "as before");
-            let mut all = String::new();
-            while !all.ends_with("\x1b[?1049l\x1b[?25h") {
-                all += &shown.recv_timeout(Duration::from_secs(5)).expect("the other screen, and the cursor");
-            }
-            assert!(all.starts_with("\x1b[?1049h"), "{all:?}");
-        }
     }
 }
