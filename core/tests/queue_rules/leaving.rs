@@ -1,7 +1,7 @@
 //! Tests that a contender's node is deleted when the contender gives up, releases the lock or is
 //! refused (rules 9 and 13).
 
-use zklock::queue::{Action, Event, Outcome, Refusal};
+use zklock::queue::{Action, Event, Outcome, Refusal, Ticket};
 
 use super::fixture::{
     A, B, QueueFixture, create, created, deleted, deletes, grants, list, listed, lost_reply, name, other,
@@ -60,6 +60,36 @@ fn rule_09_leaving_with_an_unknown_create_ends_when_there_is_no_node() {
     fixture.tell([Event::Leave(A)]);
     assert_eq!(fixture.tell([listed(look, &[])]), []);
     fixture.rule_out_late_creates();
+}
+
+/// Returns a queue whose only contender left while its create was unknown, the name that its node
+/// would have, and the ticket of the listing that follows the time of late creates.
+fn listing_after_the_doubt() -> (QueueFixture, String, Ticket) {
+    let mut fixture = QueueFixture::new(1);
+    let (look, name) = lost_reply(&mut fixture, A);
+    fixture.tell([Event::Leave(A)]);
+    assert_eq!(fixture.tell([listed(look, &[])]), []);
+    let doubt = fixture.0.doubt().expect("the server might still execute the create");
+    let look = fixture.tell([Event::Certain(doubt)]);
+    (fixture, format!("{name}0000000005"), list(&look).0)
+}
+
+#[test]
+fn rule_08_a_doubt_lasts_until_a_listing_is_answered() {
+    let (mut fixture, node, look) = listing_after_the_doubt();
+    let refused = Event::Listed(look, Outcome::Refused(Refusal::NotAuthorized));
+    assert_eq!(fixture.tell([refused]), []);
+    let look = fixture.tell([Event::Resync]);
+    assert_eq!(deleted(&fixture.tell([listed(list(&look).0, [&node])])), [node]);
+}
+
+#[test]
+fn rule_08_a_doubt_outlasts_a_listing_whose_reply_is_lost() {
+    let (mut fixture, node, look) = listing_after_the_doubt();
+    assert_eq!(fixture.tell([Event::Disconnected, Event::Listed(look, Outcome::Lost)]), []);
+    assert!(!fixture.0.is_idle(), "the queue must not be dropped before a listing is answered");
+    let look = fixture.tell([Event::Connected]);
+    assert_eq!(deleted(&fixture.tell([listed(list(&look).0, [&node])])), [node]);
 }
 
 #[test]

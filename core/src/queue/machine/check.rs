@@ -55,7 +55,7 @@ impl Queue {
             EntryStage::Queued(_) => join.intent == Intent::Wait && !join.leaving,
             _ => false,
         };
-        seen && self.doubt.is_none()
+        seen && !self.has_doubt()
             && self.listing.is_none()
             && self.wanted.is_none()
             && !matches!(self.probe, Probing::For(..))
@@ -76,7 +76,7 @@ impl Queue {
     /// their nodes.
     pub(super) fn resync(&mut self) {
         self.retry_refused_deletes();
-        if !self.has_waiters() && self.doubt.is_none() {
+        if !self.has_waiters() && !self.has_doubt() {
             return;
         }
         if !self.is_settled() || self.probe == Probing::Refused {

@@ -1,5 +1,6 @@
 //! Handles the start and the end of connections and sessions (rules 10 and 11).
 
+use super::doubt::Doubt;
 use super::entry::{Entry, EntryStage};
 use super::{ListingMode, Probing, Queue};
 use crate::queue::action::Action;
@@ -15,7 +16,7 @@ impl Queue {
         if self.deferred {
             return;
         }
-        if self.entries.values().any(look) || self.doubt.is_some() {
+        if self.entries.values().any(look) || self.has_doubt() {
             self.request_listing(ListingMode::Synced);
         }
     }
@@ -48,7 +49,7 @@ impl Queue {
         }
         self.child_watch = None;
         self.making_parents = None;
-        self.doubt = None;
+        self.doubt = Doubt::None;
         self.actions.extend(self.deletes.take_released().map(Action::Released));
         for (id, mut join) in self.entries.take_all() {
             join.uuid = None;

@@ -2,6 +2,7 @@
 
 use uuid::Uuid;
 
+use super::doubt::Doubt;
 use super::entry::{Entry, EntryStage, QueuePlace};
 use super::{ListingMode, Queue};
 use crate::queue::action::Action;
@@ -49,24 +50,6 @@ impl Queue {
     #[must_use]
     pub fn has_waiters(&self) -> bool {
         self.line().len() > self.entries.holders()
-    }
-
-    /// Returns the ticket of the current doubt whether a create was carried out, if there is a
-    /// doubt. A doubt begins when the client abandons a create that the server might still carry
-    /// out, or when the server refuses the listing that should have shown a create's node (rule 8).
-    /// The ticket is the last one at that time. The driver sends `Event::Certain` when enough time
-    /// has passed.
-    #[must_use]
-    pub fn doubt(&self) -> Option<Ticket> {
-        self.doubt
-    }
-
-    /// Ends a doubt, because the server can no longer carry out the create. It might have carried
-    /// out the create after the last listing, so request another listing.
-    pub(super) fn end_doubt(&mut self, doubt: Ticket) {
-        if self.connected && self.doubt.take_if(|since| *since == doubt).is_some() {
-            self.request_listing(ListingMode::Plain);
-        }
     }
 
     /// Requests a listing if a contender that no listing has shown might soon be the next holder. A
@@ -119,8 +102,9 @@ impl Queue {
                 // Only a listing can show the node of a create whose reply was lost. So record a
                 // doubt: the queue then lists the directory again later, as for a create that might
                 // arrive late.
-                if self.entries.values().any(|join| matches!(join.stage, EntryStage::Unknown(_))) {
-                    self.doubt = Some(self.last_ticket);
+                let unknown = |join: &Entry| matches!(join.stage, EntryStage::Unknown(_));
+                if matches!(self.doubt, Doubt::UntilListed(_)) || self.entries.values().any(unknown) {
+                    self.begin_doubt();
                 }
             }
         }
@@ -132,6 +116,7 @@ impl Queue {
         if !self.connected {
             return self.request_listing(look);
         }
+        self.answer_doubt(ticket);
         let Children { others, orphans, found } = self.classify_children(children);
         for orphan in orphans {
             self.request_delete(orphan);
@@ -250,7 +235,7 @@ impl Queue {
     /// if the client tried to reconnect to a server that was cut off, and then connected to another
     /// one, the first server might still carry out the create late.
     fn conclude_no_node(&mut self, id: JoinId) {
-        self.doubt = Some(self.last_ticket);
+        self.begin_doubt();
         if self.entries.get(&id).is_some_and(|join| join.leaving) {
             self.entries.remove(id);
         } else {

@@ -70,6 +70,7 @@ mod check;
 mod connection;
 mod create;
 mod delete;
+mod doubt;
 mod downgrade;
 mod entries;
 mod entry;
@@ -83,6 +84,7 @@ mod watches;
 use std::collections::VecDeque;
 
 use self::delete::PendingDeletes;
+use self::doubt::Doubt;
 use self::entries::Entries;
 use self::entries::order::LocalOrder;
 pub use self::grant::Contention;
@@ -134,10 +136,7 @@ pub struct Queue {
     /// for a permit.
     guards: bool,
     making_parents: Option<Ticket>,
-    /// The current doubt whether a create was carried out. It is set while the server might still
-    /// carry out an abandoned create, or after the server refused the listing that should have
-    /// shown a create's node (rule 8). The ticket is the last one at that time.
-    doubt: Option<Ticket>,
+    doubt: Doubt,
     /// `true` if a child without a sequence number was reported.
     warned: bool,
     last_ticket: Ticket,
@@ -214,7 +213,7 @@ impl Queue {
             || matches!(self.probe, Probing::For(..) | Probing::Check(_))
             || self.making_parents.is_some()
             || watching
-            || self.doubt.is_some();
+            || self.has_doubt();
         self.entries.is_empty() && self.deletes.is_empty() && self.actions.is_empty() && !under_way
     }
 

@@ -1,0 +1,54 @@
+//! Remembers that the server might hold a node that no listing has shown yet (rule 8).
+
+use super::{ListingMode, Queue};
+use crate::queue::event::Ticket;
+
+/// Whether the directory might contain a node of an abandoned create.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Doubt {
+    /// No abandoned create is left.
+    #[default]
+    None,
+    /// The server might still execute a create, or it refused the listing that should have shown
+    /// the node. The ticket is the last one at that time.
+    Since(Ticket),
+    /// The server can no longer execute the create. A listing after this ticket shows the node, if
+    /// there is one.
+    UntilListed(Ticket),
+}
+
+impl Queue {
+    /// Returns the ticket at which the current doubt began, while the server might still execute an
+    /// abandoned create. The driver sends `Event::Certain` when enough time has passed.
+    #[must_use]
+    pub fn doubt(&self) -> Option<Ticket> {
+        match self.doubt {
+            Doubt::Since(ticket) => Some(ticket),
+            Doubt::None | Doubt::UntilListed(_) => None,
+        }
+    }
+
+    pub(super) fn has_doubt(&self) -> bool {
+        self.doubt != Doubt::None
+    }
+
+    pub(super) fn begin_doubt(&mut self) {
+        self.doubt = Doubt::Since(self.last_ticket);
+    }
+
+    /// Handles the end of the time in which the server could execute the create. The server might
+    /// have executed it after the last listing, so the queue requests another one.
+    pub(super) fn end_doubt(&mut self, doubt: Ticket) {
+        if self.connected && self.doubt == Doubt::Since(doubt) {
+            self.doubt = Doubt::UntilListed(self.last_ticket);
+            self.request_listing(ListingMode::Plain);
+        }
+    }
+
+    /// Ends a doubt that lasts until a listing is answered, if this listing was sent late enough.
+    pub(super) fn answer_doubt(&mut self, listing: Ticket) {
+        if matches!(self.doubt, Doubt::UntilListed(ticket) if ticket < listing) {
+            self.doubt = Doubt::None;
+        }
+    }
+}
