@@ -163,6 +163,13 @@ dist: toolchains venv node ## Build, test and measure all published packages for
 try-dist: venv ## Run a user's first minute with the packages of `make dist`, in an empty directory
 	@$(PACKAGES_TEST) packages/test_first_minute.py
 
+# The emulated programs are slow, but need only minutes. ZKLOCK_PLATFORMS: the directory of downloads and builds.
+.PHONY: platforms
+platforms: toolchains venv node jars ## Build for musl, arm64 and Windows, and try command, wheel and addon with emulators: half an hour (tests/platforms)
+	tests/platforms/fetch.sh
+	@for each in linux-x64-musl linux-arm64-gnu win32-x64-gnu; do echo "building for $$each"; tests/platforms/build.sh $$each || true; done
+	@cd tests && ../$(PYTHON) -m pytest -q platforms
+
 .PHONY: build
 build: toolchains ## Build the bindings, the workers and the peers, for tests
 	@parts=$$(python3 tools/parts.py) && $(MAKE) --no-print-directory $$parts

@@ -2,7 +2,8 @@
 
 `make dist` builds for publishing and packs into `dist`. With `--debug`, it packs debug builds for tests.
 `--portable NATIVES` packs all but the wheel for the release workflow. NATIVES has a directory for each
-platform, named as napi does, with the addon as `zklock.node` and the command as `zklock`.
+platform, named as napi does, with the addon as `zklock.node` and the command as `zklock`. `--wheel TRIPLE
+EXTENSION COMMAND OUT` packs the wheel of another platform around its debug builds, for `make platforms`.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = Non
     return done.stdout
 
 
-def wheel(extension: Path, command: Path, profile: str, out: Path) -> None:
-    """Pack the wheel around the files that cargo has built.
+def wheel(extension: Path, command: Path, profile: str, out: Path, *options: str) -> None:
+    """Pack the wheel around the files that cargo has built. `options` are Maturin's.
 
     Maturin gets cargo's message about the extension from a file. If Maturin ran cargo itself, all
     dependencies would be compiled again, because cargo chooses their features by the set of crates that it
@@ -61,9 +62,9 @@ def wheel(extension: Path, command: Path, profile: str, out: Path) -> None:
     cargo.write_text(f"#!/bin/sh\nexec cat {shlex.quote(str(messages))}\n")
     cargo.chmod(0o755)
     (DATA / "scripts").mkdir(parents=True, exist_ok=True)
-    shutil.copy2(command, DATA / "scripts" / "zklock")
+    shutil.copy2(command, DATA / "scripts" / f"zklock{command.suffix}")
     try:
-        build = ("-m", "maturin", "build", "--profile", profile, "--out", out)
+        build = ("-m", "maturin", "build", "--profile", profile, "--out", out, *options)
         run(sys.executable, *build, cwd=PYTHON, env={"CARGO": str(cargo)})
     finally:
         shutil.rmtree(DATA)
@@ -116,6 +117,11 @@ def portable(natives: Path, out: Path) -> None:
 
 def main() -> None:
     """Build, if necessary, and pack."""
+    if sys.argv[1:2] == ["--wheel"]:
+        triple, extension, command, out = sys.argv[2:]
+        foreign = ("--target", triple, "--auditwheel", "skip")
+        wheel(Path(extension), Path(command), "dev", Path(out), *foreign)
+        return
     debug = sys.argv[1:] == ["--debug"]
     out = TESTED / "packages" if debug else ROOT / "dist"
     shutil.rmtree(out, ignore_errors=True)

@@ -1,0 +1,110 @@
+"""The packages' native parts on platforms that this machine emulates: the command, the wheel and the addon."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from harness.observer import Observer
+from harness.security import secured_server
+from harness.server import Standalone
+from platforms.emulated import Platform
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def path() -> str:
+    return f"/t-{uuid.uuid4().hex[:8]}/lock"
+
+
+@contextmanager
+def dev(platform: Platform) -> Iterator[str]:
+    """Run `zklock dev`. Yields its address."""
+    with platform.running(*platform.command[len(platform.runner) :], "dev", "--port", "0") as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if found := re.search(r"127\.0\.0\.1:\d+", line):
+                yield found[0]
+                return
+        pytest.fail("zklock dev ended without an address")
+
+
+def zklock(platform: Platform, *words: str) -> tuple[int, str]:
+    """Run the command. Return its exit status and its output."""
+    ran = platform.run(*platform.command[len(platform.runner) :], *words)
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+def test_the_command_prints_its_version(platform: Platform) -> None:
+    assert zklock(platform, "--version") == (0, "zklock 0.1.0\n")
+
+
+def test_the_commands_own_server(platform: Platform, path: str) -> None:
+    with dev(platform) as hosts:
+        status, shown = zklock(platform, "doctor", "-z", hosts)
+        assert (status, "connected to" in shown) == (0, True), shown
+        assert zklock(platform, "wait", "-z", hosts, "-w", "30", path)[0] == 0
+        assert zklock(platform, "ls", "-z", hosts, path)[0] == 0
+
+
+def test_the_command_on_a_real_server(platform: Platform, server: Standalone, path: str) -> None:
+    status, shown = zklock(platform, "doctor", "-z", server.hosts, "--session-timeout", "10s", path)
+    assert (status, "connected to" in shown) == (0, True), shown
+    status, shown = zklock(platform, "top", "--once", "-z", server.hosts, "/")
+    assert status == 0, shown
+
+
+def test_run(platform: Platform, server: Standalone, path: str) -> None:
+    words = ("run", "-z", server.hosts, path, "--", "sh", "-c", 'echo "$ZKLOCK_PATH"; exit 3')
+    status, shown = zklock(platform, *words)
+    if platform.suffix:
+        assert (status, "Windows" in shown) == (64, True), shown
+        pytest.skip("`zklock run` is refused on Windows")
+    assert (status, shown) == (3, f"{path}\n")
+
+
+def test_tls_with_a_real_server(platform: Platform, path: str) -> None:
+    with secured_server() as secured:
+        files = [
+            word for name, file in secured.tls.items() for word in (f"--tls-{name}", platform.file(file))
+        ]
+        status, shown = zklock(platform, "doctor", "-z", secured.hosts, *files, path)
+        assert (status, "TLS" in shown) == (0, True), shown
+        # The server requires a client certificate.
+        assert zklock(platform, "ls", "-z", secured.hosts, *files[:2], "-w", "5", path)[0] != 0
+
+
+def cycle(platform: Platform, program: list[str], server: Standalone, path: str, env: dict[str, str]) -> None:
+    """Run a program that ends while it holds the lock at `path`, and check that the lock is free then."""
+    ran = platform.run(*program, server.hosts, path, **env)
+    shown = ran.stdout + ran.stderr
+    assert ran.returncode == 0, shown
+    assert "lost: session expired" in ran.stdout, shown
+    assert (held := re.search(r"^holding (/\S+)", ran.stdout, re.MULTILINE)), shown
+    with Observer(server.hosts) as observer:
+        # The session's timeout is longer, so the program itself has freed the lock.
+        assert not observer.exists(held[1]), "the program left its node behind"
+
+
+def test_a_lock_in_python(platform: Platform, python: list[str], server: Standalone, path: str) -> None:
+    interpreter, packages = python
+    cycle(
+        platform,
+        [interpreter, platform.file(HERE / "cycle.py")],
+        server,
+        path,
+        {"PYTHONPATH": packages, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+
+
+def test_a_lock_in_node(platform: Platform, node: list[str], server: Standalone, path: str) -> None:
+    interpreter, directory = node
+    program = Path(directory, "cycle.mjs")
+    program.write_text((HERE / "cycle.mjs").read_text())
+    cycle(platform, [interpreter, platform.file(program)], server, path, {})

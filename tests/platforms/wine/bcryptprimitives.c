@@ -1,0 +1,8 @@
+// wine 8 lacks this library, from which Rust's standard library takes random numbers.
+#include <windows.h>
+
+BOOLEAN NTAPI SystemFunction036(PVOID, ULONG);
+
+__declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE data, SIZE_T length) {
+  return SystemFunction036(data, (ULONG)length);
+}
