@@ -2,8 +2,9 @@
 
 `make dist` builds for publishing and packs into `dist`. With `--debug`, it packs debug builds for tests.
 `--portable NATIVES` packs all but the wheel for the release workflow. NATIVES has a directory for each
-platform, named as napi does, with the addon as `zklock.node` and the command as `zklock`. `--wheel TRIPLE
-EXTENSION COMMAND OUT` packs the wheel of another platform around its debug builds, for `make platforms`.
+platform, named as napi does, with the addon as `zklock.node` and the command as `zklock` or `zklock.exe`.
+`--wheel TRIPLE EXTENSION COMMAND OUT` packs the wheel of another platform around its debug builds, for
+`make platforms`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ PYTHON = ROOT / "bindings-python"
 TESTED = ROOT / "tests" / "target"
 DATA = PYTHON / "zklock._zklock.data"
 """Directory that Maturin packs into the wheel if it exists. pip installs its files next to Python."""
+PUBLISHED = {"access": "public", "provenance": True}
+"""Settings of `npm publish`."""
 CRATES = ("zklock-jute", "zklock-transport", "zklock", "zklock-embedded", "zklock-cli")
 """The published crates. The stand-ins in core/shims are not published: Cargo.toml patches them in."""
 
@@ -89,11 +92,18 @@ def npm_packages(natives: Path, out: Path) -> None:
             here = package / "npm" / native.name
             manifest = json.loads((here / "package.json").read_text())
             manifest["description"] = f"The native parts of the npm package zklock for {native.name}"
-            manifest["files"] += ["zklock", "THIRD-PARTY-NOTICES.txt"]
+            (command,) = (
+                file for file in native.iterdir() if file.stem == "zklock" and file.suffix in ("", ".exe")
+            )
+            manifest["files"] += [command.name, "THIRD-PARTY-NOTICES.txt"]
+            manifest["publishConfig"] = PUBLISHED
+            if command.suffix:
+                # The main package's command is a script for sh, which Windows does not have.
+                manifest["bin"] = {manifest["name"]: command.name}
             (here / "package.json").write_text(json.dumps(manifest, indent=2) + "\n")
             shutil.copy2(native / "zklock.node", here / f"zklock.{native.name}.node")
-            shutil.copy2(native / "zklock", here)
-            (here / "zklock").chmod(0o755)
+            shutil.copy2(command, here)
+            (here / command.name).chmod(0o755)
             for text in ("LICENSE", "THIRD-PARTY-NOTICES.txt"):
                 shutil.copy2(ROOT / text, here)
             run("npm", "pack", "--pack-destination", out, cwd=here)

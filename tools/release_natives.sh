@@ -7,7 +7,11 @@ scripts=bindings-python/zklock._zklock.data/scripts
 export NAPI_TYPE_DEF_TMP_FOLDER="$PWD/natives/types"
 mkdir -p "$NAPI_TYPE_DEF_TMP_FOLDER" "$scripts"
 cargo build --locked --profile dist --target "$1" --package zklock-cli --package zklock-node
-cp "target/$1/dist/zklock" "$scripts"
-cp "target/$1/dist/zklock" natives
-# .so or .dylib
-cp "target/$1/dist"/libzklock_node.[ds][oy]* natives/zklock.node
+built=target/$1/dist
+suffix=
+[ -f "$built/zklock.exe" ] && suffix=.exe
+cp "$built/zklock$suffix" "$scripts"
+cp "$built/zklock$suffix" natives
+for addon in libzklock_node.so libzklock_node.dylib zklock_node.dll; do
+  if [ -f "$built/$addon" ]; then cp "$built/$addon" natives/zklock.node; fi
+done

@@ -2,9 +2,17 @@
 
 /**
  * Platforms with a prebuilt addon, by the names that napi uses. Keep the same list in `package.json` (under `napi`) and
- * in `bin/zklock`. Windows is missing because the engine requires a POSIX system.
+ * in `bin/zklock`.
  */
-const SUPPORTED = ['darwin-arm64', 'darwin-x64', 'linux-arm64-gnu', 'linux-arm64-musl', 'linux-x64-gnu', 'linux-x64-musl'];
+const SUPPORTED = [
+  'darwin-arm64',
+  'darwin-x64',
+  'linux-arm64-gnu',
+  'linux-arm64-musl',
+  'linux-x64-gnu',
+  'linux-x64-musl',
+  'win32-x64-msvc',
+];
 
 interface Report {
   excludeNetwork?: boolean;
@@ -16,6 +24,7 @@ function platform(): string {
   const { platform, arch } = process;
   // The type declares `process.report` as always present, but some runtimes lack it.
   const report = process.report as unknown as Report | undefined;
+  if (platform === 'win32') return `win32-${arch}-msvc`;
   if (platform !== 'linux' || report === undefined) return `${platform}-${arch}`;
   const { excludeNetwork } = report;
   // Without this setting, the report would look up the host names of all network peers, which can take long.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,14 +19,19 @@ NODE_PACKAGE = REPOSITORY / "bindings-node"
 
 
 @pytest.fixture(scope="session", params=PLATFORMS, ids=lambda platform: platform.name)
-def platform(request: pytest.FixtureRequest) -> Platform:
+def platform(request: pytest.FixtureRequest) -> Iterator[Platform]:
     """Return a platform."""
     one: Platform = request.param
     if not one.built.exists():
         pytest.fail(f"the build for {one.name} failed: see above")
-    if one.suffix and not Path(one.env["WINEPREFIX"]).exists():
+    if not one.suffix:
+        yield one
+        return
+    if not Path(one.env["WINEPREFIX"]).exists():
         _set_up_wine(one)
-    return one
+    yield one
+    # The processes that keep wine's registry and objects do not end by themselves.
+    subprocess.run([one.env["WINESERVER"], "--kill"], env=os.environ | one.env, check=False)
 
 
 def _set_up_wine(windows: Platform) -> None:

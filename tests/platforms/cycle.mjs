@@ -21,12 +21,12 @@ await server.stop();
 const client = await Client.connect(hosts);
 const mutex = new Mutex(client, path);
 const first = await mutex.acquire();
-assert(first.isValid());
+assert.equal(first.state, 'held');
 await first.release();
 const tokens = await Promise.all([mutex, new Mutex(client, path)].map((one) => one.using((lease) => lease.fencingToken)));
 assert(tokens.every((token) => token > first.fencingToken));
 await client.close();
 
 const last = await new Mutex(await Client.connect(hosts), path).acquire();
-console.log('holding', last.nodePath);
+console.log('holding', last.node);
 exit(0);

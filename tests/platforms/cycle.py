@@ -1,4 +1,4 @@
-"""The life of a lock in a Python program: `cycle.py HOSTS PATH`. The test runs it with another platform's Python.
+"""The life of a lock in a Python program: `cycle.py HOSTS PATH`. The test runs it with an emulated Python.
 
 The program ends while it holds the lock at PATH, so that the test can check that the lock is free then.
 """
@@ -15,13 +15,11 @@ hosts, path = sys.argv[1:]
 
 def loses(server: Server) -> None:
     """Lose a lease with its session."""
-    lock = zklock.Mutex(server.hosts, path)
-    lock.acquire(timeout=30)
-    lease = lock.lease
-    assert server.expire(lease)
-    assert lease.wait_lost(timeout=30)
-    print("lost:", lease.loss_reason)
-    lock.client.close()
+    with zklock.Client(server.hosts) as client:
+        lease = zklock.Mutex(client, path).__enter__()
+        assert server.expire(lease)
+        assert lease.wait_lost(timeout=30)
+        print("lost:", lease.loss_reason)
 
 
 async def concurrently() -> None:
@@ -40,13 +38,12 @@ async def concurrently() -> None:
 
 with Server() as started:
     loses(started)
-lock = zklock.Mutex(hosts, path)
-with lock as first:
-    assert first.is_valid()
-with lock as second, lock as inner:
-    assert inner.fencing_token == second.fencing_token > first.fencing_token
-lock.client.close()
+with zklock.Client(hosts) as client:
+    lock = zklock.Mutex(client, path)
+    with lock as first:
+        assert first.state == "held"
+    with lock as second, lock as inner:
+        assert inner.fencing_token == second.fencing_token > first.fencing_token
 asyncio.run(concurrently())
-last = zklock.Mutex(hosts, path)
-last.acquire(timeout=30)
-print("holding", last.lease.node_path, flush=True)
+last = zklock.Mutex(hosts, path).__enter__()
+print("holding", last.node, flush=True)

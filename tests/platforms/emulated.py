@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from harness.paths import REPOSITORY
 from harness.processes import reap, spawn
@@ -41,9 +42,9 @@ class Platform:
         return DOWNLOADS / "built" / self.name
 
     @property
-    def command(self) -> list[str]:
-        """The `zklock` command, with the program that runs it."""
-        return [*self.runner, str(self.built / f"zklock{self.suffix}")]
+    def command(self) -> str:
+        """Path of the `zklock` command."""
+        return str(self.built / f"zklock{self.suffix}")
 
     def file(self, path: Path | str) -> str:
         """Return the path of a file as a program of the platform sees it."""
@@ -63,12 +64,18 @@ class Platform:
         )
 
     @contextmanager
-    def running(self, *words: str) -> Iterator[subprocess.Popen[str]]:
-        """Run a program while the block runs, and kill it at the end."""
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        process = spawn([*self.runner, *words], env=os.environ | self.env, text=True, **pipes)
+    def running(self, *words: str) -> Iterator[IO[bytes]]:
+        """Run a program while the block runs, and kill it at the end. Yields its output."""
+        process = spawn(
+            [*self.runner, *words],
+            env=os.environ | self.env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        assert process.stdout is not None
         try:
-            yield process
+            yield process.stdout
         finally:
             reap(process)
 

@@ -1,4 +1,4 @@
-"""The packages' native parts on platforms that this machine emulates: the command, the wheel and the addon."""
+"""The command, the wheel and the addon on platforms that this machine emulates."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ def path() -> str:
 @contextmanager
 def dev(platform: Platform) -> Iterator[str]:
     """Run `zklock dev`. Yields its address."""
-    with platform.running(*platform.command[len(platform.runner) :], "dev", "--port", "0") as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if found := re.search(r"127\.0\.0\.1:\d+", line):
+    with platform.running(platform.command, "dev", "--port", "0") as output:
+        for line in output:
+            if found := re.search(r"127\.0\.0\.1:\d+", line.decode()):
                 yield found[0]
                 return
         pytest.fail("zklock dev ended without an address")
@@ -37,7 +36,7 @@ def dev(platform: Platform) -> Iterator[str]:
 
 def zklock(platform: Platform, *words: str) -> tuple[int, str]:
     """Run the command. Return its exit status and its output."""
-    ran = platform.run(*platform.command[len(platform.runner) :], *words)
+    ran = platform.run(platform.command, *words)
     return ran.returncode, ran.stdout + ran.stderr
 
 
