@@ -121,9 +121,9 @@ impl NativeLoss {
     }
 }
 
-/// Returns the loss that a scope must report at its end, if a lock was lost. `raised` classifies the
-/// error of the scope's body, if it failed: a `loss`, an abort that the loss caused (`cancelled`), or
-/// any other `error`.
+/// Returns the loss that a scope must report at its end, if a lock was lost. `raised` classifies
+/// the error of the scope's body, if it failed: a `loss`, an abort that the loss caused
+/// (`cancelled`), or any other `error`.
 #[napi(ts_args_type = "leases: NativeLease[], raised?: 'loss' | 'cancelled' | 'error'")]
 pub fn loss_to_report(
     leases: Vec<ClassInstance<'_, NativeLease>>,
@@ -211,7 +211,8 @@ impl NativeLease {
         Ok(self.lease.check()?)
     }
 
-    /// Records that JavaScript keeps the lease until it is released or lost. Health reports show it.
+    /// Records that JavaScript keeps the lease until it is released or lost. Health reports show
+    /// it.
     #[napi]
     pub fn pin(&self) {
         pin(&self.lease);
@@ -271,7 +272,8 @@ impl NativeLease {
         }
     }
 
-    /// Works like `leave` for the stored lease of a re-entry. Removes the lease if the result is zero.
+    /// Works like `leave` for the stored lease of a re-entry. Removes the lease if the result is
+    /// zero.
     ///
     /// # Errors
     /// As `leave`.

@@ -760,9 +760,9 @@ class ClientOptions:
     >>> options = zklock.ClientOptions(session_timeout=5, label="reports")
     >>> lock = zklock.Mutex("zk1:2181,zk2:2181", "/locks/report", options=options)
 
-    See `zklock.Client` for the arguments. There are no `hosts` and `connect` here. In each process, all locks
-    with the same hosts and equal options share one client. The constructor reads files and environment
-    variables, and sends nothing.
+    The arguments are those of `zklock.Client`, without `hosts` and `connect`. In each process, all locks with
+    the same hosts and equal options share one client. The constructor reads files and environment variables,
+    and sends nothing.
 
     Options can be pickled, and so can a lock that has them, unless they contain a password. In that case use
     `auth_file`, because only the name of that file is pickled.
@@ -821,8 +821,9 @@ class Contender:
     def fencing_token(self) -> int:
         """The zxid that created the node.
 
-        This is the fencing token of the contender's lease, now or once it is granted. The exception is a
-        writer that keeps only its read lock: it has a new node, but its lease keeps the writer's token.
+        It is also the fencing token of the contender's lease, now or once it is granted. There is one
+        exception: if a writer keeps only its read lock, it gets a new node, but its lease keeps the old
+        token.
         """
 
     @property
@@ -865,7 +866,7 @@ class Contender:
         """The option `linger` of its lock, in seconds, or None.
 
         The client can keep the node for this time after a release. The node itself does not show whether the
-        lock is held, or the node is only kept.
+        lock is still held.
         """
 
     @property
@@ -986,14 +987,15 @@ class Acquirable(Generic[_T]):
         """
 
     def release(self, wait: bool = True, timeout: float | None = None) -> None:
-        """Undo the calling thread's newest acquire of this object. Wait for up to `timeout` seconds.
+        """Release the newest lease that the calling thread acquired through this object.
 
         >>> if lock.acquire(blocking=False):
         ...     lock.release()
 
-        With `reentrant=False`, and for a semaphore, undo the newest acquire of this object by any thread.
+        With `reentrant=False`, and for a semaphore, release the newest lease of this object, from any thread.
 
-        See `Lease.release`. Raise `NotHeld` if there is nothing to release.
+        Wait up to `timeout` seconds for the server's reply. See `Lease.release`. Raise `NotHeld` if there is
+        nothing to release.
         """
 
     def hold(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Hold[_T]:
@@ -1945,7 +1947,7 @@ class NotifyEventLoop:
 
 @final
 class SavedLevels:
-    """The acquires of a lock that a condition variable has released, and acquires again after its wait."""
+    """The acquires of a lock that a condition variable undoes before its wait, and repeats after it."""
 
 @final
 class Tls:
@@ -2084,8 +2086,8 @@ class ReleaseTimeout:
 class Pending(Awaitable[None], Generic[_T]):
     """An operation in progress. Await it to wait for the outcome, then call `take()` once.
 
-    The outcome stays on the Rust side until `take()`. So a lease can still be released if its task is
-    cancelled in the iteration of the event loop in which the lease arrives, or if the loop has ended before.
+    The outcome stays on the Rust side until `take()`. So a lease is released even if its task is cancelled
+    at the moment at which the lease arrives, or if the event loop has already stopped.
     """
 
     def __await__(self) -> Generator[Any, Any]: ...
