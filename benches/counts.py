@@ -50,9 +50,7 @@ WORKS = (
 
 @contextmanager
 def server() -> Iterator[str]:
-    """Run the block with the embedded server (for development and tests only) in a separate process, whose
-    work is not counted.
-    """
+    """Run the block with the embedded server in a separate process, whose work is not counted."""
     process = subprocess.Popen([RELEASE / "zklock-test-server"], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -69,8 +67,8 @@ def carried_out(work: Work, times: int, hosts: str, *before: str) -> subprocess.
 
 
 def instructions(work: Work, hosts: str) -> float:
-    """Return the number of instructions of one repetition. It is computed from two runs with different
-    numbers of repetitions, so that the work at startup does not count.
+    """Return the number of instructions per repetition. Runs the work twice, with different numbers of
+    repetitions, and uses the difference, which excludes the work at startup.
     """
     tool = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
     found = []

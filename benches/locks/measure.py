@@ -105,7 +105,7 @@ class Result:
     problem: str = ""
     # Processor time. None if the work is spread over further processes, whose time is not measured.
     used: Used | None = None
-    # Results of plain reads with the same network delay, sent one after another, which measure a round trip.
+    # Turns of plain reads with the same network delay, which measure the time of a round trip.
     bare: list[Counted] = field(default_factory=list)
 
 
@@ -236,7 +236,7 @@ class Measurement:
 
     @staticmethod
     def _through(proxy: Proxy, worker: Worker, result: Result, seconds: float, most: int) -> None:
-        """Run a turn through a proxy that counts requests, and further turns until there are enough pairs."""
+        """Run turns through a proxy that counts requests, until there are enough pairs."""
         traffic = result.traffic = result.traffic or Traffic()
         for _ in range(most):
             proxy.reset()

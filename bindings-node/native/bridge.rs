@@ -95,8 +95,7 @@ struct Shared {
 #[derive(Default)]
 struct Operations {
     last_id: i64,
-    /// Operations that have started, and neither ended nor been canceled. The handle is `None`
-    /// while the operation is being started.
+    /// The running operations. The handle is `None` while the operation is being started.
     running: HashMap<i64, Option<Operation>>,
     /// Operations that have ended and have not been taken.
     settled: Vec<(i64, Outcome)>,

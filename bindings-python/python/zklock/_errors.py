@@ -1,4 +1,4 @@
-"""The exceptions of zklock. Each has a code that is the same in every language. Most have a builtin base."""
+"""The exceptions of zklock. Most are also built-in exceptions. Each has a code, the same in every language."""
 
 from __future__ import annotations
 
