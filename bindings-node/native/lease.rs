@@ -212,7 +212,7 @@ impl NativeLease {
     }
 
     /// Records that JavaScript keeps the lease until it is released or lost. Health reports show
-    /// it.
+    /// such a lease as pinned.
     #[napi]
     pub fn pin(&self) {
         pin(&self.lease);

@@ -59,8 +59,9 @@ impl NativeLock {
     /// turn, or nothing if the slot is already recorded. `slot` is a key, or the length of a period
     /// in milliseconds.
     ///
-    /// The owner is the owner of the lease `around` of the surrounding scope, or a new owner.
-    /// `outermost` is the lease of the outermost scope. Other programs see its owner.
+    /// Acquires the lock for the owner of `around`, the lease of the surrounding scope, or for a
+    /// new owner outside scopes. `outermost` is the lease of the outermost scope. Other programs
+    /// see its owner.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`; `CONNECTION_FAILED` if the library's thread cannot be started.

@@ -1,4 +1,4 @@
-//! Knows whether the process is ending, and keeps threads out of the interpreter while it ends.
+//! Tracks whether the process is ending, and keeps threads out of the interpreter while it ends.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -23,8 +23,8 @@ pub(crate) fn begin() {
     ENDING.store(true, Ordering::Release);
 }
 
-/// Records that a signal is about to terminate this process, as soon as its clients are closed. The calling
-/// thread is not attached to the interpreter.
+/// Records that a signal will terminate this process as soon as its clients are closed. The calling thread is
+/// not attached to the interpreter.
 pub(crate) fn begin_by_signal() {
     ENDING.store(true, Ordering::Release);
     SIGNALLED.store(std::process::id(), Ordering::Release);

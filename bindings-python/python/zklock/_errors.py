@@ -1,4 +1,7 @@
-"""The exceptions of zklock. Most are also built-in exceptions. Each has a code, the same in every language."""
+"""The exceptions of zklock.
+
+Each has a code that is the same in every language. Most also derive from a built-in exception.
+"""
 
 from __future__ import annotations
 

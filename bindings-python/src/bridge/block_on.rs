@@ -159,7 +159,7 @@ where
 }
 
 /// Returns `true` if this thread runs signal handlers. Caches the result per thread and process, which is
-/// safe because only gevent changes the identifier of a thread, and gevent's threads do not wait here.
+/// safe because only gevent changes the identifier of a thread, and threads with greenlets do not wait here.
 fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     thread_local! {
         static KNOWN: Cell<Option<(ForkGuard, bool)>> = const { Cell::new(None) };

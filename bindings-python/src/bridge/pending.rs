@@ -184,8 +184,8 @@ impl Shared {
         pending
     }
 
-    /// Is ready when the operation is complete or abandoned. Yields `true` if there is an outcome. Polls the
-    /// operation here, because a callback might wait on the delivery thread, which then cannot poll it.
+    /// Becomes ready when the operation is complete or abandoned. Yields `true` if there is an outcome. Polls
+    /// the operation here, because a callback might wait on the delivery thread, which then cannot poll it.
     fn ended(&self, context: &mut Context<'_>) -> Poll<bool> {
         let there = self.poll(context.waker());
         let mut state = self.state();

@@ -62,8 +62,8 @@ class Scope:
         try:
             await outcome(turn.start_record())
         finally:
-            # If the lock was lost, this scope has cancelled the task, and the body has swallowed the
-            # cancellation. Undo the cancellation, because the statement above reports the loss.
+            # If the lock was lost, but the body swallowed the cancellation, undo the cancellation. The
+            # statement above reports the loss.
             self._uncancel()
 
     def _close(self) -> None:
