@@ -39,13 +39,13 @@ pub(crate) async fn read(client: &Client, path: &str) -> Result<Vec<Place>, Fail
 
 /// Returns the queue of a lock whose directory can also contain other locks. Also returns the
 /// persistent children with names of contenders, because each can be the directory of a lock whose
-/// name ends in digits. The queue is empty unless an ephemeral node is in it.
+/// name ends in digits. The queue ends with the last ephemeral node, because persistent nodes block
+/// only the contenders behind them.
 pub(crate) async fn read_directory(
     client: &Client,
     path: &str,
 ) -> Result<(Vec<Place>, Vec<String>), Failure> {
     let (mut places, directories) = find(client, path).await?;
-    // They block only the contenders behind them.
     while places.last().is_some_and(|place| !place.is_ephemeral()) {
         places.pop();
     }

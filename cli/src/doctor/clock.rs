@@ -30,7 +30,7 @@ impl Offset {
         }
     }
 
-    /// Returns the difference that the clocks have at least, or 0 if they might agree.
+    /// Returns the minimum difference between the clocks, or 0 if they might agree.
     fn certain(self) -> i64 {
         if self.least > 0 { self.least } else { self.most.min(0) }
     }

@@ -8,8 +8,7 @@ use crate::contender::Child;
 use crate::run::options::Options;
 use crate::run::report::Reporter;
 
-/// Divisor of the session timeout. The quotient is the maximum time that this check can delay the
-/// command.
+/// This check delays the command by at most the session timeout divided by this number.
 const PART: u32 = 10;
 
 /// Maximum number of nodes that are read to find out whether one of the children is a contender.

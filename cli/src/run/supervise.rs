@@ -92,7 +92,6 @@ impl Supervision {
         })
     }
 
-    /// Returns `true` if the command received SIGTERM or SIGKILL because of the lock.
     pub(crate) fn was_signaled(&self) -> bool {
         self.guard.was_signaled()
     }

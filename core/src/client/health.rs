@@ -52,7 +52,7 @@ pub struct Health {
     /// Remaining time for which the session is certain to exist (its *term*), unless the server
     /// extends it. All leases are lost when the term ends. Zero if no term is running.
     pub remaining: Duration,
-    /// `false` if the library's thread did not let this report read its queues within 0.1 s. Then
+    /// `false` if this report could not read the queues of the library's thread within 0.1 s. Then
     /// the machine is badly overloaded or the library has a bug, and `waits` and `holds` are empty
     /// even if the client waits for locks or holds them.
     pub responsive: bool,
@@ -81,7 +81,7 @@ impl Health {
     }
 
     /// Returns the health of a client that this process inherited through fork. Reads only data
-    /// that is still valid, although the threads that update it exist only in the parent process.
+    /// that stays valid without the client's threads, which exist only in the parent process.
     pub(crate) fn forked(options: &ClientOptions, status: &Status) -> Self {
         Self {
             state: ClientState::Forked,
