@@ -153,7 +153,7 @@ impl Server {
     /// >>> server.pause()
     /// >>> server.resume()
     ///
-    /// Do nothing without a pause.
+    /// Without a pause, the call does nothing.
     fn resume(&self, py: Python<'_>) -> Result<()> {
         self.call(py, TestServer::resume)
     }

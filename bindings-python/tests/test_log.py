@@ -233,7 +233,8 @@ def test_a_handler_that_blocks_costs_no_memory(
         release.set()
         logged.wait_for(lambda record: "arrived too fast" in record.getMessage())
         about_locks = [record for record in logged.records if fields(record).get("path") == path]
-        # The logged records are those of the full queue, and at most three that the handler took before.
+        # The logged records are those of the full queue, and at most three earlier ones that the handler had
+        # already received.
         assert len(about_locks) <= CAPACITY + 3
         (dropped,) = (record.args for record in logged.records if "arrived too fast" in record.msg)
         # Every dropped record is counted.

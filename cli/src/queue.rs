@@ -120,9 +120,7 @@ impl Place {
         })
     }
 
-    /// Describes the contender's options `cohort` and `linger`, if its data states them. They tell
-    /// how many consecutive holds can use the node, and how long the client can keep the node
-    /// without a hold.
+    /// Describes the contender's options `cohort` and `linger`, if its data states them.
     pub(crate) fn sharing(&self) -> Vec<String> {
         self.contender.about.as_ref().map(sharing).unwrap_or_default()
     }

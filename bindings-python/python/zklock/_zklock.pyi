@@ -359,7 +359,7 @@ class Level:
     """Base class of a lease and of several leases."""
 
     def check(self) -> None:
-        """Check that the lock is held. For several leases, check all of them. Send no request.
+        """Check that the lock is held, without a request. For several leases, check all of them.
 
         >>> with lock as lease:
         ...     lease.check()
@@ -458,7 +458,7 @@ class Lease(Level):
 
     @property
     def loss_reason(self) -> _LossReason | None:
-        """The reason of the loss, or None. Sends no request.
+        """The reason for the loss, or None. Sends no request.
 
         The reason is `term ended`, `session expired`, `node deleted`, `held too long` (after `max_hold`) or
         `client closed`. In a forked child it is `inherited through fork`.
@@ -491,7 +491,7 @@ class Lease(Level):
         """
 
     def transaction(self) -> Transaction:
-        """Create an empty transaction. The servers execute it only while the lock is held. Send no request.
+        """Create an empty transaction, without a request. The servers execute it only while the lock is held.
 
         >>> with lock as lease:
         ...     lease.transaction().set_data("/state", b"done").commit()
@@ -551,8 +551,8 @@ class Election:
     def is_leader(self) -> bool:
         """Whether this candidate leads. Sends no request.
 
-        It becomes false when the candidate resigns, or when it can no longer be certain of its session. That
-        is always before another candidate can lead.
+        It becomes false when the candidate resigns, or when its session might have expired. It is always
+        false before another candidate can lead.
         """
 
     def campaign(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Leadership:
@@ -562,8 +562,9 @@ class Election:
         >>> leadership.resign()
 
         `timeout` is in seconds, and covers connecting, queueing and waiting together. With -1 or None the
-        call waits without a limit, even across a loss of the connection or the session. With 0 it leads only
-        if there is no other candidate. `connect_timeout` has the same meaning as in `Lock.acquire()`.
+        call waits without a limit, even across a loss of the connection or the session. With 0 the candidate
+        leads only if there is no other candidate. `connect_timeout` has the same meaning as in
+        `Lock.acquire()`.
 
         Raise `LockTimeout` if it does not lead in time. Raise `BadArgument` if a kazoo contender is in the
         queue, because kazoo's elections do not see zklock's candidates. Otherwise raise the same exceptions
@@ -616,7 +617,7 @@ class Election:
         """
 
     def on_leader(self, callback: Callable[[Candidate | None], object]) -> Notice:
-        """Call `callback` with the current leader, now and after each change: a `Candidate`, or None.
+        """Call `callback` with the current leader (a `Candidate` or None), now and after each change.
 
         >>> notice = election.on_leader(lambda leader: print("leads:", leader))
         >>> notice.cancel()
@@ -718,7 +719,7 @@ class Leaders:
 
 @final
 class Leases(Level):
-    """The leases of one acquire of several locks or permits, in the order of their acquisition.
+    """The leases that an acquire of several locks or permits returns, in the order of acquisition.
 
     >>> with semaphore.acquire_many(3) as leases:
     ...     len(leases)
@@ -1070,13 +1071,14 @@ class Lock(Acquirable[Lease]):
         """
 
     def owned(self) -> bool:
-        """Return whether the calling thread holds the lock, through any lock object. Send no request.
+        """Return whether the calling thread holds the lock, even through another lock object.
 
         >>> with lock:
         ...     lock.owned()
         True
 
-        With `reentrant=False`, and for a semaphore: return whether any thread holds it through this object.
+        With `reentrant=False`, and for a semaphore, return whether any thread holds it through this object.
+        The call sends no request.
         """
 
     def locked(self) -> bool:
@@ -1168,7 +1170,7 @@ class Mutex(Lock):
     `linger` is the time in seconds for which the client keeps the lock's node after a release, while no other
     client waits for the lock. Use it for a lock that one client acquires repeatedly, such as the read lock of
     a configuration: the next acquire sends no request. The client deletes the node as soon as another
-    contender waits behind it. Until then, an acquire of another client that does not wait finds the lock
+    contender waits behind it. Until then, an acquire with `blocking=False` of another client finds the lock
     taken. The time counts from the first release after a grant. As with `cohort`, holds on one node have the
     same fencing token.
 
@@ -1380,7 +1382,7 @@ class Server:
         >>> server.pause()
         >>> server.resume()
 
-        Do nothing without a pause.
+        Without a pause, the call does nothing.
         """
     def latency(self, seconds: float) -> None:
         """Delay every reply and event by this many seconds, in order. 0 removes the delay.
@@ -1982,10 +1984,10 @@ class Transaction:
     ...     writes = lease.transaction().set_data("/state", b"done", version=0)
     ...     writes.create("/report").commit()
 
-    Such writes need no fencing token. A holder might be paused, and another client might acquire the lock
-    meanwhile. Then the transaction of the first holder changes nothing. Paths are absolute, below the
-    client's chroot. New nodes are persistent, with the client's access control list. Every method except
-    `commit` returns the transaction.
+    Such writes need no fencing token: if a holder is paused and another client acquires the lock meanwhile,
+    the transaction of the first holder changes nothing. Paths are absolute, below the client's chroot. New
+    nodes are persistent, with the client's access control list. Every method except `commit` returns the
+    transaction.
     """
 
     def create(self, path: str, data: bytes = b"") -> Self:

@@ -23,7 +23,7 @@ fn end(py: Python<'_>, mut released: Released) -> PyResult<zklock::Result<()>> {
     }
 }
 
-/// Undoes one acquire of a lock by its owner. Waits up to `timeout` for the server's acknowledgement.
+/// Releases a lease. Waits up to `timeout` for the server's acknowledgement.
 pub(crate) fn release(py: Python<'_>, acquired: &dyn Acquired, timeout: Timeout) -> Result<()> {
     Ok(end(py, acquired.release(timeout))??)
 }
@@ -44,7 +44,7 @@ impl Level {
 
 #[pymethods]
 impl Level {
-    /// Check that the lock is held. For several leases, check all of them. Send no request.
+    /// Check that the lock is held, without a request. For several leases, check all of them.
     ///
     /// >>> with lock as lease:
     /// ...     lease.check()
@@ -129,7 +129,7 @@ impl Leaving {
     #[pyo3(signature = (raised, cancelled))]
     fn end(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>, cancelled: bool) -> PyResult<()> {
         let Some(loss) = self.loss.clone().or_else(|| self.level.loss()) else { return Ok(()) };
-        // Import modules only when they are needed, because the interpreter might be shutting down.
+        // Call `is_loss` only when needed: it imports a module, and the interpreter might be shutting down.
         let outcome = match raised {
             None => BodyOutcome::Nothing,
             Some(_) if cancelled => BodyOutcome::Cancelled,

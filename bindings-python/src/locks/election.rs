@@ -101,8 +101,8 @@ impl Election {
 
     /// Whether this candidate leads. Sends no request.
     ///
-    /// It becomes false when the candidate resigns, or when it can no longer be certain of its session. That
-    /// is always before another candidate can lead.
+    /// It becomes false when the candidate resigns, or when its session might have expired. It is always
+    /// false before another candidate can lead.
     #[getter]
     fn is_leader(&self) -> bool {
         self.inner.is_leader()
@@ -114,8 +114,9 @@ impl Election {
     /// >>> leadership.resign()
     ///
     /// `timeout` is in seconds, and covers connecting, queueing and waiting together. With -1 or None the
-    /// call waits without a limit, even across a loss of the connection or the session. With 0 it leads only
-    /// if there is no other candidate. `connect_timeout` has the same meaning as in `Lock.acquire()`.
+    /// call waits without a limit, even across a loss of the connection or the session. With 0 the candidate
+    /// leads only if there is no other candidate. `connect_timeout` has the same meaning as in
+    /// `Lock.acquire()`.
     ///
     /// Raise `LockTimeout` if it does not lead in time. Raise `BadArgument` if a kazoo contender is in the
     /// queue, because kazoo's elections do not see zklock's candidates. Otherwise raise the same exceptions
@@ -195,7 +196,7 @@ impl Election {
         Ok(candidates.into_iter().map(Candidate::from).collect())
     }
 
-    /// Call `callback` with the current leader, now and after each change: a `Candidate`, or None.
+    /// Call `callback` with the current leader (a `Candidate` or None), now and after each change.
     ///
     /// >>> notice = election.on_leader(lambda leader: print("leads:", leader))
     /// >>> notice.cancel()

@@ -116,7 +116,7 @@ impl Lease {
         self.0.remaining().as_secs_f64()
     }
 
-    /// The reason of the loss, or None. Sends no request.
+    /// The reason for the loss, or None. Sends no request.
     ///
     /// The reason is `term ended`, `session expired`, `node deleted`, `held too long` (after `max_hold`) or
     /// `client closed`. In a forked child it is `inherited through fork`.
@@ -175,7 +175,7 @@ impl Lease {
         Ok(block_on_for(py, self.0.ended(), limit, None)?.flatten().is_some())
     }
 
-    /// Create an empty transaction. The servers execute it only while the lock is held. Send no request.
+    /// Create an empty transaction, without a request. The servers execute it only while the lock is held.
     ///
     /// >>> with lock as lease:
     /// ...     lease.transaction().set_data("/state", b"done").commit()

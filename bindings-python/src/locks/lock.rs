@@ -112,13 +112,14 @@ impl Lock {
         slf.as_super().get().newest(slf.py(), caller(slf.py())?)
     }
 
-    /// Return whether the calling thread holds the lock, through any lock object. Send no request.
+    /// Return whether the calling thread holds the lock, even through another lock object.
     ///
     /// >>> with lock:
     /// ...     lock.owned()
     /// True
     ///
-    /// With `reentrant=False`, and for a semaphore: return whether any thread holds it through this object.
+    /// With `reentrant=False`, and for a semaphore, return whether any thread holds it through this object.
+    /// The call sends no request.
     fn owned(slf: &Bound<'_, Self>) -> Result<bool> {
         slf.as_super().get().owned_by(caller(slf.py())?)
     }

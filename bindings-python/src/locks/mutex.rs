@@ -80,7 +80,7 @@ use crate::locks::pickle::{Recipe, keywords};
 /// `linger` is the time in seconds for which the client keeps the lock's node after a release, while no other
 /// client waits for the lock. Use it for a lock that one client acquires repeatedly, such as the read lock of
 /// a configuration: the next acquire sends no request. The client deletes the node as soon as another
-/// contender waits behind it. Until then, an acquire of another client that does not wait finds the lock
+/// contender waits behind it. Until then, an acquire with `blocking=False` of another client finds the lock
 /// taken. The time counts from the first release after a grant. As with `cohort`, holds on one node have the
 /// same fencing token.
 ///

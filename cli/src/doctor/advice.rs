@@ -150,8 +150,8 @@ pub(crate) fn advise_mode(server: &str, srvr: &str, others: usize) -> Option<Fin
     }
 }
 
-/// Returns a note if a server accepts only few connections from one host. Each process that uses a
-/// lock needs one connection.
+/// Returns a note if a server accepts only a few connections from one host. Each process that uses
+/// a lock needs one connection.
 pub(crate) fn advise_connections(server: &str, conf: &str) -> Option<Finding> {
     let most: u32 =
         conf.lines().find_map(|line| line.strip_prefix("maxClientCnxns="))?.trim().parse().ok()?;

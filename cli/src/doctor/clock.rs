@@ -8,8 +8,8 @@ use crate::doctor::advice::Finding;
 const LARGE: i64 = 2_000;
 
 /// Lower and upper bound of the time by which the servers' clock is ahead of ours, in milliseconds.
-/// To find them, a node is created. Its creation time by the servers' clock is compared with our
-/// clock before and after the creation.
+/// They follow from the creation of a node: our clock is read before and after it, and the servers'
+/// clock sets the creation time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offset {
     least: i64,

@@ -120,7 +120,6 @@ impl Guard {
         self.policy.on_lost == OnLost::Ignore
     }
 
-    /// Returns `true` if the command must be stopped until a server replies.
     pub(crate) fn must_stop(&self) -> bool {
         self.must_stop
     }
@@ -219,8 +218,8 @@ impl Guard {
                 return seen.remaining.saturating_sub(margin);
             }
             // The lease is lost before the end of its term, for example because the lock was
-            // broken. Then the command has the time `kill_after` to exit, counted from the loss.
-            // When a lease is lost at the end of its term, the command is killed immediately.
+            // broken. Then the command must exit within `kill_after`, counted from the loss. When a
+            // lease is lost at the end of its term, the command is killed immediately.
             OnLost::Term if reason != LossReason::TermEnded => {
                 self.terminate(signals);
                 let left = (since + kill_after).saturating_duration_since(now);

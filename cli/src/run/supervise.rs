@@ -228,8 +228,8 @@ impl Supervision {
     }
 
     /// Handles a stop of the command. If a shell with job control runs this process, this process
-    /// stops too, so it sends no heartbeats. When it is continued, it checks the lease before it
-    /// continues the command.
+    /// then stops itself too. It sends no heartbeats while it is stopped, so it must check the
+    /// lease before it continues the command.
     fn suspended(&mut self, by: Signal) {
         if self.guard.is_stopped() {
             return;
