@@ -134,8 +134,8 @@ impl LockTable {
         }
     }
 
-    /// Returns the first contender of a listing if its data was not read yet. Returns `None` for
-    /// the queue of a semaphore, because the screen does not show its first contender.
+    /// Returns the first contender of a listing if its data has not been read yet. Returns `None`
+    /// for the queue of a semaphore, because the screen does not show its first contender.
     pub(crate) fn unread_first_contender(&self, path: &str, listing: &Listing) -> Option<String> {
         let entry = self.entries.get(path)?;
         let head = self.summarize(path, listing).0.head?;
