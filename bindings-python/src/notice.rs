@@ -36,8 +36,7 @@ type Watcher = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A registered callback, and the future that waits for its events. `Shared` is also the waker of that
 /// future.
 struct Shared {
-    /// The future that waits for events. The thread that calls the callback polls it. `None` after the last
-    /// event.
+    /// Polled by the thread that calls the callback. `None` after the last event.
     watcher: Mutex<Option<Watcher>>,
     callback: Callback,
     calling_thread: CallingThread,

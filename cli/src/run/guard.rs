@@ -152,7 +152,6 @@ impl Guard {
         }
     }
 
-    /// Returns the signals to send, depending on the state of the lease and the rest of its term.
     pub(crate) fn step(&mut self, seen: Observation) -> Step {
         let mut signals = Vec::new();
         let next = match seen.state {

@@ -34,7 +34,6 @@ pub(crate) async fn warn_of_other_kind(
     );
 }
 
-/// Returns a description of a contender of the other kind of lock, if there is one.
 async fn other_kind(client: &Client, options: &Options) -> zklock::Result<Option<String>> {
     let directory = match options.slots {
         Some(_) => options.path.clone(),

@@ -214,7 +214,6 @@ impl Supervision {
         self.child.signal(Signal::SIGCONT);
     }
 
-    /// Handles state changes of the command. If it has ended, returns how.
     fn children_changed(&mut self) -> Result<Option<End>, Failure> {
         while let Some(change) = self.child.poll_change()? {
             match change {
