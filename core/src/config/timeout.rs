@@ -48,10 +48,10 @@ impl From<Duration> for Timeout {
     }
 }
 
-/// Converts a moment to a timeout that ends at this moment. If the moment has passed, the acquire
-/// checks the lock once and does not wait.
+/// Converts a deadline to the time that is left until the deadline. If the deadline has passed, the
+/// acquire checks the lock once and does not wait.
 ///
-/// The remaining time is computed during the conversion, so convert when the acquire begins.
+/// The remaining time is computed by this conversion, so convert immediately before the acquire.
 impl From<std::time::Instant> for Timeout {
     fn from(moment: std::time::Instant) -> Self {
         Self::For(moment.saturating_duration_since(std::time::Instant::now()))
@@ -77,8 +77,8 @@ impl Timeout {
         if self == Self::Try { Self::TryWithin(connect_timeout) } else { self }
     }
 
-    /// Returns the time within which a server must reply to a try, or `None` if the client's
-    /// default applies.
+    /// Returns the time limit for the server's reply to an acquire that does not wait for the lock.
+    /// Returns `None` if the client's default applies.
     pub(crate) fn answer_within(self) -> Option<Duration> {
         match self {
             Self::TryWithin(time) => Some(time),
@@ -136,10 +136,10 @@ impl Deadline {
     /// Sends the request `ask` repeatedly until a server replies, as one step of an acquire of
     /// `path`.
     ///
-    /// `reached` returns `true` if the client has reached a server before. A connection loss then
-    /// only lengthens the wait. If it returns `false`, and always for a try, the step fails if no
-    /// reply arrives within the connect timeout. The same rule applies to an acquire that needs no
-    /// such request.
+    /// `reached` returns `true` if the client has reached a server before. In this case, a lost
+    /// connection does not fail the step, which continues to wait. If the client has never reached
+    /// a server, or if the acquire does not wait for the lock, the step fails when no reply arrives
+    /// within the connect timeout.
     pub(crate) async fn ask_until_answered<T, F>(
         self,
         path: &str,
@@ -170,8 +170,8 @@ impl Deadline {
                 let message = format!(
                     "the server did not answer in time while acquiring {path:?}; check that it runs, and try again"
                 );
-                // This step does not know whether an earlier step received a reply. The caller
-                // corrects the error (`Client::explain`).
+                // An earlier step of the acquire might have received a reply. The caller then
+                // corrects this error (`Client::explain`).
                 Err(Error::timed_out(TimeoutReason::Unreachable, message))
             }
         }
