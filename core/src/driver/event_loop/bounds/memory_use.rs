@@ -1,5 +1,5 @@
-//! Tests how much memory a contender needs in a driver, including the handle that waits for the
-//! lock. The memory is counted in bytes, and no server is needed.
+//! Tests how many bytes of memory a contender needs, in the driver and in the handle that waits for
+//! the lock. Needs no server.
 
 use super::event_costs::{Desk, deliver, node, path, queue};
 use crate::driver::event_loop::bounds::allocations::kept;
