@@ -20,8 +20,7 @@ pub enum LockMode {
     Read,
     /// A write lock, which excludes all other holders.
     Write,
-    /// One permit of a semaphore, or the internal mutex that a contender holds while it acquires
-    /// permits.
+    /// One permit of a semaphore. While permits are acquired, also the semaphore's internal mutex.
     Permit,
     /// Leadership of an election.
     Leadership,
