@@ -58,7 +58,6 @@ impl Hosts {
         servers
     }
 
-    /// Removes the chroot from the beginning of a path.
     pub(crate) fn below_chroot<'a>(&self, path: &'a str) -> &'a str {
         path.strip_prefix(self.chroot.as_str()).unwrap_or(path)
     }

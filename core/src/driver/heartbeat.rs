@@ -227,7 +227,6 @@ impl HeartbeatScheduler {
         }
     }
 
-    /// Makes the next heartbeat due now.
     pub(super) fn make_heartbeat_due(&mut self, timers: &mut Timers) {
         if let Some(beat) = self.heartbeat_alarm.take() {
             timers.cancel(&[beat]);

@@ -24,8 +24,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TimeoutReason {
-    /// During this attempt, a server has reported a contender that blocks it. Or this client itself
-    /// holds the lock.
+    /// While the attempt waited, a server reported a contender that blocks it, or this client
+    /// itself held the lock.
     Taken,
     /// No server replied since the attempt began.
     Unreachable,

@@ -154,7 +154,7 @@ impl Language {
             options = options.connect_timeout(self.duration("connect_timeout", timeout)?)?;
         }
         if let Some(bytes) = max_frame {
-            // `max_frame` rejects 0, and so every number that is negative or not whole.
+            // A negative or fractional number becomes 0, which `max_frame` rejects.
             options = options.max_frame(bytes.to_count().unwrap_or(0))?;
         }
         identity.apply(options)
@@ -258,8 +258,8 @@ pub struct GivenOptions {
     pub naming: Option<String>,
     /// Longest hold, in the language's unit of time.
     pub max_hold: Option<f64>,
-    /// The option `grace`: how long before the session might end a lease is reported as lost, in
-    /// the language's unit of time.
+    /// The option `grace`, in the language's unit of time. A lease is reported as lost this long
+    /// before the session might end.
     pub grace: Option<f64>,
     /// Maximum number of waiters ahead of a new contender. If there are more, the contender is
     /// refused.

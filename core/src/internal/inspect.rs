@@ -114,8 +114,8 @@ pub fn last_proof(lease: &Lease) -> Option<Duration> {
 /// Returns the time that is left in the term of the lease's session, without subtracting the lock's
 /// `grace`. Also works after the lease was lost.
 ///
-/// During the grace, the node of a lost lease can still exist. It is deleted at the latest when the
-/// term ends that was current when the lease was lost: later heartbeats do not extend the grace.
+/// After a loss, the node of the lease can still exist until the grace ends. Later heartbeats
+/// extend the term, but not the grace.
 #[must_use]
 pub fn term_left(lease: &Lease) -> Duration {
     lease.term().remaining()

@@ -391,7 +391,8 @@ mod tests {
         }
     }
 
-    /// A single test checks all this, because a process has only one subscriber.
+    /// This single test checks all behavior of listeners, because a process can have only one
+    /// subscriber.
     #[test]
     fn listeners_hear_what_they_want_and_no_more_than_they_can_take() {
         let woken = Arc::new(AtomicUsize::new(0));

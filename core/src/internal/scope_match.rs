@@ -84,7 +84,7 @@ impl Exit {
             return Some(own);
         }
         // A generator leaves only scopes that it entered itself. The list contains no such scope,
-        // so it has already ended.
+        // so the generator's scope has already ended.
         if self.site.moves {
             return None;
         }

@@ -104,8 +104,8 @@ pub(crate) struct HoldTable {
     permit_state: OnceLock<Box<PermitState>>,
 }
 
-/// Index of the holds by node and by owner, because thousands of readers can hold a lock at the
-/// same time.
+/// Index of the holds by node and by owner, so that a lookup is fast even if thousands of readers
+/// hold the lock.
 #[derive(Default)]
 pub(crate) struct HoldIndex {
     by_node: SmallMap<NodeName, Arc<Hold>>,

@@ -140,7 +140,7 @@ impl<L: Borrow<Lease>> Leases<L> {
     /// Releases all leases that are not released yet, the newest first.
     ///
     /// This function starts all releases before it returns. The returned future waits until the
-    /// servers acknowledge them, but for each lease at most for the time that
+    /// servers acknowledge them. For each lease, it waits at most for the time that
     /// [`remaining`](Lease::remaining) returns at the call. See [`Lease::release`].
     ///
     /// Cancel safe: if the future is dropped, the release continues in the background.
@@ -254,8 +254,6 @@ mod tests {
     use crate::runtime::fork::ForkGuard;
     use crate::session::term::Term;
 
-    /// A fake driver. It records the released nodes and keeps the senders that acknowledge their
-    /// deletion.
     #[derive(Default)]
     struct Driver {
         released: Mutex<Vec<u64>>,

@@ -165,8 +165,8 @@ impl HoldTable {
         self.recorder.retake();
         let hold = Arc::new(Hold::new(Arc::clone(self), claim.clone(), grant, Some(Box::new(next))));
         all.add(&hold);
-        // Notify the driver only if the new hold has a time limit or a different grace, because
-        // only then must the driver set an alarm.
+        // Notify the driver only if it must change its alarms, because the new hold has a time
+        // limit or a different grace.
         if claim.max_hold.is_some() || claim.grace != grace {
             let claim = Box::new(claim.clone());
             hold.report(|hold| Notice::Retaken { hold, claim }).ok();

@@ -196,8 +196,9 @@ impl Lease {
 
     /// Returns the fencing token: the zxid of the transaction that created the node.
     ///
-    /// Each new holder receives a larger token, even if the lock directory is deleted and created
-    /// again. The exception is a holder with the option [`cohort`](crate::LockOptions::cohort) or
+    /// Each new holder receives a larger token than all earlier holders, even if the lock directory
+    /// is deleted and created again. Only a new ensemble starts with small tokens. The exception is
+    /// a holder with the option [`cohort`](crate::LockOptions::cohort) or
     /// [`linger`](crate::LockOptions::linger): see [`handoffs`](Self::handoffs). Pass the token to
     /// the resource that the lock protects. The resource must reject smaller tokens.
     #[must_use]

@@ -243,8 +243,7 @@ impl AnyLock {
         self.directory().source().options().connect_timeout
     }
 
-    /// Adds an explanation to the error of an acquire that began at `since` and consisted of
-    /// several steps.
+    /// Adds an explanation to the error of an acquire that had several steps and began at `since`.
     pub(crate) fn explain(&self, error: Error, since: Instant, timeout: Timeout) -> Error {
         match self.directory().resolve() {
             Ok(resolved) => resolved.client.explain(error, since, timeout),

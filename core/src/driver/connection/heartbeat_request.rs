@@ -16,8 +16,8 @@ use crate::session::term::Term;
 /// node is missing or unreadable, so its reply proves that the session is alive.
 ///
 /// After a reconnection, the server might have silently assigned a new session (rule 11). Nodes of
-/// the old session can then still exist. So the first heartbeat on a connection also lists the
-/// nodes of the session, to check that it is still the old session.
+/// the old session can then still exist. So until a reply on this connection has shown that the
+/// session is still ours, each heartbeat also lists the session's nodes.
 pub(in crate::driver) async fn heartbeat(
     client: &CountedClient,
     term: &Term,

@@ -178,8 +178,8 @@ impl Connection {
                     ConnectionEvent::Began { session_id, timeout: live.term.session_timeout() }
                 }
             }
-            // A read-only connection counts as disconnected: the client never requests one, and it
-            // does not keep a lock alive (rule 16).
+            // A read-only connection counts as disconnected, because it does not keep a lock alive
+            // (rule 16). The client never requests one.
             zk::SessionState::Disconnected | zk::SessionState::ConnectedReadOnly => {
                 self.number += 1;
                 live.term.moved(self.number);

@@ -138,7 +138,6 @@ impl Connection {
         self.settings.clone()
     }
 
-    /// Returns the server of the current connection as `host:port`, or `None` without a connection.
     pub(super) fn server(&self) -> Option<String> {
         server(&self.settings)
     }
@@ -347,8 +346,8 @@ impl Connection {
         self.is_connected() && connection_number == self.number
     }
 
-    /// Returns the event to pass to the queue for a reply that arrived on the given connection. If
-    /// that was an earlier connection, the reply might be out of date.
+    /// Returns the event that the queue receives for a reply. A reply on an earlier connection
+    /// might be out of date.
     pub(super) fn discard_stale(&self, connection_number: u64, event: Event) -> Event {
         reply::discard_stale(event, connection_number, self.number)
     }

@@ -40,7 +40,6 @@ impl SharedDirectories {
         Self { directories: Mutex::default(), settings, label }
     }
 
-    /// Locks the directories for the driver.
     pub(in crate::driver) fn lock(&self) -> MutexGuard<'_, All> {
         self.directories.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -249,8 +249,8 @@ impl Directory {
         self.waiters.get(join).is_some_and(|attempt| attempt.intent.only_tries())
     }
 
-    /// Returns the maximum time for which an acquire with [`Timeout::Try`] or `TryWithin` waits for
-    /// the server's reply. Returns `None` if the client's connect timeout applies.
+    /// Returns the time limit for the server's reply to an acquire that does not wait for the lock.
+    /// Returns `None` if the client's connect timeout applies.
     pub(super) fn answer_within(&self, join: JoinId) -> Option<Duration> {
         let attempt = self.waiters.get(join).filter(|_| self.only_tries(join))?;
         let within = attempt.deadline.end()?.saturating_duration_since(attempt.asked);

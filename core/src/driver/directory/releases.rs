@@ -51,7 +51,6 @@ impl Releases {
         self.by_node.insert(node.clone(), PendingRelease { waiter, reporter, tried: false });
     }
 
-    /// Completes a release and informs the waiting caller.
     pub(in crate::driver) fn end(&mut self, node: &NodeName, timers: &mut Timers) {
         let waiter = self.by_node.remove(node).and_then(|releasing| releasing.waiter);
         if let Some((done, alarm)) = waiter {
@@ -77,8 +76,8 @@ impl Releases {
         }
     }
 
-    /// Handles the outcome of a delete. `missing` is `true` if the reply proves that another client
-    /// deleted the node during the session's term.
+    /// Handles the outcome of a delete. `missing` is `true` if the node did not exist, although the
+    /// session was alive and its term had not ended.
     pub(in crate::driver) fn delete_answered(&mut self, ticket: Ticket, missing: bool) {
         let node = self.first_deletes.remove(&ticket).filter(|_| missing);
         if let Some(node) = node {
@@ -107,8 +106,8 @@ impl Releases {
         }
     }
 
-    /// Handles the end of the session. If it ends before its term, a lock whose release is not
-    /// acknowledged counts as lost. Later replies to deletes are ignored.
+    /// Handles the end of the session. If the session's term has not ended yet, each lock whose
+    /// release is not acknowledged counts as lost. Later replies to deletes are ignored.
     pub(in crate::driver) fn end_session(&mut self) {
         self.first_deletes.clear();
         for (node, releasing) in self.by_node.iter_mut() {

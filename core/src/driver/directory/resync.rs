@@ -78,8 +78,8 @@ impl ResyncTimer {
         }
     }
 
-    /// `doubt` is the ticket of a create with unknown outcome, if the queue has one. `near` is
-    /// `true` if one of our contenders holds the lock or might hold it soon.
+    /// Returns the step that is due now. `doubt` is the ticket of a create in doubt, if the queue
+    /// has one. `near` is `true` if one of our contenders holds the lock or might hold it soon.
     pub(in crate::driver) fn due(&mut self, doubt: Option<Ticket>, near: bool, now: Instant) -> Due {
         if self.doubt.map(|(ticket, _)| ticket) != doubt {
             self.doubt = doubt.map(|ticket| (ticket, now));

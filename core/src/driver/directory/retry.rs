@@ -46,8 +46,8 @@ impl RetryBackoff {
     /// request of this kind is lost together with the next connection, the request itself might be
     /// the cause, so there is a pause.
     ///
-    /// There are no unnecessary pauses, because they delay other clients: a contender whose create
-    /// was lost checks only after the pause whether its node exists.
+    /// A pause can delay other clients: a contender whose create was lost checks only after the
+    /// pause whether its node exists.
     pub(in crate::driver) fn after(
         &mut self,
         event: &Event,

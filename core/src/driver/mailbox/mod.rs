@@ -61,7 +61,7 @@ pub(crate) struct AcquireAttempt {
     /// The data of the attempt's node.
     pub(crate) data: Arc<[u8]>,
     /// The attempt's deadline. For an acquire that does not wait for the lock, this is the deadline
-    /// for the server's reply, without an end if the client's connect timeout applies.
+    /// for the server's reply. It has no end if the client's connect timeout applies.
     pub(crate) deadline: Deadline,
     /// Sender for the outcome. `None` if the attempt is in the cohort's line, which then stores the
     /// sender.

@@ -192,7 +192,6 @@ async fn send_answer<T>(
     in_time
 }
 
-/// Replaces the error `NoNode` with `None`.
 fn unless_missing<T>(read: Result<T, zk::Error>) -> Result<Option<T>, zk::Error> {
     match read {
         Ok(read) => Ok(Some(read)),
@@ -212,7 +211,6 @@ impl DirectoryClient {
         }
     }
 
-    /// Returns the children of the node at `self.path`, or `None` if there is no node.
     async fn all_children(&self) -> Result<Option<Listing>, zk::Error> {
         let listed = self.client.ask(RequestKind::List).get_children(&self.path).await;
         unless_missing(
@@ -220,7 +218,6 @@ impl DirectoryClient {
         )
     }
 
-    /// Returns the data and the owner of the node at `self.path`, or `None` if there is no node.
     async fn read_node(&self) -> Result<Option<NodeContent>, zk::Error> {
         let read = self.client.ask(RequestKind::Read).get_data(&self.path).await;
         unless_missing(read.map(|(data, stat)| NodeContent {
