@@ -24,7 +24,7 @@ pub(crate) const CHROOT: usize = DIRECTORY - 256;
 pub(crate) const NODE: usize = DIRECTORY + 256;
 
 /// Maximum length in bytes of an access control list's text. Every request that creates a node
-/// contains it.
+/// contains the list.
 pub(crate) const ACL: usize = 64 * 1024;
 
 /// Maximum length in bytes of the user name of a SASL login, and also of its password. The whole

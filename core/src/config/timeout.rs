@@ -66,8 +66,7 @@ impl Timeout {
         }
     }
 
-    /// Returns `true` if the acquire does not wait in the queue. It waits only for the servers'
-    /// replies.
+    /// Returns `true` for an acquire that fails immediately if the lock is taken.
     pub(crate) fn is_try(self) -> bool {
         matches!(self, Self::Try | Self::TryWithin(_))
     }
@@ -118,7 +117,8 @@ impl Deadline {
         self.end.is_some_and(|end| end <= Instant::now())
     }
 
-    /// Waits until the deadline has passed. Never returns for a try, or if there is no deadline.
+    /// Waits until the deadline has passed. Waits forever if there is no deadline, or if the
+    /// acquire does not wait for the lock.
     pub(crate) async fn passed(self) -> Result<()> {
         match self.left() {
             Timeout::For(left) => runtime::sleep(left).await,

@@ -178,7 +178,6 @@ impl Status {
         }
     }
 
-    /// Returns the result of the last connection attempt to each of these servers.
     pub(crate) fn servers(&self, hosts: &str) -> Servers {
         let driver = self.driver.get().and_then(Weak::upgrade);
         driver.map_or_else(|| Vec::new().into(), |driver| driver.servers(hosts))

@@ -95,8 +95,8 @@ pub(super) struct Timers {
     /// entries are in the order of these times. When a short hold ends, its entry is usually the
     /// first or the last.
     long_holds: VecDeque<(Instant, DirectoryId, NodeName)>,
-    /// The runtime's timer, set for the earliest alarm. It can fire too early, because an alarm
-    /// that was earlier can have been canceled since.
+    /// The runtime's timer, set for the earliest alarm. It fires too early if that alarm was
+    /// canceled.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 

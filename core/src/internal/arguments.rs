@@ -69,8 +69,8 @@ impl Language {
         Ok(Duration::try_from_secs_f64(seconds).map_or(LONGEST, |time| time.clamp(smallest, LONGEST)))
     }
 
-    /// Converts a timeout. Zero means an acquire that does not wait (a try). `None` or infinity
-    /// means no timeout.
+    /// Converts a timeout. Zero means an acquire that does not wait. `None` or infinity means no
+    /// timeout.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a negative number or NaN.

@@ -18,7 +18,7 @@ use crate::queue::NodeName;
 use crate::queue::contender::{Contender, ContenderInfo, NodeSnapshot};
 
 /// Lists the children of the node at `path`. Returns `None` if the node does not exist. `path` is
-/// absolute, below the client's chroot, or `/`. Sends one request.
+/// absolute, relative to the client's chroot. It can be `/`. Sends one request.
 ///
 /// Cancel safe: a dropped future has no effect.
 ///

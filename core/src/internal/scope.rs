@@ -57,8 +57,8 @@ pub enum ScopeExit {
 
 /// Releases held leases at the end of a scope.
 pub fn leave(acquired: &dyn Acquired) -> ScopeExit {
-    // Check before the release. The check compares the clock with the end of the session's term.
-    // After the release, it could no longer find out that the term had already ended.
+    // Check before the release, because the check finds out whether the term has already ended.
+    // After the release, it could no longer do so.
     if !acquired.is_held() {
         return ScopeExit::All;
     }

@@ -88,9 +88,9 @@ impl Exit {
         if self.site.moves {
             return None;
         }
-        // The candidates are scopes that were entered by an explicit call, or by a `with` statement
-        // whose frame still runs. Scopes of generators are not candidates, because only the
-        // generator itself leaves them.
+        // Scopes of generators are not candidates, because only the generator itself leaves them.
+        // Prefer a scope whose frame has returned: it was entered by an explicit call, because a
+        // `with` statement leaves its scope before its frame returns.
         let candidate = |one: &Entered<B>| one.site.through == self.site.through && !one.site.moves;
         let returned = |one: &&Entered<B>| candidate(one) && one.owner == self.owner && !runs(one.site.frame);
         newest(&returned)

@@ -203,7 +203,6 @@ impl HoldTable {
         self.permit_state.get_or_init(Box::default)
     }
 
-    /// Returns `true` if a server has replied to any request since `since`.
     pub(crate) fn heard_since(&self, since: Instant) -> bool {
         self.driver.heard_since(since)
     }
@@ -419,7 +418,6 @@ impl Hold {
         self.holds.driver.report(self.holds.place.full(), notice(self.id()))
     }
 
-    /// Returns the error that callers receive if the driver never replies.
     pub(crate) fn no_answer(&self) -> Error {
         self.holds.driver.no_answer()
     }

@@ -229,7 +229,7 @@ impl DirectoryClient {
     }
 
     /// Asks in one request which of these nodes exist, by reading their children. Ephemeral nodes
-    /// have no children, so the reply is short however much data the nodes have.
+    /// have no children, so the reply is short, regardless of the nodes' data.
     pub(in crate::driver) async fn probe(self, ticket: Ticket, names: Vec<NodeName>) {
         if request_size::readable(&self.path, &names) < names.len() {
             return self.report(reply::probed(ticket, names, Err(zk::Error::MarshallingError)));

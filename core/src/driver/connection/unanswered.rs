@@ -39,7 +39,7 @@ impl Unanswered {
     }
 
     /// Records a request whose reply cannot prove the session. Its task ends when the reply
-    /// arrives. The request counts as unanswered from the moment `from`.
+    /// arrives. `from` is the start of its wait.
     pub(super) fn note_request(&mut self, task: AbortHandle, from: BootInstant) {
         self.forget_answered();
         self.requests.push_back((task, from));
@@ -69,7 +69,7 @@ impl Unanswered {
         (self.connected, self.proof_awaited_since) = (None, None);
     }
 
-    /// Returns the moment from which the oldest request has been unanswered.
+    /// Returns the start of the longest wait for a reply, or `None` if no request is unanswered.
     pub(super) fn since(&mut self) -> Option<BootInstant> {
         self.forget_answered();
         let request =

@@ -206,7 +206,6 @@ impl Holders {
         holds.is_some_and(|holds| holds.revoke(node))
     }
 
-    /// Informs the holds that the connection to the server was lost or is restored.
     pub(in crate::driver) fn suspend(&self, suspended: bool) {
         for (node, holder) in self.0.iter() {
             if let Some(holds) = holder.holds.upgrade() {

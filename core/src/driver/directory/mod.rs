@@ -319,8 +319,8 @@ impl Directory {
 
     /// Handles the release of a hold's last lease.
     pub(super) fn release(&mut self, node: &NodeName, release: Release, timers: &mut Timers) {
-        // The hold was lost earlier, so there is nothing to release. Dropping `release` completes
-        // the call of the program.
+        // The hold was lost earlier, so there is nothing to release. The program's call completes
+        // when `release` is dropped.
         let Some(holder) = self.holders.remove(node) else {
             self.releases.late_release(node, &release);
             return self.end_grace(node, timers);
@@ -336,14 +336,12 @@ impl Directory {
         self.releases.stop_waiting(node);
     }
 
-    /// Handles the outcome of a delete. `missing` is `true` if the reply proves that the node did
-    /// not exist when the server executed the delete.
     pub(super) fn delete_answered(&mut self, ticket: Ticket, missing: bool) {
         self.releases.delete_answered(ticket, missing);
     }
 
-    /// Watches the node of a hold. This is done for long holds, and if the program wants to be
-    /// notified immediately when another client asks it to give up the lock.
+    /// Watches the node of a hold: a long hold, or a hold whose program waits for requests to give
+    /// up the lock.
     pub(super) fn watch_hold(&mut self, node: &NodeName) {
         if self.holders.contains(node) {
             self.on_event(Event::WatchHold(node.clone()));
@@ -416,7 +414,6 @@ impl Directory {
         }
     }
 
-    /// Informs the holders that the connection to the server was lost or is restored.
     pub(super) fn suspend(&mut self, suspended: bool) {
         if suspended {
             self.suspend_keeping();
@@ -474,7 +471,6 @@ impl Directory {
         }
     }
 
-    /// Returns the queue's next action, for a test that replies in place of a server.
     #[cfg(test)]
     pub(super) fn next_action(&mut self) -> Option<Action> {
         self.queue.flush();

@@ -55,7 +55,7 @@ pub(in crate::driver) struct ResyncTimer {
 pub(in crate::driver) enum Due {
     Nothing,
     Resync,
-    /// The create with this ticket, whose outcome was unknown, can no longer be carried out.
+    /// The create with this ticket is no longer in doubt: the server can no longer carry it out.
     DoubtOver(Ticket),
 }
 

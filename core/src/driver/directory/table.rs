@@ -262,7 +262,6 @@ impl DirectoryTable {
         }
     }
 
-    /// Returns and clears the set of directories whose queues must be flushed.
     pub(in crate::driver) fn take_to_flush(&mut self) -> SmallSet<DirectoryId> {
         std::mem::take(&mut self.to_flush)
     }

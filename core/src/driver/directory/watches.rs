@@ -65,8 +65,6 @@ impl DirectoryWatches {
         connection: &mut Connection,
     ) {
         let bytes = self.bytes_of(&name);
-        // Without a session, the queue's requests cannot be sent. The requests of an earlier
-        // session were dropped when it ended.
         let Some(directory_client) = connection.directory_client(self.directory, &self.path) else { return };
         if let Some(room) = connection.room().reserve(bytes) {
             let snapshot = (!ours).then(SnapshotCell::default);

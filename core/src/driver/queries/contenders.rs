@@ -76,9 +76,9 @@ impl DirectoryClient {
     }
 
     /// Returns the first contender. If `room` is given, also returns a watch that fires when
-    /// another contender might have become the first. The watch is on the first contender's node.
-    /// If there is no contender, it is on the directory's children. If there is no directory, it
-    /// fires when the directory is created. This takes three round trips.
+    /// another contender might have become the first. The watch is set on the first contender's
+    /// node, on the directory's children if there is no contender, or on the missing directory.
+    /// Takes three round trips.
     pub(in crate::driver) async fn first(&self, room: Option<&WatchBudget>) -> Result<First, zk::Error> {
         loop {
             let names = self.names().await?;

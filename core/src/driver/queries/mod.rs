@@ -27,8 +27,8 @@ use crate::queue::{NodeName, Outcome, Refusal};
 use crate::session::reply::is_over;
 use crate::session::watch_budget::Reserved;
 
-/// Maximum number of attempts to set the data of a node, or to create it, while other clients
-/// create and delete it.
+/// Maximum number of attempts to write a node that other clients create and delete at the same
+/// time.
 const MAX_PUT_ATTEMPTS: usize = 3;
 
 /// The answer to a query, or `None` if the server did not answer.

@@ -17,7 +17,6 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Returns a fixture without a session. The tests themselves provide the server's replies.
     fn new() -> Self {
         let (sender, _) = mpsc::unbounded_channel();
         let connection = Connection::new(ClientOptions::new(Some("h")).unwrap(), Arc::default(), sender);
