@@ -1,14 +1,14 @@
 //! Searches for a deadlock between two owners, for a waiter that is near its deadline.
 //!
-//! Owner A waits for lock 1 and holds some other locks. The search first lists the queues of the
-//! held locks, and then the queue of lock 1. There is a deadlock if an owner B waits behind A's
-//! node in the queue of a held lock (lock 2), and has a node ahead of A's node in the queue of lock
-//! 1. Finally, the search checks that both nodes in the queue of lock 2 still exist.
+//! Owner A waits for lock X and holds some other locks. The search first lists the queues of the
+//! held locks, and then the queue of lock X. There is a deadlock if an owner B waits behind A's
+//! node in the queue of a held lock (lock Y), and has a node ahead of A's node in the queue of lock
+//! X. Finally, the search checks that both nodes in the queue of lock Y still exist.
 //!
 //! This proves that both owners waited at the same time. All replies arrive on one session, so they
-//! show successive states of the ensemble. The two nodes in the queue of lock 2 exist in the first
+//! show successive states of the ensemble. The two nodes in the queue of lock Y exist in the first
 //! listing and at the end. A deleted node is never created again, so they also existed when the
-//! server listed the queue of lock 1, with the other two nodes.
+//! server listed the queue of lock X, with the other two nodes.
 
 use std::future::Future;
 use std::sync::Arc;
