@@ -105,8 +105,7 @@ impl Exit {
                 left.iter().all(|one| one.owner == newest.owner).then_some(newest)
             })
             .or_else(|| newest(&|one| candidate(one) && one.owner == self.owner))
-            // Accept a different owner too, because any owner can close a coroutine that is no
-            // longer awaited.
+            // Accept any owner, because any owner can close a coroutine that is no longer awaited.
             .or_else(|| newest(&|one| one.site == self.site))
     }
 }
