@@ -71,7 +71,6 @@ impl Timeout {
         matches!(self, Self::Try | Self::TryWithin(_))
     }
 
-    /// Returns the same timeout, but turns `Try` into `TryWithin(connect_timeout)`.
     pub(crate) fn bounded(self, connect_timeout: Duration) -> Self {
         if self == Self::Try { Self::TryWithin(connect_timeout) } else { self }
     }

@@ -154,7 +154,6 @@ impl HeartbeatScheduler {
         }
     }
 
-    /// Informs the holders that the connection was lost, or that it is restored.
     pub(super) fn suspend(&mut self, directories: &mut DirectoryTable, suspended: bool) {
         self.suspended = suspended;
         if suspended {

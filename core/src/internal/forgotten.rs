@@ -34,7 +34,6 @@ mod tests {
 
     static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-    /// Installs the listener, and returns all warnings about this path so far.
     fn warnings(path: &str) -> Vec<String> {
         on_forgotten(|forgotten| {
             WARNINGS.lock().unwrap_or_else(PoisonError::into_inner).push(forgotten.to_string());

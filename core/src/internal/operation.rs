@@ -72,7 +72,6 @@ impl EagerTask {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Polls the future on this thread. If it is not ready, stores it until it is woken.
     fn poll(self: &Arc<Self>, mut task: Task) {
         let waker = Waker::from(Arc::clone(self));
         let ended = task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
@@ -183,8 +182,6 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(20);
 
-    /// Returns a `deliver` function, and a channel that receives the delivered value and the thread
-    /// on which it was delivered.
     fn delivery<T: Send + 'static>() -> (impl FnOnce(T) + Send + 'static, mpsc::Receiver<(T, ThreadId, bool)>)
     {
         let (send, receive) = mpsc::channel();

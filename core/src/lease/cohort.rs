@@ -122,7 +122,6 @@ impl SharedNode {
         self.kept_until.is_some_and(|until| now < until)
     }
 
-    /// Returns `true` if the node has been held for at least the request's `max_hold`.
     pub(super) fn is_too_old(&self, claim: &AcquireRequest, now: BootInstant) -> bool {
         claim.max_hold.is_some_and(|most| now.since(self.since) >= most)
     }

@@ -89,7 +89,6 @@ impl HoldTable {
         kept.paused.is_none()
     }
 
-    /// Sets which threads can reuse a kept node.
     pub(crate) fn set_access(&self, access: Access) {
         if let Some(kept) = &mut self.all().kept {
             kept.nodes.set_access(access);

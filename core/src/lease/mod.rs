@@ -441,7 +441,6 @@ impl Lease {
         self.release_with(Timeout::For(time))
     }
 
-    /// Releases this lease, and waits for the acknowledgement for at most `timeout`.
     pub(crate) fn release_with(&self, timeout: Timeout) -> Releasing {
         match self.begin_release(timeout) {
             Ok(None) => Releasing::Over,

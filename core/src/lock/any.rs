@@ -273,7 +273,6 @@ impl AnyLock {
         }
     }
 
-    /// Returns `true` if an owner that holds the lock can acquire it again.
     pub(crate) fn reentrant(&self) -> bool {
         match self {
             Self::Lock(lock) => lock.reentrant(),

@@ -301,7 +301,6 @@ impl DirectoryClient {
         self.await_change(ticket, watcher).await;
     }
 
-    /// Restores the data of one of our nodes, if the node still has this version.
     pub(in crate::driver) async fn restore_data(self, name: NodeName, data: Vec<u8>, version: i32) {
         let node = self.child(name.as_str());
         let restored = self.client.ask(RequestKind::Write).set_data(&node, &data, Some(version)).await;

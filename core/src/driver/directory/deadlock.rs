@@ -60,7 +60,6 @@ impl Directory {
         }
     }
 
-    /// Returns a search for a deadlock between this waiter and the locks that its owner holds.
     pub(in crate::driver) fn deadlock_search(
         &self,
         join: JoinId,

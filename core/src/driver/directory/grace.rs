@@ -210,7 +210,6 @@ impl Directory {
         graces.short
     }
 
-    /// Returns `true` if the time left in the term is too short for a waiter's grace.
     pub(in crate::driver) fn is_short_of_term(&self) -> bool {
         self.graces.as_ref().is_some_and(|graces| graces.short)
     }

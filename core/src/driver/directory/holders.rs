@@ -80,7 +80,6 @@ fn limit(
 pub(in crate::driver) struct Holders(SmallMap<NodeName, Holder>);
 
 impl Holders {
-    /// Adds a hold that was granted for a request (`claim`). `data` is the data of the hold's node.
     pub(in crate::driver) fn add(
         &mut self,
         hold: &HoldId,

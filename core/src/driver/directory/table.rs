@@ -252,8 +252,6 @@ impl DirectoryTable {
         self.to_flush.extend(short);
     }
 
-    /// Makes each queue that has received no news for a long time list or probe its directory
-    /// again.
     pub(in crate::driver) fn resync_silent(&mut self) {
         for (id, directory) in &mut self.all {
             if directory.resync_if_silent() {

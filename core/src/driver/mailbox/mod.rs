@@ -128,7 +128,6 @@ pub(crate) enum NodeAction {
 /// An input of the driver.
 pub(crate) enum Input {
     Command(Command),
-    /// An event for the queue of this directory, from the connection with this number.
     Queue {
         directory: DirectoryId,
         connection_number: u64,

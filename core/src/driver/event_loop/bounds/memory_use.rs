@@ -14,7 +14,6 @@ fn each(bytes: isize) -> isize {
     bytes / isize::try_from(MANY).expect("a thousand")
 }
 
-/// Adds one contender to the queue at a path. Its node has the sequence number `number`.
 fn queue_up(desk: &mut Desk, at: &str, number: u32) {
     let join = desk.join(at);
     assert!(desk.driver.drain_inbox(std::iter::once(join)).is_continue());
