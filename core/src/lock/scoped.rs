@@ -86,8 +86,8 @@ impl<H: Holdable> Drop for Scope<H> {
 /// Runs `body` while the lock is held.
 ///
 /// If the lock is lost before the body returns, the body is dropped at its next await point, and
-/// this function returns the error. It also returns an error if the lock was lost before the body
-/// returned.
+/// this function returns an error. It returns the error even if the body returns without reaching
+/// an await point.
 pub(crate) async fn run<H: Holdable, F: Future>(
     held: H,
     body: impl FnOnce(Arc<H>) -> F,

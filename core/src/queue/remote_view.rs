@@ -78,13 +78,12 @@ impl RemoteView {
         !self.subtracted.is_empty()
     }
 
-    /// Returns `true` if an event since the listing removed a node ahead of `name`.
     pub(super) fn stale_before(&self, name: &NodeName) -> bool {
         self.subtracted.range(..name).next().is_some()
     }
 
-    /// Records that our node at `name` is known to exist. So the events about nodes ahead of it are
-    /// true. The events about nodes behind it are still unproven.
+    /// Records that our node at `name` is known to exist. This confirms that the nodes ahead of it
+    /// are gone, but not that nodes behind it are gone.
     pub(super) fn confirm(&mut self, name: &NodeName) {
         self.subtracted = self.subtracted.split_off(name);
     }
@@ -104,7 +103,7 @@ impl RemoteView {
     }
 
     /// Returns `true` if there is a writer ahead of the reader at `name`. A deleted writer does not
-    /// count, because only a reader can have taken over its position in the queue.
+    /// count. Only a reader can have taken over its position, and readers do not block readers.
     fn blocks_reader(&self, name: &NodeName) -> bool {
         self.writers_before(name).next().is_some()
     }

@@ -59,9 +59,8 @@ enum Stage {
     Turn(JoinId),
     /// Waits for permits while it holds its turn through this node.
     Permits(NodeName, Vec<JoinId>),
-    /// The attempt has all of its locks or permits, and waits for nothing. The field is the node of
-    /// the semaphore's internal mutex (its turn), if the attempt held it. The turn has been
-    /// released.
+    /// The attempt has all of its locks or permits, and waits for nothing. An attempt at permits
+    /// has released its turn (the semaphore's internal mutex). The field is the node of that turn.
     Held(Option<NodeName>),
 }
 
@@ -93,7 +92,6 @@ impl Attempt {
         };
     }
 
-    /// Returns the directories of several locks in the order in which they are acquired.
     fn order(&self, client: &Client) -> Vec<usize> {
         let Plan::Locks(named) = self.plan else { return Vec::new() };
         let mut order = named.to_vec();
@@ -284,7 +282,8 @@ impl Attempt {
         matches!(self.stage, Stage::Held(_))
     }
 
-    /// Returns `true` if the attempt has the lease with this node and request, or will receive it.
+    /// Returns `true` if the attempt has the lease on this node, or waits for the reply to this
+    /// request.
     pub(super) fn keeps(&self, node: &NodeName, join: JoinId) -> bool {
         let has_turn = matches!(&self.stage, Stage::Permits(turn, _) if turn == node);
         has_turn || self.taken.contains(node) || self.awaits(join)
@@ -299,8 +298,8 @@ impl Attempt {
         }
     }
 
-    /// Returns the leases of a complete attempt, and the node of the semaphore's turn (internal
-    /// mutex) if it held one.
+    /// Returns the leases of a complete attempt, and the node of its turn (the semaphore's internal
+    /// mutex), if any.
     pub(super) fn complete(&self) -> Option<(&[NodeName], Option<&NodeName>)> {
         let Stage::Held(turn) = &self.stage else { return None };
         Some((&self.taken, turn.as_ref()))
@@ -337,7 +336,6 @@ impl Client {
         self.attempts.push(attempt);
     }
 
-    /// Returns `true` if an attempt's task was woken and has not run since.
     pub(crate) fn is_woken(&self, which: usize) -> bool {
         self.attempts.get(which).is_some_and(|attempt| attempt.is_woken(self))
     }

@@ -22,8 +22,8 @@ pub(super) enum Input {
     Leave(usize, JoinId),
     Release(usize, NodeName),
     WatchHold(usize, NodeName),
-    /// A holder handed this node to the next owner, for a lock of this kind. The last field is the
-    /// new owner's request for the other half of a read/write lock, if there is one.
+    /// A holder handed this node to the next owner. The last field is the new owner's request for
+    /// the other half of a read/write lock, if there is one.
     HandedOn(NodeName, Kind, Option<JoinId>),
     /// The time for which a node is kept is over.
     KeepingEnds(NodeName),
@@ -46,8 +46,8 @@ pub(crate) struct LockRequest {
     pub(crate) kind: Kind,
     /// `true` for a try.
     pub(crate) tries: bool,
-    /// The oldest state, as a transaction number, that any server has shown to the client since the
-    /// request. Used only for requests that must not wait (tries).
+    /// The oldest transaction number up to which a server has shown its state to the client since
+    /// the request. Used only for requests that must not wait (tries).
     pub(super) since: Zxid,
     /// `true` if the same client had a conflicting contender at some time since the request.
     pub(super) beside: bool,
@@ -122,7 +122,7 @@ pub(crate) enum Notification {
     Released(NodeName),
 }
 
-/// An action for a request that must not wait (a try). The checks verify the reason for it.
+/// An action for a try, a request that must not wait. The checks verify that the action was right.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum TryAction {
     /// The try was refused because the lock is taken.
@@ -293,8 +293,8 @@ impl Client {
         !self.tried.is_empty() || self.waiting.values().any(|request| request.tries)
     }
 
-    /// Lowers `since` of all requests that must not wait (tries) to the state that the current
-    /// server shows.
+    /// Updates `since` of all requests that must not wait (tries), in case the current server lags
+    /// further behind.
     pub(super) fn follow_tries(&mut self) {
         let Some(session) = &self.session else { return };
         let shows = session.shows();
@@ -414,7 +414,6 @@ impl Client {
         self.holds.values().filter(move |hold| running == Some(hold.session))
     }
 
-    /// Runs an action on the session, and passes the resulting inputs to the driver.
     pub(crate) fn on_session(&mut self, act: impl FnOnce(&mut Session, &mut VecDeque<News>)) {
         let mut news = VecDeque::new();
         if let Some(session) = &mut self.session {

@@ -107,8 +107,7 @@ impl Connection {
                 create_in_place(asker, ticket, name, check, server)
             }
             Request::Delete(ticket, name) => {
-                // Pass the session as the client knows it, because the client uses that to decide
-                // whether the reply proves anything.
+                // `Session::judge` decides whether the reply proves anything about the session.
                 reply::deleted(ticket, true, server.delete(&name).map_err(Error::from))
             }
             Request::MakeParents(ticket) => {

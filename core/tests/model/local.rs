@@ -331,8 +331,8 @@ impl Client {
         self.leave_representative();
     }
 
-    /// Returns the waiter that receives the lock when this contender is granted it: the contender
-    /// itself, or the first of the waiters that it represents.
+    /// Handles a grant to this contender and returns the waiter that receives the lock: the
+    /// contender itself, or the first of the waiters that it represents.
     pub(super) fn granted_waiter(&mut self, join: JoinId) -> Option<JoinId> {
         let Some(local) = &mut self.local else { return Some(join) };
         if !local.representative.as_mut().is_some_and(|representative| representative.end(join)) {
@@ -417,7 +417,6 @@ impl Client {
         }
     }
 
-    /// Gives up the kept nodes if a new waiter of this client conflicts with them.
     fn give_up_conflicting_nodes(&mut self, kind: Kind) {
         if self.keeping().is_some_and(|keeping| !keeping.suits(kind)) {
             self.end_keeping();
@@ -477,7 +476,6 @@ impl Client {
         }
     }
 
-    /// Records that a reader is about to take over this writer's position in the queue.
     pub(super) fn begin_downgrade(&mut self, writer: &NodeName) {
         if let Some(shared) = self.holds.get_mut(writer).and_then(|hold| hold.shared.as_mut()) {
             shared.downgrading = true;

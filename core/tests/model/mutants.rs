@@ -48,8 +48,8 @@ pub(crate) enum Mutant {
     /// Bug: the client watches the node ahead of the predecessor instead of the predecessor (rule
     /// 6).
     WrongPredecessor,
-    /// Bug: the client still remembers a deleted writer at the next listing, so it sends that
-    /// listing without a sync (rule 5).
+    /// Bug: the client remembers that a writer was deleted. It sends the next listing without a
+    /// sync and ignores the writer in the reply (rule 5).
     Tombstones,
     /// Bug: a writer's release does not wait for the reader that takes over its position (rule 4).
     DowngradeDoesNotBlock,
@@ -94,8 +94,8 @@ pub(crate) enum Mutant {
     /// Bug: a node in a listing does not block other contenders if the reply to its create is still
     /// missing (rule 8).
     UnansweredOverlooked,
-    /// Bug: if no listing has shown a contender yet, the client assumes that it is directly behind
-    /// the nodes of the last listing (rule 3).
+    /// Bug: if no listing has shown a contender yet, the client assumes that the last listing shows
+    /// all nodes ahead of it (rule 3).
     OldListing,
     /// Bug: a contender that joined without a listing never requests one (rule 3).
     NoLookAhead,
@@ -703,7 +703,6 @@ impl Planted {
         }
     }
 
-    /// Translates one of the server's node names to the name that the queue receives.
     fn told(&mut self, name: String) -> String {
         if let Some(told) = self.names.get(&name) {
             return told.clone();
@@ -750,8 +749,8 @@ fn parse(name: &str) -> NodeName {
     NodeName::parse(name).expect("a sequential name")
 }
 
-/// Renumbers a name so that numeric order equals text order among large numbers: a negative number
-/// becomes zero and sorts first.
+/// Renumbers a name, so that numeric order equals the text order of the original numbers. A
+/// negative number becomes zero and sorts first. The other numbers must be large.
 fn as_text(name: &str) -> String {
     let (stem, number) = name.split_at(name.len() - 10);
     match (stem.strip_suffix("--"), number.parse::<u64>()) {

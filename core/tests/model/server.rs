@@ -161,7 +161,6 @@ impl Server {
         }
     }
 
-    /// Returns `true` if the leader may end a session according to the clock.
     pub(crate) fn may_expire(&self, session: SessionId) -> bool {
         self.clock.as_ref().is_some_and(|clock| self.is_alive(session) && clock.may_expire(session))
     }

@@ -39,10 +39,11 @@ pub(crate) struct Session {
     /// `true` if the server could not restore the session and the crate adopted another one. The
     /// crate does not close the old session. The ensemble ends it after the session timeout.
     replaced: bool,
-    /// The session that is still certain to exist, according to the client's clock, because of its
-    /// last acknowledged write. `None` if that time has passed.
+    /// The session that certainly still exists, because its last acknowledged write is recent.
+    /// `None` if too much time has passed since that write.
     term: Option<SessionId>,
-    /// In scenes in which time passes, the time for which the session is certain to exist.
+    /// The term of the session (the time for which it certainly exists), in scenes in which time
+    /// passes.
     timed: Option<TimedTerm>,
     /// `true` if so much time has passed that the server may have ended the session. Replies to
     /// earlier requests no longer show that the session is alive.
@@ -145,8 +146,8 @@ impl Session {
         Asker { serving: self.serving, known: self.id }
     }
 
-    /// Ends the time for which the session is certain to exist (the term). In the model, too much
-    /// time has passed without a reply, for the client alone or also for the server.
+    /// Ends the term, which is the time for which the session certainly exists. In the model, the
+    /// client received no reply for too long.
     pub(crate) fn end_term(&mut self) {
         self.term = None;
     }
@@ -231,7 +232,6 @@ impl Session {
         self.connection.iter().flat_map(|connection| &connection.watches).cloned().collect()
     }
 
-    /// Returns `true` if the server has acknowledged a watch on a directory's children.
     pub(crate) fn watches_children(&self) -> bool {
         self.watchers.values().any(|(name, _)| watched_directory(name).is_some())
     }
@@ -311,7 +311,7 @@ impl Session {
         messages.any(|message| matches!(message, Message::Fired(..)))
     }
 
-    /// Drops a watch event. The server believes that it has sent the event.
+    /// Drops a watch event that the server has sent.
     pub(crate) fn miss_event(&mut self) {
         if let Some(connection) = &mut self.connection
             && let Some(at) =
@@ -408,7 +408,7 @@ impl Session {
         }
     }
 
-    /// Updates the session's state after a reply that can show that the session is alive.
+    /// Updates the session's state according to the evidence in a reply.
     fn judge(&mut self, sent: &Sent, verdict: SessionEvidence, news: &mut VecDeque<News>) {
         // A reply to a delete shows that the session is alive only if an earlier reply on this
         // connection has shown it: another client can have deleted the node too.
@@ -418,7 +418,7 @@ impl Session {
             if verdict == SessionEvidence::Alive && tells {
                 timed.prove(sent.at, sent.connection, number);
             }
-            // The term that this reply starts may already be over. The driver then sends another
+            // The term might already be over when the reply arrives. The driver then sends another
             // heartbeat.
             if matches!(sent.request, Request::Heartbeat(..)) {
                 news.push_back(News::HeartbeatAnswered);
@@ -485,7 +485,6 @@ impl Session {
         current.replies.push_back(Message::Closed);
     }
 
-    /// Returns `true` if a previous server may still execute requests of the session.
     pub(crate) fn has_old_requests(&self) -> bool {
         !self.stale.is_empty()
     }

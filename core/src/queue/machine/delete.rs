@@ -106,7 +106,6 @@ impl PendingDeletes {
         self.sent.insert(ticket, name);
     }
 
-    /// Returns the node whose delete had this ticket. The reply to that delete has arrived.
     pub(super) fn answered(&mut self, ticket: Ticket) -> Option<NodeName> {
         self.sent.remove(&ticket)
     }

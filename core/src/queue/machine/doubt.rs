@@ -10,7 +10,7 @@ pub(super) enum Doubt {
     #[default]
     None,
     /// The server might still execute a create, or it refused the listing that should have shown
-    /// the node. The ticket is the last one at that time.
+    /// the node. The doubt began after the request with this ticket.
     Since(Ticket),
     /// The server can no longer execute the create. A listing after this ticket shows the node, if
     /// there is one.
@@ -45,7 +45,7 @@ impl Queue {
         }
     }
 
-    /// Ends a doubt that lasts until a listing is answered, if this listing was sent late enough.
+    /// Ends the doubt if this listing was sent after the server could no longer execute the create.
     pub(super) fn answer_doubt(&mut self, listing: Ticket) {
         if matches!(self.doubt, Doubt::UntilListed(ticket) if ticket < listing) {
             self.doubt = Doubt::None;

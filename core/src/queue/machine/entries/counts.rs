@@ -4,7 +4,7 @@
 use crate::queue::machine::entry::{Entry, conflict};
 use crate::queue::node_name::Kind;
 
-/// A group of kinds. Kinds in the same group conflict with the same other kinds.
+/// A group of kinds that conflict with the same kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::queue::machine) enum Class {
     Read,
@@ -28,7 +28,6 @@ impl From<Kind> for Class {
 pub(in crate::queue::machine) struct ClassCounts([usize; 3]);
 
 impl ClassCounts {
-    /// Updates the counts: removes a contender's earlier state and adds its current one.
     pub(in crate::queue::machine) fn update(
         &mut self,
         before: Option<&Entry>,

@@ -18,9 +18,8 @@ use crate::queue::small_map::{SmallMap, SmallSet};
 /// The contenders.
 ///
 /// Thousands of contenders can hold the lock or wait for it at the same time, and nearly every
-/// event affects at most one of them. So a flush must not examine all of them. Instead, there is an
-/// index for each question that a flush asks. The indexes are derived from the contenders, and
-/// [`change`](Self::change) keeps them up to date.
+/// event affects at most one of them. So a flush does not examine all of them, but finds the
+/// affected contenders through indexes. [`change`](Self::change) keeps the indexes up to date.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entries {
     all: SmallMap<JoinId, Entry>,
@@ -38,15 +37,15 @@ pub(super) struct Entries {
     departing: SmallSet<JoinId>,
     /// Contenders that hold the lock.
     holding: ClassCounts,
-    /// Counts of the contenders that are not leaving, except those that still wait for a listing to
-    /// show whether the lock is free.
+    /// Counts of the contenders that are neither leaving nor in the stage `Looking`.
     staying: ClassCounts,
-    /// Contenders that wait for a permit and are not leaving, sorted by the semaphore's number of
+    /// Contenders that wait for a permit and are not leaving, each with the semaphore's number of
     /// permits.
     wanting: SmallSet<(u32, JoinId)>,
     /// Contenders that wait for a permit and were seen in the queue.
     awaiting: SmallSet<JoinId>,
-    /// Counts of the contenders that are not leaving and that wait in the queue or will soon do so.
+    /// Counts of the contenders that wait in the queue or create their node, unless they are
+    /// leaving.
     queueing: ClassCounts,
 }
 
@@ -120,7 +119,6 @@ impl Entries {
         &self.line
     }
 
-    /// Returns the nodes whose contenders have changed since the last call.
     pub(super) fn take_moved(&mut self) -> SmallSet<NodeName> {
         self.line.take_moved()
     }
@@ -145,7 +143,6 @@ impl Entries {
         self.with_ids(&self.departing)
     }
 
-    /// Returns the contenders that wait for a permit and whose nodes a listing has shown.
     pub(super) fn awaiting(&self) -> impl Iterator<Item = JoinId> {
         self.awaiting.iter().copied()
     }
@@ -160,8 +157,8 @@ impl Entries {
         (*found == ticket).then_some(*id)
     }
 
-    /// Returns the number of contenders for an exclusive hold that wait in the queue or will soon
-    /// do so.
+    /// Returns the number of contenders that wait for an exclusive hold or create their node for
+    /// one.
     pub(super) fn queueing(&self) -> usize {
         self.queueing.of(Class::Alone)
     }

@@ -86,14 +86,13 @@ impl LocalOrder {
     }
 
     /// Returns our first node that no listing on this connection has shown. Returns `None` if at
-    /// least `few` of our waiters ahead of that node want an exclusive hold and have been shown by
-    /// a listing.
+    /// least `few` of our waiters ahead of it want an exclusive hold, not counting waiters that no
+    /// listing has shown.
     pub(in crate::queue::machine) fn unseen_behind_fewer_than(&self, few: usize) -> Option<&NodeName> {
         let first = self.unseen.first()?;
         self.ready_alone.range(..first).nth(few - 1).is_none().then_some(first)
     }
 
-    /// Returns the nodes of holds that have lasted so long that the nodes must be watched.
     pub(in crate::queue::machine) fn long_held(&self) -> &SmallSet<NodeName> {
         &self.long_held
     }
