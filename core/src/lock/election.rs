@@ -97,9 +97,9 @@ impl Election {
 
     /// Returns the same candidate, bound to its current client.
     ///
-    /// Without this, an election that was created from a list of hosts would get a new client when
-    /// its client is closed. The candidate would continue to lead after the program has closed all
-    /// clients.
+    /// An election that was created from a list of hosts gets a new client when its client is
+    /// closed. Without this step, the candidate would then continue to lead, although the program
+    /// has closed all clients.
     ///
     /// # Errors
     /// The errors that [`campaign`](Self::campaign) can return before it sends a request.

@@ -241,7 +241,7 @@ impl MultiLock {
     }
 
     /// Acquires one of the locks. Fails if this call already holds the same lock under another
-    /// name. Otherwise, the call would wait for itself.
+    /// name. Without this check, the call would wait for itself.
     async fn acquire_member(
         &self,
         place: usize,

@@ -46,8 +46,8 @@ pub(crate) struct LockRequest {
     pub(crate) kind: Kind,
     /// `true` for a try.
     pub(crate) tries: bool,
-    /// The oldest transaction number up to which a server has shown its state to the client since
-    /// the request. Used only for requests that must not wait (tries).
+    /// The oldest server state that the client has read since the request, as a transaction number.
+    /// Used only for requests that must not wait (tries).
     pub(super) since: Zxid,
     /// `true` if the same client had a conflicting contender at some time since the request.
     pub(super) beside: bool,

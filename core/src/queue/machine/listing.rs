@@ -99,8 +99,8 @@ impl Queue {
                 // The refused listing has set no watch.
                 self.drop_child_watch(ticket);
                 self.refuse_all(&refusal);
-                // Only a listing can show the node of a create whose reply was lost. Because of the
-                // doubt, the queue lists the directory again later.
+                // Only a listing can show the node of a create whose reply was lost. The doubt
+                // makes the queue list the directory again later.
                 let unknown = |join: &Entry| matches!(join.stage, EntryStage::Unknown(_));
                 if matches!(self.doubt, Doubt::UntilListed(_)) || self.entries.values().any(unknown) {
                     self.begin_doubt();
