@@ -299,7 +299,6 @@ pub struct Candidate {
     pub fencing_token: i64,
 }
 
-/// Converts the first contender to a candidate.
 fn first(lock: &Lock, contender: Option<Contender>) -> Result<Option<Candidate>> {
     let contenders: Vec<_> = lock.with_paths(contender)?;
     Ok(contenders.into_iter().next().map(Candidate::from))
@@ -370,7 +369,6 @@ impl Leaders {
     }
 }
 
-/// The state of an observer.
 struct Observer {
     lock: Arc<Lock>,
     /// The leader that was reported last.

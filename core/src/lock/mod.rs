@@ -322,7 +322,6 @@ impl Lock {
         Self(Arc::new(Inner { source, place, kind, settings, first, last }))
     }
 
-    /// Sends the request to the driver.
     fn queue_up(
         &self,
         (owner, caller): (OwnerId, &Owner),
@@ -351,7 +350,6 @@ impl Lock {
         Ok(PendingAcquire { outcome, leave })
     }
 
-    /// Returns the data for a new node.
     fn node_data(&self, options: &ClientOptions, owner: &Owner) -> Vec<u8> {
         let LockSettings { label, stated_permits, .. } = &self.0.settings;
         let holders = self.0.settings.node_holders(self.0.kind, owner);
@@ -364,7 +362,6 @@ impl Lock {
         }
     }
 
-    /// Returns the label of the lock's contenders.
     pub(crate) fn label<'a>(&'a self, options: &'a ClientOptions) -> Option<&'a str> {
         self.0.settings.label.as_deref().or(options.label.as_deref())
     }
@@ -392,7 +389,6 @@ impl Lock {
         self.0.kind
     }
 
-    /// Returns the maximum number of waiters, if limited.
     pub(crate) fn max_waiters(&self) -> Option<u32> {
         self.0.settings.max_waiters
     }

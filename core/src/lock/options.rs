@@ -217,7 +217,6 @@ impl LockOptions {
         self
     }
 
-    /// Returns the settings of a mutex.
     pub(crate) fn of_mutex(self) -> LockSettings {
         let Self { reentrant, label, naming, max_hold, grace, max_waiters, cohort, linger } = self;
         let reentrant = reentrant.unwrap_or(true);
@@ -235,7 +234,6 @@ impl LockOptions {
         }
     }
 
-    /// Returns the settings of both halves of a read/write lock.
     pub(crate) fn of_read_write_lock(self) -> Result<LockSettings> {
         if self.reentrant == Some(false) {
             return Err(Error::bad_argument(
@@ -271,7 +269,6 @@ impl LockOptions {
     }
 }
 
-/// Settings of a lock, for all kinds of locks.
 #[derive(Clone, Debug)]
 pub(crate) struct LockSettings {
     pub(crate) reentrant: bool,

@@ -124,7 +124,7 @@ pub enum RequestKind {
     Parents,
     /// Reads the data of contenders, the number of permits in a node, or data for the application.
     Read,
-    /// Proves the session, which extends the term of its leases.
+    /// Proves that the session is alive, which extends the term of its leases.
     Heartbeat,
     /// Asks a contender to give up its lock.
     Revoke,

@@ -57,7 +57,7 @@ impl Intent {
         Self::Downgrade { writer: Box::new(writer), tries: self.only_tries() }
     }
 
-    /// Returns the same intent, but without a writer's place.
+    /// Returns the same intent, but without a writer's position.
     #[must_use]
     pub(super) fn without_place(&self) -> Self {
         match self {

@@ -88,7 +88,6 @@ impl RemoteView {
         self.subtracted = self.subtracted.split_off(name);
     }
 
-    /// Returns `true` if a node before `name` conflicts with it.
     pub(super) fn blocks(&self, name: &NodeName, kind: Kind) -> bool {
         match kind {
             Kind::Read => self.blocks_reader(name),
@@ -112,12 +111,10 @@ impl RemoteView {
         self.listed.binary_search(name).is_ok() && !self.gone.contains(name)
     }
 
-    /// Returns the nearest node before `name`.
     pub(super) fn before(&self, name: &NodeName) -> Option<&NodeName> {
         self.all_before(name).next_back()
     }
 
-    /// Returns all nodes.
     pub(super) fn all(&self) -> impl DoubleEndedIterator<Item = &NodeName> {
         self.present(&self.listed[self.passed..])
     }
@@ -139,7 +136,6 @@ impl RemoteView {
         self.present(&self.writers[self.writers_passed..end])
     }
 
-    /// Returns the nodes behind `name`.
     pub(super) fn all_behind(&self, name: &NodeName) -> impl Iterator<Item = &NodeName> {
         self.present(&self.listed[below(&self.listed, name)..]).filter(move |node| *node != name)
     }
@@ -160,7 +156,6 @@ impl RemoteView {
         self.present(nodes).next().is_some()
     }
 
-    /// Returns the number of nodes.
     pub(super) fn len(&self) -> usize {
         self.listed.len() - self.gone.len()
     }

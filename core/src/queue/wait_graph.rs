@@ -111,7 +111,7 @@ pub struct WaitGraph<'a> {
     queues: &'a [LockQueue],
     /// The owners of the contenders, by queue.
     owners: Vec<Vec<usize>>,
-    /// Whether each contender holds the lock, by queue.
+    /// `true` for each contender that holds the lock, by queue.
     holding: Vec<Vec<bool>>,
     /// The positions of the writers, by queue.
     writers: Vec<Vec<usize>>,

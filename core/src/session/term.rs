@@ -120,7 +120,6 @@ impl Term {
         }
     }
 
-    /// Returns the rest of the term.
     pub(crate) fn remaining(&self) -> Duration {
         self.left_at(BootInstant::now())
     }

@@ -116,7 +116,6 @@ impl Attempt {
         Stage::Permits(turn, (0..count).map(ask).collect())
     }
 
-    /// Returns `true` if the attempt's task was woken.
     fn is_woken(&self, client: &Client) -> bool {
         let answered = |join: &JoinId| client.answers.contains_key(join);
         let lost = |node: &NodeName| !client.holds.contains_key(node);
@@ -305,7 +304,6 @@ impl Attempt {
         Some((&self.taken, turn.as_ref()))
     }
 
-    /// Returns the number of leases of a complete attempt.
     pub(super) fn size(&self) -> usize {
         match self.plan {
             Plan::Locks(named) => named.len(),

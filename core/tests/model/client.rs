@@ -15,7 +15,6 @@ use super::session::{News, Session};
 /// The value of `far_beyond` in production.
 pub(crate) const FAR_BEYOND: u8 = 2;
 
-/// An input of the driver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Input {
     Join(usize, JoinId, Naming, Kind, Intent),
@@ -38,10 +37,8 @@ pub(super) enum Input {
     News(News),
 }
 
-/// An application's request for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LockRequest {
-    /// Number of the lock directory.
     pub(crate) directory: usize,
     pub(crate) kind: Kind,
     /// `true` for a try.
@@ -76,7 +73,6 @@ pub(crate) struct Place {
 pub(crate) struct Hold {
     /// The request that became this hold.
     pub(crate) join: JoinId,
-    /// Number of the lock directory.
     pub(crate) directory: usize,
     /// `true` if the hold is part of an acquire of several locks or permits.
     pub(crate) part: bool,
@@ -107,7 +103,7 @@ pub(crate) enum Guard {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Notification {
     Granted(JoinId),
-    /// Granted although no term runs.
+    /// The client granted a lock although its term has ended.
     Unfounded(JoinId),
     /// The client granted a lock without a request to the server, although there is no connection.
     Unconnected(JoinId),
@@ -160,9 +156,7 @@ impl Requests {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
     pub(super) number: u64,
-    /// The application's pending requests.
     pub(crate) waiting: BTreeMap<JoinId, LockRequest>,
-    /// The application's locks.
     pub(crate) holds: BTreeMap<NodeName, Hold>,
     /// The notifications to the application that the test has not read yet.
     pub(crate) notifications: Vec<Notification>,
@@ -211,7 +205,6 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Creates a client with a session.
     pub(crate) fn new(number: u64, server: &mut Server) -> Self {
         Self {
             number,
@@ -282,7 +275,6 @@ impl Client {
         join
     }
 
-    /// Returns `true` if the client has ever requested the lock.
     pub(crate) fn has_joined(&self) -> bool {
         self.joins > 0
     }

@@ -20,7 +20,6 @@ pub(super) enum Message {
     Closed,
 }
 
-/// A connection with its server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Connection {
     /// The last transaction that the server applied.

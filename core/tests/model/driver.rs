@@ -118,7 +118,6 @@ impl Client {
         self.tell_its_queue(event);
     }
 
-    /// Creates a queue for a directory if there is none.
     fn open(&mut self, directory: usize) {
         if self.queues.contains_key(&directory) {
             return;

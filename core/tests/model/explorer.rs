@@ -331,9 +331,7 @@ impl Scene {
 /// The result of a scene without an error.
 #[derive(Debug)]
 pub(crate) struct Explored {
-    /// Number of distinct states.
     pub(crate) states: usize,
-    /// Number of moves that granted a lock.
     pub(crate) grants: usize,
     /// The events that never happened as often as the budget allows.
     pub(crate) unspent: Vec<&'static str>,
@@ -371,7 +369,6 @@ impl State {
         hasher.finish()
     }
 
-    /// Returns all moves from this state.
     fn moves(&self, scene: &Scene) -> Vec<Move> {
         let mut moves = Vec::new();
         for (number, client) in self.world.clients.iter().enumerate() {
@@ -395,7 +392,6 @@ impl State {
         moves
     }
 
-    /// Adds the moves of an application.
     fn add_lock_requests(&self, scene: &Scene, number: usize, client: &Client, moves: &mut Vec<Move>) {
         let (budget, naming) = (self.budget, scene.naming);
         let mut add = |step: Step, left: Budget| moves.push((vec![step, Step::Drive(number, ALL)], left));
@@ -629,7 +625,6 @@ impl State {
         }
     }
 
-    /// Adds the moves of a foreign contender.
     fn add_foreign(&self, scene: &Scene, number: usize, moves: &mut Vec<Move>) {
         if number < scene.queued {
             return;

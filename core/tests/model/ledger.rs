@@ -16,7 +16,6 @@ pub(super) struct Ledger {
     prefixes: BTreeMap<Ticket, (JoinId, String)>,
     /// The node of each waiting contender, and its czxid.
     pub(super) waiting: BTreeMap<JoinId, (NodeName, i64)>,
-    /// The nodes of the holders.
     pub(super) held: BTreeSet<NodeName>,
     /// Watches that were requested and have not fired.
     pub(super) watches: BTreeMap<Ticket, NodeName>,

@@ -38,7 +38,6 @@ use super::server::{SessionId, Zxid};
 use super::session::Session;
 use super::world::World;
 
-/// The options of a client's locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct LocalOptions {
     /// Maximum number of consecutive holds on one node.
@@ -132,7 +131,6 @@ impl Local {
         })
     }
 
-    /// Returns the kept nodes.
     pub(crate) fn kept(&self) -> impl Iterator<Item = &NodeName> {
         self.kept.iter().map(|(node, _)| node)
     }

@@ -585,7 +585,7 @@ impl Planted {
         self.listed.is_some() && self.ledger.waiting.values().any(|(node, _)| !shown(node))
     }
 
-    /// Returns what happens to an action that the queue requests.
+    /// Decides the effect of an action that the queue requests.
     fn carry(&mut self, action: Action, queue: &Queue) -> ActionEffect {
         let mut refused_with_node = false;
         if let Action::Refuse(join, Refusal::Busy) = &action {

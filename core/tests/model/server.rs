@@ -149,7 +149,6 @@ impl Server {
         id
     }
 
-    /// Starts the clock.
     pub(crate) fn start_clock(&mut self, mutant: Option<Mutant>) {
         self.clock = Some(Clock::new(mutant, self.sessions.keys().copied()));
     }
@@ -275,7 +274,6 @@ impl Server {
         self.nodes.iter().filter(is_there).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Returns the children of all directories.
     pub(crate) fn all_children(&self) -> Vec<String> {
         let all = 0..self.directories.len();
         all.flat_map(|directory| self.children_at(directory, self.now)).collect()

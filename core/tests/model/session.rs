@@ -215,7 +215,6 @@ impl Session {
             .is_some_and(|connection| !connection.closed && !connection.deposed && connection.at < server.now)
     }
 
-    /// Returns `true` if the connected server was deposed.
     pub(crate) fn is_deposed(&self) -> bool {
         self.connection.as_ref().is_some_and(|connection| connection.deposed)
     }
@@ -243,7 +242,6 @@ impl Session {
         self.watchers.values().map(|(name, _)| name.clone()).chain(pending).collect()
     }
 
-    /// Takes a request from the driver.
     pub(crate) fn send(&mut self, sent: Sent, news: &mut VecDeque<News>) {
         if self.terminated {
             report(&sent, news);
@@ -321,7 +319,6 @@ impl Session {
         }
     }
 
-    /// Lets the server handle one request.
     pub(crate) fn serve(&mut self, server: &mut Server) {
         let asker = self.asker();
         let open = |connection: &&mut Connection| !connection.closed && !connection.is_stuck();
@@ -358,7 +355,6 @@ impl Session {
         }
     }
 
-    /// Reads one message.
     pub(crate) fn receive(&mut self, news: &mut VecDeque<News>) {
         let Some(message) = self.connection.as_mut().and_then(|connection| connection.replies.pop_front())
         else {

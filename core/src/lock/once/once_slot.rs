@@ -5,10 +5,8 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::runtime::clock;
 
-/// Maximum length of a key in bytes.
 const LONGEST_KEY: usize = 256;
 
-/// Minimum length of a period.
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 
 /// A key or a period, under which [`Mutex::once_as`](crate::Mutex::once_as) records a run.

@@ -381,7 +381,6 @@ impl Semaphore {
         }
     }
 
-    /// Requests all permits together.
     async fn request(
         &self,
         caller: &Owner,

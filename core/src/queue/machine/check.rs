@@ -116,7 +116,6 @@ impl Queue {
         self.probe = Probing::Check(ticket);
     }
 
-    /// Returns the next nodes to check, in the order of the queue.
     fn to_check(&self, behind: Bound<&NodeName>, limit: usize) -> Vec<NodeName> {
         let range = (behind, Bound::Unbounded);
         let line = self.line();

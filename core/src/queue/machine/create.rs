@@ -96,7 +96,6 @@ impl Queue {
         }
     }
 
-    /// Returns the contender whose create was sent with this ticket.
     fn creator(&self, ticket: Ticket) -> Option<JoinId> {
         let id = self.entries.asked(ticket)?;
         matches!(self.entries.get(&id)?.stage, EntryStage::Creating(_)).then_some(id)

@@ -3,7 +3,7 @@
 use super::{ListingMode, Queue};
 use crate::queue::event::Ticket;
 
-/// Whether the directory might contain a node of an abandoned create.
+/// A doubt whether the directory contains a node of an abandoned create.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Doubt {
     /// No abandoned create is left.

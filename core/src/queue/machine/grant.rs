@@ -116,7 +116,6 @@ impl Queue {
         self.entries.awaiting().next().is_some()
     }
 
-    /// Returns `true` if the children must be watched.
     pub(super) fn needs_child_watch(&self) -> bool {
         self.awaits_permits() || self.guards
     }

@@ -140,7 +140,6 @@ pub struct Queue {
     actions: VecDeque<Action>,
 }
 
-/// The mode of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum ListingMode {
     /// A listing of the nodes that the connected server knows. The server might lag behind.
@@ -149,7 +148,6 @@ enum ListingMode {
     Synced,
 }
 
-/// The state of the last probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 enum Probing {
     /// No probe is under way.
@@ -274,7 +272,7 @@ impl Queue {
         self.actions.pop_front()
     }
 
-    /// Returns the places of our contenders.
+    /// Returns our nodes in the order of the queue.
     fn line(&self) -> &LocalOrder {
         self.entries.line()
     }

@@ -224,7 +224,6 @@ impl WatchTable {
         self.set.insert(name, Watch { ticket, armed: false });
     }
 
-    /// Marks the watch with this ticket as acknowledged.
     pub(super) fn arm(&mut self, ticket: Ticket) {
         if let Some(watch) = self.by_ticket.get(&ticket).and_then(|name| self.set.get_mut(name)) {
             watch.armed = true;
@@ -238,7 +237,6 @@ impl WatchTable {
         Some(watch)
     }
 
-    /// Returns the node of the watch with this ticket.
     pub(super) fn name(&self, ticket: Ticket) -> Option<&NodeName> {
         self.by_ticket.get(&ticket)
     }

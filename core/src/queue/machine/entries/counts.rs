@@ -42,12 +42,10 @@ impl ClassCounts {
         }
     }
 
-    /// Returns the number of contenders in this class.
     pub(in crate::queue::machine) fn of(&self, class: Class) -> usize {
         self.0[class as usize]
     }
 
-    /// Returns the number of contenders in all classes.
     pub(in crate::queue::machine) fn all(&self) -> usize {
         self.0.iter().sum()
     }

@@ -28,7 +28,7 @@ pub(super) struct Entries {
     looking: SmallSet<JoinId>,
     /// Contenders with a create or a Stat request in progress, by the ticket of that request.
     asked: SmallSet<(Ticket, JoinId)>,
-    /// Contenders that only try and have a place.
+    /// Contenders that must not wait (tries) and have a node in the queue.
     trying: SmallSet<JoinId>,
     /// Readers that take over the position of a writer of the same owner (a downgrade) and do not
     /// hold the lock yet.
@@ -42,7 +42,7 @@ pub(super) struct Entries {
     /// Contenders that wait for a permit and are not leaving, each with the semaphore's number of
     /// permits.
     wanting: SmallSet<(u32, JoinId)>,
-    /// Contenders that wait for a permit and were seen in the queue.
+    /// Contenders that wait for a permit and whose node a listing has shown.
     awaiting: SmallSet<JoinId>,
     /// Counts of the contenders that wait in the queue or create their node, unless they are
     /// leaving.
@@ -61,12 +61,10 @@ impl Entries {
         }
     }
 
-    /// Removes and returns all contenders.
     pub(super) fn take_all(&mut self) -> SmallMap<JoinId, Entry> {
         std::mem::take(self).all
     }
 
-    /// Changes a contender, if it exists.
     pub(super) fn change<T>(&mut self, id: JoinId, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
         let join = self.all.get_mut(&id)?;
         let before = join.clone();
@@ -163,7 +161,6 @@ impl Entries {
         self.queueing.of(Class::Alone)
     }
 
-    /// Returns the number of contenders that hold the lock.
     pub(super) fn holders(&self) -> usize {
         self.holding.all()
     }

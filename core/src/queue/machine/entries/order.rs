@@ -17,9 +17,9 @@ pub(in crate::queue::machine) struct LocalOrder {
     ranks: Ranks,
     /// Nodes that conflict with readers.
     writers: SmallSet<NodeName>,
-    /// Nodes that wait in a confirmed place.
+    /// Nodes of waiters that a listing on this connection has shown.
     ready: SmallSet<NodeName>,
-    /// Nodes that wait in a confirmed place to hold the lock alone.
+    /// The nodes in `ready` whose contenders want an exclusive hold.
     ready_alone: SmallSet<NodeName>,
     /// Nodes of waiters that no listing on this connection has shown.
     unseen: SmallSet<NodeName>,
@@ -75,12 +75,10 @@ impl LocalOrder {
         std::mem::take(&mut self.moved)
     }
 
-    /// Returns the nodes that conflict with readers.
     pub(in crate::queue::machine) fn writers(&self) -> &SmallSet<NodeName> {
         &self.writers
     }
 
-    /// Returns the nodes that wait in a confirmed place.
     pub(in crate::queue::machine) fn ready(&self) -> &SmallSet<NodeName> {
         &self.ready
     }

@@ -35,7 +35,6 @@ impl Ranks {
         }
     }
 
-    /// Removes a number that was inserted before.
     pub(in crate::queue::machine) fn remove(&mut self, number: u64) {
         if self.one.take_if(|one| *one == number).is_some() {
             return;
