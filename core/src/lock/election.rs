@@ -179,8 +179,8 @@ impl Election {
 
     /// Returns `true` if this candidate leads. Sends no request.
     ///
-    /// The candidate leads from the grant until it resigns or until its leadership is no longer
-    /// certain. Only after that can another candidate lead. Returns `false` in a process that
+    /// The candidate leads from the grant until it resigns, or until it is no longer certain that
+    /// it leads. Another candidate can lead only after that. Returns `false` in a process that
     /// inherited a leadership through `fork`.
     #[must_use]
     pub fn is_leader(&self) -> bool {
@@ -336,7 +336,6 @@ pub struct Leaders {
     next: NextLeader,
 }
 
-/// A future that waits for the next report. Its result contains the observer and the report.
 type NextLeader = Pin<Box<dyn Future<Output = (Observer, Result<Option<Candidate>>)> + Send>>;
 
 impl std::fmt::Debug for Leaders {

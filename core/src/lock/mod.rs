@@ -41,9 +41,9 @@ use crate::runtime::fork::PerProcess;
 /// A lock that can be acquired: a [`Mutex`](crate::Mutex), or one half of a
 /// [`ReadWriteLock`](crate::ReadWriteLock).
 ///
-/// Clones are the same lock. Waiters receive the lock in the order in which the server queued them.
-/// An [`Owner`] that holds the lock can acquire it again, through this or any other lock object
-/// with the same client and path.
+/// A clone refers to the same lock. Waiters receive the lock in the order in which the server
+/// queued them. An [`Owner`] that holds the lock can acquire it again, through this or any other
+/// lock object with the same client and path.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {

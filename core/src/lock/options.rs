@@ -82,7 +82,7 @@ impl LockOptions {
         self
     }
 
-    /// Sets the *grace*: how long before the end of the session's term a lease is reported as lost.
+    /// Sets the *grace*: the time between the report of a loss and the end of the session's term.
     /// Default: zero.
     ///
     /// The term is the time until which the client is certain that the session is alive. The lock's

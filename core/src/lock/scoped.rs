@@ -1,4 +1,5 @@
-//! Scopes that hold a lock. A scope ends when its body returns or when the lock is lost.
+//! Scopes: functions that hold a lock while a body runs. A scope ends when its body returns or when
+//! the lock is lost.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -93,9 +93,8 @@ pub enum Refusal {
     SequenceExhausted,
     /// The access control lists do not permit the request.
     NotAuthorized,
-    /// This node has the name of a kazoo lock's node, so an election candidate cannot contend with
-    /// it. Contenders on kazoo do not recognize candidates, so a kazoo contender and a candidate
-    /// could lead at the same time.
+    /// The directory contains this node of a kazoo contender. kazoo ignores the nodes of election
+    /// candidates, so the kazoo contender and a candidate could lead at the same time.
     BesideKazoo(NodeName),
     /// The directory is too large to list. The string describes its size.
     TooLarge(String),

@@ -77,7 +77,7 @@ impl HoldFacts {
     }
 }
 
-/// The contender that is in the queue on behalf of all of a client's waiters without nodes.
+/// The contender that waits in the queue on behalf of all of a client's waiters that have no node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Representative {
     /// The representative's id while it is in the queue.

@@ -1,6 +1,6 @@
-//! Rules for nodes that a client keeps without a hold (rule 19). They decide when a node can be
+//! Rules for nodes that a client keeps after a release (rule 19). They decide when a node can be
 //! kept, which callers can reuse it, and when all kept nodes are deleted. The hold table, the
-//! driver and the explorer all use these rules.
+//! driver and the tests' explorer all use these rules.
 
 use super::machine::Contention;
 use super::node_name::{Kind, NodeName};

@@ -5,7 +5,7 @@
 //! which starts a driver with a thread and sockets. They cannot be run step by step here, so this
 //! module models them.
 //!
-//! The model matches them for these reasons:
+//! The model matches the coordinators in these respects:
 //! - Between two waits, both coordinators only join queues, leave queues and release locks. Each
 //!   coordinator waits in one `select!` whose arms have an order.
 //! - An attempt has a stage for each `await`. [`Attempt::run`] does what the function does between

@@ -232,8 +232,8 @@ impl Turn {
     /// Records the slot. One transaction writes the record and checks that the lock's node exists,
     /// so a former holder cannot write the record.
     ///
-    /// The transaction also checks the version of the record. So if an earlier attempt of this run
-    /// received no reply, it cannot be applied later than this one.
+    /// The transaction also checks the version of the record. So an earlier attempt of this run
+    /// whose reply was lost cannot be applied after this one.
     async fn write(&self) -> Result<()> {
         let record = OnceRecord::new(&self.slot, self.by.clone(), self.lease.fencing_token());
         let data = record.encode();

@@ -119,8 +119,7 @@ impl Semaphore {
         options: LockOptions,
     ) -> Result<Self> {
         let (source, path, permits) = (client.into(), path.as_ref(), permits.into());
-        // Check the length limit with this directory, because it has the longer name of the
-        // semaphore's two directories.
+        // Check the length of the longer of the two directory names.
         LockPath::new(&source.hosts().chroot, path, LEASES)?;
         let stated = match &permits {
             Permits::Fixed(0) => return Err(Error::bad_argument("permits", "must be at least 1")),

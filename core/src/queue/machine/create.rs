@@ -174,7 +174,7 @@ impl Queue {
         }
     }
 
-    /// Requests the Stat of a node that a listing showed after the reply to its create was lost.
+    /// Requests the Stat of a node whose create got no reply, after a listing has shown the node.
     pub(super) fn verify(&mut self, id: JoinId, name: &NodeName) {
         let ticket = self.ticket();
         self.actions.push_back(Action::Verify(ticket, name.clone()));

@@ -1,4 +1,4 @@
-//! Remembers that the server might hold a node that no listing has shown yet (rule 8).
+//! Doubts: the server might have a node of ours that no listing has shown yet (rule 8).
 
 use super::{ListingMode, Queue};
 use crate::queue::event::Ticket;

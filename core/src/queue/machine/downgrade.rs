@@ -67,8 +67,8 @@ impl Queue {
         self.readers_in_place().next().is_some()
     }
 
-    /// Grants the lock to readers that have the position of a writer whose owner holds the lock.
-    /// Nothing blocks such a reader once its node exists.
+    /// Grants the lock to readers that have their writer's position in the queue, while the writer
+    /// still holds the lock. Nothing blocks such a reader.
     pub(super) fn grant_downgrades(&mut self) {
         let due: Vec<_> = self.readers_in_place().collect();
         for id in due {

@@ -133,8 +133,8 @@ impl Queue {
     }
 
     /// Refuses election candidates if a contender uses kazoo. Candidates wait for kazoo's
-    /// contenders, but kazoo's contenders do not wait for candidates. No kazoo option changes that,
-    /// because kazoo's election has no option for other node names (rule 2).
+    /// contenders, but kazoo's contenders do not wait for candidates. No option of kazoo's election
+    /// changes that (rule 2).
     fn refuse_candidates_beside_kazoo(&mut self, others: &[NodeName]) {
         let campaigns = |join: &Entry| join.kind == Kind::Lead && !join.is_held();
         let candidates: Vec<_> =

@@ -23,7 +23,7 @@ impl From<Kind> for Class {
 }
 
 /// Number of contenders in each class that satisfy a condition. It is updated whenever a contender
-/// changes. Counts are sufficient, because the queue only asks whether such a contender exists.
+/// changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::queue::machine) struct ClassCounts([usize; 3]);
 
