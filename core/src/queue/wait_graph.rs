@@ -245,7 +245,6 @@ impl<'a> WaitGraph<'a> {
         self.queues[queue].contenders[position].reader
     }
 
-    /// Returns the number of writers before a place.
     fn writers_before(&self, (queue, position): Place) -> usize {
         self.writers[queue].partition_point(|writer| *writer < position)
     }
@@ -323,7 +322,6 @@ impl<'a> WaitGraph<'a> {
         found
     }
 
-    /// Returns the shortest cycle among the owners of a component.
     fn shortest_cycle(&self, component: &[usize]) -> Option<Vec<Edge>> {
         let members: HashSet<usize> = component.iter().copied().collect();
         let mut best: Option<Vec<Edge>> = None;

@@ -288,7 +288,6 @@ impl Attempt {
         has_turn || self.taken.contains(node) || self.awaits(join)
     }
 
-    /// Returns `true` if the attempt waits for the reply to a request.
     pub(super) fn awaits(&self, join: JoinId) -> bool {
         match &self.stage {
             Stage::Member(asked) | Stage::Turn(asked) => *asked == join,

@@ -10,7 +10,6 @@ use super::server::watched_directory;
 use super::world::World;
 
 impl World {
-    /// Checks the notifications that the applications received.
     pub(super) fn check(&mut self) -> Result<Vec<(usize, Notification)>, String> {
         let mut notifications = Vec::new();
         self.check_tries()?;

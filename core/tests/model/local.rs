@@ -46,7 +46,6 @@ pub(crate) struct LocalOptions {
 }
 
 impl LocalOptions {
-    /// Returns the maximum for a lock of this kind.
     fn cohort_of(self, kind: Kind) -> u16 {
         if matches!(kind, Kind::Exclusive | Kind::Write) { self.cohort } else { 0 }
     }
@@ -77,7 +76,6 @@ pub(crate) struct SharedNode {
 }
 
 impl SharedNode {
-    /// Returns the state for the next hold, or for a kept node.
     fn after(&self, row: HoldCounts, in_row: u16) -> Self {
         let Self { time, asked, .. } = *self;
         Self { row, time, revoked: false, downgrading: false, in_row, asked }
@@ -112,7 +110,6 @@ impl Local {
         Self { options, ..Self::default() }
     }
 
-    /// Resets the state for a new process.
     pub(super) fn reset(&mut self) {
         *self = Self::new(self.options);
     }
@@ -215,7 +212,6 @@ impl Client {
         true
     }
 
-    /// Begins a hold without a request to the server.
     fn begin_hold(&mut self, hold: Hold) {
         let join = hold.join;
         self.waiting.remove(&join);
@@ -245,7 +241,6 @@ impl Client {
         }
     }
 
-    /// Ends the time for which a node is kept, if it has begun.
     pub(crate) fn end_keeping_time(&mut self, node: &NodeName) {
         let held = self.holds.get_mut(node).and_then(|hold| hold.shared.as_mut());
         if let Some(shared) = held.filter(|shared| shared.time == KeepingTime::Runs) {
@@ -378,12 +373,10 @@ impl Client {
         self.local.as_ref().and_then(|local| local.keeping)
     }
 
-    /// Returns the contenders of other clients in the last listing.
     fn contention(&self) -> Option<Contention> {
         self.queues.get(&0).and_then(Pipe::contention)
     }
 
-    /// Returns `true` if the children are watched.
     fn is_watched(&self) -> bool {
         self.queues.get(&0).is_some_and(|queue| queue.child_watch().is_some())
     }
@@ -431,7 +424,6 @@ impl Client {
         }
     }
 
-    /// Gives up all kept nodes.
     pub(super) fn end_keeping(&mut self) {
         for node in self.forget_keeping() {
             self.tell(0, Event::Release(node));
@@ -481,7 +473,6 @@ impl Client {
     }
 }
 
-/// Invariants of hand-off and keeping.
 impl World {
     /// Checks that the number of consecutive holds on a node stays within the limit, and that no
     /// node is kept without a connection.

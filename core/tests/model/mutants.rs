@@ -273,7 +273,6 @@ impl Pipe {
         self.queue.is_idle()
     }
 
-    /// Starts or stops watching the children.
     pub(crate) fn guard(&mut self, guards: bool) {
         self.queue.guard(guards);
     }
@@ -283,7 +282,6 @@ impl Pipe {
         self.queue.child_watch()
     }
 
-    /// Returns the contenders of other clients in the last listing.
     pub(crate) fn contention(&self) -> Option<Contention> {
         self.queue.contention()
     }
@@ -310,14 +308,12 @@ impl Pipe {
     }
 }
 
-/// Effect of an action.
 enum ActionEffect {
     Out(Action),
     /// The action is dropped, but the queue receives this event as if the action had been executed.
     Suppressed(Event),
 }
 
-/// A mutant and its state.
 #[allow(clippy::struct_excessive_bools, reason = "each is one fact, and they combine freely")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Planted {

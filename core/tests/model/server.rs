@@ -199,7 +199,6 @@ impl Server {
         Ok((name, made))
     }
 
-    /// Creates a node with exactly this name.
     pub(crate) fn create(
         &mut self,
         directory: usize,

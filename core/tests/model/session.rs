@@ -76,7 +76,6 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Creates a session with a connection.
     pub(crate) fn begin(server: &mut Server, number: u64) -> Self {
         let id = server.begin_session();
         let mut session = Self {
@@ -273,7 +272,6 @@ impl Session {
         }
     }
 
-    /// Writes up to `count` requests to the connection.
     pub(crate) fn flush(&mut self, count: usize) {
         let Some(connection) = &mut self.connection else {
             return;
@@ -348,7 +346,6 @@ impl Session {
         }
     }
 
-    /// Lets the server apply all of the leader's transactions.
     pub(crate) fn catch_up(&mut self, server: &Server) {
         if let Some(connection) = self.connection.as_mut().filter(|connection| !connection.closed) {
             connection.apply_to(server.now, self.serving, server);
