@@ -21,7 +21,6 @@ use self::instructions::instructions;
 const FEW: u64 = 100;
 const MANY: u64 = 10_000;
 
-/// The unit of a measurement, which also determines the allowed growth.
 #[derive(Clone, Copy)]
 enum Measure {
     Instructions,
@@ -42,13 +41,13 @@ impl Measure {
 
     fn most_beside_many(self, name: &str, beside_few: u64) -> u64 {
         match self {
-            // To count the contenders ahead, the queue adds up to 127 counts for each base-128
-            // digit of the number. The number 10,000 has twice as many digits as 100.
+            // For each base-128 digit of the number of contenders ahead, the queue adds up to 127
+            // counters. The number 10,000 has twice as many digits as 100.
             Self::Instructions if name == AHEAD => 3 * beside_few.max(5_000),
             // The floor allows very cheap events to double.
             Self::Instructions => 2 * beside_few.max(5_000),
-            // Large structures miss the CPU cache. Visiting each of the 10,000 objects would take a
-            // millisecond.
+            // Large structures miss the CPU cache, so the time can grow tenfold. It would grow a
+            // hundredfold if an event visited every object.
             Self::Time => 10 * beside_few.max(25_000),
         }
     }
@@ -160,7 +159,7 @@ impl QueueFixture {
     }
 }
 
-/// The events of one more contender, from its join to its release, each with its cost.
+/// The costs of one contender's events, from its join to its release.
 struct EventCosts {
     measure: Measure,
     costs: Vec<(&'static str, u64)>,

@@ -1,5 +1,5 @@
-//! Tests of the watches on nodes ahead of the predecessor, and of locks that are granted because of
-//! a watch event (rule 6).
+//! Tests of lookahead: a waiter watches the two nearest nodes ahead of it, so that a watch event is
+//! enough to grant the lock (rule 6).
 
 use zklock::queue::{Action, Event, Intent, Kind, Naming};
 
@@ -107,8 +107,7 @@ fn rule_06_a_vanished_writer_is_not_cleared_by_a_listing_from_before() {
     let mut fixture = QueueFixture::new(1);
     let (node, actions) = fixture.queue_up(A, 5, &[writer(4)]);
     let look = fixture.tell([waits(B)]);
-    // Both events arrive in one batch: the reply to the listing is older than the deletion of the
-    // writer.
+    // Both events arrive together, but the listing was made before the writer's node was deleted.
     let next =
         fixture.tell([listed(list(&look).0, [&writer(4), &node]), Event::Gone(watch(&actions, &writer(4)))]);
     assert_eq!(grants(&next), []);
