@@ -14,7 +14,7 @@ use zklock::{ClientState, ErrorKind, LossReason, Mutex as Lock, Owner, ReadWrite
 use crate::server::{Answer, Op, Server, code};
 use crate::{DIRECTORY, TIMEOUT, block_on, client, hold};
 
-/// If a log event contains one of these texts, the subscriber panics, once for each text.
+/// The subscriber panics when a log event contains one of these texts, and removes that text.
 static TRAPS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Makes the client crate or the driver panic once, when it logs an event that contains this text.

@@ -1,5 +1,5 @@
-//! Scenes with tries (acquires that do not wait). Each try ends and leaves no node. It is granted
-//! or refused, and creates a node, only for a valid reason (rules 14 and 21).
+//! Scenes with tries (acquires that do not wait). Each try completes and leaves no node. It fails
+//! only if the lock was taken, and creates a node only if the lock was free (rules 14 and 21).
 
 use zklock::queue::Kind;
 
