@@ -42,7 +42,8 @@ impl InFlight {
         self.credentials.iter().any(|request| request.xid == xid)
     }
 
-    /// Returns the request to which a reply with this `xid` belongs, if that reply can arrive now.
+    /// Returns the request that a reply with this `xid` answers. Fails if the server must reply to
+    /// another request first.
     pub(super) fn due(&self, xid: i32) -> Result<Asked<'_>, Malformed> {
         if xid == PING && !self.pings.is_empty() {
             return Ok(Asked::Ping);
