@@ -199,7 +199,7 @@ fn a_hand_off_among_clients_with_a_waiter_each_costs_seven_requests() {
         play(&mut world, [join(client)].into_iter().chain(round_trip(client)).chain(round_trip(client)));
     }
     let sent = |world: &World| (0..CLIENTS).map(|client| requests(world, client).all()).sum::<u32>();
-    // During the first holds, the waiters find a short queue, so these holds do not count.
+    // Do not count the first holds, because the queue is still short then.
     for turn in 0..2 * TURNS {
         let before = sent(&world);
         let holder = turn % CLIENTS;

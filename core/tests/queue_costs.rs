@@ -1,12 +1,12 @@
-//! Measures how the cost of an event grows with the number of other objects: the CPU instructions
-//! with 10,000 objects, compared with 100.
+//! Tests that the cost of an event hardly depends on the number of other objects. They compare the
+//! CPU instructions with 100 objects and with 10,000.
 //!
 //! The limit is twice as many instructions. A tree finds an object without visiting the others, and
-//! the height of the tree grows from two to four. A listing is an exception: it is read name by
-//! name, so its cost is proportional to its length.
+//! its height grows from two to four. Only the cost of a listing is proportional to its length.
 //!
-//! Counting instructions takes minutes, so the default test measures time instead. Time is less
-//! exact, but it would grow a hundredfold if an event visited each of the 10,000 objects.
+//! Counting instructions takes minutes, so the default test measures time instead. This is less
+//! exact, but it detects an event that visits all objects, because that takes a hundred times as
+//! long.
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod instructions;
@@ -104,8 +104,7 @@ impl QueueFixture {
         self.tell([Event::Join(JoinId(self.joins), Naming::Curator, kind, Intent::Wait)])
     }
 
-    /// Executes creates and listings, acknowledges watches, and then executes the actions that
-    /// follow.
+    /// Answers these actions, and the actions that follow from the answers, until there are none.
     fn serve(&mut self, mut actions: Vec<Action>) {
         while !actions.is_empty() {
             let mut events = Vec::new();

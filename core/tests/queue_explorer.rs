@@ -19,7 +19,6 @@ use zklock::queue::{Kind, Naming};
 
 use self::model::explorer::{Budget, Explored, Grain, NOTHING, Scene};
 
-/// The advice for a scene that finds no error but has too few states or events.
 const MISSED: &str = "Something that the scene is about no longer happens: the queue asks for less than it did, or the \
                       model allows less. Find out what, and mend it. If the protocol was changed so that the scene is \
                       rightly smaller, change the scene or its floor in the same commit, and say why.";
@@ -283,8 +282,8 @@ fn a_session_that_is_replaced() {
     scene(1, 1, Budget { joins: 1, enters: 1, cuts: 1, replacements: 1, ..NOTHING }, 16_000);
 }
 
-/// The session is replaced, and the driver does not learn of this when the connection is
-/// established again.
+/// The client crate replaces the session during a reconnection, and does not report this to the
+/// driver.
 #[test]
 fn a_session_that_is_replaced_unnoticed_and_ends() {
     let budget = Budget { joins: 1, cuts: 1, adoptions: 1, expiries: 1, ..NOTHING };

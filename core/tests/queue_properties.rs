@@ -226,7 +226,7 @@ const EVERYTHING: Scene = Scene {
     weights: Weights { asks: 6, moves: 18, faults: 4, losses: 1, others: 4, operators: 1, refusals: 0 },
 };
 
-/// A scene with a single client. Only the client's own nodes and requests can confuse it.
+/// A scene with a single client.
 const ALONE: Scene = Scene {
     clients: 1,
     foreign: 0,
@@ -235,8 +235,8 @@ const ALONE: Scene = Scene {
     weights: Weights { asks: 6, moves: 14, faults: 5, losses: 1, others: 0, operators: 2, refusals: 0 },
 };
 
-/// Lost replies, lagging servers and downgrades, but no lost sessions: the order of all contenders
-/// is kept.
+/// A scene with lost replies and lagging servers. No session is lost, so every contender must keep
+/// its position.
 const ROUGH: Scene = Scene {
     clients: 2,
     foreign: 2,

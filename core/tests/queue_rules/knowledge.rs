@@ -1,5 +1,5 @@
-//! Tests of a client's knowledge about other contenders, and of how long the client relies on this
-//! knowledge (rules 5 and 10).
+//! Tests of the information that a client has about other contenders, and of how long the client
+//! uses it (rules 5 and 10).
 
 use zklock::queue::{Action, Contention, Event, Outcome, Refusal};
 

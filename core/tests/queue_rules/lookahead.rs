@@ -79,7 +79,8 @@ fn rule_06_one_place_that_is_certain_does_not_vouch_for_those_behind_it() {
     let mut fixture = QueueFixture::new(1);
     let (first, near) = fixture.queue_up(A, 2, &[other(1)]);
     let (node, far) = fixture.queue_up(B, 4, &[other(1), first.clone(), other(3)]);
-    // This event uses up the watch, so no watch reports later changes of B's node.
+    // The event uses up the watch on B's node, so the client no longer knows whether the node
+    // exists.
     let used_up = Event::Changed(watch(&far, &node));
     assert_eq!(fixture.tell([used_up, Event::Gone(watch(&far, &other(3)))]), []);
     assert_eq!(grants(&fixture.tell([Event::Gone(watch(&near, &other(1)))])), [A]);

@@ -34,7 +34,6 @@ fn rule_08_lost_create_reply_a_node_of_another_session_is_not_ours() {
 #[test]
 fn rule_08_lost_create_reply_only_a_listing_after_a_sync_concludes_that_there_is_no_node() {
     let mut fixture = QueueFixture::new(1);
-    // B's listing is in flight when the result of A's create becomes unknown.
     let first = fixture.tell([waits(A)]);
     let look = fixture.tell([Event::Created(create(&first).0, Outcome::Lost), listed(list(&first).0, &[])]);
     assert!(matches!(&look[..], [Action::List { sync: true, .. }]), "{look:?}");

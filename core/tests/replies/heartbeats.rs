@@ -87,7 +87,8 @@ fn a_lock_was_not_broken_because_a_session_that_may_be_another_does_not_find_its
     block_on(async {
         let client = client(&server);
         let lease = hold(&client).await;
-        // A lagging server that gave the client another session does not have the node.
+        // Imitate a lagging server that does not have the node, and that might have given the
+        // client another session.
         server.answer(|request| match request.op {
             Op::Multi => Answer::Error(code::THROTTLED),
             Op::Delete => Answer::Error(code::NO_NODE),

@@ -1,6 +1,6 @@
 //! A panic in a task of the client crate or in one of our requests ends the session, but not the
-//! client. Both kinds of tasks log through `tracing`, so a subscriber that panics at a given text
-//! makes a task panic at the right point.
+//! client. The tests cause such a panic with a `tracing` subscriber that panics when a task logs a
+//! given text.
 
 use std::fmt::{self, Write};
 use std::sync::{Mutex, Once, PoisonError};

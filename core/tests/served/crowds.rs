@@ -55,8 +55,8 @@ fn heartbeats_check_each_of_many_waiting_nodes_in_turn() {
     });
 }
 
-/// Fails unless the next heartbeats check all these nodes, and no heartbeat checks too many of
-/// them.
+/// Waits for the next heartbeats, which must check all these nodes. No single heartbeat may check
+/// too many of them.
 async fn all_are_checked(proxy: &Proxy, nodes: Vec<String>) {
     let known = proxy.requests().len();
     let beats = || {

@@ -58,8 +58,8 @@ fn at_once(lock: &Lock) -> Option<Lease> {
     }
 }
 
-/// Acquires and releases a lock until its node is kept and the lock can be acquired again without a
-/// request. Returns the fencing token.
+/// Acquires and releases a lock until the client keeps its node, so that it can acquire the lock
+/// without a request. Returns the fencing token.
 async fn kept(lock: &Lock) -> i64 {
     loop {
         drop(lock.acquire().await.expect("the lock"));
@@ -326,8 +326,8 @@ fn a_kept_node_is_given_up_when_it_is_broken_or_revoked() {
     });
 }
 
-/// If the reader's node were kept, another reader of the process could acquire the read lock while
-/// the writer still holds the write lock.
+/// The client must not keep the reader's node while the writer holds the lock. Otherwise, another
+/// reader of the process could acquire the read lock.
 #[test]
 fn a_reader_in_the_place_of_a_writer_that_still_writes_is_not_kept() {
     run(async {

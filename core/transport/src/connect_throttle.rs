@@ -109,8 +109,8 @@ impl ConnectThrottle {
     }
 
     /// Returns `true` if the other servers must be tried before this one, because it stopped
-    /// sending data. Returns `true` at most once each time this happens, so that no server is
-    /// excluded for long.
+    /// sending data. Each such failure counts only once, so that the server is not excluded for
+    /// long.
     pub(crate) fn passes_over(&self, server: &Server) -> bool {
         self.history().silent_servers.passes_over(server)
     }

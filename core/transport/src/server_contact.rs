@@ -1,6 +1,6 @@
-//! Records which requests the server of a connection has certainly received, and when they were
-//! sent. From these times, the client computes the session's term: the time for which the session
-//! is certainly alive (`docs/safety.md`).
+//! Records when the client sent the requests that the server has received for certain. From these
+//! times, the client computes the session's term: the time for which the session is certain to be
+//! alive (`docs/safety.md`).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -59,9 +59,8 @@ impl InFlight {
         Err(Malformed::new(format!("a reply to request {xid}{due}")))
     }
 
-    /// Removes the request with this `xid`. If its reply shows that the session is alive, returns
-    /// the time at which the request was sent. A reply to credentials does not show that, because
-    /// credentials do not keep a session alive on the server.
+    /// Removes the request with this `xid`. Returns the time at which the request was sent. Returns
+    /// `None` for credentials, because a server replies to them without keeping the session alive.
     pub(super) fn answered(&mut self, xid: i32) -> Option<u64> {
         if xid == PING {
             self.pings.pop_front()
