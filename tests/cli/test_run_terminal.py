@@ -51,7 +51,7 @@ def test_s559_ctrl_z(server: Standalone, observer: Observer, path: str, log: Log
 
 
 PROVEN = ("--session-timeout", "20", "--kill-after", "5")
-"""With these options, `zklock` sends SIGTERM after a pause of five seconds unless a reply proves the lock."""
+"""After a pause of five seconds, `zklock` sends SIGTERM unless a server confirms the lock in time."""
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,8 @@ def test_without_the_patch_the_stock_transport_is_used() -> None:
     It is a separate test because it compiles the crate again, with the oldest Rust.
     """
     minimal = HERE / "minimal"
-    # In this directory cargo finds the same settings, so it reuses the dependencies compiled for the first
-    # half.
+    # In this directory cargo finds the same settings as for the test with the patch, and reuses its
+    # dependencies.
     copied = REPOSITORY / ".make" / "unpatched" / "minimal"
     shutil.rmtree(copied, ignore_errors=True)
     shutil.copytree(minimal / "src", copied / "src")
