@@ -1,4 +1,4 @@
-"""Pytest fixtures and hooks for all tests, such as the expansion of a scenario into one test per surface."""
+"""Pytest fixtures and hooks for all tests. One hook runs each scenario on each surface, such as `rust`."""
 
 from __future__ import annotations
 

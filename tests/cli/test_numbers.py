@@ -194,7 +194,8 @@ def test_s781_top_with_two_holds(server: Standalone, proxy: Proxy, observer: Obs
         make(one, "b", "__WRIT__", about(7, 15))
         make(one, "b", "__READ__", about(7, 16))
         for number in range(3):
-            # Two holders have both permits. A third contender is first in `locks` and waits for a permit.
+            # Two holders have both permits. A third contender has the first node in `locks`, so it has its
+            # turn, and waits for a permit.
             if number < 2:
                 make(one, "s/leases", "lease-", about(9, 17 + number, permits=2))
             make(one, "s/locks", "lock-", about(9, 18 + number, permits=2))

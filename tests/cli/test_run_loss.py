@@ -146,8 +146,8 @@ def test_s555_a_suspended_command_is_stopped(proxy: Proxy, observer: Observer, p
 def test_s555_a_late_heartbeat_stops_the_command(proxy: Proxy, path: str, log: Log) -> None:
     """The command is stopped when no replies arrive on a connection that seems to work.
 
-    Between two heartbeats, at least a third of the session timeout is left of the term. The library suspends
-    the lease only when a sixth is left.
+    The library suspends the lease only when a sixth of the session timeout is left of the term. `zklock` must
+    stop the command earlier, with at least a quarter left.
     """
     flags = ["-v", "--log", "json", "--on-suspend", "stop"]
     with held(proxy, path, log, flags, "60", session=20) as command, Lag() as lag:

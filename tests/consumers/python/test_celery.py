@@ -211,9 +211,9 @@ def test_the_documentations_example_works(station: Station) -> None:
 
 @contextmanager
 def beats(station: Station, *before: str) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Run a Celery beat process for each of three hosts, started one after another.
+    """Run three Celery beat processes, started one after another, as if on three hosts.
 
-    Their ticks differ by more than a task takes.
+    Between two starts, more time passes than a task takes.
     """
     with ExitStack() as stack:
         started = []
