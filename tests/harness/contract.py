@@ -1,4 +1,4 @@
-"""Reads scenarios.md: the numbered contract, and the surfaces that are exempt from each scenario."""
+"""Reads the scenarios from scenarios.md, and which surfaces (Rust API or binding) skip each scenario."""
 
 from __future__ import annotations
 

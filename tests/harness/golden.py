@@ -89,7 +89,7 @@ class Conversation:
         self._earlier += len(self.steps[title])
 
     def end(self) -> None:
-        """Assert that no request was sent after the last step, and that all stored steps were run."""
+        """Assert that no request was sent after the last step, and that the test ran every stored step."""
         assert self._step() == []
         assert self._stored is None or list(self._stored) == list(self.steps)
 

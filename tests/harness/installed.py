@@ -1,4 +1,4 @@
-"""The packages that users install, and new environments and empty projects to install them into."""
+"""Installs the packages, as users do, into new Python environments and empty npm projects."""
 
 from __future__ import annotations
 

@@ -45,9 +45,9 @@ class StallMonitor:
         return sum(max(0, part) for part in common) / 1e9
 
     def allowance(self, since: int, until: int) -> float:
-        """Return the number of seconds by which a reply between two stamps can be late on this machine.
+        """Return the number of seconds by which a command that ran between two stamps can be late.
 
-        Each thread that takes part in the reply waits for a processor about as long as this thread did.
+        Each thread that takes part in the command can wait for a processor as long as the monitor did.
         """
         return WAKE_UPS * self.stalled_seconds(since, until)
 

@@ -51,8 +51,8 @@ class KazooWorker(ThreadedWorker):
         client = self._clients[command["client"]]
         recipe, seen = {
             "mutex": (client.Lock, ["-lock-"]),
-            # Name patterns of the nodes that a reader waits for. It does not wait for Curator's readers,
-            # because their pattern is missing here.
+            # Name patterns of the nodes that a contender waits for. A reader does not wait for Curator's
+            # readers (`__READ__`).
             "read": (client.ReadLock, ["-lock-", "__WRIT__"]),
             "write": (client.WriteLock, ["-lock-", "__WRIT__", "__READ__"]),
         }[command.get("kind", "mutex")]

@@ -27,8 +27,8 @@ type reason struct {
 	At   string `json:"at,omitempty"`
 }
 
-// part contains the operations that are checked together: those of one lock, or of one node that
-// was granted more than once.
+// part contains the holds that are checked together: the holds of one lock, or the holds of one node
+// that was granted more than once.
 type part struct {
 	path  string
 	holds []*hold
@@ -105,8 +105,7 @@ func setCapacity(holds []*hold) {
 }
 
 // operations returns a part's operations, each with the interval in which it took effect. An acquire
-// took effect between the request and the grant. README.md explains why a release can be treated as a
-// single moment, just before the release was called.
+// took effect between the request and the grant. A release is a single moment: README.md explains why.
 func (of *part) operations() []porcupine.Operation {
 	if of.waiting() > maxWaiters {
 		return of.points()

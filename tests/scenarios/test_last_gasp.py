@@ -19,10 +19,10 @@ SESSION_TIMEOUT = 4 * TICK
 # Seconds between the session's last sign of life and its end.
 EARLY = 0.15
 
-# Maximum number of tries. Under load, a try can miss the right moment. It then says nothing about the client.
+# Maximum number of tries. Under load, a try can miss the right moment and must be repeated.
 TRIES = 10
 
-# Seconds between two events that the client receives. The client closes a connection that is silent for 2/5
+# Seconds between two watch events. The client needs them, because it closes a connection that is silent for 2/5
 # of the session timeout.
 EVENT_INTERVAL = 0.24 * SESSION_TIMEOUT
 LOCKS = 5

@@ -19,7 +19,6 @@ LOCKS = 4
 # client.
 SETTINGS = Settings(tick=500, sync_limit=12, init_limit=10)
 
-# The long variant has five runs with four locks each: twenty in total.
 runs = pytest.mark.parametrize(
     "run", [0, *(pytest.param(run, marks=pytest.mark.soak) for run in range(1, 5))]
 )

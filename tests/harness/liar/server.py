@@ -195,10 +195,7 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
 
 
 class Liar:
-    """A server with one lie.
-
-    The event loop's thread writes the record of the clients, which the test reads at the end.
-    """
+    """A server that tells one lie, and records the connections and requests of its clients."""
 
     def __init__(self, lie: Lie) -> None:
         self.lie = lie

@@ -31,9 +31,12 @@ PATIENCE = (0.2, 3.0)
 TRIED = 0.15
 IMPATIENT = 0.2
 CANCELLED = 0.1
-"""The first three constants are ranges of seconds: for a hold, for the pause after it, and for a timeout or
-the time until a cancel. The others are the shares of acquires that do not wait, that have a timeout, and that
-are cancelled."""
+"""Ranges of seconds, and shares of all acquires:
+
+- `HOLD` and `THINK`: duration of a hold, and of the pause after it.
+- `PATIENCE`: time until an acquire times out or is cancelled.
+- `TRIED`, `IMPATIENT` and `CANCELLED`: acquires that do not wait, that have a timeout, and that are cancelled.
+"""
 
 AGAIN = 0.25
 DOWNGRADED = 0.35
@@ -84,9 +87,9 @@ class Contender(threading.Thread):
             time.sleep(self._random.uniform(*THINK))
 
     def _is_excused(self, worker: Worker) -> bool:
-        """Return whether a failed round is no error: its worker was killed, or uses another library (a peer).
+        """Return whether to ignore a failed round: its worker was killed, or is a peer (another library).
 
-        A peer is killed after its error.
+        A peer is killed after an error.
         """
         if worker.killed is None:
             if self._station.is_ours:
@@ -212,7 +215,7 @@ class Contender(threading.Thread):
     def _update(self, grants: list[Grant]) -> None:
         """Increment each lock's register, unless the worker has reported the loss of a lease.
 
-        The worker does not check its leases directly before the write.
+        The worker does not check its leases before the write, so it can write too late.
         """
         seen = [self._tell(grant, "read") for grant in grants]
         self._hold(grants)

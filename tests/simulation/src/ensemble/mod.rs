@@ -157,8 +157,8 @@ pub struct Ensemble {
     records: Option<Records>,
     /// The numbers of nodes, if this run checks them.
     census: Option<Census>,
-    /// The kind of request that currently makes its connection deaf (the server then replies only
-    /// to pings), and the time at which this fault ends.
+    /// Fault: after a request of this kind, the server replies only to pings on the connection. The
+    /// second value is the time at which the fault ends.
     critical_request: Option<(CriticalRequest, u64)>,
 }
 
@@ -213,7 +213,8 @@ impl Ensemble {
         }
         if setting.private.is_some() {
             let semaphores = SEMAPHORES.iter().map(|place| place.path);
-            // The operator adds the password, so that it can read the nodes of the private client.
+            // The operator authenticates with the clients' password, so that it can read the nodes
+            // of the private client.
             let may_read = operators(&frame::authentication()).map(Change::Operator);
             ensemble.decided.extend(may_read.map(|what| Entry { what, time }));
             let paths = ["/locks"].into_iter().chain(semaphores).chain(DIRECTORIES).chain(RECORDS);
