@@ -16,8 +16,8 @@ from harness.server import Standalone
 from harness.steps import Start, eventually, line_up, user
 from harness.worker import Pending, Worker
 
-# Duration of an outage, in session timeouts. By the end of the outage, the client has given up its session. The
-# restarted server keeps the session and its nodes for another timeout.
+# Duration of an outage, in session timeouts. By the end of the outage, the client has given up its session.
+# The restarted server keeps the session and its nodes for another timeout.
 OUTAGE = 1.4
 
 SHORTLY = 1.0

@@ -76,7 +76,7 @@ def by_path(holds: Iterable[Hold]) -> dict[str, list[Hold]]:
 
 
 def _locks(holds: Iterable[Hold]) -> list[Hold]:
-    """Return all holds except those of permits. Permits have no order, and their tokens are not comparable."""
+    """Return all holds except permits, which have no order and no comparable tokens."""
     return [hold for hold in holds if hold.permits is None]
 
 

@@ -9,7 +9,7 @@ from harness.permits import leases_of, turns_of
 from harness.worker import Pending, Worker
 
 # Names of the waiters, and of their locks and owners. A contender of a semaphore first waits for the turn (an
-# internal lock), and then for a permit. The waiter "turn" waits for the turn. The waiter "permit" has the turn.
+# internal lock), and then for a permit. The waiter "turn" waits for the turn, and "permit" for a permit.
 WAITS = ("mutex", "read", "write", "turn", "permit", "multi")
 FIRST, SECOND = "multi-first", "multi-second"
 # Locks that `occupy` holds, so that all waiters in WAITS must wait.

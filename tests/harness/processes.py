@@ -35,7 +35,7 @@ _alive: set[subprocess.Popen[bytes]] = set()
 
 
 def _die_with_parent() -> None:
-    # This function runs between fork and exec. Only this one call is safe here, so `_prctl` was looked up earlier.
+    # Between fork and exec, only this one call is safe. Therefore `_prctl` was looked up earlier.
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 

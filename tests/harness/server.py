@@ -38,8 +38,8 @@ JVM = [
     # take most of the time.
     "-Dzookeeper.forceSync=no",
     "-Dzookeeper.preAllocSize=1024",
-    # Servers repeat their votes after a second at most. By default, they double the pause each time, and three
-    # servers that start on a busy machine can take half a minute to elect a leader.
+    # Servers repeat their votes after a second at most. By default, they double the pause each time, and
+    # three servers that start on a busy machine can take half a minute to elect a leader.
     "-Dzookeeper.fastleader.maxNotificationInterval=1000",
 ]
 

@@ -22,8 +22,8 @@ EARLY = 0.15
 # Maximum number of tries. Under load, a try can miss the right moment and must be repeated.
 TRIES = 10
 
-# Seconds between two watch events. The client needs them, because it closes a connection that is silent for 2/5
-# of the session timeout.
+# Seconds between two watch events. The client needs them, because it closes a connection that is silent for
+# 2/5 of the session timeout.
 EVENT_INTERVAL = 0.24 * SESSION_TIMEOUT
 LOCKS = 5
 

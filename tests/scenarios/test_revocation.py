@@ -51,8 +51,8 @@ def test_s141_a_request_before_a_listener_exists(
     holder, waiter = (user(start, surface, server.hosts, path) for _ in range(2))
     holder.hold()
     (waiting,) = line_up(observer, path, [waiter])
-    # Ask both contenders to give up the lock before they listen for requests. The holder does not watch its node
-    # yet.
+    # Ask both contenders to give up the lock before they listen for requests. The holder does not watch its
+    # node yet.
     first, second = observer.queue(path)
     observer.client.set(f"{path}/{first}", REVOKE)
     observer.client.set(f"{path}/{second}", REVOKE)

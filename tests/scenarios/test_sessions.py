@@ -125,8 +125,8 @@ def test_s213_late_requests_of_a_session_that_moved(
         old.heal()
         eventually(lambda: not old.connections, "the server has read the create and closed the connection")
         with Observer(old.upstream_hosts) as late:
-            # The old server processes this `sync` after the late create. When the `sync` returns, the create has
-            # succeeded or failed.
+            # The old server processes this `sync` after the late create. When the `sync` returns, the create
+            # has succeeded or failed.
             late.client.sync(path)
             late.assert_free(path)
         other.hold()

@@ -31,7 +31,7 @@ from harness.worker import Worker
 PROCESSES = 3
 SLOTS = 200
 KILLS = 10
-"""Number of processes that are killed during a slot's body, and number that are killed while they record it."""
+"""Number of kills during a slot's body. The test kills as many processes while they record a slot."""
 AT_MOST = {"runs": 0.02, "ends": 0.0008}
 """Maximum time in seconds between a word that the process prints and its kill.
 

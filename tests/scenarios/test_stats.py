@@ -17,7 +17,8 @@ from harness.worker import Worker
 
 Stats = Mapping[str, Any]
 
-# The client counts requests by kind, and the proxy counts them by operation. A kind can have several operations.
+# The client counts requests by kind, and the proxy counts them by operation. A kind can have several
+# operations.
 WIRE = {
     "create": ("create", "create2"),
     "list": ("getChildren", "getChildren2"),

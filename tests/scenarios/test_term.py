@@ -144,8 +144,8 @@ def test_s204_the_heartbeat_misses_a_node(
     worker.hold(owner="a")
     waiting = worker.acquire("next", owner="b")
     holders, waiters = observer.wait_queue(path, 2)
-    # The holder belongs to the same client, so the client notifies the waiter itself and sets no watch. Only a
-    # heartbeat can detect that the waiter's node is gone.
+    # The holder belongs to the same client, so the client notifies the waiter itself and sets no watch. Only
+    # a heartbeat can detect that the waiter's node is gone.
     observer.delete(f"{path}/{waiters}")
     queue = observer.wait(path, lambda nodes: len(nodes) == 2 and waiters not in nodes, "a new node")
     assert queue[0] == holders
@@ -187,8 +187,8 @@ def test_s250_a_refused_heartbeat(
         # The lease is lost at the next heartbeat, before its term ends.
         await_loss(holder, lease, timeout=9 / 3)
     proxy.refuse_transactions(0)
-    # The client closes the old session before it starts the next one, although the server still accepts the old
-    # one.
+    # The client closes the old session before it starts the next one, although the server still accepts the
+    # old one.
     for lease, pending in waiting.items():
         pending.expect("acquired", 9)
         other.release(lease, owner=lease)

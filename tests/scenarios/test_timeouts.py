@@ -83,8 +83,8 @@ def test_s20_silence_behind_the_create(
     for kind, proxy in proxies.items():
         worker.connect(proxy.hosts, client=kind)
     make_locks(worker, path, client_each=True)
-    # A contender of a semaphore creates a node in the semaphore's queue, and then a permit node. Skip the first
-    # create.
+    # A contender of a semaphore creates a node in the semaphore's queue, and then a permit node. Skip the
+    # first create.
     traps = [
         proxy.black_hole_behind("create2", skip=int(kind == "permit")) for kind, proxy in proxies.items()
     ]

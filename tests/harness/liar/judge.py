@@ -35,8 +35,8 @@ CLOSE_LIMIT = 2.0
 """Maximum time in seconds that a close waits for the server's reply."""
 
 MARGIN = 2.5
-"""Maximum delay of a reply in seconds. On an idle machine, a timeout is at most 0.2 s late (S7). Here, a hundred
-clients and servers share two processors with other programs."""
+"""Maximum delay of a reply in seconds. On an idle machine, a timeout is at most 0.2 s late (S7). Here, a
+hundred clients and servers share two processors with other programs."""
 
 MEMORY = 64 * 1024
 """Maximum growth of the process's peak memory, in KiB."""
@@ -48,7 +48,7 @@ FIRST_SECOND = 25
 """Maximum number of new connections in the first second, when the backoff is still short."""
 
 WINDOW = 2.0
-"""Number of seconds over which `RATE` is averaged, because pauses are random and differ by up to a factor of 3."""
+"""Number of seconds over which `RATE` is averaged, because the random pauses differ by a factor of 3."""
 
 HONEST_TIMEOUT = 12.0
 """Session timeout in seconds of the client that holds a lock on the honest server. It is long enough that the

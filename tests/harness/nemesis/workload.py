@@ -35,7 +35,7 @@ CANCELLED = 0.1
 
 - `HOLD` and `THINK`: duration of a hold, and of the pause after it.
 - `PATIENCE`: time until an acquire times out or is cancelled.
-- `TRIED`, `IMPATIENT` and `CANCELLED`: acquires that do not wait, that have a timeout, and that are cancelled.
+- `TRIED`, `IMPATIENT` and `CANCELLED`: acquires that do not wait, have a timeout, and are cancelled.
 """
 
 AGAIN = 0.25
