@@ -74,9 +74,9 @@ def unpack_debian(version: str) -> None:
 
 
 def toolchain() -> dict[str, str]:
-    """Return the environment to run cargo of the oldest Rust that the crate supports, from rustup or Debian.
+    """Return environment variables that select the oldest supported Rust, from rustup or Debian.
 
-    If neither has it, warn, and return the environment for the current version.
+    If neither has that version, warn, and select the current version.
     """
     manifest = tomllib.loads((REPOSITORY / "Cargo.toml").read_text())
     version: str = manifest["workspace"]["package"]["rust-version"]
@@ -104,7 +104,7 @@ def toolchain() -> dict[str, str]:
 
 
 def build(manifest: Path, *options: str) -> Path:
-    """Build a program that depends on the crates as a user's program does, with the oldest Rust.
+    """Build a program that depends on our crates, with the oldest supported Rust.
 
     A warning in one of our crates is an error.
     """

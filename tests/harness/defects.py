@@ -1,7 +1,7 @@
 """Situations in which other lock clients misbehaved.
 
-The scenarios assert the correct behavior of zklock in them. `unit/test_peer_defects.py` asserts the behavior
-of the other clients. A table in scenarios.md lists both.
+The scenarios assert that zklock behaves correctly in these situations. `unit/test_peer_defects.py` asserts
+that the other clients still misbehave. A table in scenarios.md lists both.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def replace_session(
         holder = observer.client.create(f"{awaited}/x-lock-", sequence=True)
         waiting, behind = line_up(observer, awaited, [worker, last])
     drop = proxy.drop_reply("create2")
-    # Without this, the client could reconnect before the outage and find its node.
+    # Do not let the client reconnect before the outage, because it would find its node.
     proxy.refuse_new()
     creating = worker.acquire("created", lock="created", owner="creator")
     drop.wait()

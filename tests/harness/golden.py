@@ -42,7 +42,7 @@ def _steps(text: str) -> dict[str, list[str]]:
 
 
 class Conversation:
-    """Requests of the clients behind a proxy, by step of the test.
+    """The requests that clients send through a proxy in each step of a test.
 
     The clients are named A, B, C in the order in which they connect.
     """
@@ -69,7 +69,7 @@ class Conversation:
         return lines
 
     def _step(self) -> list[str]:
-        """Return the requests since the last step, sorted by client: the order between clients varies."""
+        """Return the requests since the last step, sorted by client, because their interleaving varies."""
         return sorted(self._lines()[self._earlier :], key=lambda line: line[0])
 
     @contextmanager

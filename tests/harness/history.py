@@ -156,7 +156,7 @@ class _YoungestGranted:
             self.hold = hold
 
     def overtook(self, hold: Hold, *, restarts: bool) -> Hold | None:
-        """Return the hold that was granted earlier although it was behind this hold in the queue, or None."""
+        """Return an earlier grant to a contender that was behind this one in the queue, or None."""
         if self.hold is None or _before(self.hold, hold):
             return None
         if restarts and _younger(hold, self.hold) and hold.node != self.hold.node:
@@ -176,7 +176,7 @@ def _younger(hold: Hold, than: Hold) -> bool:
 
 
 Restarts = bool | Collection[str]
-"""True if sequence numbers can restart on every path, or the paths on which they can."""
+"""The paths on which sequence numbers can restart, or True for all paths."""
 
 
 def misordered(holds: Iterable[Hold], *, restarts: Restarts = False) -> list[str]:

@@ -23,14 +23,14 @@ from harness.steps import eventually
 DAY = 24 * 3600
 INSTANCES = 3
 APART = 0.15
-"""Offset in seconds between the clocks of two instances. It is longer than one run of the body."""
+"""Offset in seconds between the clocks of two instances. It is longer than a run of the job."""
 
 START = 60.0
 """Timeout in seconds for a program to start and run its first slots."""
 
 
 class Instances:
-    """Processes that append a line to one shared file for each run of their body."""
+    """Processes that append a line to a shared file for each run of their job."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

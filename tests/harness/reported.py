@@ -36,7 +36,7 @@ class Moment:
     last: int
 
     def ago(self, asked: int, answered: int) -> Span:
-        """Return the range of the event's age at the time when a program read its clock.
+        """Return the possible age of the event when a program read its clock.
 
         The program read its clock between the stamps `asked` and `answered`.
         """

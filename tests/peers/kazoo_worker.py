@@ -14,7 +14,7 @@ from workers.threaded import ThreadedWorker
 
 
 class NotHeld(Exception):
-    """The lock to release was not held. In that case kazoo's own release only returns False."""
+    """The lock to release was not held. kazoo's `release` returns False in this case."""
 
     code = "NOT_HELD"
 

@@ -19,8 +19,8 @@ type verdict struct {
 	Reasons  []reason `json:"reasons,omitempty"`
 }
 
-// reason is a rule that a lock's history breaks, with the first operation for which the model finds no valid
-// position in the order.
+// reason is a rule that a lock's history breaks, with the first operation that the model cannot place in a
+// valid order.
 type reason struct {
 	Path string `json:"path"`
 	Rule string `json:"rule"`
@@ -118,8 +118,8 @@ func (of *part) operations() []porcupine.Operation {
 	})
 }
 
-// points returns the same operations, but each acquire happens at the moment of its grant. With
-// them, Porcupine rejects the same histories.
+// points returns the same operations, but each acquire happens at the moment of its grant. Porcupine
+// rejects the same histories in both forms.
 func (of *part) points() []porcupine.Operation {
 	return of.timed(func(one *hold) int64 { return one.Granted })
 }

@@ -70,7 +70,7 @@ func TestPointsRefuseTheSameAsIntervals(t *testing.T) {
 	t.Log(counted)
 }
 
-// If a history breaks only one rule, the verdict names that rule. No rejection is without a reason.
+// Each rejection has a reason. If a history breaks only one rule, the reason names that rule.
 func TestEveryRefusalHasAReason(t *testing.T) {
 	lot := rand.New(rand.NewSource(8))
 	named := map[string]int{}

@@ -156,8 +156,7 @@ def test_s85_a_permits_cost(
     proxy.reset()
     worker.call("cycles", lock="m", owner="a", count=CYCLES)
     requests = proxy.snapshot().requests
-    # An acquire sends five requests and its release one. Heartbeats do not count, because the session sends
-    # them.
+    # An acquire sends five requests and its release one. Heartbeats do not count.
     asked = requests.total() - requests["multi"] - requests["ping"]
     assert asked <= (5 + 1) * CYCLES, requests
     nothing_watched(server, worker, path)

@@ -49,10 +49,10 @@ def next_tick() -> float:
 
 
 def shift_pings(leader: Server) -> None:
-    """Make the leader ping its followers a quarter and three quarters into each tick.
+    """Let the leader send its pings a quarter of a tick after each half tick.
 
-    The followers' replies report the sessions that were active. The leader sends these pings every half tick.
-    A pause of the leader shifts their phase.
+    It sends them every half tick, and the followers' replies report the active sessions. A pause of the
+    leader delays all later pings.
     """
     leader.pause()
     sleep_until(next_tick() + 1.25 * TICK)

@@ -73,8 +73,6 @@ def test_s156_requests_by_kind(
     before = stats(worker)["requests"]
     assert set(before) >= {*WIRE, *TRANSACTIONS}
     assert not any(before.values()), before
-    # Here the client creates parents, acquires a free lock, waits for a taken lock, tries it, and stops
-    # waiting.
     worker.hold()
     worker.release()
     other = user(start, surface, server.hosts, path)

@@ -21,7 +21,7 @@ PASSWORD = bytes(range(16))
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 ACCEPT, HELLO, ANYTHING = "accept", "hello", "anything"
-"""Values of `Lie.step` other than operations: a connection, its handshake, and any later request."""
+"""Steps that are not requests of one kind: a connection, its handshake, and any later request."""
 
 
 class Exchange:
@@ -125,7 +125,7 @@ class Connection:
 
     def __init__(self, liar: Liar, writer: asyncio.StreamWriter) -> None:
         self.liar = liar
-        # The id of this connection's real session, and the session id that the client received.
+        # The id of the real session, and the id that the client received, which can be a lie.
         self.session = 0
         self.known_as = 0
         self.timeout = 0.0

@@ -288,7 +288,7 @@ class Campaign:
         return comparison.problems
 
     def _assert_nothing_left(self) -> None:
-        """Assert that no node and no watch is left, while the clients that created them still exist."""
+        """Assert that no node and no watch is left although zklock's clients are still open."""
         observer = self._stage.observer
         for station in self.stations:
             if not station.is_ours:

@@ -1,4 +1,4 @@
-"""The interface between faults and a campaign: the parts that a fault can use, and checks of its effect."""
+"""The parts of a campaign that faults can use, and checks that a fault had an effect."""
 
 from __future__ import annotations
 

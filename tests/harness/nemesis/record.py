@@ -19,7 +19,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Intervention:
-    """An intervention from outside that deleted one node, or all nodes, of a session."""
+    """An operator's intervention that deleted one node, or all nodes, of a session."""
 
     session: int
     # None for all nodes of the session.
@@ -32,7 +32,7 @@ class Intervention:
     def took(self, held: Held) -> bool:
         """Return whether the intervention ended this hold.
 
-        It does not excuse the loss of a lock that was granted after the client knew of the intervention.
+        This is false for a lock that was granted after the client knew of the intervention.
         """
         mine = held.session == self.session and self.node in {None, held.node}
         return mine and held.granted < self.known

@@ -22,8 +22,8 @@ HANG = 90.0
 """Time in seconds after which a missing reply counts as a hang, over three times as long as any fault."""
 
 NAMES = 8
-"""Number of lease names that an owner cycles through, so that a late report of a loss does not match a newer
-lease."""
+"""Number of lease names that an owner uses in turn. With only one name, a late report of a loss would apply
+to the next lease."""
 
 HOLD = (0.0, 0.02)
 THINK = (0.02, 0.15)
@@ -190,10 +190,7 @@ class Contender(threading.Thread):
     # Work.
 
     def _work(self, grants: list[Grant]) -> str | None:
-        """Work with the guarded data.
-
-        Return the lease to release if it is not the acquired lease, else None.
-        """
+        """Work with the guarded data. After a downgrade, return the reader's lease, else None."""
         kind = self._lock.kind
         if self._lock.naming == "kazoo":
             self._progress.outcomes["kazoo's names"] += 1

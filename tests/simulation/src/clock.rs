@@ -1,5 +1,5 @@
-//! Simulated time: tokio's clock, which does not advance while any task can run and then jumps to
-//! the next timer.
+//! Simulated time is tokio's clock. It does not advance while any task can run. When all tasks wait,
+//! it jumps to the next timer.
 //!
 //! All code reads the time through libc: the client crate uses the standard library's `Instant` and
 //! `SystemTime`, and zklock has a clock of its own. This binary replaces `clock_gettime`, so all of

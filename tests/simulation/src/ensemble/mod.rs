@@ -53,19 +53,19 @@ const SYNC_LIMIT: u64 = 5;
 enum ServerMessage {
     /// A client's request for a change.
     Forward(Change),
-    /// `Propose`: the leader proposes the change with this number. `Have`: a follower confirms that
-    /// it has received the change.
+    /// The leader proposes the change with this number.
     Propose(usize),
+    /// A follower confirms that it has received the change with this number.
     Have(usize),
     /// This many changes are decided.
     Decided(usize),
-    /// `Ping`: the leader asks a follower for the sessions of its active clients. `Pong`: the
-    /// follower reports them.
+    /// The leader asks a follower for the sessions of its active clients.
     Ping,
+    /// A follower reports the sessions of its active clients.
     Pong(BTreeSet<i64>),
-    /// `Sync`: a server asks how many changes the leader knows. `Synced`: the leader replies with
-    /// that number.
+    /// A server asks how many changes the leader knows.
     Sync(Id),
+    /// The leader replies that it knows this number of changes.
     Synced(Id, usize),
 }
 
@@ -112,8 +112,7 @@ pub enum Awaited {
 enum Trap {
     /// The fault waits for the client's next request of this kind.
     Set { client: usize, timeout: u64, awaited: Awaited },
-    /// The server was stopped before it executed the request. It continues at `until` at the
-    /// latest.
+    /// The server was stopped before it executed the request. It continues no later than `until`.
     Sprung { client: usize, timeout: u64, server: usize, until: u64 },
     /// The client has tried to reconnect to the stopped server.
     Tried { client: usize, server: usize },
