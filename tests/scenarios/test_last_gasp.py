@@ -49,10 +49,10 @@ def next_tick() -> float:
 
 
 def shift_pings(leader: Server) -> None:
-    """Let the leader send its pings a quarter of a tick after each half tick.
+    """Make the leader send its pings a quarter and three quarters into each tick.
 
-    It sends them every half tick, and the followers' replies report the active sessions. A pause of the
-    leader delays all later pings.
+    The leader pings its followers every half tick, and they report the active sessions. A pause of the leader
+    shifts all later pings.
     """
     leader.pause()
     sleep_until(next_tick() + 1.25 * TICK)
