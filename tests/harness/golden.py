@@ -27,7 +27,6 @@ SETTLED = 1.0
 
 
 def is_heartbeat(said: list[str]) -> bool:
-    """Return whether this is a ping, or a transaction that only checks whether nodes exist."""
     return said == ["ping"] or (said[0] == "multi" and all(line.startswith("  check") for line in said[1:]))
 
 

@@ -272,7 +272,6 @@ def broken_rules(holds: Iterable[Hold], *, restarts: Restarts = False) -> dict[s
 
 
 def problems(holds: Iterable[Hold], *, restarts: Restarts = False, open_holds: bool = False) -> list[str]:
-    """Return all problems in a history of mutexes, read/write locks and semaphores."""
     holds = list(holds)
     found = [problem for broken in broken_rules(holds, restarts=restarts).values() for problem in broken]
     return found if open_holds else found + unanswered(holds)

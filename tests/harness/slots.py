@@ -1,4 +1,4 @@
-"""Runs a program that runs a job exactly once in each numbered slot, and derives holds from its output."""
+"""Starts a program that runs a job once in each numbered slot, and derives holds from its output."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ func lookup(key int, one *hold, restarts bool) *int64 {
 		return one.Token
 	}
 	if restarts {
-		// The server can remove an idle directory. Then the sequence numbers restart, so only the tokens define the order.
+		// The server can remove an idle directory. Then the numbers restart, so only the tokens define the order.
 		return nil
 	}
 	return one.sequence()

@@ -108,7 +108,6 @@ def test_s123_credentials_outlive_connection_and_session(
     worker = user(start, surface, proxy.hosts, path, US, "creator")
     first = worker.hold()
     proxy.cut()
-    # The worker releases the lock over the connection that follows the cut, and acquires it again.
     worker.release()
     worker.hold()
     worker.release()

@@ -23,8 +23,8 @@ pub struct ConnectionTrace {
     pub client: usize,
     /// Incomplete frames, to the server and to the client.
     pub rest: [Vec<u8>; 2],
-    /// True if the next frame is a handshake. One element is for frames to the server, the other
-    /// for frames to the client.
+    /// True if the next frame is a handshake. The first element is for frames to the server, the
+    /// second for frames to the client.
     pub first: [bool; 2],
     /// Session that the client asked for, or 0 for a new one.
     pub wanted: i64,
