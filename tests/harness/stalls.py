@@ -1,7 +1,7 @@
-"""Measures how long the machine stood still.
+"""Measures how long the machine was stalled, because it was busy or because a virtual machine was paused.
 
-A time limit in a test must only measure the code under test. While the whole machine is busy or a virtual
-machine is stopped, no code can be on time. A thread that only sleeps detects this: it wakes up late.
+A time limit in a test must only measure the code under test, so stalls do not count. A thread that only
+sleeps detects them: it wakes up late.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class StallMonitor:
             due = woke
 
     def stalled_seconds(self, since: int, until: int) -> float:
-        """Return the number of seconds between two stamps during which the machine stood still."""
+        """Return the number of seconds between two stamps during which the machine was stalled."""
         common = (min(until, end) - max(since, begin) for begin, end in list(self._stalls))
         return sum(max(0, part) for part in common) / 1e9
 

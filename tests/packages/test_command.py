@@ -1,4 +1,4 @@
-"""The command as pip, npm and cargo install it: the same program, which starts without an interpreter."""
+"""pip, npm and cargo install the same command, which starts without an interpreter."""
 
 from __future__ import annotations
 

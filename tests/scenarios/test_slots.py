@@ -1,6 +1,7 @@
-"""Tests of bodies that run once per slot, in processes that are killed or disconnected.
+"""Tests of a job that runs once per slot, in processes that are killed or disconnected.
 
-A slot is a numbered unit of work. The process that holds the lock runs the next slot and then records it.
+Slots are numbered. The process that holds the lock runs the job (the body) of the next slot, and then records
+the slot.
 """
 
 from __future__ import annotations
