@@ -125,8 +125,8 @@ impl Ensemble {
         }
     }
 
-    /// Sets the kind of request that makes its connection deaf, and the time until which this
-    /// applies. On a deaf connection, the server replies only to pings.
+    /// Until the given time, makes each connection deaf on which a request of this kind arrives. On
+    /// a deaf connection, the server replies only to pings.
     pub fn deafen_at(&mut self, request: Option<(CriticalRequest, u64)>) {
         self.critical_request = request;
     }

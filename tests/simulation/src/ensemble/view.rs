@@ -10,8 +10,7 @@ impl Ensemble {
         newest.map(|newest: &mut Server| newest.tell(question, time())).unwrap_or_default()
     }
 
-    /// Returns the children of a node, or `None` if the node does not exist. Reads the server that
-    /// has applied the most changes.
+    /// Returns the children of a node, or `None` if the node does not exist.
     pub fn children(&mut self, path: &str) -> Option<Vec<String>> {
         frame::names(&self.told(&frame::children(path)))
     }
