@@ -7,7 +7,8 @@ use crate::locks::DIRECTORIES;
 use crate::world::{FaultEvent, World};
 use crate::{clock, network, sweep};
 
-/// Interval in milliseconds at which an operator searches a queue for [`FaultKind::Sweep`].
+/// Interval in milliseconds at which an operator looks for a queue in which [`FaultKind::Sweep`] is
+/// possible.
 const LOOK: u64 = 10;
 
 impl World {

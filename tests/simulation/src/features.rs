@@ -105,8 +105,8 @@ fn excludes(one: Feature, other: Feature) -> bool {
         // Only the release of an exclusive lock can hand the lock on: readers hold it together.
         || only(HandsOn, &[Mutex, Write, Several])
         || only(Keeps, &[Mutex, Read, Write, Several])
-        // The limit of waiters counts nodes. Waiters for a hand-off inside their client have no
-        // nodes.
+        // The limit of waiters counts nodes, but a waiter for a hand-off inside its client has no
+        // node.
         || is(HandsOn, LimitsWaiters)
         || is(HandsOn, Upgrades)
         // `Election` has no lock options.

@@ -385,8 +385,6 @@ impl Network {
         }
     }
 
-    /// Returns the time at which a client last closed a connection, and for how long it had
-    /// received nothing although a packet was in flight.
     pub fn left(&self, name: usize) -> Option<(u64, u64)> {
         self.left.get(&name).copied()
     }

@@ -388,8 +388,6 @@ impl Witness {
         self.missing.get(node).copied()
     }
 
-    /// Returns the time at which a client last checked whether its node exists. Available only for
-    /// nodes of guests.
     pub fn checked(&self, node: &str) -> Option<u64> {
         self.checked.get(node).copied()
     }

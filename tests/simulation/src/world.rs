@@ -148,7 +148,8 @@ pub struct World {
     pub clients: Clients,
     pub ensemble: Rc<RefCell<Ensemble>>,
     pub fault_events: Schedule<FaultEvent>,
-    /// The clients that were stopped for a sweep fault, at the times at which they continue.
+    /// The clients that were stopped for a sweep fault, scheduled for the time at which they
+    /// continue.
     pub going_on: Schedule<usize>,
     rounds: Rounds,
     /// Directories that strangers (foreign contenders) are about to join.

@@ -151,9 +151,9 @@ pub struct Oracle {
     /// The nodes of strangers (contenders that are not zklock clients), by directory. They count in
     /// the queue like any other node.
     strangers: BTreeMap<&'static str, String>,
-    /// Nodes of waiters that disappeared while another client's node was next to them, ahead in the
-    /// queue. By rule 6, such a waiter lists the queue again. It must not be granted the lock
-    /// through the node that disappeared.
+    /// Nodes of waiters that disappeared while the node directly ahead in the queue belonged to
+    /// another client. By rule 6, such a waiter lists the queue again. It must not be granted the
+    /// lock through the node that disappeared.
     gone: BTreeSet<String>,
 }
 
@@ -374,8 +374,8 @@ impl Oracle {
         }
     }
 
-    /// Records that a waiter's node disappeared while the next node ahead of it belonged to another
-    /// client.
+    /// Records that a waiter's node disappeared while the node directly ahead in the queue belonged
+    /// to another client.
     pub fn gone(&mut self, node: String) {
         self.gone.insert(node);
     }

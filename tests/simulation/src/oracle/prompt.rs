@@ -30,8 +30,7 @@ pub struct Prompt {
     /// True if latencies are so low that no session expires, and no server has dropped watch
     /// events. A waiter that missed a watch event can be granted the lock late.
     quiet: bool,
-    /// Time from which no fault has an effect any more, and the time for which a fault still has
-    /// effects after it has ended.
+    /// Time at which the effects of the last fault end: `settling` milliseconds after the fault.
     since: u64,
     settling: u64,
     /// Time since which each contender has waited. Only contenders that want a single lock are

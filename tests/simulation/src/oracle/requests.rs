@@ -25,7 +25,6 @@ impl Requests {
         self.broken.get(node).copied().flatten()
     }
 
-    /// Returns the time at which a request to the owner of a node had succeeded.
     pub fn asked_since(&self, node: &str) -> Option<u64> {
         self.asked.get(node).copied().flatten()
     }

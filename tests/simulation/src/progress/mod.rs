@@ -1,5 +1,6 @@
 //! Progress cases: each measures the time until an event, and compares it with the bound in
-//! docs/safety.md, section *How soon*. Except for the events of the case, there are no faults.
+//! docs/safety.md, section *How soon*. There are no faults and no contenders except those of the
+//! case.
 //!
 //! A seed runs one case: a waiter whose blocker stops blocking, a lease that is lost, or a call
 //! that must return. Consecutive seeds use different cases, so every sufficiently long run covers

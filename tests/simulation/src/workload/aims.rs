@@ -7,8 +7,8 @@ use super::{Attempt, Contender};
 use crate::features::{self, Feature, Features};
 use crate::oracle::{Beginning, Granted};
 
-/// If no contender has more attempts and no seed more contenders than this, no two attempts have
-/// the same aims.
+/// If a run has at most `CONTENDERS` contenders with at most `ATTEMPTS` attempts each, no two
+/// attempts have the same aims.
 const ATTEMPTS: u64 = 16;
 const CONTENDERS: u64 = 16;
 

@@ -18,8 +18,8 @@ const SINGLE: &str = "/visited-permit";
 const MANY: &str = "/visited-permits";
 const ELECTION: &str = "/visited-election";
 
-/// A number of permits that exceeds the number of nodes that one heartbeat can check. `LONG` is the
-/// duration of their hold in milliseconds.
+/// Number of permits to hold: more than the number of nodes that one heartbeat can check. `LONG` is
+/// the duration of the holds in milliseconds.
 const CROWD: u32 = 150;
 const LONG: u64 = 70_000;
 

@@ -212,8 +212,8 @@ impl Contender {
         }
     }
 
-    /// Checks the start of a body. If `late` is true, other contenders can have recorded later
-    /// slots before.
+    /// Checks the start of a body. If `late` is true, other contenders can already have recorded
+    /// later slots.
     fn begins(&self, granted: &Granted, attempt: &Attempt, wanted: WantedSlot, late: bool) {
         let WantedSlot { place, slot, before, record, .. } = wanted;
         self.tell(std::slice::from_ref(granted));

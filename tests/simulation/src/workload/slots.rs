@@ -135,9 +135,8 @@ impl Contender {
                 _ => self.attempt_slots(numberings).await,
             }
         }
-        // The effects of a fault can last longer: a connection can have been deaf (without replies
-        // except to pings) since an earlier fault, and the client might notice that only now. So
-        // count the wait as a fault.
+        // Count the wait as a fault: because of an earlier fault, a connection can still be deaf
+        // (without replies except to pings), and the client might not have noticed that yet.
         self.oracle.borrow_mut().calm.fault(true);
         self.now_does("waits for calm");
         sleep_until(clock::at(end + 2 * self.setting.timeout + 2000)).await;
