@@ -184,7 +184,6 @@ impl Options {
         plan.seeking(self.find.clone())
     }
 
-    /// Runs a plan. Writes its history for other checkers if the options ask for it.
     fn simulate(&self, plan: &Plan, lines: bool) -> Outcome {
         let outcome = simulate(plan, Records { lines, holds: self.histories.is_some() });
         if let Some(file) = &self.histories {

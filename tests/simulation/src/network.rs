@@ -261,7 +261,6 @@ impl Network {
         }
     }
 
-    /// Returns the kind of request after which the server replies only to pings on a connection.
     pub fn critical_request(&self, id: Id) -> Option<CriticalRequest> {
         self.connections.get(&id)?.critical_request
     }
@@ -389,8 +388,6 @@ impl Network {
         self.left.get(&name).copied()
     }
 
-    /// Returns the time at which a client last left a connection because it noticed that the server
-    /// had given it another session.
     pub fn replaced(&self, name: usize) -> Option<u64> {
         self.replaced.get(&name).copied()
     }

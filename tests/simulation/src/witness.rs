@@ -383,7 +383,6 @@ impl Witness {
         self.served.get(&client).is_some_and(|(proven, _)| *proven)
     }
 
-    /// Returns the time at which the owner of a node learned that the node does not exist.
     pub fn missing(&self, node: &str) -> Option<u64> {
         self.missing.get(node).copied()
     }

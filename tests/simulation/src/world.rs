@@ -66,8 +66,8 @@ pub struct Records {
     pub holds: bool,
 }
 
-/// Runs a plan on a new thread. A thread draws the keys of its hash tables only once, so another
-/// run on the same thread would have different keys.
+/// Runs a plan on a new thread. A thread generates the keys of its hash tables only once, so a
+/// second run on the same thread would have different keys.
 pub fn simulate(plan: &Plan, keep: Records) -> Outcome {
     let plan = plan.clone();
     let simulation = std::thread::Builder::new().stack_size(STACK).spawn(move || run(&plan, keep));

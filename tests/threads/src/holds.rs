@@ -216,7 +216,6 @@ pub fn a_loss_is_final() {
     });
 }
 
-/// A loss wakes the thread that waits for the end of the lease, with the reason.
 pub fn a_loss_wakes_the_waiting_thread() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);
@@ -242,7 +241,6 @@ pub fn a_release_wakes_the_thread_that_waits_for_a_level() {
     });
 }
 
-/// A request to give up the lock wakes the thread that listens for it.
 pub fn a_request_to_give_up_wakes_the_listener() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);

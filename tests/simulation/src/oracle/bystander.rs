@@ -72,8 +72,8 @@ impl Oracle {
         });
     }
 
-    /// Checks the state that a client reports just before its only connection opens. Until now, the
-    /// client has known that it has no connection.
+    /// Checks the state that a client reports just before it is connected. At this time, it must
+    /// know that it has no connection.
     pub fn before_connection(&mut self, name: usize, client: &Client) {
         // Do not check a client that was stopped until just before it began to connect. In the
         // meantime, all attempts that need the connection can have ended, so the client is rightly
@@ -99,7 +99,7 @@ impl Oracle {
     }
 
     /// Checks all clients. While no fault has an effect, a client that has had a session must be
-    /// connected. A client that reports that it is connecting must really try servers.
+    /// connected. A client that reports that it is connecting must try servers.
     pub fn judge_clients(&mut self, clients: &Clients) {
         let now = clock::now();
         for number in 0..clients.count() {

@@ -1,5 +1,5 @@
-//! Determines when it is *calm*: no fault has any effect. Only then can the oracle require that
-//! something happens soon.
+//! Determines whether the simulation is *calm*: no fault has any effect. Only then can the oracle
+//! require that something happens soon.
 
 use crate::clock;
 use crate::setting::Setting;
@@ -74,12 +74,10 @@ impl Calm {
         clock::now() <= gave_up + 2 * self.soon
     }
 
-    /// Returns the maximum duration of a few round trips while no fault has an effect.
     pub fn soon(&self) -> u64 {
         self.soon
     }
 
-    /// Returns the maximum time that joining a queue takes while no fault has an effect.
     pub fn entry(&self) -> u64 {
         self.entry
     }

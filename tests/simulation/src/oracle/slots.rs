@@ -94,14 +94,12 @@ impl Oracle {
         }
     }
 
-    /// Checks that a slot was recorded with the lease's token before its body begins.
     pub fn expect_recorded_first(&mut self, contender: usize, place: usize, slot: u64, token: i64) {
         if self.slots.token(place, slot) != Some(token) {
             self.violation(format!("contender {contender} runs slot {slot}, which is not recorded yet"));
         }
     }
 
-    /// Checks that the slot of a successful body is recorded under the lease's token.
     pub fn expect_recorded(&mut self, contender: usize, place: usize, slot: u64, token: Option<i64>) {
         let recorded = self.slots.token(place, slot);
         if token.is_none() || recorded != token {

@@ -1,6 +1,6 @@
 //! Progress cases in which a waiter must be granted a lock soon after its blocker (the holder that
-//! it waits for) is gone. The cases vary how the blocker stops blocking, and what happened to the
-//! waiter before.
+//! it waits for) is gone. The cases differ in the way in which the blocker stops blocking, and in
+//! the events before that.
 
 use std::time::Duration;
 

@@ -147,7 +147,6 @@ impl Contender {
 }
 
 impl Attempt {
-    /// Records whether the hold began by a hand-off or by the reuse of a kept node.
     pub(super) fn begins_on_a_node(&self, beginning: Beginning) {
         match beginning {
             Beginning::NewNode => {}

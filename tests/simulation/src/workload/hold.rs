@@ -20,7 +20,6 @@ use crate::oracle::{Granted, Mode};
 const LONG_HOLD: u64 = 200;
 
 impl Contender {
-    /// Holds the lock for a while and ends the hold in one of several ways.
     pub(super) async fn hold(&mut self, mut granted: Vec<Granted>, attempt: &Attempt) {
         // Most holds are short. Some are so long that the client must send heartbeats.
         let most = if self.chance.percent(70) { self.setting.timeout / 5 } else { self.setting.timeout };

@@ -1,4 +1,5 @@
-//! Checks of attempts that limit the number of waiters, and the queues that an attempt joins.
+//! Checks attempts that limit the number of waiters, and determines the queues that an attempt
+//! joins.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -35,7 +36,6 @@ pub(super) async fn admitted<T>(
     }
 }
 
-/// Returns `true` if an attempt was refused because too many contenders wait.
 pub(super) fn is_full(error: &Error) -> bool {
     error.timeout_reason() == Some(TimeoutReason::Full)
 }

@@ -105,7 +105,8 @@ pub enum WaitStyle {
 }
 
 impl WaitStyle {
-    /// Draws a way to wait for this lock. `limited` is true if the attempt has a hold limit.
+    /// Returns a random way to wait for this lock. `limited` is true if the attempt has a hold
+    /// limit.
     pub fn any(chance: &mut Chance, setting: &Setting, want: &Want, limited: bool) -> Self {
         let time = chance.skewed(1..=2 * setting.timeout);
         // True if the attempt might wait forever and therefore needs a timeout: it requests more
