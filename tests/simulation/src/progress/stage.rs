@@ -94,8 +94,8 @@ impl Stage {
         if self.setting.servers == 1 { 2 * self.hop() } else { 6 * self.hop() }
     }
 
-    /// Returns the maximum time from the execution of a change on the leader until a client
-    /// receives the watch event from its own server.
+    /// Returns the maximum time from the moment at which the first server applies a change until a
+    /// client receives the watch event from its own server.
     pub fn told(&self) -> u64 {
         if self.setting.servers == 1 { self.hop() } else { 3 * self.hop() }
     }
