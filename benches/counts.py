@@ -1,8 +1,8 @@
 """Counts instructions and allocations of single operations and compares them with a stored baseline.
 
 Usage: `make bench-counts`; with `RENEW=1` the new counts become the baseline. Unlike times, the counts hardly
-depend on other load of the machine. The queue's counts are the same in each run. The driver's counts vary a
-little with the order of events on its threads.
+depend on other load of the machine. The counts of the queue, which does no I/O, are the same in each run. The
+counts of the driver, which runs the queue on threads, vary a little with the order of events.
 """
 
 from __future__ import annotations
@@ -50,9 +50,7 @@ WORKS = (
 
 @contextmanager
 def server() -> Iterator[str]:
-    """Run the block with the embedded server (for development and tests only) in a separate process, whose
-    work is not counted.
-    """
+    """Run the block with the embedded server in a separate process, whose work is not counted."""
     process = subprocess.Popen([RELEASE / "zklock-test-server"], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -69,8 +67,8 @@ def carried_out(work: Work, times: int, hosts: str, *before: str) -> subprocess.
 
 
 def instructions(work: Work, hosts: str) -> float:
-    """Return the number of instructions of one repetition. It is computed from two runs with different
-    numbers of repetitions, so that the work at startup does not count.
+    """Return the number of instructions per repetition. Runs the work twice, with different numbers of
+    repetitions, and uses the difference, which excludes the work at startup.
     """
     tool = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
     found = []
@@ -109,8 +107,8 @@ def version(command: str) -> str:
 
 
 def processor() -> str:
-    """Return the processor's name and generation, because the functions that copy and compare memory have
-    different code for each processor.
+    """Return the processor's name and generation. The counts depend on them, because libc has different
+    functions for each processor to copy and compare memory.
     """
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -118,9 +116,7 @@ def processor() -> str:
 
 
 def tools() -> Tools:
-    """Return the versions of the tools, and the processor: like the code, they affect the number of
-    instructions.
-    """
+    """Return the properties of this machine that affect the number of instructions."""
     known = {"rustc": version("rustc"), "libc": " ".join(platform.libc_ver()), "processor": processor()}
     return known | ({"valgrind": version("valgrind")} if shutil.which("valgrind") else {})
 

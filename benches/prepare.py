@@ -1,8 +1,8 @@
 """Builds the optimized programs for `make bench`: python3 benches/prepare.py. Prints the names of the
 programs that cannot be built on this machine.
 
-Everything except cargo's own products is in `benches/target`. The tests' builds, which are not optimized, do
-not change.
+Everything except cargo's own products is in `benches/target`. The builds for the tests, which are not
+optimized, stay as they are.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-// Adds the loader and the type declarations to the addon that tools/parts.mk has compiled, as `napi
-// build` would. `napi build` itself always compiles for an explicit target, in a separate build
-// directory. So its build could not be shared with the Rust and Python tests.
+// Adds the loader and the type declarations to the addon that tools/parts.mk has compiled. `napi
+// build` would do this too, but it compiles in a separate build directory, so the Rust and Python
+// tests could not share its build.
 //
 //   node describe.mjs TYPES LIBRARY
 //

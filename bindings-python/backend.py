@@ -1,8 +1,7 @@
-"""Build packages through maturin, with the `zklock` command in the wheel.
+"""Builds the packages with maturin, and adds the `zklock` command to the wheel.
 
-pip calls this module (PEP 517), in a clone and in a source distribution. The command is a native program,
-built by cargo like the extension. If you call maturin directly, build the command first: `python backend.py
---profile dist`.
+pip calls this module (PEP 517), in a clone and in a source distribution. cargo builds the command, which is a
+native program. If you call maturin directly, build the command first: `python backend.py --profile dist`.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def build_editable(directory: str, settings: Settings = None, metadata: str | No
 
 
 def build_sdist(directory: str, settings: Settings = None) -> str:
-    """Build the source distribution, without the command. pip and build call this hook."""
+    """Build the source distribution, without the command. Tools such as `pip` call this hook."""
     import maturin
 
     shutil.rmtree(SCRIPTS.parent, ignore_errors=True)

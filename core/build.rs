@@ -1,9 +1,9 @@
 //! Stops the build of a program that uses our stand-in for only one of the crates `async-io` and
 //! `async-net`. The ZooKeeper client depends on both crates.
 //!
-//! The stand-ins work only together. With only our `async-io`, the `async-net` of the registry does
-//! not compile. With only our `async-net`, timers and sockets use two different reactors. With
-//! neither, the program uses the stock transport, which works.
+//! A program must use both stand-ins or neither. If it uses only our `async-io`, the `async-net` of
+//! the registry does not compile. If it uses only our `async-net`, timers and sockets use two
+//! different reactors. If it uses neither, it has the stock transport, which works.
 //!
 //! This script has no dependencies, so cargo runs it early: its message usually appears before
 //! another crate fails to compile. If all other crates are already compiled, `async-net` can fail

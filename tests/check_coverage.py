@@ -1,4 +1,4 @@
-"""Compares the collected tests with the contract: every number needs a test on every surface.
+"""Checks that every scenario of the contract has a test on every surface, such as `rust` or `python`.
 
 The tests come from pytest's own collection, so that a skipped file or a misspelled name is noticed here. A
 test with an unknown number is an error, and so is a test that asserts nothing.
@@ -16,9 +16,9 @@ from harness.paths import TESTS
 from harness.surfaces import SURFACES
 
 COMMAND = "the command"
-"""Name used as the surface of tests of the `zklock` command (in `cli/`) and of the packages."""
+"""Surface of the tests in `cli/` and `packages/`."""
 
-# scenarios/test_x.py::test_s07_name[rust] or [rust-further-parameters]
+# Example: scenarios/test_x.py::test_s07_name[rust] or [rust-further-parameters].
 _ID = re.compile(r"::(?P<name>test_\w+)(?:\[(?P<parameters>.*)\])?$")
 
 

@@ -1,4 +1,4 @@
-"""Pytest fixtures and hooks for all tests, such as the expansion of a scenario into one test per surface."""
+"""Pytest fixtures and hooks for all tests. One hook runs each scenario on each surface, such as `rust`."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def surfaces_of(config: pytest.Config) -> list[str]:
-    """Return the surfaces of this run: the selected ones, or all that are built."""
+    """Return the surfaces (such as `rust`) that this run tests: the selected ones, or all that are built."""
     option: str | None = config.getoption("--surface")
     names = option.split(",") if option else list(SURFACES)
     if unknown := set(names) - set(SURFACES):
@@ -190,7 +190,6 @@ def node_project(tmp_path: Path) -> Path:
     modules = tmp_path / "node_modules"
     modules.mkdir()
     (modules / "zklock").symlink_to(NODE_PACKAGE)
-    # Packages that the exporters need, and that a program imports together with them.
     for name in ("@opentelemetry", "prom-client"):
         (modules / name).symlink_to(REPOSITORY / "bindings-node" / "node_modules" / name)
     return tmp_path
@@ -209,7 +208,7 @@ def start() -> Iterator[Start]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _nothing_survives() -> Iterator[None]:
-    """At the very end, assert that no server, no worker, and no child of either is left running."""
+    """After the last test, assert that all servers and workers, and their child processes, have exited."""
     yield
     left = survivors()
     reap_all()

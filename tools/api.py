@@ -1,7 +1,9 @@
 """Compares the public API of each language with docs/api.toml, in both directions.
 
 It also fails if a public name is in no document or not on its package's page, or if a generated table of
-options or properties is out of date. With --tables, it writes these tables instead, between comments such as
+options or properties is out of date.
+
+With --tables, it writes the generated tables instead. Each is between a comment such as
 `<!-- table: options Mutex Semaphore -->` or `<!-- table: properties Lease -->`, and `<!-- end of table -->`.
 """
 
@@ -65,7 +67,7 @@ def camel(name: str) -> str:
 def entries(section: Table, table: Table, language: str) -> dict[str, Table]:
     """Return the members of a section, including inherited ones, by their names in this language.
 
-    The asyncio API (`aio`) deviates in the same way as `python`, unless it has an entry of its own.
+    If an entry has no key `aio`, the key `python` also applies to the asyncio API.
     """
     found: dict[str, Table] = {}
     inherited: Table = table[section["extends"]] if "extends" in section else {}
@@ -99,8 +101,8 @@ def expected(language: str, table: Table) -> dict[str, Table]:
 def faults(language: str, entry: Table, name: Name) -> Iterator[str]:
     """Yield in what a name differs from its entry."""
     if kind := entry.get("is"):
-        # In synchronous Python, an async method is an ordinary one. In Rust, a property is a method if it can
-        # fail or takes a lock.
+        # In synchronous Python, an async method is an ordinary one. In Rust, a property can be a method, for
+        # example because it can fail.
         kind = kind.removesuffix(" async") if language == "python" else kind
         kind = kind.replace("property", "method") if language == "rust" and name.kind != "property" else kind
         if kind != name.kind:
@@ -182,7 +184,7 @@ def default(entry: Table, language: str) -> str:
 
 
 def rows(table: Table, kind: str, sections: Sequence[str], language: str) -> list[str]:
-    """Return the table rows of the members with a text.
+    """Return the rows of a generated table.
 
     If only some of the sections have a member, its row names these sections.
     """

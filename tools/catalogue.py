@@ -8,7 +8,7 @@ from parts import BUILT, PARTS
 from suites import PYTHON, ROOT, Tally, cargo, node, pytest, second_tier, step
 
 SEEDS = 500
-"""Number of simulated seeds. In addition, `make soak` runs 10,000 different ones each day."""
+"""Number of simulated seeds. `make soak` also runs 10,000 other seeds each day."""
 
 # Timeouts in seconds. The first one is for suites that compile everything or explore millions of states, and
 # the second one for single tests that compile.
@@ -16,7 +16,7 @@ LONG_LIMIT, LONG_TEST_LIMIT = 40 * 60.0, 960
 TESTS = ROOT / "tests"
 
 ENDING_WORKERS = ("-o", "timeout_method=thread")
-"""Options that end the whole process if a third-party test times out. If interrupted, it could hang again."""
+"""Options for third-party tests: a timeout ends the process, because an interrupted test could hang again."""
 
 SETTINGS = ("opt-level=3", "debug-assertions=false", "overflow-checks=false")
 OPTIMIZED = [word for one in SETTINGS for word in ("--config", f"profile.dev.package.zklock.{one}")]
@@ -75,15 +75,15 @@ def simulation(_whole: bool) -> Tally:
 
 def scenarios(whole: bool) -> Tally:
     """Run the scenarios on real servers. In the first tier, each runs on only one surface (language API)."""
-    # All tests of a file share its servers, so one process runs a whole file. The files keep their order,
-    # because xdist would start with the file with the most tests and end with a slow one on a single
-    # processor. Each test mostly waits, and needs a quarter of a processor.
+    # All tests of a file share its servers, so one process runs a whole file. Keep the order of the files:
+    # xdist would sort them by their number of tests, so that a slow file could run alone at the end. Each
+    # test mostly waits, and needs a quarter of a processor.
     order = (*spread(4), "--no-loadscope-reorder", *([] if whole else ["--rotate-surfaces"]))
     return pytest("scenarios", *order, *tier("scenarios", whole), quiet=False)
 
 
 def on_the_embedded_server(_whole: bool) -> Tally:
-    """Run each scenario on the embedded server, on one surface. (They also run on the real server.)"""
+    """Run each scenario on the embedded server, on one surface (language API)."""
     options = ("--server", "embedded", "--one-surface", *spread(4, "worksteal"))
     tally = pytest("scenarios", *options, quiet=False)
     # Do not report the tests that the embedded server cannot run, because they run on the real one.
@@ -122,9 +122,9 @@ APART: dict[str, Suite] = {
 # Suites that need no part, because cargo builds what they run.
 CARGO = {"rust", "worlds", "threads", "fuzz"}
 
-# Stages run in sequence, and the suites of a stage run in parallel. The suite `rust` uses every processor by
-# itself. `scenarios` can run next to `worlds`, because its tests mostly wait and `worlds` needs only one
-# processor.
+# Stages run in sequence, and the suites of a stage run in parallel. The suite `rust` uses all processors, so
+# it runs alone. `scenarios` can run next to `worlds`, because its tests mostly wait and `worlds` uses only
+# one processor.
 STAGES = [
     ["rust"],
     ["packages", "simulation", "threads", "fuzz", "harness", "python", "node", "coverage", "clients", "cli"],

@@ -1,4 +1,4 @@
-"""Writes tests/mutants/table.md: the planted bugs that break each rule, transition and handle.
+"""Writes tests/mutants/table.md: the planted bugs for each rule, transition and type of the API.
 
     python3 tools/covered.py
 
@@ -43,7 +43,7 @@ Written by `python3 tools/covered.py` from the headers of the patches; do not ed
 
 
 def rules() -> Iterator[str]:
-    """Yield the rules of docs/protocol.md that are not implemented by the queue alone."""
+    """Yield the rules of docs/protocol.md that are implemented at least partly outside of the queue."""
     text = (ROOT / "docs" / "protocol.md").read_text().partition("## The rules")[2]
     parts = re.split(r"^\*\*(\d+)\. ", text, flags=re.MULTILINE)
     for number, part in zip(parts[1::2], parts[2::2], strict=True):
@@ -53,9 +53,9 @@ def rules() -> Iterator[str]:
 
 
 def losses() -> Iterator[str]:
-    """Return the transitions to a lost lease, by the texts of the loss reasons.
+    """Return the rows for the transitions of a lease to lost, one for each reason.
 
-    A loss by a fork is left out, because it is not a transition within a process.
+    Excludes the loss by a fork, because it is not a transition within a process.
     """
     text = (ROOT / "core" / "src" / "error" / "loss_reason.rs").read_text()
     words = re.findall(r'Self::\w+ => "([^"]+)"', text.partition("impl fmt::Display for LossReason")[0])
@@ -63,7 +63,7 @@ def losses() -> Iterator[str]:
 
 
 def rust() -> Iterator[str]:
-    """Yield the handle types of the Rust API. Read lock and write lock count separately."""
+    """Yield the rows for the types of the Rust API. A read lock and a write lock have separate rows."""
     for handle in HANDLES:
         halves = ("ReadWriteLock: read", "ReadWriteLock: write") if handle == "ReadWriteLock" else (handle,)
         yield from (f"rust {half}" for half in halves)

@@ -27,7 +27,7 @@ DATA = PYTHON / "zklock._zklock.data"
 PUBLISHED = {"access": "public", "provenance": True}
 """Settings of `npm publish`."""
 CRATES = ("zklock-jute", "zklock-transport", "zklock", "zklock-embedded", "zklock-cli")
-"""The published crates. The stand-ins in core/shims are not published: Cargo.toml patches them in."""
+"""The published crates. The stand-ins in core/shims are not published: only this workspace uses them."""
 
 
 def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
@@ -41,11 +41,10 @@ def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = Non
 
 
 def wheel(extension: Path, command: Path, profile: str, out: Path, *options: str) -> None:
-    """Pack the wheel around the files that cargo has built. `options` are Maturin's.
+    """Pack the wheel with the files that cargo has built. `options` are Maturin's.
 
-    Maturin gets cargo's message about the extension from a file. If Maturin ran cargo itself, all
-    dependencies would be compiled again, because cargo chooses their features by the set of crates that it
-    builds together.
+    Maturin reads cargo's message about the extension from a file instead of running cargo. If it ran cargo
+    for this one crate, cargo would choose other features for the dependencies and compile all of them again.
     """
     listing = json.loads(run("cargo", "metadata", "--locked", "--no-deps", "--format-version=1"))
     (package,) = [one for one in listing["packages"] if one["name"] == "zklock-python"]

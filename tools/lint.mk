@@ -28,12 +28,13 @@ markdown = git ls-files -co --exclude-standard '*.md' | xargs bindings-node/node
 # Relative links do not work on PyPI and npm.
 published-links = git grep -nE '\]\(([^h]|h[^t])' -- bindings-node/README.md bindings-python/README.md; test $$? -eq 1
 clippy = $(CLIPPY) --workspace --lib --bins --tests $(STRICT)
-# Separate workspaces. Their lock files must follow those of core and of the embedded server. The libraries of the last
-# two contain core's modules, whose unit tests run in core.
+# Separate workspaces. The versions in their lock files must be those of core and of the embedded server. The libraries
+# of `threads` and `fuzz` include core's modules. The unit tests of these modules run in core.
 clippy-simulation = $(CLIPPY) --release --manifest-path tests/simulation/Cargo.toml --all-targets $(STRICT)
 clippy-threads = $(CLIPPY) --manifest-path tests/threads/Cargo.toml --lib --tests $(STRICT)
 clippy-fuzz = $(CLIPPY) --manifest-path tests/fuzz/Cargo.toml --lib --tests $(STRICT)
-# If a lock file is older than the patch section of Cargo.toml, cargo ignores that section silently.
+# Check that the stand-ins are used. If a lock file is older than the patch section of Cargo.toml, cargo ignores that
+# section silently.
 stand-ins = for crate in async-io:shims async-net:shims zklock-transport:transport; do \
   cargo tree --locked -i $${crate%:*} --depth 0 | grep core/$${crate\#*:} || exit; done
 notices = $(BIN)/python tools/notices.py --check

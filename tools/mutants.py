@@ -53,8 +53,8 @@ ENVIRONMENT = {
 
 PASSED = re.compile(r"\b[1-9]\d* passed\b|^\W+pass [1-9]", re.MULTILINE)
 FAILED = re.compile(
-    # Patterns of failed tests in the output of cargo, of a test process that a signal has killed, of pytest
-    # (where a failed fixture is an error), and of node.
+    # The output of failed tests: of cargo, of a test process that was killed by a signal, of pytest (which
+    # reports a failed fixture as an error), and of node.
     r"^test result: FAILED|\(signal: \d|\b[1-9]\d* (?:failed|errors?)\b.* in |^\W+(?:fail|cancelled) [1-9]",
     re.MULTILINE,
 )
@@ -64,15 +64,15 @@ REASON = re.compile(r"panicked at .*\n.+|^E +.+|\w*Error.*|^\w+ \d+ fails:\n.+",
 
 
 class StaleError(Exception):
-    """A planted bug is useless.
+    """A planted bug cannot be used.
 
-    It does not apply or compile, or the test that must notice it fails even without the bug.
+    It cannot be applied or compiled, or its test fails even without the bug.
     """
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A planted bug, and the check that must notice it: a command, a number of simulated seeds, or both."""
+    """A planted bug and the check that must find it: a command, a number of simulated seeds, or both."""
 
     name: str
     patch: str
@@ -162,7 +162,7 @@ def refresh() -> str:
             digest.update(name.encode() + hashlib.sha256(content).digest())
         if not copy.exists():
             copy.parent.mkdir(parents=True, exist_ok=True)
-            # Keep the modification time, so that make does not consider copied products older than their
+            # Keep the modification time, so that make does not consider a copied product older than its
             # sources.
             shutil.copy2(source, copy)
         elif copy.read_bytes() != content:

@@ -19,7 +19,7 @@ LINKED = (
     "--target x86_64-unknown-linux-gnu --target x86_64-unknown-linux-musl --target aarch64-apple-darwin"
 )
 TEXTS = re.compile(r"(?i)licen[cs]e|copying|notice|unlicense")
-# Names of files with notices about third-party code in a crate. They are needed whatever license is chosen.
+# Files with notices about third-party code in a crate. They are needed under every license.
 ALWAYS = re.compile(r"(?i)notice|.*third-party")
 MIT = re.compile(r"(?s)Permission is hereby granted, free of charge.*IN THE\s+SOFTWARE\.")
 HEAD = """\
@@ -49,8 +49,8 @@ def main() -> None:
             texts = [(ROOT / "LICENSE").read_text()]
             texts += [path.read_text(errors="replace") for path in files if ALWAYS.match(path.name)]
         elif not texts and terms == "MIT":
-            # A few crates name the license but do not contain its text. The code below adds the text from
-            # another crate.
+            # A few crates name the license but do not contain its text. The text is added below, from another
+            # crate.
             texts = [f"Copyright (c) {', '.join(package['authors']) or package['repository']}"]
         elif not texts:
             raise SystemExit(f"{package['name']} {package['version']} ({terms}) contains no license text")

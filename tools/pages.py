@@ -1,12 +1,11 @@
-"""Hooks for mkdocs. The pages are written to be read on the hosting site. These hooks adapt them for the
-documentation site.
+"""Hooks for mkdocs. They adapt pages that are written for the hosting site to the documentation site.
 
 - Links to files outside `docs` lead to the hosting site, unless the file is a page here. mkdocs checks the
   other links.
 - Lines that rustdoc hides in an example are hidden here, too. Programs in several languages become tabs.
 - The Python reference comes from the stubs, by mkdocstrings. The Node reference consists of TypeDoc's pages,
   and the Rust reference is rustdoc's, next to the pages.
-- Numbers of scenarios lead to the contract.
+- The number of a scenario becomes a link to that scenario.
 - The search ranks pages for users first, and `llms.txt` lists the pages of the menu.
 """
 
@@ -63,7 +62,7 @@ RUST_PAGE = """# Rust\n\nThe reference of the crates, by rustdoc:\n
 """
 QUICKLY = "ZKLOCK_SITE_QUICKLY"
 """Environment variable that omits the API references, to build the rest of the site quickly."""
-# Search weights of pages that are not for users. Pages for users have weight 1.
+# Search weights of pages that are mainly for developers of zklock. Other pages have weight 1.
 WEIGHTS = {
     **dict.fromkeys(("safety.md", "architecture.md", "protocol.md", "performance.md"), 0.5),
     **dict.fromkeys(("reference-", "benchmark.md", "track-record.md", "upstream.md", "security.md"), 0.05),

@@ -12,10 +12,10 @@ TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 DEBUG := $(TARGET)/debug
 LIBRARIES := $(if $(filter Darwin,$(shell uname)),dylib,so)
 
-# All files below these directories, and the directories themselves, whose modification time changes when a file is
+# All files and directories below these directories. The modification time of a directory changes when a file in it is
 # removed.
 below = $(shell find $(1) \( -name node_modules -o -name __pycache__ \) -prune -o -print)
-# If a product is missing, a prerequisite that forces its rule to run. Otherwise nothing.
+# If a product is missing, the prerequisite FORCE, which makes its rule run.
 missing = $(if $(wildcard $(1)),,FORCE)
 # Replace a file if the content differs. Move the new file into place instead of overwriting the old one, which a
 # running process might have open.
@@ -47,8 +47,8 @@ bench-tools:
 	$(call once,$(STAMPS)/bench/installed,benches/requirements.txt,$(call environment,$(STAMPS)/bench,benches/requirements.txt))
 	$(call modules,benches/locks/workers/node)
 
-# When the compiler expands napi's macros, they append to a file with the types of Node's addon. The macros must
-# therefore be expanded exactly once.
+# Napi's macros append to a file with the types of Node's addon whenever the compiler expands them. So each build must
+# remove the file and expand all macros once.
 TYPES := $(DEBUG)/napi
 CRATES := cli embedded/Cargo.toml embedded/src core/Cargo.toml core/build.rs core/src core/jute core/shims core/transport bindings-python/Cargo.toml bindings-python/src \
 	bindings-node/Cargo.toml bindings-node/build.rs bindings-node/native tests/workers/rust tests/servers/embedded \
@@ -88,10 +88,10 @@ $(STAMPS)/packages: $(RUST) $(BUILT)/zklock $(EXTENSION) bindings-node/dist/inde
 	.venv/bin/python tools/dist.py --debug
 	@touch $@
 
-# The worker of the last release. It is built with the features of the whole workspace, so that it shares the compiled
-# dependencies of the current worker. Cargo distinguishes equal crates of two workspaces only by their settings, not by
-# their location. So the old worker's crates get a setting of their own. Their source files get new modification times,
-# because cargo assumes that files older than a build are already built.
+# The worker of the last release. It is built with `--workspace`, so that it shares the compiled dependencies of the
+# current worker. The crates of both workspaces have the same names. Cargo tells them apart only if their settings
+# differ, so the old crates get different settings. Their source files get new modification times, because cargo assumes
+# that files older than a build are already built.
 previous: $(BUILT)/previous-worker
 OLD := $(CURDIR)/$(STAMPS)/previous
 $(BUILT)/previous-worker: tests/previous-release

@@ -35,7 +35,7 @@ class Part:
     apart: bool = False
     """True if only one suite of the second tier needs it."""
     commit: str = ""
-    """A file that names the commit from which the part is built. A shallow clone might lack that commit."""
+    """A file that contains the hash of the commit to build. A shallow clone might lack that commit."""
 
     @property
     def products(self) -> tuple[Path, ...]:

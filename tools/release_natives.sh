@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the native parts of the packages for .github/workflows/release.yml: `release_natives.sh TRIPLE`. Maturin packs
-# the command into the wheel from its data directory; tools/dist.py packs command and addon from natives.
+# Builds the command and the addon for .github/workflows/release.yml: `release_natives.sh TRIPLE`. Maturin packs the
+# command into the wheel from the wheel's data directory. tools/dist.py packs the command and the addon from `natives`.
 set -eu
 cd "$(dirname "$0")/.."
 scripts=bindings-python/zklock._zklock.data/scripts

@@ -1,4 +1,4 @@
-"""Fail if folders of a Rust crate depend on each other in a circle. Files within one folder may do so."""
+"""Fail if the folders of a Rust crate depend on each other in a circle. Files of one folder may."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EXPORT = re.compile(r"pub(?:\([^)]*\))? use (?:self::|crate::)?(\w+)::([^;]*);"
 
 
 def names(text: str, depth: int) -> set[str]:
-    """Return the names at the top of the crate that a module uses. `depth` is the depth of the module."""
+    """Return the top-level modules of the crate that a module uses. `depth` is the depth of the module."""
     nested = None
     while text != nested:
         nested, text = text, re.sub(r"(?<!crate)::\{[^{}]*\}", "", text)

@@ -39,10 +39,10 @@ ENDING = 10.0
 """Time in seconds that a command that timed out has to write its report."""
 
 STRAY_LIMIT = 5.0
-"""Maximum time in seconds that a process may run after the end of the command that started it."""
+"""Time in seconds that child processes have to exit after the command that started them has ended."""
 
 MARK = "ZKLOCK_TEST_RUN"
-"""Environment variable that marks all processes of a command, even those in another session."""
+"""Environment variable that all processes of a command inherit, even if they start a new session."""
 
 
 @dataclass
@@ -141,13 +141,13 @@ def step(name: str, command: list[str], *, cwd: Path = ROOT, limit: float) -> Ta
 
 
 def second_tier(suite: str) -> dict[str, str]:
-    """Return the tests of a suite that only `make test-all` runs, with reasons. `*` is the whole suite."""
+    """Return the tests that only `make test-all` runs, with the reasons. `*` is the whole suite."""
     table: dict[str, dict[str, str]] = tomllib.loads(SECOND_TIER.read_text())
     return table.get(suite, {})
 
 
 def junit(report: Path) -> Tally:
-    """Sum up the reports of pytest, or of Node, which writes one for each file."""
+    """Count the results in reports of pytest or Node. Node writes one XML document for each file."""
     tally, passed = Tally(), set()
     text = report.read_text() if report.exists() else ""
     # Node does not escape control characters, which XML excludes.

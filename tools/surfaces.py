@@ -1,8 +1,8 @@
 """Reads the public API of each language: griffe for Python, TypeDoc for Node, rustdoc for Rust.
 
 The key of a type is its name. The key of a member is `Type.member`, of a method's parameter
-`Type.method(name)`, and of a constructor's parameter `Type(name)`. Functions are members of a pseudo-type.
-The strings are the values of each enumeration, and the code of each error.
+`Type.method(name)`, and of a constructor's parameter `Type(name)`. Functions are listed as members of an
+artificial type `functions`. `Strings` contains the values of each enumeration and the code of each error.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import griffe
 
 FUNCTIONS = "functions"
 PYTHON = Path("bindings-python/python")
-# Types of awaitable results. `Answer` is a coroutine without a truth value. `Acquiring` is also a context
-# manager.
+# Types of awaitable results. An `Answer` is a coroutine that cannot be used as a truth value. `Acquiring` is
+# also a context manager.
 _AWAITABLE = ("Coroutine", "Awaitable", "Answer", "Acquiring")
 _ERROR = re.compile(r"^class (\w+)\((?:(?!^class).)*?\bcode\b[^\n]* = \"(\w+)\"$", re.MULTILINE | re.DOTALL)
 _UNION = re.compile(r"^_(\w+): TypeAlias = Literal\[(.*?)\]", re.MULTILINE | re.DOTALL)
@@ -44,7 +44,7 @@ Strings = dict[str, set[str]]
 
 
 def _texts(field: str, one: Any) -> str:
-    """Return all values of this field anywhere in a description, such as the names of types."""
+    """Return all values of a field in a nested description, such as the names of all types in it."""
     found = re.findall(rf'"(?:{field})": "((?:[^"\\]|\\.)*)"', json.dumps(one, ensure_ascii=False))
     return " ".join(found).replace("\\n", " ")
 
@@ -93,7 +93,7 @@ def python_strings(root: Path) -> Strings:
 
 
 def typedoc(root: Path) -> list[Any]:
-    """Return TypeDoc's descriptions of the exports of the Node package, whose addon must be built."""
+    """Return TypeDoc's descriptions of the exports of the Node package. The addon must be built."""
     command = ["node_modules/.bin/typedoc", "--logLevel", "Warn", "--json", "/dev/stdout"]
     made = subprocess.run(command, cwd=root / "bindings-node", stdout=subprocess.PIPE, check=True).stdout
     return [one for module in json.loads(made)["children"] for one in module["children"]]
@@ -117,7 +117,7 @@ def node(exports: list[Any]) -> Surface:
 
 
 def node_strings(exports: list[Any]) -> Strings:
-    """Return the strings of Node. An error's code is its name in capitals, if there is such a code."""
+    """Return the values of Node's enumerations, and the code of each error that has one."""
     types = {one["name"]: one.get("type", {}).get("types", []) for one in exports}
     found = {name: {part["value"] for part in parts if "value" in part} for name, parts in types.items()}
     errors = [name.removesuffix("Error") for name in types if name.endswith("Error")]
@@ -138,7 +138,7 @@ def rustdoc(root: Path) -> Any:
 
 
 def _rust_names(index: Any, numbers: list[int], owner: str = FUNCTIONS) -> Iterator[tuple[str, Name]]:
-    """Yield the public items with these ids. A type also has the members that it dereferences to."""
+    """Yield the public items with these ids. If a type implements `Deref`, include the target's members."""
     for item in (index[str(number)] for number in numbers if str(number) in index):
         ((kind, inner),) = item["inner"].items()
         key, types, doc = f"{owner}.{item['name']}", _texts("path|primitive", inner), item["docs"] or ""

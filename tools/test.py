@@ -52,8 +52,8 @@ def run(names: list[str], whole: bool) -> Tally:
 
 def chosen(named: list[str], whole: bool) -> list[str]:
     """Return the suites to run: the named ones, or all of the tier."""
-    # Without a real server, leave out the suite `embedded`: `scenarios` then runs on the embedded server
-    # anyway.
+    # Without a real server, `scenarios` runs on the embedded server. So leave out the suite `embedded`, which
+    # would do the same.
     known = [name for name in SUITES if name != "embedded" or PARTS["jars"].lacking() is None]
     if whole:
         return named or [*known, *APART]
@@ -75,9 +75,9 @@ def main() -> int:
         parts = within_reach(apart="consumers" in names)
         if subprocess.run(["make", "--no-print-directory", *parts], cwd=ROOT, check=False).returncode != 0:
             return 2
-    # A background process ignores SIGINT, and a process below nohup ignores SIGHUP. Children would inherit
-    # that, and the tests of signals would fail. So set handlers: for a signal with a handler here, children
-    # get the default action.
+    # A background process ignores SIGINT, and a process that was started by nohup ignores SIGHUP. Test
+    # processes would inherit this, and the tests of signals would fail. If this process has a handler for a
+    # signal, its children do not ignore the signal.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)

@@ -20,8 +20,8 @@ from locks.worker import Counted, Worker, WorkerFailed
 from locks.workloads import DELAY, Workload
 
 READY = 60.0
-"""Time limit in seconds for a worker to connect and acquire its locks. The same limit applies to joining its
-queue afterwards.
+"""Time limit in seconds for a worker to connect and acquire its locks. Afterwards, its contenders must all be
+in the queue within the same limit.
 """
 
 
@@ -53,9 +53,9 @@ COUNTING = Pace(0.2, 0.4, 1)
 def turn_length(workload: Workload, pace: Pace, number: int, pair: float) -> float:
     """Return the length of a turn in seconds. `pair` is the duration of one pair of acquire and release.
 
-    A turn of a workload with a network delay has time for only a few dozen pairs, and an unfinished pair at
-    its end is not counted. Each turn therefore ends at another point within a pair, so that the error of all
-    turns together is less than one pair.
+    With a network delay, a turn has time for only a few dozen pairs, and its last pair is usually incomplete
+    and not counted. The lengths of the turns therefore differ by fractions of a pair, so that these errors
+    add up to less than one pair.
     """
     return pace.turn + (pair * number / pace.rounds if workload.delayed else 0.0)
 
@@ -103,9 +103,9 @@ class Result:
     turns: list[Counted] = field(default_factory=list)
     traffic: Traffic | None = None
     problem: str = ""
-    # Processor time. None if processes other than the worker and one server process do part of the work.
+    # Processor time. None if the work is spread over further processes, whose time is not measured.
     used: Used | None = None
-    # Results of plain reads with the same network delay, sent one after another, which measure a round trip.
+    # Turns of plain reads with the same network delay, which measure the time of a round trip.
     bare: list[Counted] = field(default_factory=list)
 
 
@@ -236,7 +236,7 @@ class Measurement:
 
     @staticmethod
     def _through(proxy: Proxy, worker: Worker, result: Result, seconds: float, most: int) -> None:
-        """Run a turn through a proxy that counts requests, and further turns until there are enough pairs."""
+        """Run turns through a proxy that counts requests, until there are enough pairs."""
         traffic = result.traffic = result.traffic or Traffic()
         for _ in range(most):
             proxy.reset()
@@ -251,7 +251,7 @@ class Measurement:
                 break
 
     def _await_queue(self, path: str, length: int) -> None:
-        """Wait until this many contenders are in the queue. Then the holder is waiting at the closed gate."""
+        """Wait until this many contenders are in the queue, including the holder."""
         client = KazooClient(self._servers["zookeeper"].hosts)
         client.start()
         try:

@@ -91,7 +91,7 @@ _QUEUES = frozenset(
 _YARDSTICK = frozenset({"free", "threads", "clients", "each", "free-10ms"})
 # Workloads with one client.
 _RELAYED = frozenset({"free", "threads", "each"})
-# Warm-up factor for Node. Like Java's compiler, Node's optimizes only hot code, but it needs less time.
+# Warm-up factor for Node. Its compiler optimizes only hot code, like Java's, but warms up faster.
 _NODE_WARM = 2.0
 _JVM = ("-Xmx1g", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
 

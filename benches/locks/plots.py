@@ -81,7 +81,7 @@ def _curve(table: Table, peer: str, value: str) -> Curve:
 
 
 def _same(one: Curve, other: Curve) -> bool:
-    """Return whether `one` coincides with `other` at every point of `other`, which can have fewer points."""
+    """Return whether the curves coincide at every point of `other`, which can have fewer points."""
     known = dict(one)
     return all(abs(known.get(number, 0.0) - value) < 0.03 * value for number, value in other)
 

@@ -19,7 +19,7 @@ def used(pid: int) -> float:
 
 @dataclass
 class Used:
-    """Processor time in seconds of a worker and its server for this many pairs."""
+    """Processor time in seconds of a worker and its server, and the number of pairs in that time."""
 
     count: int = 0
     worker: float = 0.0

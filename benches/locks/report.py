@@ -1,6 +1,6 @@
 """Generates the figures of docs/performance.md and of the README from results.
 
-Everything between two markers of a page is generated. A test of the suite compares it with the JSON file.
+Everything between two markers of a page is generated. A test checks that it matches the JSON file.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def better(table: Table) -> str:
 
 
 def processor(table: Table) -> str:
-    """Return a table of the processor time that client and server spend on one acquire with its release."""
+    """Return a table of the processor time of client and server per acquire and release."""
     all_peers = (*OURS, "curator", "kazoo", "go", *YARDSTICKS)
     peers = [peer for peer in all_peers if any(table.processor(name, peer) for name in SPENT)]
     if not peers:
@@ -158,7 +158,7 @@ def processor(table: Table) -> str:
 
 
 def requests(table: Table) -> str:
-    """Return a table of the requests and bytes that the server handles for one acquire with its release."""
+    """Return a table of the number of requests and bytes per acquire and release."""
     lines = ["| | | requests | most frequent | bytes sent | bytes received |", "|---|---|---:|---|---:|---:|"]
     for name in ("free", "clients", "wait-2000"):
         for peer in (*OURS, *THEIRS, *DESIGNS):

@@ -176,9 +176,7 @@ class Table:
         return None if found is None or "traffic" not in found else float(found["traffic"]["total"])
 
     def processor(self, workload: str, peer: str) -> tuple[float, float] | None:
-        """Return the processor time that client and server spend on one acquire with its release, in
-        microseconds.
-        """
+        """Return the processor time of client and server per acquire and release, in microseconds."""
         found = self.entry(workload, peer)
         if found is None or "processor_us" not in found:
             return None

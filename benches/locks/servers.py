@@ -34,7 +34,7 @@ class Serving(NamedTuple):
     pid: int | None = None
 
 
-# ZooKeeper's usual tick, and a JVM with its optimizing compiler. As in the tests, no write waits for a disk.
+# Unlike the tests, use ZooKeeper's usual tick and the JVM's optimizing compiler.
 ZOOKEEPER = Settings(
     tick=2_000,
     min_session_timeout=4_000,

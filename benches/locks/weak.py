@@ -10,7 +10,7 @@ from locks.results import Table
 from locks.shown import OURS, SHOWN
 
 MORE = 1.05
-"""Minimum factor at which a difference counts. Smaller differences are within the spread of the turns."""
+"""Minimum factor of a difference that a sentence mentions. Smaller differences can be noise."""
 
 
 def _rate(table: Table, workload: str, peer: str) -> str:

@@ -1,4 +1,4 @@
-"""The table of workloads. `benches/README.md` describes the fields for a worker."""
+"""The table of workloads. `benches/README.md` describes the fields that a worker receives."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Workload:
     # Percentage of acquires for reading.
     reads: float = 0
     permits: int = 0
-    # Options of zklock only: the maximum number of successive holds on one node, and the seconds for which a
-    # node is kept.
+    # Options of zklock's locks: the maximum number of successive holds on one node, and the time in seconds
+    # for which the client keeps a node after a release.
     cohort: int = 0
     linger: float = 0
     # Number of additional holds. All but one are readers.

@@ -38,9 +38,7 @@ def _status(pid: int, field: str) -> int:
 
 
 def _socket_bytes(port: int) -> tuple[int, int]:
-    """Return two numbers of payload bytes: those that the server has received on its open connections, and
-    those that it has sent on them.
-    """
+    """Return the numbers of payload bytes that the server has received and sent on its open connections."""
     command = ["ss", "-tinH", "state", "established", "sport", "=", f":{port}"]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
 

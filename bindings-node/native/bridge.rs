@@ -1,8 +1,10 @@
 //! Carries the outcomes of operations from the library's thread to the JavaScript thread.
 //!
-//! Each JavaScript environment (the main thread and each worker) has one bridge. Outcomes are
-//! queued in the bridge, because napi's own queue for a thread-safe function leaks its content when
-//! the environment ends, and a leaked lease would hold its lock until the process exits.
+//! Each JavaScript environment (the main thread and each worker) has one bridge. The library's
+//! thread puts outcomes into a queue of the bridge, and then calls a napi thread-safe function, so
+//! that the JavaScript thread takes them. napi has a queue for the arguments of such calls, but
+//! leaks them when the environment ends, and a leaked lease would hold its lock until the process
+//! exits.
 //!
 //! The thread-safe function exists only while a client is open or an operation runs. It does not
 //! keep the process alive, but test runners that search for open handles would report it.
@@ -24,8 +26,8 @@ use crate::error::{Failure, NativeDetails, Result};
 /// Time limit for closing the clients of an environment that ends.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// Notifies the JavaScript thread that there are outcomes to take. This handle is weak: it does not
-/// keep the process alive, because the TypeScript part decides when the process can exit.
+/// Notifies the JavaScript thread that outcomes have arrived. This handle is weak: it does not keep
+/// the process alive, because the TypeScript part decides when the process can exit.
 pub struct Wake(ThreadsafeFunction<(), (), (), Status, false, true>);
 
 impl Wake {
@@ -93,8 +95,7 @@ struct Shared {
 #[derive(Default)]
 struct Operations {
     last_id: i64,
-    /// Operations that have started, and neither ended nor been canceled. The handle is `None`
-    /// while the operation is being started.
+    /// The running operations. The handle is `None` while the operation is being started.
     running: HashMap<i64, Option<Operation>>,
     /// Operations that have ended and have not been taken.
     settled: Vec<(i64, Outcome)>,
@@ -105,11 +106,10 @@ struct Operations {
 
 #[napi]
 impl Bridge {
-    /// Creates a bridge that calls `wake` when there are outcomes to take.
+    /// Creates a bridge that calls `wake` when outcomes have arrived.
     ///
-    /// When the environment ends, this closes its clients and waits for them. Dropping the clients
-    /// would only begin to close them. If the environment ends because the process exits, they
-    /// might not be closed in time.
+    /// When the environment ends, the bridge closes its clients and waits until they are closed.
+    /// Without this wait, the process might exit before the servers have freed the locks.
     ///
     /// # Errors
     /// Returns an error if Node refuses the registration.
@@ -163,8 +163,8 @@ impl Bridge {
         Ok(())
     }
 
-    /// Runs some work on the JavaScript thread. Operations that the work wakes are polled in this
-    /// call, and their outcomes are delivered immediately. So a hand-off between two scopes of one
+    /// Runs `work`, such as a release, on the JavaScript thread. If it completes other operations,
+    /// delivers their outcomes before it returns. So a hand-off between two scopes of one
     /// environment needs no other thread and no iteration of the event loop.
     ///
     /// Delivery only resolves JavaScript promises. The program's code runs after this call has
@@ -183,7 +183,7 @@ impl Bridge {
         done
     }
 
-    /// Registers a client that is closed when the environment ends, if it still exists then.
+    /// Registers a client, so that it is closed when the environment ends.
     pub fn close_at_end(&self, client: &Arc<Client>) {
         let mut clients = self.shared.clients();
         clients.retain(|client| client.strong_count() > 0);
@@ -270,8 +270,7 @@ impl Shared {
         let operation = operations.running.remove(&id);
         let wake = if operation.is_some() {
             operations.settled.push((id, outcome));
-            // One notification is enough for all outcomes that are present when JavaScript takes
-            // them.
+            // Later outcomes need no notification, because JavaScript takes all of them together.
             operations.settled.len() == 1 && !operations.will_take
         } else {
             // The operation was canceled. Dropping the outcome releases a lock that the operation

@@ -35,7 +35,7 @@ pub struct NativeConnectOptions {
     pub parent_acl: Option<String>,
     /// User and password.
     pub sasl: Option<(String, String)>,
-    /// Certificates of the authorities, client certificate and private key, in PEM.
+    /// CA certificates, client certificate and private key, in PEM.
     pub tls: Option<(String, Option<String>, Option<String>)>,
     pub identify: Option<bool>,
 }
@@ -77,8 +77,8 @@ impl NativeClient {
         Ok(Self { client })
     }
 
-    /// Starts an operation that waits for a session and yields no value. Also starts to connect, if
-    /// the client has not tried yet.
+    /// Starts an operation that connects, if the client is idle, and waits for a session. It yields
+    /// no value.
     ///
     /// # Errors
     /// `CONNECTION_FAILED` if the library's thread cannot be started.

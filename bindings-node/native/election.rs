@@ -90,8 +90,8 @@ impl NativeElection {
         })
     }
 
-    /// Returns the stream of leaders: the current one and the one after each change. Sends nothing
-    /// yet.
+    /// Returns a stream that yields the current leader, and the new leader after each change. Sends
+    /// nothing yet.
     #[napi]
     pub fn observe(&self) -> NativeLeaders {
         NativeLeaders { leaders: Arc::new(Mutex::new(self.election.observe())) }
@@ -129,7 +129,7 @@ impl NativeRounds {
     /// campaign in milliseconds, or nothing if the client is closed.
     ///
     /// # Errors
-    /// Returns the failure if another campaign would fail in the same way.
+    /// Returns the error if a retry is useless, because it would fail in the same way.
     #[napi]
     pub fn fail(&mut self, path: String, code: String, message: String) -> Result<Option<f64>> {
         let Some(kind) = ErrorKind::ALL.iter().find(|kind| kind.code() == code) else {
@@ -143,7 +143,7 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// The stream of leaders: the current one and the one after each change.
+/// A stream that yields the current leader, and the new leader after each change.
 #[napi]
 pub struct NativeLeaders {
     leaders: Arc<Mutex<Leaders>>,

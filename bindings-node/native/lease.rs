@@ -76,8 +76,8 @@ impl From<Arc<Lease>> for NativeLease {
 }
 
 impl NativeLease {
-    /// Stores the lease of a re-entry, and returns its number. The number is valid until that lease
-    /// is released, or until `inner` takes it out.
+    /// Stores the lease of a re-entry, and returns its number. The number is valid until the lease
+    /// is removed, by its release or by `inner`.
     pub(crate) fn keep_inner(&self, lease: Lease) -> Option<u32> {
         let mut inner = self.inner.borrow_mut();
         let id = u32::try_from(inner.len()).ok()?;
@@ -121,8 +121,8 @@ impl NativeLoss {
     }
 }
 
-/// Returns the loss that the end of a scope throws, or attaches to the error of the scope's body.
-/// `raised` classifies the error of the body, if it failed: a `loss`, an abort that the loss caused
+/// Returns the loss that a scope must report at its end, if a lock was lost. `raised` classifies
+/// the error of the scope's body, if it failed: a `loss`, an abort that the loss caused
 /// (`cancelled`), or any other `error`.
 #[napi(ts_args_type = "leases: NativeLease[], raised?: 'loss' | 'cancelled' | 'error'")]
 pub fn loss_to_report(
@@ -211,14 +211,15 @@ impl NativeLease {
         Ok(self.lease.check()?)
     }
 
-    /// Records, for health reports, that JavaScript keeps the lease until it is released or lost.
+    /// Records that JavaScript keeps the lease until it is released or lost. Health reports show
+    /// such a lease as pinned.
     #[napi]
     pub fn pin(&self) {
         pin(&self.lease);
     }
 
-    /// Logs a warning that an acquire inside the `await using` block of this lease waits for this
-    /// same lease.
+    /// Logs a warning that an acquire inside this lease's `await using` block waits for the block's
+    /// own lock.
     #[napi]
     pub fn warn_of_wait_in_block(&self) {
         warn_of_wait_for_oneself(
@@ -271,8 +272,8 @@ impl NativeLease {
         }
     }
 
-    /// Works like `leave` for the stored lease of a re-entry. If there is something to wait for or
-    /// to report, the lease stays stored.
+    /// Works like `leave` for the stored lease of a re-entry. Removes the lease if the result is
+    /// zero.
     ///
     /// # Errors
     /// As `leave`.

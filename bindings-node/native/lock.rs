@@ -74,11 +74,13 @@ pub fn read_write_lock(
 
 #[napi]
 impl NativeLock {
-    /// Acquires the lock as the owner of the lease `within`, or else of the lease `around`, or else
-    /// as a new owner. If that owner already holds the lock, this function returns a lease
-    /// immediately. Otherwise it starts an operation that yields a lease. Without a timeout the
-    /// operation waits forever; with a timeout of zero it does not wait. Other programs see the
-    /// owner of the lease `outermost`, which belongs to the outermost scope.
+    /// Acquires the lock for the owner of the lease `within`, if it is given. Otherwise for the
+    /// owner of `around`, the lease of the surrounding scope, or for a new owner outside scopes. If
+    /// the owner already holds the lock, returns a lease immediately. Otherwise starts an operation
+    /// that yields a lease. Without a timeout the operation waits forever; with a timeout of zero
+    /// it does not wait.
+    ///
+    /// `outermost` is the lease of the outermost scope. Other programs see its owner.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.
@@ -105,8 +107,8 @@ impl NativeLock {
         bridge.start(async move { pending?.await.map(NativeLease::from) }).map(Either::B)
     }
 
-    /// Acquires the lock again as the owner of the lease `around`, if this is possible immediately.
-    /// Stores the new lease inside `around`, and returns its number there.
+    /// Re-enters the lock as the owner of the lease `around`, if possible. Stores the new lease
+    /// inside `around`, and returns the number under which it is stored.
     #[napi]
     pub fn again(&self, around: &NativeLease) -> Option<u32> {
         let owner = owners(slice::from_ref(&self.lock), &[], &[&around.lease]).ok()?[0].id();

@@ -37,8 +37,8 @@ pub struct NativeListener {
 
 #[napi]
 impl NativeListener {
-    /// Creates a listener that calls `wake` when there are events to take. It receives no events
-    /// until it has a level.
+    /// Creates a listener that calls `wake` when events have arrived. It receives no events until
+    /// `set_level` is called.
     ///
     /// # Errors
     /// Returns an error if Node refuses to register `wake`.
@@ -48,8 +48,8 @@ impl NativeListener {
         Ok(Self { listener: Listener::new(None, move || wake.call()) })
     }
 
-    /// Sets the least severe level to listen to. The listener stops if the text is not the name of
-    /// a level.
+    /// Makes the listener receive events of this level and of more severe levels. If there is no
+    /// such level, it receives no events.
     #[napi]
     pub fn set_level(&self, level: Option<String>) {
         self.listener

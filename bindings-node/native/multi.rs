@@ -35,17 +35,19 @@ impl NativeMultiLock {
         Ok(Self { lock: Arc::new(lock), order })
     }
 
-    /// Indexes of the locks among the members, in the order of acquisition. A lock that is given
-    /// twice is acquired once.
+    /// The order of acquisition, as indexes into the list of members. A lock that occurs twice in
+    /// the list is acquired once.
     #[napi(getter)]
     pub fn order(&self) -> Vec<u32> {
         self.order.clone()
     }
 
     /// Starts an operation that acquires all locks, and yields their leases in the order of
-    /// acquisition. If one of the leases `within`, or else `around`, already holds a lock, this
-    /// lock is acquired as the owner of that lease. The other locks are acquired as a new owner.
-    /// Other programs see the owner of the lease `outermost`, which belongs to the outermost scope.
+    /// acquisition. If `within` or `around` (the leases of the surrounding scopes) contains a lease
+    /// of a lock, this lock is acquired as the owner of that lease. The other locks get a new
+    /// owner.
+    ///
+    /// `outermost` is the lease of the outermost scope. Other programs see its owner.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.

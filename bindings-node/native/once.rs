@@ -16,8 +16,8 @@ use crate::lease::NativeLease;
 use crate::lock::NativeLock;
 use crate::owner::{NativeWait, caller};
 
-/// One run of a slot's body while the lock is held. When JavaScript drops this object, the lock is
-/// released.
+/// One run of the function that was passed to `once`, while the lock is held. When JavaScript drops
+/// this object, the lock is released.
 #[napi]
 pub struct NativeTurn {
     turn: RefCell<Option<Turn>>,
@@ -39,8 +39,8 @@ impl NativeTurn {
         Arc::clone(&self.lease).into()
     }
 
-    /// Starts an operation that records the slot, unless it was recorded before the body, and then
-    /// releases the lock.
+    /// Starts an operation that records the slot and releases the lock. Call it after the body. The
+    /// slot is not recorded again if it was already recorded before the body.
     ///
     /// # Errors
     /// `NOT_HELD` on the second call; `CONNECTION_FAILED` if the library's thread cannot
@@ -55,10 +55,13 @@ impl NativeTurn {
 
 #[napi]
 impl NativeLock {
-    /// Starts an operation that acquires the lock for a *turn* (one run of the body), as the owner
-    /// of the lease `around` or else as a new owner. It yields a turn, or nothing if the slot is
-    /// already recorded. `slot` is a key, or the length of a period in milliseconds. Other programs
-    /// see the owner of the lease `outermost`, which belongs to the outermost scope.
+    /// Starts an operation that acquires the lock for a *turn* (one run of the body). It yields a
+    /// turn, or nothing if the slot is already recorded. `slot` is a key, or the length of a period
+    /// in milliseconds.
+    ///
+    /// Acquires the lock for the owner of `around`, the lease of the surrounding scope, or for a
+    /// new owner outside scopes. `outermost` is the lease of the outermost scope. Other programs
+    /// see its owner.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`; `CONNECTION_FAILED` if the library's thread cannot be started.

@@ -23,8 +23,8 @@ impl NativeWait {
     }
 }
 
-/// Returns the owner that other programs see. For a call inside a scope, this is the owner of the
-/// scope's lease, `inside`. Otherwise it is `owner`, with this name.
+/// Returns the owner that other programs see. Inside a scope, this is the owner of the scope's
+/// lease, `inside`. Outside scopes, it is `owner`, with the name `name`.
 pub fn caller(owner: &Owner, inside: Option<&Lease>, name: Option<Arc<str>>) -> Owner {
     inside.map_or_else(|| owner.id().named(name), |lease| caller_of(lease).clone())
 }

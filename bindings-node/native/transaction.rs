@@ -29,7 +29,7 @@ impl NativeTransaction {
     /// Adds an operation that creates a node.
     ///
     /// # Errors
-    /// `BAD_ARGUMENT`. Like every method here, also fails after `commit`.
+    /// `BAD_ARGUMENT`. Every method of this class also fails after `commit`.
     #[napi]
     pub fn create(&self, path: String, data: Uint8Array) -> Result<()> {
         self.add(|transaction| transaction.create(&path, &data))

@@ -37,7 +37,7 @@ function platform(): string {
 /** Returns the error message of the operating system's loader if an addon is present but does not load. */
 function refusal(error: unknown): string | undefined {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    // Skip the messages of the generated loader: files and packages that it did not find, and unsupported platforms.
+    // Skip the generated loader's messages about missing files and packages, and about unsupported platforms.
     if (!/^(Cannot find|Failed to load native binding|Unsupported|Dynamic require|require is not defined)/.test(cause.message)) return cause.message;
   }
   return undefined;

@@ -35,7 +35,7 @@ let watched = false;
 export function watchBlocks(): void {
   if (watched) return;
   watched = true;
-  // Up to Node 22, async contexts are separate only after a store has been used once, so use the store now. Otherwise
+  // Up to Node 22, Node separates async contexts only after the first use of a store, so use the store now. Otherwise
   // code that runs concurrently with the first block would count as inside that block.
   current.enterWith(current.getStore());
 }

@@ -17,7 +17,7 @@ const bridge = new Bridge(() => {
     const { id } = settled;
     waiting.get(id)?.(settled);
     waiting.delete(id);
-    // Call each callback in its own microtask, because it can run code of the program, which can throw or abort another
+    // Call each callback in its own microtask, because it can run user code, which can throw or abort another
     // operation. If it threw here, the remaining outcomes would not be delivered, and a lease among them would never be
     // released.
     if (watching.has(id)) inMicrotask(() => callWatcher(settled));

@@ -57,8 +57,8 @@ class Handler {
   }
 
   add(entry: Entry): void {
-    // Run this listener before the program's own handlers, so that it can still count them. Node removes a `once`
-    // handler before it calls that handler.
+    // This listener must run first, because it counts the program's own handlers. Node removes a handler that was added
+    // with `once` before it calls that handler.
     if (this.#entries.size === 0) process.prependListener(this.#signal, this.#listener);
     this.#entries.add(entry);
   }

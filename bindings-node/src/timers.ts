@@ -6,7 +6,7 @@
 
 import * as timers from 'node:timers';
 
-// Looked up once, because fake timers replace the functions of this module too. Does not use `globalThis`, because a
+// Looked up once, because fake timers also replace the functions of `node:timers`. Does not use `globalThis`, because a
 // test runner may have replaced its functions before it loads this package.
 export const { setInterval, clearInterval, setTimeout, clearTimeout, setImmediate } = timers;
 

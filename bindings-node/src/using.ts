@@ -185,8 +185,8 @@ function leave<T>(held: Lease | Leases, leases: readonly Lease[], end: PromiseSe
   const failed = end.status === 'rejected';
   // For the tracer, the release ends the hold. So report the failure of the body before the release.
   if (failed) scopeTrace(leases)?.failed(end.reason);
-  // If the servers do not reply and the lease expires while the release waits, this is not a loss. If another client
-  // has deleted the node, it is a loss, and only the release discovers it.
+  // The release can discover that another client has deleted the node, so look for a loss after the release. But if the
+  // lease only expires while the release waits for a reply, nothing was lost.
   const findLoss = (): NativeLoss | null =>
     lossToReport(nativeLeases(leases), failed ? kindOf(end.reason) : undefined);
   const loss = release(held, leases, findLoss);

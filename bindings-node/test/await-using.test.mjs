@@ -117,8 +117,8 @@ scenario('contention in one process is not named: beside a block, after it, with
   const options = { timeout: 1500 };
   let begin;
   const began = new Promise((resolve) => (begin = resolve));
-  // This function runs concurrently with the block. Its async context begins after the block's
-  // acquire, but before the block itself. It waits for the lock while the block holds it.
+  // This function is called after the block's acquire, but before the block begins. So its acquire
+  // is not inside the block, and waits for the lock without a warning.
   const beside = async () => {
     await began;
     await assert.rejects(mutex.acquire(options), late);
@@ -159,7 +159,7 @@ scenario('the async context of a block does not keep its lease', async (t) => {
   const mutex = new Mutex(client, freshPath());
   const timer = await (async () => {
     const lease = await mutex.acquire();
-    // `await using` and `AsyncDisposableStack.use` also read this property when a block begins.
+    // Like `await using` and `AsyncDisposableStack.use`, read this property, which begins a block.
     assert.equal(typeof lease[Symbol.asyncDispose], 'function');
     return setInterval(() => undefined, 2 ** 31 - 1);
   })();

@@ -77,7 +77,7 @@ scenario('leaders are observed one after another', async (t) => {
   const path = freshPath();
   const seen = [];
   let leadership;
-  // The observer's client need not be a candidate. Waiting keeps the process alive.
+  // The observer's client is not a candidate.
   for await (const leader of new Election(other, path).observe()) {
     seen.push(leader?.id);
     if (leader !== null) await leadership.resign();
@@ -139,7 +139,6 @@ scenario('a candidate leads again when its body has ended, and after a loss, unt
   assert.equal(tokens.length, 4);
   assert.deepEqual(tokens, [...new Set(tokens)].sort((one, next) => (one < next ? -1 : 1)));
   assert.deepEqual([election.isLeader, client.state], [false, 'closed']);
-  // A closed client cannot lead again, so `run()` returns without calling the body.
   await election.run(() => assert.fail('it leads'));
 });
 

@@ -136,7 +136,7 @@ scenario('an election that is kept continues to lead, and reports the loss', asy
   const election = new Election(client, freshPath());
   const lost = new Promise((resolve) => client.on('lost', resolve));
   const token = await forget(() => election.campaign(), (leadership) => leadership.fencingToken);
-  // Further forgotten campaigns during the leadership do not keep additional leases.
+  // Each further campaign returns another lease of the same leadership. Only one lease is kept.
   for (let turn = 0; turn < 3; turn++) await forget(() => election.campaign());
   const next = new Election(other, election.path).campaign();
   await collect(t);

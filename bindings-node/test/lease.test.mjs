@@ -201,8 +201,7 @@ scenario("an error of the body's own wins over the loss, which is the last of it
   const plain = new Declined('order 17');
   assert.equal(await endOfLostScope(t, throwing(plain)), plain);
   assert.deepEqual([plain.cause.code, plain.cause.reason], ['LOCK_LOST', 'node deleted']);
-  // `console.log` shows the `cause`, although it is not enumerable, like a `cause` from the
-  // constructor.
+  // The `cause` is not enumerable, like one that the `Error` constructor sets.
   assert.ok(!Object.keys(plain).includes('cause'));
   const socket = new Error('reset');
   const caused = new Declined('order 18', { cause: socket });

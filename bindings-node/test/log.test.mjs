@@ -86,8 +86,8 @@ scenario('a blocked thread keeps its locks, and the events that it misses are co
   const done = new Int32Array(new SharedArrayBuffer(4));
   const blocked = new Int32Array(new SharedArrayBuffer(4));
   const records = listen(t, { level: 'debug' });
-  // Another thread causes events: a few at first, and more than the capacity while this thread is
-  // blocked.
+  // The worker's locks cause a few events at first, and more than `CAPACITY` events while this
+  // thread is blocked.
   const worker = new Worker(
     `const { workerData } = require('node:worker_threads');
     const { Client, Mutex } = require('zklock');

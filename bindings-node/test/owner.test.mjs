@@ -181,7 +181,7 @@ scenario('using passes results and errors through, and releases', async (t) => {
 scenario('a chain of scopes that start each other through callbacks does not grow', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
   const leases = [];
-  // Each round starts inside the previous scope, so its scope is nested in that one.
+  // The timer is set inside a scope, so the next scope is nested in it.
   const last = await new Promise((resolve, reject) => {
     const round = async () => {
       await mutex.using((lease) => {
@@ -240,8 +240,8 @@ scenario('the lease of a re-entry keeps its properties after its release', async
   await mutex.using(async (outer) => {
     const keep = (lease) => void kept.push(lease);
     await mutex.using(keep);
-    // The scopes begin and end in any order. The test first reads each lease after its scope has
-    // ended.
+    // The scopes begin and end in any order. The properties of a lease are read only after its
+    // scope has ended.
     await Promise.all([
       mutex.using(keep),
       mutex.using(async (lease) => (await sleep(20), keep(lease))),
@@ -311,8 +311,7 @@ scenario('an inner scope outlives an outer one that did not wait for it', async 
     inner = mutex.using(async (lease) => {
       entered.resolve();
       await ended.promise;
-      // The scope keeps its owner. With a new owner, the acquire would wait for the scope around
-      // it.
+      // The inner scope still has the owner of the outer scope, so it can re-enter.
       await mutex.using({ timeout: 5000 }, ({ node }) => assert.equal(node, lease.node));
     });
     await entered.promise;

@@ -396,7 +396,7 @@ scenario('a server is paused twice, resumed once, late twice, and all of it at o
   await server.resume();
   const granted = await waiting;
   await until('the holder knows', () => lease.lossReason === 'session expired');
-  // The latency delays the notification of the next waiter's grant as much as it delays a reply.
+  // The latency also delays the notification that grants the lock to the next waiter.
   const next = new Mutex(holder, '/l').acquire();
   await until('both contend', async () => (await nodes(server)).length === 2);
   const begun = performance.now();

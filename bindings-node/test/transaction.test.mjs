@@ -1,4 +1,4 @@
-// A version in a transaction guards a write, so only a valid number is accepted as a version.
+// Tests of the arguments and the error messages of transactions.
 
 import assert from 'node:assert/strict';
 import { runInNewContext } from 'node:vm';

@@ -21,9 +21,9 @@ use crate::errors::Result;
 /// >>> options = zklock.ClientOptions(session_timeout=5, label="reports")
 /// >>> lock = zklock.Mutex("zk1:2181,zk2:2181", "/locks/report", options=options)
 ///
-/// See `zklock.Client` for the arguments. There are no `hosts` and `connect` here. In each process, all locks
-/// with the same hosts and equal options share one client. The constructor reads files and environment
-/// variables, and sends nothing.
+/// The arguments are those of `zklock.Client`, without `hosts` and `connect`. In each process, all locks with
+/// the same hosts and equal options share one client. The constructor reads files and environment variables,
+/// and sends nothing.
 ///
 /// Options can be pickled, and so can a lock that has them, unless they contain a password. In that case use
 /// `auth_file`, because only the name of that file is pickled.

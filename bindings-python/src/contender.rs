@@ -28,8 +28,9 @@ pub(crate) struct Contender {
     session_id: i64,
     /// The zxid that created the node.
     ///
-    /// This is the fencing token of the contender's lease, now or once it is granted. The exception is a
-    /// writer that keeps only its read lock: it has a new node, but its lease keeps the writer's token.
+    /// It is also the fencing token of the contender's lease, now or once it is granted. There is one
+    /// exception: if a writer keeps only its read lock, it gets a new node, but its lease keeps the old
+    /// token.
     fencing_token: i64,
     /// The host name of the contender, or None if zklock did not create the node.
     ///
@@ -53,7 +54,7 @@ pub(crate) struct Contender {
     /// The option `linger` of its lock, in seconds, or None.
     ///
     /// The client can keep the node for this time after a release. The node itself does not show whether the
-    /// lock is held, or the node is only kept.
+    /// lock is still held.
     linger: Option<f64>,
     /// The owner inside the contender's program, such as a thread or a task.
     owner: Option<OwnerInfo>,

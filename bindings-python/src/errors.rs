@@ -52,7 +52,7 @@ impl From<Failure> for PyErr {
     }
 }
 
-/// Returns the exception, with the attributes that a program can evaluate.
+/// Returns the exception with its attributes, such as `blockers`.
 fn exception(py: Python<'_>, error: &zklock::Error) -> PyResult<PyErr> {
     let class = class(py, error.kind())?;
     let exception = class.call1((error.to_string(),))?;

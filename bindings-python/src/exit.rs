@@ -1,4 +1,4 @@
-//! The state of a process that is ending, and functions that keep threads out of the interpreter then.
+//! Tracks whether the process is ending, and keeps threads out of the interpreter while it ends.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -23,8 +23,8 @@ pub(crate) fn begin() {
     ENDING.store(true, Ordering::Release);
 }
 
-/// Records that a signal terminates this process: its clients are closed, and then the signal takes effect.
-/// The calling thread is not attached to the interpreter.
+/// Records that a signal will terminate this process as soon as its clients are closed. The calling thread is
+/// not attached to the interpreter.
 pub(crate) fn begin_by_signal() {
     ENDING.store(true, Ordering::Release);
     SIGNALLED.store(std::process::id(), Ordering::Release);
@@ -47,8 +47,8 @@ pub(crate) fn is_ending() -> bool {
 }
 
 /// Makes sure that clients are closed even in processes that end without running `atexit` handlers. Returns
-/// `true` on the first call in this process. Call this before sending a request, so that the reply does not
-/// arrive while this thread is still busy here.
+/// `true` on the first call in this process. Call this before sending a request, because the first call can
+/// take longer than the reply.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<bool> {
     static PREPARED: PerProcess<AtomicBool> = PerProcess::new();
     let first = !PREPARED.get_or_init(AtomicBool::default).swap(true, Ordering::Relaxed);
@@ -74,9 +74,9 @@ pub(crate) fn pause(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Blocks the calling thread forever if the interpreter is shutting down. If a thread attaches then, the
-/// interpreter ends it in the middle of Rust frames, and Rust aborts the process. The calling thread need not
-/// be attached.
+/// Blocks the calling thread forever if the interpreter is shutting down. If the thread attached to the
+/// interpreter now, the interpreter would end it in the middle of Rust frames, and Rust would abort the
+/// process. The calling thread need not be attached.
 pub(crate) fn block_if_finalizing() {
     // SAFETY: this only reads a flag, and any thread can do that at any time.
     while unsafe { pyo3::ffi::Py_IsInitialized() } == 0 {

@@ -1,6 +1,6 @@
 //! `zklock._zklock`, the extension module of the Python package `zklock`. The crate `zklock` implements the
-//! locks. This module converts arguments, errors and objects, and implements the waits of threads, asyncio
-//! tasks and greenlets.
+//! locks. This module converts arguments, errors and objects, and lets threads, asyncio tasks and greenlets
+//! wait.
 //!
 //! Two rules hold everywhere:
 //!

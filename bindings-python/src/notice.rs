@@ -36,8 +36,7 @@ type Watcher = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A registered callback, and the future that waits for its events. `Shared` is also the waker of that
 /// future.
 struct Shared {
-    /// The future that waits for events. The thread that calls the callback polls it. `None` after the last
-    /// event.
+    /// Polled by the thread that calls the callback. `None` after the last event.
     watcher: Mutex<Option<Watcher>>,
     callback: Callback,
     calling_thread: CallingThread,
@@ -81,8 +80,7 @@ impl Callback {
         self.0.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Requests `due` as the next action. Completes when that action has been taken and the watcher is polled
-    /// again.
+    /// Makes `due` the next action, and yields once. The watcher is polled again after the action was taken.
     async fn provide(&self, due: Due) {
         *self.due() = Some(due);
         let mut first = true;
@@ -211,10 +209,9 @@ impl Notice {
 }
 
 impl Shared {
-    /// Polls the watcher for the first time, on the calling thread. Usually this only registers a waker, for
-    /// example when a task enters a scope. It wakes another thread only if an event has already happened. The
-    /// poll runs no Python code, so a thread that is attached to the interpreter never waits long for the
-    /// watcher.
+    /// Polls the watcher for the first time, on the calling thread. Usually this only registers a waker. It
+    /// wakes another thread only if an event has already happened. A poll runs no Python code, so a thread
+    /// that is attached to the interpreter never waits long for the mutex of the watcher.
     fn begin(self: &Arc<Self>) {
         let mut watcher = self.watcher();
         self.poll_watcher(&mut watcher);

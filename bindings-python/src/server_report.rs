@@ -22,7 +22,7 @@ pub(crate) struct ServerReport {
     /// `tls` (any other TLS problem), `not tried`, or `answered` (it answered at first, and then stopped
     /// answering).
     problem: String,
-    /// The problem in words, for people: the message of the operating system, of TLS or of the server.
+    /// The problem as a text for people: the message of the operating system, of TLS or of the server.
     detail: String,
 }
 

@@ -17,7 +17,7 @@ use zklock::{LossReason, RequestKind, Transport};
 #[pyclass(frozen, get_all, eq, module = "zklock")]
 #[derive(Clone, PartialEq)]
 pub(crate) struct Stats {
-    /// The transport of the requests: `zklock`, or `stock`, which uses sockets and timers of other crates.
+    /// The transport that the client uses: `zklock`, or `stock` (sockets and timers of other crates).
     ///
     /// None before the first session.
     transport: Option<&'static str>,
@@ -25,7 +25,7 @@ pub(crate) struct Stats {
     acquisitions: u64,
     /// Acquisitions that had to wait for another contender.
     contended: u64,
-    /// Acquisitions that an earlier holder in this client handed over without a request: see `cohort`.
+    /// Hand-offs from one holder in this client to the next, without a request: see `cohort`.
     handoffs: u64,
     /// Acquisitions that reused a node that the client had kept, without a request: see `linger`.
     retakes: u64,
@@ -37,8 +37,8 @@ pub(crate) struct Stats {
     losses: u64,
     /// Losses by reason. The keys are the values of `Lease.loss_reason`.
     ///
-    /// Every reason is present, even if its count is 0, except `client closed` and `inherited through fork`.
-    /// These are not counted.
+    /// Reasons with a count of 0 are included. The reasons `client closed` and `inherited through fork` are
+    /// not counted, and not included.
     losses_by_reason: BTreeMap<&'static str, u64>,
     /// Sessions that began. More than one means that a session was lost.
     sessions: u64,
@@ -82,7 +82,7 @@ fn by_name<K>(counts: BTreeMap<K, u64>, name: fn(K) -> &'static str) -> BTreeMap
 
 #[pymethods]
 impl Stats {
-    /// Return all numbers as a dictionary of plain values, as for `json.dumps`. Times are in seconds.
+    /// Return all numbers as a dictionary that `json.dumps` accepts. Times are in seconds.
     ///
     /// >>> with lock:
     /// ...     client.stats().as_dict().get("acquisitions")

@@ -153,7 +153,7 @@ impl Server {
     /// >>> server.pause()
     /// >>> server.resume()
     ///
-    /// Do nothing without a pause.
+    /// Without a pause, the call does nothing.
     fn resume(&self, py: Python<'_>) -> Result<()> {
         self.call(py, TestServer::resume)
     }
@@ -163,7 +163,7 @@ impl Server {
     /// >>> server.latency(0.05)
     ///
     /// A round trip then takes at least that long. Messages that are already on their way keep their delay.
-    /// The maximum is one day. Raise `BadArgument` below zero.
+    /// The maximum is one day. Raise `BadArgument` for a negative number.
     #[pyo3(signature = (seconds))]
     fn latency(&self, py: Python<'_>, seconds: Number<names::Seconds>) -> Result<()> {
         let delay = PYTHON.duration("seconds", seconds.0)?;

@@ -17,10 +17,10 @@ use crate::errors::Result;
 /// ...     writes = lease.transaction().set_data("/state", b"done", version=0)
 /// ...     writes.create("/report").commit()
 ///
-/// Such writes need no fencing token. A holder might be paused, and another client might acquire the lock
-/// meanwhile. Then the transaction of the first holder changes nothing. Paths are absolute, below the
-/// client's chroot. New nodes are persistent, with the client's access control list. Every method except
-/// `commit` returns the transaction.
+/// Such writes need no fencing token: if a holder is paused and another client acquires the lock meanwhile,
+/// the transaction of the first holder changes nothing. Paths are absolute, below the client's chroot. New
+/// nodes are persistent, with the client's access control list. Every method except `commit` returns the
+/// transaction.
 #[pyclass(frozen, module = "zklock")]
 pub(crate) struct Transaction {
     draft: TransactionBuilder,

@@ -16,7 +16,6 @@ SLOW_CALLBACK = re.compile(r"^Executing <.* took \d+\.\d+ seconds\n", re.MULTILI
 
 
 def environment(hosts: str, path: str) -> dict[str, str]:
-    """Return the environment of a program, with the address of its server and the path of its lock."""
     return {**os.environ, "ZKLOCK_HOSTS": hosts, "LOCK_PATH": path, "PYTHONUNBUFFERED": "1"}
 
 
@@ -77,7 +76,6 @@ class Program(subprocess.Popen[str]):
 
 
 def start(code: str, hosts: str, path: str, head: str = HEAD) -> Program:
-    """Start a program. Tests communicate with it through its standard streams."""
     return Program(
         program(code, head),
         env=environment(hosts, path),

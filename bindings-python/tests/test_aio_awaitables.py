@@ -80,8 +80,8 @@ def test_a_callback_without_a_task_gets_an_error_with_the_alternative(run: Run, 
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: problems.append(str(context["exception"])))
         await asyncio.to_thread(lambda: loop.call_soon_threadsafe(lock.release))
-        # `to_thread` copies the context of this task. After an acquire, that context names this task as the
-        # owner.
+        # The acquire records this task as the owner in its context, which `to_thread` copies. So the second
+        # callback can release the lock.
         await lock.acquire()
         await asyncio.to_thread(lambda: loop.call_soon_threadsafe(lock.release))
         await free(lock)

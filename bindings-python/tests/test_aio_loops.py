@@ -80,10 +80,7 @@ def event_loop() -> Iterator[Loop]:
 def granted(
     client: zklock.Client, hosts: str, observer: Observer, path: str, event_loop: Loop
 ) -> Iterator[Callable[[], None]]:
-    """Provide a function that grants a lock to a waiting task of the event loop.
-
-    The test keeps a reference to the task.
-    """
+    """Provide a function that grants a lock to a waiting task of the event loop."""
     held = zklock.Mutex(client, path)
     assert held.acquire()
     waiting = event_loop.create_task(acquire(aio.Mutex(hosts, path)))

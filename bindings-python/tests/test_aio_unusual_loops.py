@@ -119,7 +119,7 @@ def test_a_forked_child_takes_nothing_from_its_parents_loop(hosts: str, path: st
 
 
 def test_a_task_that_waited_leaves_its_context_to_the_garbage_collector(hosts: str, path: str) -> None:
-    """An event loop keeps no reference to a task's context. Here a held lock is in that context."""
+    """An event loop keeps no reference to a task's context, so a lock in that context can be collected."""
     done = scripts.run(
         """
         import contextvars, gc

@@ -115,7 +115,6 @@ def test_a_task_is_handed_the_lock_without_another_thread(hosts: str, path: str)
 
 
 def wake_ups_of_the_delivery_thread() -> int:
-    """Return how often the thread that delivers outcomes to event loops has been woken."""
     for thread in Path("/proc/self/task").iterdir():
         if (thread / "comm").read_text().strip() == "zklock-deliver":
             (line,) = (

@@ -82,11 +82,11 @@ class Adapter:
 
 
 class Condition(threading.Condition):
-    """A condition that delays a contender until the test's own thread waits.
+    """A condition variable that delays a contender until the test's own thread waits.
 
-    Two of the tests first wait until the lock is free, and then for the next holder. This works only if a
-    hand-off is slow, as in kazoo. With a fast hand-off, these tests never see the lock free. So when a
-    contender enters this condition for the first time, it waits until the test's thread waits."""
+    Two tests wait until the lock is free, and then until it has its next holder. They rely on kazoo's slow
+    hand-off: with a fast hand-off, they would never see the lock free. So a contender that locks this
+    condition variable for the first time is delayed until the test's thread waits."""
 
     def __init__(self) -> None:
         super().__init__()

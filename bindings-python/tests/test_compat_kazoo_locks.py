@@ -230,7 +230,7 @@ def test_locks_of_one_thread_exclude_each_other(client: zklock.Client, path: str
 
 
 def test_in_a_callback(client: zklock.Client, observer: Observer, path: str) -> None:
-    """A callback can wait for a lock, because the thread that ends waits runs no callbacks."""
+    """A callback can wait for a lock, because another thread wakes the waiters."""
     results: list[bool] = []
     lock, wanted = compat.Lock(client, path), compat.Lock(client, f"{path}-other")
     with lock as lease:

@@ -63,7 +63,7 @@ def test_the_wait_for_the_objects_own_hold_times_out_on_time(
 def test_the_wait_for_another_threads_acquire_counts(
     client: zklock.Client, other: zklock.Client, observer: Observer, path: str, kind: str
 ) -> None:
-    """A lock object runs one acquire at a time. The timeout of the next acquire includes the wait for it."""
+    """A lock object runs one acquire at a time. The timeout of a second one includes its wait."""
     first, second = KINDS[kind]
     held, waiting = first(client, path, "first"), second(other, path, "second")
     assert held.acquire()

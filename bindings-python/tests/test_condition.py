@@ -113,8 +113,8 @@ def test_every_level_is_given_up_and_taken_again(
                 changed.wait(0.1)
             assert passed == [False]
             assert lock.owned()
-        # Inside the inner scope, `release()` had already undone the acquire of that scope. So leaving it
-        # released nothing.
+        # The end of the inner scope released nothing, because `release()` had already undone the scope's
+        # acquire.
         assert lock.owned()
         lock.release()
         assert lock.owned()

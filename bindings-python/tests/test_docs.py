@@ -37,7 +37,6 @@ def members(kind: type) -> Iterator[Documented]:
 
 
 def public() -> Iterator[Documented]:
-    """Yield all public items: modules, functions, classes and their attributes."""
     for module in (zklock, aio, kazoo, testing, prometheus, opentelemetry):
         yield module.__name__, module
         for name in module.__all__:

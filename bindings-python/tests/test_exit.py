@@ -1,4 +1,4 @@
-"""Exits of processes. No exit causes a panic, a hang or output on stderr, and each one frees the locks."""
+"""No exit of a process causes a panic, a hang or output on stderr. Each exit frees the locks."""
 
 from __future__ import annotations
 

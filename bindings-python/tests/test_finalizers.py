@@ -1,4 +1,4 @@
-"""Finalizers of the program can use a lock while Python drops the object that holds it."""
+"""Finalizers of the program can use a lock, even while Python drops the lock object or its lease."""
 
 from __future__ import annotations
 

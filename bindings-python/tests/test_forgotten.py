@@ -62,7 +62,6 @@ def expect_one_warning(lock_warnings: Warnings, message: str) -> None:
 
 
 def expect_one_loss_warning(lock_warnings: Warnings) -> None:
-    """Wait for a warning, and check that it is the only one and reports the loss of the lock."""
     eventually(lambda: bool(lock_warnings()), "a warning")
     assert ["lock lost" in record.getMessage() for record in lock_warnings()] == [True]
 

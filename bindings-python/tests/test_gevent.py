@@ -258,7 +258,7 @@ def test_control_c_leaves_the_queue(hosts: str, path: str, client: zklock.Client
 
 
 def test_native_threads_work_beside_greenlets(hosts: str, path: str) -> None:
-    """The threads of gevent's pool are native. Each is an owner, and its wait blocks no greenlet."""
+    """The threads of gevent's pool are native. Each thread is an owner, and its waits block no greenlet."""
     code = """
     lock, inside = zklock.Mutex(hosts, path), []
     def enter(sleep):
@@ -477,7 +477,7 @@ def test_the_log_thread_is_a_native_thread(hosts: str, path: str) -> None:
 
 
 def test_zklock_may_be_used_before_gevent_patches(hosts: str, path: str) -> None:
-    """The owner stays the same when gevent patches the process: then the main greenlet is the owner."""
+    """A lock that the main thread acquired before the patch belongs to the main greenlet afterwards."""
     head = (
         scripts.HEAD
         + """

@@ -17,19 +17,19 @@ from test_gevent import HEAD
 
 import zklock
 
-# Without the patch, threads are native. Each thread has its own hub, which is destroyed at the latest when
-# the thread ends.
+# Without the patch, threads are native. Each thread has its own hub, which is destroyed when the thread ends,
+# or earlier by the program.
 THREADS = HEAD.replace("monkey.patch_all()", "import zklock.compat.kazoo")
 
 ENDS = {
     "destroyed": "gevent.get_hub().destroy()",
     "with its thread": "pass",
-    # zklock detects this destruction only when the thread ends. By then, there is no loop in which a watcher
-    # could be stopped.
+    # zklock detects only at the end of the thread that this call has destroyed the hub. By then, there is no
+    # loop in which a watcher could be stopped.
     "by its class": "gevent.hub.Hub.destroy(gevent.get_hub())",
 }
 
-# If the hub is destroyed explicitly, the waiter must leave the queue although the thread continues. So this
+# After an explicit `destroy()`, the waiter must leave the queue even if the thread continues to run. So this
 # thread runs until the program exits.
 STAYS = dict.fromkeys(ENDS, "") | {"destroyed": 'print("ended"), sys.stdin.readline(), os._exit(0)'}
 
@@ -306,8 +306,8 @@ def test_after_a_fork_a_waiter_in_another_hub_gets_an_error(
 ) -> None:
     """In a forked child, the waiters of a destroyed hub cannot be woken, because its loop rejects callbacks.
 
-    An earlier version then did not wake the remaining waiters either. This test has many waiters in the
-    destroyed hub, so that one of them precedes the waiter in the other hub.
+    Regression: this failure prevented the wake-up of waiters in other hubs. The destroyed hub has many
+    waiters, so that at least one of them precedes the waiter in the other hub.
     """
     code = f"""
     lock, kept = zklock.Mutex(hosts, path), []

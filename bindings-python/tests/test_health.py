@@ -255,7 +255,7 @@ def test_a_dump_names_greenlets(hosts: str, path: str) -> None:
 
 
 def test_a_dump_without_python_s_help_has_the_name_of_the_owner(client: zklock.Client, path: str) -> None:
-    """For a thread that has ended, a dump shows its name without a line, and no other thread's name."""
+    """If the owner's thread has ended, a dump shows its name, but no line of code and no other thread."""
     lock = zklock.Mutex(client, path, reentrant=False)
     thread = threading.Thread(target=lock.acquire, name="gone")
     thread.start()

@@ -91,7 +91,7 @@ def test_a_loss_is_a_warning(logged: Collector, observer: Observer, hosts: str, 
         observer.delete(lock.lease.node)
         lost = logged.wait_for(about(path, "lock lost"))
     assert (lost.levelno, fields(lost)["reason"]) == (logging.WARNING, "node deleted")
-    # A loss because the client is closed is expected, so it is logged at debug level.
+    # The program expects to lose its locks when it closes the client, so this loss is logged at debug level.
     assert logged.wait_for(about(path + "-kept", "lock lost")).levelno == logging.DEBUG
 
 
@@ -123,7 +123,7 @@ def test_a_contender_on_kazoo_that_may_not_see_us_is_reported_once(
                 assert theirs.acquire(timeout=5)
         else:
             theirs.acquire()
-        # The first acquire lasts long enough to see the other contender, even on a busy machine.
+        # The first timeout is long enough to detect the other contender, even on a busy machine.
         for timeout in (1, 0.1, 0.1):
             assert not lock.acquire(timeout=timeout)
         theirs.release()
@@ -233,7 +233,8 @@ def test_a_handler_that_blocks_costs_no_memory(
         release.set()
         logged.wait_for(lambda record: "arrived too fast" in record.getMessage())
         about_locks = [record for record in logged.records if fields(record).get("path") == path]
-        # The logged records are those of the full queue, and at most three that the handler took before.
+        # The logged records are those of the full queue, and at most three earlier ones that the handler had
+        # already received.
         assert len(about_locks) <= CAPACITY + 3
         (dropped,) = (record.args for record in logged.records if "arrived too fast" in record.msg)
         # Every dropped record is counted.
@@ -404,7 +405,7 @@ def test_a_forked_child_logs_for_itself(hosts: str, path: str) -> None:
 
 
 def test_a_fork_waits_for_the_event_that_is_being_logged(hosts: str, path: str) -> None:
-    """A fork waits for a running log handler. Otherwise its lock would stay locked in the child forever."""
+    """A fork waits for a running log handler, which would otherwise stay locked forever in the child."""
     done = scripts.run(
         """
         import io, logging

@@ -192,7 +192,7 @@ def test_a_record_that_may_not_be_read_is_an_error_before_the_body(
     client: zklock.Client, observer: Observer, path: str
 ) -> None:
     ours = make_digest_acl("app", "secret", all=True)
-    # Create the parents in advance, with the same access control list as the parents of other locks.
+    # Create the parents of the record. They are open to every client, as for other locks.
     observer.create(path)
     observer.client.create(f"{path}.once", b"{}", acl=[ours])
     with pytest.raises(zklock.AuthFailed):

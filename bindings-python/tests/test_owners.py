@@ -39,7 +39,6 @@ def first_owner(lock: zklock.Lock) -> zklock.OwnerInfo:
 
 
 def owner_while_held(lock: zklock.Lock) -> zklock.OwnerInfo:
-    """Acquire the lock on the calling thread, and return the owner that other clients see."""
     with lock:
         return first_owner(lock)
 

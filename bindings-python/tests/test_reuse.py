@@ -1,4 +1,4 @@
-"""Objects that are used again after a loss, a timeout or a cancellation. Repeated listeners and closes."""
+"""Objects can be used again after a loss, a timeout or a cancellation, and closed or observed repeatedly."""
 
 from __future__ import annotations
 

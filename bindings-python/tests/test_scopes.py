@@ -1,4 +1,4 @@
-"""A scope ends only where it was entered, even if other code leaves the same lock object."""
+"""A scope ends only where it was entered, even if other code exits a scope of the same lock object."""
 
 from __future__ import annotations
 

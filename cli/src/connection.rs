@@ -84,7 +84,6 @@ impl Connection {
     }
 }
 
-/// Sets the session timeout if the command line gives one, and returns the options.
 pub(crate) fn with_session_timeout(
     options: ClientOptions,
     given: Option<Duration>,

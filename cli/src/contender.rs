@@ -35,7 +35,7 @@ impl Child {
 }
 
 /// Returns whether a name begins with `_c_` and a UUID, or with a UUID without dashes and two
-/// underscores. Only names of contenders do.
+/// underscores. Only contenders have such names.
 fn has_uuid(name: &str) -> bool {
     let hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if let Some(rest) = name.strip_prefix("_c_") {

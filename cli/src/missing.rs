@@ -1,5 +1,5 @@
-//! Explains to the user why a path does not exist: the lock is not in use, or the path has a typing
-//! error.
+//! Explains to the user why a path does not exist: the lock is not in use, or the path contains a
+//! typo.
 
 use zklock::Client;
 use zklock::internal::{Escaped, list};

@@ -39,13 +39,13 @@ pub(crate) async fn read(client: &Client, path: &str) -> Result<Vec<Place>, Fail
 
 /// Returns the queue of a lock whose directory can also contain other locks. Also returns the
 /// persistent children with names of contenders, because each can be the directory of a lock whose
-/// name ends in digits. The queue is empty unless an ephemeral node is in it.
+/// name ends in digits. The queue ends with the last ephemeral node, because persistent nodes block
+/// only the contenders behind them.
 pub(crate) async fn read_directory(
     client: &Client,
     path: &str,
 ) -> Result<(Vec<Place>, Vec<String>), Failure> {
     let (mut places, directories) = find(client, path).await?;
-    // They block only the contenders behind them.
     while places.last().is_some_and(|place| !place.is_ephemeral()) {
         places.pop();
     }
@@ -120,9 +120,7 @@ impl Place {
         })
     }
 
-    /// Describes the contender's options `cohort` and `linger`, if its data states them. They tell
-    /// how many consecutive holds can use the node, and how long the client can keep the node
-    /// without a hold.
+    /// Describes the contender's options `cohort` and `linger`, if its data states them.
     pub(crate) fn sharing(&self) -> Vec<String> {
         self.contender.about.as_ref().map(sharing).unwrap_or_default()
     }

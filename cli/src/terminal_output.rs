@@ -10,7 +10,7 @@ pub(crate) fn report_problem(message: impl Display) {
     writeln!(io::stderr().lock(), "zklock: {message}").unwrap_or_default();
 }
 
-/// Writes to standard output. It is no error if the reader, such as `head`, has stopped reading.
+/// Writes to standard output. Returns no error if the reader, such as `head`, has stopped reading.
 pub(crate) fn print(text: impl Display) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {

@@ -14,7 +14,6 @@ use zklock_embedded::Server;
 static WALL: AtomicI64 = AtomicI64::new(0);
 static BOOT: AtomicI64 = AtomicI64::new(0);
 
-/// Session timeout of these tests.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads a clock, in place of the C library's function.

@@ -84,9 +84,8 @@ fn a_waiter_sets_three_watches_and_its_hand_off_costs_no_request() {
     // notified of its release.
     play(&mut world, [Step::Exit(0)].into_iter().chain(round_trip(0)));
     assert_eq!(*requests(&world, 0), waiting);
-    // The second contender was the second nearest to our waiter. Its release costs one request (a
-    // watch on the first contender) while the nearest contender still waits for the lock or holds
-    // it.
+    // Our client watched the second contender. After its release, our client tries to watch the
+    // first contender, which costs one request.
     play(&mut world, [Step::Exit(1)].into_iter().chain(round_trip(0)));
     play(&mut world, round_trip(0));
     let looked = Requests { watches: 4, ..waiting };
@@ -135,8 +134,7 @@ fn local_waiters_behind_somebody_else_share_three_watches() {
     play(&mut world, [round_trip(0), round_trip(0)].concat());
     assert_eq!(*requests(&world, 0), Requests { creates: 5, lists: 1, watches: 3, ..Requests::default() });
     world.finish().unwrap();
-    // The limit covers five deletes and one listing after the first contender's release. A waiter
-    // behind a contender of its own client needs no watch.
+    // Besides the requests above, the limit allows five deletes and one listing.
     assert!(requests(&world, 0).all() <= 16, "{:?}", requests(&world, 0));
 }
 
@@ -157,8 +155,6 @@ fn a_holder_and_six_local_waiters_are_drained_with_at_most_24_requests() {
     }
 }
 
-/// Our contenders alternate with groups of foreign ones. A probe by name checks the nodes between
-/// our contenders.
 #[test]
 fn each_place_in_a_crowd_costs_six_requests_and_all_of_them_share_a_listing() {
     const OURS: usize = 3;
@@ -191,9 +187,8 @@ fn each_place_in_a_crowd_costs_six_requests_and_all_of_them_share_a_listing() {
     world.finish().unwrap();
 }
 
-/// Each client has one waiter, which queues again immediately after its hold. No client knows which
-/// contenders have joined since, or have left early. docs/decisions/queue-requests.md explains why
-/// each of the seven requests is necessary.
+/// Each client has one waiter, which queues again immediately after its hold.
+/// docs/decisions/queue-requests.md explains why each of the seven requests is necessary.
 #[test]
 fn a_hand_off_among_clients_with_a_waiter_each_costs_seven_requests() {
     const CLIENTS: usize = 12;
@@ -204,7 +199,7 @@ fn a_hand_off_among_clients_with_a_waiter_each_costs_seven_requests() {
         play(&mut world, [join(client)].into_iter().chain(round_trip(client)).chain(round_trip(client)));
     }
     let sent = |world: &World| (0..CLIENTS).map(|client| requests(world, client).all()).sum::<u32>();
-    // During the first holds, the waiters find a short queue, so these holds do not count.
+    // Do not count the first holds, because the queue is still short then.
     for turn in 0..2 * TURNS {
         let before = sent(&world);
         let holder = turn % CLIENTS;
@@ -254,7 +249,7 @@ fn an_adjacent_hand_off_takes_no_round_trip() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The other joins happen at any point of the first contender's round trip.
+    /// The first contender's create and listing are in flight while the other contenders join.
     #[test]
     fn joins_at_once_cost_a_create_each_and_at_most_two_listings(
         moves in prop::collection::vec(0..4u8, 0..40),
@@ -272,8 +267,8 @@ proptest! {
                 1 => drop(play(&mut world, [Step::Flush(0, 1)])),
                 2 => drop(play(&mut world, [Step::Serve(0)])),
                 _ => {
-                    // The first reply may be received before the second one. The second reply,
-                    // which is the listing, ends the round trip.
+                    // Do not let the client receive the reply to the listing yet, because it grants
+                    // the lock.
                     let mut next = world.clone();
                     play(&mut next, [Step::Receive(0), Step::Drive(0, 1)]);
                     if next.clients[0].holds.is_empty() {

@@ -1,12 +1,12 @@
-//! Measures how the cost of an event grows with the number of other objects: the CPU instructions
-//! with 10,000 objects, compared with 100.
+//! Tests that the cost of an event hardly depends on the number of other objects. They compare the
+//! CPU instructions with 100 objects and with 10,000.
 //!
 //! The limit is twice as many instructions. A tree finds an object without visiting the others, and
-//! the height of the tree grows from two to four. A listing is an exception: it is read name by
-//! name, so its cost is proportional to its length.
+//! its height grows from two to four. Only the cost of a listing is proportional to its length.
 //!
-//! Counting instructions takes minutes, so the default test measures time instead. Time is less
-//! exact, but it would grow a hundredfold if an event visited each of the 10,000 objects.
+//! Counting instructions takes minutes, so the default test measures time instead. This is less
+//! exact, but it detects an event that visits all objects, because that takes a hundred times as
+//! long.
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod instructions;
@@ -21,7 +21,6 @@ use self::instructions::instructions;
 const FEW: u64 = 100;
 const MANY: u64 = 10_000;
 
-/// The unit of a measurement, which also determines the allowed growth.
 #[derive(Clone, Copy)]
 enum Measure {
     Instructions,
@@ -42,13 +41,13 @@ impl Measure {
 
     fn most_beside_many(self, name: &str, beside_few: u64) -> u64 {
         match self {
-            // To count the contenders ahead, the queue adds up to 127 counts for each base-128
-            // digit of the number. The number 10,000 has twice as many digits as 100.
+            // For each base-128 digit of the number of contenders ahead, the queue adds up to 127
+            // counters. The number 10,000 has twice as many digits as 100.
             Self::Instructions if name == AHEAD => 3 * beside_few.max(5_000),
             // The floor allows very cheap events to double.
             Self::Instructions => 2 * beside_few.max(5_000),
-            // Large structures miss the CPU cache. Visiting each of the 10,000 objects would take a
-            // millisecond.
+            // Large structures miss the CPU cache, so the time can grow tenfold. It would grow a
+            // hundredfold if an event visited every object.
             Self::Time => 10 * beside_few.max(25_000),
         }
     }
@@ -105,8 +104,7 @@ impl QueueFixture {
         self.tell([Event::Join(JoinId(self.joins), Naming::Curator, kind, Intent::Wait)])
     }
 
-    /// Executes creates and listings, acknowledges watches, and then executes the actions that
-    /// follow.
+    /// Answers these actions, and the actions that follow from the answers, until there are none.
     fn serve(&mut self, mut actions: Vec<Action>) {
         while !actions.is_empty() {
             let mut events = Vec::new();
@@ -160,7 +158,7 @@ impl QueueFixture {
     }
 }
 
-/// The events of one more contender, from its join to its release, each with its cost.
+/// The costs of one contender's events, from its join to its release.
 struct EventCosts {
     measure: Measure,
     costs: Vec<(&'static str, u64)>,

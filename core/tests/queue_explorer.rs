@@ -1,7 +1,7 @@
 //! Explores every order of events in some small worlds. Every change of the protocol must pass this
 //! exploration first.
 //!
-//! `make worlds` also explores the larger scenes, which take long without optimizations.
+//! `make worlds` also explores the larger scenes, in an optimized build.
 
 mod model;
 #[path = "scenes/several.rs"]
@@ -19,14 +19,12 @@ use zklock::queue::{Kind, Naming};
 
 use self::model::explorer::{Budget, Explored, Grain, NOTHING, Scene};
 
-/// The advice for a scene that finds no error but has too few states or events.
 const MISSED: &str = "Something that the scene is about no longer happens: the queue asks for less than it did, or the \
                       model allows less. Find out what, and mend it. If the protocol was changed so that the scene is \
                       rightly smaller, change the scene or its floor in the same commit, and say why.";
 
-/// Explores a scene, and checks that enough happens in it, because otherwise the absence of errors
-/// would prove nothing. Each scene must have a minimum number of distinct states, at least one
-/// grant, and each event of its budget as often as the budget allows.
+/// Explores a scene. Fails if the scene has too few states, if no lock is granted, or if the budget
+/// of an event is never used up, because such an exploration would prove nothing.
 #[track_caller]
 #[allow(clippy::print_stdout, reason = "the numbers are a result, where they are not captured")]
 fn play(scene: Scene, at_least: usize) {
@@ -79,8 +77,8 @@ fn three_local_contenders_one_of_which_leaves_and_a_cut() {
     play(Scene { grain: Grain::Coarse, ..Scene::new(1, 0, budget) }, 2_000);
 }
 
-/// A contender behind four others. When the third one is removed, the contender probes the first
-/// two by name.
+/// A contender behind four others. If the third is removed, the contender checks the first two with
+/// a probe.
 const BEHIND_FOUR: Scene = Scene {
     queued: 4,
     grain: Grain::Coarse,
@@ -92,7 +90,7 @@ fn a_contender_behind_four_others_that_are_deleted_in_any_order() {
     play(BEHIND_FOUR, 100_000);
 }
 
-/// Several creates are lost together, and the queue learns of one of the losses with a delay.
+/// Two creates are lost together, but the queue receives the two reports at different times.
 #[test]
 fn local_contenders_a_cut_and_a_loss_that_is_reported_late() {
     let budget = Budget { joins: 2, cuts: 1, put_offs: 1, ..NOTHING };
@@ -207,14 +205,14 @@ fn a_downgrade_under_the_names_of_kazoo() {
 }
 
 /// An operator deletes the writer's node while a reader takes over its position in the queue. A
-/// foreign contender waits behind.
+/// foreign contender waits behind them.
 #[test]
 fn a_downgrade_and_an_operator() {
     let budget = Budget { joins: 1, own_downgrades: 1, enters: 1, deletions: 1, ..NOTHING };
     play(Scene { kinds: &[Kind::Write], ..Scene::read_write(1, 1, budget) }, 1_000);
 }
 
-/// A downgrade that must not wait fails if the writer's node is deleted. It never waits behind the
+/// A downgrade without waiting fails if the writer's node is deleted. It never waits for the
 /// foreign contender (rule 21).
 #[test]
 fn a_try_to_downgrade_and_an_operator() {
@@ -284,8 +282,8 @@ fn a_session_that_is_replaced() {
     scene(1, 1, Budget { joins: 1, enters: 1, cuts: 1, replacements: 1, ..NOTHING }, 16_000);
 }
 
-/// The session is replaced, and the driver does not learn of this when the connection is
-/// established again.
+/// The client crate replaces the session during a reconnection, and does not report this to the
+/// driver.
 #[test]
 fn a_session_that_is_replaced_unnoticed_and_ends() {
     let budget = Budget { joins: 1, cuts: 1, adoptions: 1, expiries: 1, ..NOTHING };
@@ -349,8 +347,8 @@ fn a_look_at_any_time_and_a_cut() {
     play(Scene { grain: Grain::Coarse, ..Scene::new(1, 1, budget) }, 19_000);
 }
 
-/// Contenders count as far from the front as soon as any contender is ahead of them. After a
-/// reconnection, they list the directory only for a reason.
+/// A waiter counts as far from the front if any contender is ahead of it. A far waiter does not
+/// list the directory after a reconnection, unless an event shows that it must.
 const FAR: Scene = Scene { far_beyond: 0, grain: Grain::Coarse, ..Scene::new(1, 1, NOTHING) };
 
 #[test]
@@ -401,7 +399,6 @@ fn a_far_contender_behind_two_others_that_are_deleted_in_any_order_and_a_cut() {
     play(Scene { queued: 2, foreign: 2, budget, ..FAR }, 11_500);
 }
 
-/// After a hold has lasted long, the client reports that the holder's node was deleted.
 #[test]
 fn a_long_hold_and_an_operator() {
     let budget = Budget { joins: 1, enters: 1, guards: 1, deletions: 1, cuts: 1, ..NOTHING };
@@ -520,8 +517,7 @@ fn two_clients_one_of_which_leaves_and_a_lost_session() {
     scene(2, 0, Budget { joins: 2, leaves: 1, expiries: 1, ..NOTHING }, 240_000);
 }
 
-/// More than a million states of three clients. Any two of them join, and two faults happen: a
-/// connection and a session are lost.
+/// Three clients, of which any two join. One connection and one session are lost.
 const BAR: Scene = Scene {
     interchangeable: true,
     grain: Grain::Coarse,

@@ -13,8 +13,8 @@ use self::model::mutants::Mutant;
 
 const UNOWNED: &[&str] = &["whose Stat is"];
 const OUT_OF_PLACE: &[&str] = &["and not in the writer's place"];
-/// Errors for a downgrade: a contender that waited behind the writer overtakes the reader, or the
-/// reader is in a different position.
+/// Errors for a downgrade: the reader is not in the writer's position, or a later contender
+/// overtakes it.
 const DISPLACED: &[&str] = &["and not in the writer's place", "of its own"];
 const BEHIND_ANOTHER: &[&str] = &["of another client"];
 const OF_ITS_OWN: &[&str] = &["of its own"];
@@ -160,7 +160,7 @@ fn scene(mutant: Mutant) -> (Scene, &'static [&'static str]) {
         Mutant::TurnKept => (permits(Budget { acquires: 1, ..NOTHING }), KEPT),
         Mutant::PartKept => (permits(Budget { acquires: 1, cancels: 1, ..NOTHING }), KEPT),
         Mutant::OthersUncounted => (permits(Budget { acquires: 2, ..NOTHING }), TOO_MANY),
-        // In this scene, the reply that shows that the session is alive can arrive late.
+        // With `Grain::Fine`, time can pass between the execution of a request and its reply.
         Mutant::TermFromAnswer => (Scene { grain: Grain::Fine, ..timed }, OF_AN_ENDED_SESSION),
         Mutant::LongTerm | Mutant::ClockIgnored => (Scene { grain: Grain::Coarse, ..timed }, HELD_AT_ONCE),
         Mutant::StringOrder => {

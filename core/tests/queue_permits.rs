@@ -161,11 +161,11 @@ fn the_number_is_that_of_those_who_wait() {
     let mut directory = Directory::new();
     directory.join(1, 1, Intent::Wait);
     assert_eq!(directory.run(), [JoinId(1)]);
-    // The number of permits grew: the holder joined when it was smaller.
+    // Later contenders may state a larger number of permits.
     directory.join(2, 3, Intent::Wait);
     directory.join(3, 3, Intent::Wait);
     assert_eq!(directory.run(), [JoinId(2), JoinId(3)]);
-    // The number of permits shrank: the holders joined when it was larger.
+    // Later contenders may also state a smaller number.
     directory.join(4, 2, Intent::Wait);
     assert_eq!(directory.run(), []);
     directory.release(2);

@@ -192,8 +192,8 @@ fn run(mut world: World, steps: &[Step]) -> Result<(), TestCaseError> {
     world.finish().map_err(TestCaseError::fail)
 }
 
-/// Like [`run`], for servers that deny permissions. After a denied listing, the result of a create
-/// may stay unknown until the next resync, so the history ends with one.
+/// Like [`run`], for servers that deny permissions. Lists each directory again at the end, because
+/// after a denied listing a client does not know the result of its create.
 fn run_refusing(world: World, steps: &[Step]) -> Result<(), TestCaseError> {
     let clients = world.clients.len();
     let end =
@@ -204,8 +204,8 @@ fn run_refusing(world: World, steps: &[Step]) -> Result<(), TestCaseError> {
 
 fn world(scene: Scene, directory: bool) -> World {
     let mut world = World::new(scene.clients as u64, scene.foreign as u64, directory);
-    // After a reconnection, half of the clients postpone their listing whenever any contender is
-    // ahead. The other half postpone it only if many contenders are ahead.
+    // Let every contender of every second client count as far from the front, so that the client
+    // defers its listing after a reconnection.
     for client in world.clients.iter_mut().step_by(2) {
         client.far_beyond = 0;
     }
@@ -226,7 +226,7 @@ const EVERYTHING: Scene = Scene {
     weights: Weights { asks: 6, moves: 18, faults: 4, losses: 1, others: 4, operators: 1, refusals: 0 },
 };
 
-/// A scene with a single client. Only the client's own nodes and requests can confuse it.
+/// A scene with a single client.
 const ALONE: Scene = Scene {
     clients: 1,
     foreign: 0,
@@ -235,8 +235,8 @@ const ALONE: Scene = Scene {
     weights: Weights { asks: 6, moves: 14, faults: 5, losses: 1, others: 0, operators: 2, refusals: 0 },
 };
 
-/// Lost replies, lagging servers and downgrades, but no lost sessions: the order of all contenders
-/// is kept.
+/// A scene with lost replies and lagging servers. No session is lost, so every contender must keep
+/// its position.
 const ROUGH: Scene = Scene {
     clients: 2,
     foreign: 2,
@@ -310,8 +310,8 @@ proptest! {
     }
 }
 
-/// After the application requests a downgrade, and before the driver receives that request, the
-/// client can no longer rely on its session.
+/// The client's term ends after the application has requested a downgrade, but before the driver
+/// has processed the request.
 #[test]
 fn a_reader_comes_too_late_for_its_writers_place() {
     let ask = |kind| Step::Join(0, Naming::Curator, kind);
@@ -324,8 +324,8 @@ fn a_reader_comes_too_late_for_its_writers_place() {
     }
 }
 
-/// A directory is deleted and created again, so its sequence numbers start at zero again. The new
-/// nodes were never ahead of a node that an operator deleted in the old directory.
+/// Deletes a directory and creates it again, so that its sequence numbers start at zero again. A
+/// new node then has a lower number than an old one, but was never ahead of it.
 #[test]
 fn sequence_numbers_restart_with_the_directory() {
     let ask = Step::Join(0, Naming::Curator, Kind::Exclusive);
@@ -335,9 +335,8 @@ fn sequence_numbers_restart_with_the_directory() {
     run(world(EVERYTHING, true), &[queued.as_slice(), &anew].concat()).expect("the hand-off asks no server");
 }
 
-/// Regression: a released writer waits for the reader that takes over its position in the queue.
-/// The reader waits until the session is certain to exist. So the reader must count as near the
-/// front, although the writer is ahead of it.
+/// Regression: a waiting reader that takes over its writer's position must count as near the front.
+/// Otherwise the client sends no heartbeat for it, and the reader waits forever.
 #[test]
 fn a_reader_in_the_place_of_its_writer_is_near() {
     let pumps = |count| vec![Step::Pump(2); count];
@@ -361,10 +360,9 @@ fn a_waiter_whose_watches_have_fired_does_not_defer_its_listing() {
     run_refusing(world(REFUSING, false), &steps).expect("no contender is left");
 }
 
-/// The reply to a create was lost, and the server refused the listing that should have shown the
-/// node. The contender was refused too. Its node was left in the queue until another contender
-/// joined or the connection was lost, although the client could have listed the directory again
-/// long before.
+/// Regression: after a lost reply to a create, the server refused the listing that should have
+/// shown the node. The acquire failed, the client did not list the directory again, and the node
+/// stayed in the queue.
 #[test]
 fn a_refused_listing_leaves_the_outcome_of_a_create_in_doubt() {
     let join = Step::Join(0, Naming::Curator, Kind::Exclusive);

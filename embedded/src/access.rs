@@ -16,8 +16,9 @@ pub(crate) const DELETE: i32 = 8;
 pub(crate) const ADMIN: i32 = 16;
 pub(crate) const ALL: i32 = 31;
 
-/// Maximum number of entries in a node's ACL. No frame has room for this many entries, but each
-/// `auth` entry expands to all identities of a client, and their number is unlimited.
+/// Maximum number of entries in a node's ACL. A frame cannot contain that many entries, but the
+/// server replaces each `auth` entry with all identities of the client. A client can have any
+/// number of identities.
 const LONGEST: usize = 100_000;
 
 /// An identity in one ACL scheme.

@@ -43,8 +43,8 @@ impl DelayedBytes {
     }
 }
 
-/// `true` while bytes may pass, in either direction. Each read and write holds the gate's lock, so
-/// no byte passes once the gate is shut.
+/// `false` during a pause. Each read and write holds the lock of this value, so no byte is read or
+/// written after the value has become `false`.
 pub(crate) type Gate = watch::Receiver<bool>;
 
 /// The settings and channels that all connections share.
@@ -83,9 +83,9 @@ async fn cut_off(cutting: oneshot::Receiver<()>) {
     }
 }
 
-/// Runs the connection. While it writes, it does not read, so a client that does not read cannot
-/// pile up replies. A reply that is not due yet does not block reading, so requests that follow
-/// each other closely are all delayed by the same time.
+/// Runs the connection. It does not read while it writes. Otherwise a client that reads nothing
+/// could make replies pile up. It does read while a delayed reply is not due yet, so that every
+/// request is delayed by the same time.
 async fn converse(
     id: ConnectionId,
     mut socket: Socket,

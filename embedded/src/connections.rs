@@ -1,4 +1,5 @@
-//! The open connections: their identities, and the numbers that the word `cons` reports.
+//! The open connections: their identities, and the statistics that the four-letter word `cons`
+//! reports.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -99,8 +100,8 @@ impl Connections {
         }
     }
 
-    /// Returns one line for each connection. With `brief`, each line has only the first few
-    /// details.
+    /// Returns one line for each connection. With `brief`, each line contains only the address and
+    /// the numbers of messages.
     pub(crate) fn lines(&self, brief: bool) -> String {
         let mut text = String::new();
         for connection in self.0.values() {

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-/// The version that `envi` and `srvr` report. Clients derive the server's features from it.
+/// The version that `envi` and `srvr` report. Clients read it to find out which features the server
+/// supports.
 const VERSION: &str = "3.9.5-zklock-embedded, built for development and tests";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

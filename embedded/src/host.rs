@@ -13,7 +13,7 @@ use crate::replies::Output;
 use crate::settings::{Settings, Time};
 use crate::state_machine::Machine;
 
-/// Maximum delay: no test waits longer, and adding a longer delay to an instant could overflow.
+/// Maximum delay. Without a limit, adding a delay to an instant could overflow.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A test's request, which runs between two inputs.
@@ -48,8 +48,6 @@ impl Host {
             let awake = self.clock.standing.is_none();
             tokio::select! {
                 biased;
-                // The receiver of the result may be gone, because the server can be dropped while
-                // its tasks finish.
                 Some(control) = controls.recv() => control(&mut self),
                 _ = ticks.tick(), if awake => self.machine.tick(self.clock.now()),
                 input = inputs.recv(), if awake => match input {

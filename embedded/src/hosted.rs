@@ -44,8 +44,8 @@ const END: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// All methods fail after the server was stopped. They also fail in a forked child of the process
-/// that started the server, because the child has no copy of its thread. A child can start its own
-/// server.
+/// that started the server, because the server's thread exists only in that process. A child can
+/// start its own server.
 #[derive(Debug)]
 pub struct TestServer {
     address: SocketAddr,
@@ -84,8 +84,8 @@ impl TestServer {
     /// # Errors
     /// The address cannot be resolved or is taken, or the operating system has no thread left.
     pub fn start_on(address: impl ToSocketAddrs, settings: Settings) -> io::Result<Self> {
-        // Resolve the address and bind here, because resolving on the runtime would start another
-        // thread.
+        // Resolve the address and bind before the runtime starts. On the runtime, tokio would
+        // resolve the address on an additional thread.
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -100,7 +100,7 @@ impl TestServer {
         let thread = Builder::new().name("zklock-server".to_owned()).spawn(move || {
             block_signals();
             runtime.block_on(async {
-                // Returns an error when the sender is dropped, which is the signal to stop.
+                // Dropping the sender is the signal to stop. The receiver then returns an error.
                 stopped.await.unwrap_or_default();
                 server.stop().await;
             });
@@ -145,8 +145,8 @@ impl TestServer {
     /// Stops all traffic until [`resume`](TestServer::resume), like a server that hangs.
     /// Connections stay open, but the server reads and sends nothing. It accepts new connections
     /// and does not reply on them. The clock for session timeouts stops, so no session expires
-    /// during the pause. The other methods still work. The client of a session that `expire` ends
-    /// during the pause notices it after the pause.
+    /// during the pause. The other methods still work. If `expire` ends a session during the pause,
+    /// its client notices this after the pause.
     ///
     /// # Errors
     /// See [`TestServer`].
@@ -212,8 +212,8 @@ impl TestServer {
         let control: Control = Box::new(move |host| done.send(control(host)).unwrap_or_default());
         let stopped = |_| io::Error::new(io::ErrorKind::NotConnected, "the server was stopped");
         {
-            // Send while holding the lock, so the request is sent before a stop begins. A request
-            // that arrived while the channel closes would stay in it forever.
+            // Hold the lock while sending, so that no stop begins meanwhile. Otherwise the request
+            // could stay in the closed channel, and this call would wait forever.
             let running = self.thread.running.lock().unwrap_or_else(PoisonError::into_inner);
             if running.is_none() {
                 return Err(stopped(mpsc::RecvError));

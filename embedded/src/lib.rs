@@ -7,7 +7,7 @@
 //! its nodes.
 //!
 //! Nothing is stored on disk, and there is no ensemble. A test against this server therefore says
-//! nothing about lagging followers, elections or partitions, and is never enough as evidence of
+//! nothing about lagging followers, elections or partitions, and is not sufficient evidence of
 //! safety. Use Apache ZooKeeper in production.
 //!
 //! ```

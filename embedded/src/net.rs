@@ -91,8 +91,8 @@ impl Server {
     /// Stops all traffic until [`resume`](Server::resume), like a server that hangs. Connections
     /// stay open, but the server reads and sends nothing. It accepts new connections and does not
     /// reply on them. The clock for session timeouts stops, so no session expires during the pause.
-    /// The other methods still work. The client of a session that `expire` ends during the pause
-    /// notices it after the pause.
+    /// The other methods still work. If `expire` ends a session during the pause, its client
+    /// notices this after the pause.
     pub async fn pause(&self) {
         self.ask(Host::pause).await;
     }

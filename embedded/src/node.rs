@@ -44,8 +44,8 @@ impl Lifetime {
     }
 }
 
-/// The stored part of a Stat. `creates` counts all children ever created, and is the next sequence
-/// number.
+/// The stored fields of a Stat. `creates` is the number of children created so far, which is also
+/// the next sequence number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StoredStat {
     pub(crate) czxid: i64,
@@ -68,8 +68,8 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    /// Returns the number of changes to the children. Each deleted child counts twice, for its
-    /// creation and its deletion, but `creates` counts only the creation.
+    /// Returns the number of creations and deletions of children. The number of deletions is
+    /// `creates` minus the number of existing children.
     pub(crate) fn cversion(&self) -> i32 {
         self.kept.creates.wrapping_mul(2).wrapping_sub(self.children)
     }

@@ -27,8 +27,8 @@ pub(crate) trait Fields: Sized {
         self.nullable()?.ok_or(BadRecord)
     }
 
-    /// Reads a list. A null list counts as empty. Memory is reserved element by element, whatever
-    /// the length field says.
+    /// Reads a list. A null list counts as empty. Memory is reserved for one element at a time,
+    /// because the length field can be wrong.
     fn list<T>(
         &mut self,
         element: impl FnMut(&mut Self) -> Result<T, BadRecord>,
@@ -53,7 +53,7 @@ impl Fields for Reader<'_> {
         mut element: impl FnMut(&mut Self) -> Result<T, BadRecord>,
     ) -> Result<Vec<T>, BadRecord> {
         let mut elements = Vec::new();
-        // Each element takes at least the four bytes of a number or of a length.
+        // Each element has at least four bytes: a number or a length.
         for _ in 0..self.count(4)? {
             elements.push(element(self)?);
         }

@@ -128,8 +128,8 @@ pub(crate) enum Op {
 }
 
 impl Op {
-    /// Returns the name that `cons` shows for the operation, and whether the operation is a single
-    /// change. Returns `None` for operations that the real server does not record.
+    /// Returns the name that `cons` shows for the operation, and `true` if the operation is a write
+    /// outside a transaction. Returns `None` for operations that the real server does not record.
     pub(crate) fn name(&self) -> Option<(&'static str, bool)> {
         let name = match self {
             Op::Write(write) => {
@@ -179,8 +179,8 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Parses a request. Like the real server, fails if no reply is possible: if the header is
-    /// missing, or if an authentication request is invalid.
+    /// Parses a request. Returns an error if the header is missing, or if an authentication request
+    /// is invalid. The real server sends no reply in these cases either.
     pub(crate) fn read(frame: &[u8]) -> Result<Self, BadRecord> {
         let mut reader = Reader::new(frame);
         let xid = reader.int()?;
@@ -251,8 +251,8 @@ fn operation(number: i32, reader: &mut Reader) -> Result<Op, BadRecord> {
     })
 }
 
-/// Parses a transaction. If it creates a node with a null ACL (which differs from an empty ACL), it
-/// is refused before it takes a zxid.
+/// Parses a transaction. If it creates a node with a null ACL (not an empty ACL), the server
+/// refuses it without assigning a zxid.
 fn multi(reader: &mut Reader) -> Result<Op, BadRecord> {
     let mut null_list = false;
     let writes = several(reader, |number, reader| match number {
@@ -295,9 +295,9 @@ fn write(number: i32, reader: &mut Reader) -> Result<Write, BadRecord> {
     })
 }
 
-/// Adjusts a create request within a transaction. There an invalid create mode makes the whole
-/// record invalid, but in a single request it is only refused. A `createTTL` whose mode is not a
-/// TTL mode becomes the kind of create that its mode specifies.
+/// Adjusts a create request within a transaction. An invalid create mode makes the record of the
+/// whole transaction invalid, whereas a single request with this mode is only refused. If the mode
+/// of a `createTTL` is not a TTL mode, the request becomes an ordinary create with this mode.
 fn within_multi(write: Write) -> Result<Write, BadRecord> {
     let Write::Create(create) = write else { return Ok(write) };
     match (create.by, create.flags) {

@@ -22,8 +22,8 @@ struct Session {
 #[derive(Debug)]
 pub(crate) struct Sessions {
     living: BTreeMap<i64, Session>,
-    /// The same sessions in order of their deadlines, so that a search for expired sessions does
-    /// not touch the others.
+    /// The same sessions in order of their deadlines, so that a search for expired sessions reads
+    /// only those.
     by_deadline: BTreeSet<(Deadline, i64)>,
     next: i64,
     tick: u64,
@@ -32,8 +32,9 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     pub(crate) fn new(settings: &Settings, now: Time) -> Self {
-        // The upper bits are milliseconds, so the ids of an earlier server on the same port are
-        // unknown here. The top byte stays 0, because it marks containers and TTL nodes.
+        // The upper bits are the time in milliseconds, so the ids differ from those of an earlier
+        // server on the same port. The top byte must be 0, because it marks containers and TTL
+        // nodes.
         let next = (now.wall << 16) & 0x00ff_ffff_ffff_ffff;
         Sessions {
             living: BTreeMap::new(),
@@ -148,8 +149,7 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// Number of comparisons between two deadlines. Every search for expired sessions compares
-        /// deadlines.
+        /// Number of comparisons between two deadlines, as a measure of the cost of a search.
         static COMPARISONS: Cell<u64> = const { Cell::new(0) };
     }
 
@@ -184,8 +184,8 @@ mod tests {
         assert_eq!(sessions.next_deadline(), Some(600));
     }
 
-    /// Maximum number of comparisons of a search among 10,000 deadlines. The set has four levels of
-    /// at most 11 keys, and the search compares a key at most twice.
+    /// Maximum number of comparisons that a search among 10,000 deadlines needs. The set has four
+    /// levels of at most 11 keys, and the search compares a key at most twice.
     const SEARCH: u64 = 4 * 11 * 2;
 
     /// With 10,000 sessions, a tick or a message costs only a few comparisons of deadlines.

@@ -32,9 +32,9 @@ pub struct Settings {
     /// true, whereas Apache ZooKeeper's default is false.
     pub ttl_nodes: bool,
     /// Time in milliseconds after which the server closes the connection of a client that reads
-    /// nothing. Otherwise, events for the client would pile up even after its session is gone. When
-    /// the server has closed its half of a connection, the client must close the other half within
-    /// this time. The default is 10,000.
+    /// nothing, because events for this client would pile up. After the server has closed its half
+    /// of a connection, the client must close the other half within this time. The default is
+    /// 10,000.
     pub slow_peer_timeout: u64,
     /// Seed for the session passwords: a random number, or a fixed one for a simulation. The
     /// default is 0.

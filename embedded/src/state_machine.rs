@@ -305,9 +305,8 @@ impl Machine {
         if !self.sessions.remove(session) {
             return false;
         }
-        // Close the connection first, so that the session's own client gets no events for its
-        // deleted nodes: it must see only the end of the session. Apache ZooKeeper queues these
-        // events too, but closes the connection without sending them.
+        // Close the connection first, so that the client of this session receives no events about
+        // its deleted nodes. Apache ZooKeeper closes the connection without sending such events.
         if let (true, Some(connection)) = (close, connection) {
             self.close(connection);
         }
@@ -332,7 +331,7 @@ impl Machine {
     fn authenticate(&mut self, id: ConnectionId, xid: i32, scheme: &str, proof: &[u8]) {
         let proven = match scheme {
             "digest" => Some(Identity::new("digest", digest::identity(&String::from_utf8_lossy(proof)))),
-            // The address of the connection proves this identity, whatever the client sends.
+            // This identity is the address of the connection. The data from the client is ignored.
             "ip" => self
                 .connections
                 .get(id)

@@ -31,8 +31,8 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Creates the tree of a new server: the root and ZooKeeper's own nodes. Parents do not count
-    /// these nodes as created.
+    /// Creates the tree of a new server: the root and ZooKeeper's own nodes. The `creates` counters
+    /// of the parents do not include these nodes.
     pub(crate) fn new() -> Self {
         let mut tree = Tree { nodes: BTreeMap::new(), owned: Owned::default() };
         for (path, children) in

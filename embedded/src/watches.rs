@@ -65,8 +65,8 @@ pub(crate) struct Notice {
 struct Watchers {
     /// The modes of each watcher, as bits.
     modes: BTreeMap<ConnectionId, u8>,
-    /// The recursive watchers. An event below the path concerns only these, so the server need not
-    /// scan all watchers.
+    /// The watchers that also receive events of nodes below the path. They are stored separately,
+    /// so that the server need not scan all watchers for these events.
     recursive: BTreeSet<ConnectionId>,
 }
 

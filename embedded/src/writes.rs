@@ -1,4 +1,4 @@
-//! Requests that change nodes: their checks, the order of the checks, and the replies.
+//! Requests that change nodes: checks them, applies them to the tree, and creates the replies.
 
 use crate::access::{self, Identity};
 use crate::code::Code;
@@ -14,8 +14,8 @@ pub(crate) struct Caller<'a> {
     pub(crate) session: i64,
     pub(crate) identities: &'a [Identity],
     pub(crate) ttl_nodes: bool,
-    /// Nodes that this transaction creates as containers, but with an ephemeral node's flags.
-    /// Apache ZooKeeper treats them as ephemeral until it applies the transaction.
+    /// Containers that this transaction creates with the flags of an ephemeral node. Apache
+    /// ZooKeeper treats them as ephemeral until it applies the transaction.
     pub(crate) claimed: &'a [String],
 }
 
@@ -101,8 +101,8 @@ pub(crate) fn apply_all(
                 for change in changes.into_iter().rev() {
                     tree.undo(change);
                 }
-                // The reply marks earlier operations as failed with code 0, because they have no
-                // error. Later operations were not tried.
+                // The whole transaction has failed, so the reply also marks the earlier operations
+                // as failed, but with code 0. Later operations were not tried.
                 let mut failed = vec![Part::Failed(crate::code::OK); i];
                 failed.push(Part::Failed(code.number()));
                 failed.resize(count, Part::Failed(Code::RuntimeInconsistency.number()));
@@ -113,8 +113,8 @@ pub(crate) fn apply_all(
     (changes, parts)
 }
 
-/// Returns the operation number in a part of the reply: a create that returns a Stat has the number
-/// of `create2`.
+/// Returns the operation number that the reply contains for a write. If the reply to a create
+/// contains a Stat, this is the number of `create2`.
 fn part_number(write: &Write) -> i32 {
     match write {
         Write::Create(Create { by: By::Create, .. }) => 1,

@@ -27,8 +27,8 @@ async fn word(stream: &mut TcpStream) -> String {
 fn a_client_that_closed_its_writing_half_still_gets_replies() {
     run(async {
         let server = server().await;
-        // The delay is long enough for the server to read the client's end of stream before the
-        // reply is due.
+        // During this delay, the server notices that the client has closed its half of the
+        // connection. Only then is the reply due.
         server.latency(Duration::from_millis(50)).await;
         let mut stream = TcpStream::connect(server.hosts()).await.unwrap();
         stream.write_all(b"ruok").await.unwrap();
@@ -148,12 +148,12 @@ fn no_session_expires_while_the_server_is_paused() {
             Client::connect_with(short.session_timeout(Duration::from_millis(500)).unwrap()).await.unwrap();
         let lease = Mutex::new(&client, "/locks/x").unwrap().acquire().await.unwrap();
         server.pause().await;
-        // The holder loses its lease, because its client cannot know that the session does not
-        // expire during the pause.
+        // The client cannot know that no session expires during the pause, so it reports the lease
+        // as lost.
         lease.lost().await;
         sleep(Duration::from_secs(2)).await;
-        // After the pause, the client closes the session that it gave up. A bare session shows in
-        // `repeated.rs` that the session does not expire right after a pause either.
+        // This test cannot check the session after the pause, because the client then closes it. A
+        // test in `repeated.rs` checks that sessions do not expire right after a pause either.
         assert!(server.tree().await.contains_key(&lease.node()));
     });
 }

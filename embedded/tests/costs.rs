@@ -1,9 +1,9 @@
-//! Tests that the cost of a request does not depend on the number of nodes, sessions and watches
-//! that the request does not concern.
+//! Tests that the cost of a request does not depend on the number of unrelated nodes, sessions and
+//! watches.
 //!
 //! These tests count allocations instead of time, because a slow or busy machine does not change
-//! them. A scan that allocates no memory is counted in a unit test next to the code: see
-//! `sessions.rs`.
+//! them. They do not detect a scan that allocates no memory. For such scans, a unit test in
+//! `sessions.rs` counts comparisons.
 
 mod allocations;
 
@@ -41,8 +41,8 @@ impl Server {
             let id = ConnectionId(i);
             server.open(id);
             server.say(id, 1, &create(&format!("/clients/{i}"), 1));
-            // Each client watches its own node, `/all` and `/clients`. The last two watches are not
-            // triggered.
+            // Each client watches its own node, `/all` and `/clients`. The test triggers no watch
+            // on `/all` and `/clients`.
             server.say(id, 3, &[&text(&format!("/clients/{i}"))[..], &[1]].concat());
             server.say(id, 8, &[&text("/all")[..], &[1]].concat());
             server.say(id, 3, &[&text("/clients")[..], &[1]].concat());

@@ -13,9 +13,9 @@ use zklock_embedded::{ConnectionId, Decoder, Machine, Output, Settings, Time};
 #[global_allocator]
 static ALLOCATIONS: Allocations = Allocations;
 
-/// Maximum number of bytes allocated per received byte, at the peak. The shortest operation of a
-/// transaction has 14 bytes. The server stores the operation in parsed form, its reply, and both in
-/// lists whose capacity doubles.
+/// Maximum number of allocated bytes for each received byte. The worst case is the shortest
+/// operation of a transaction, with 14 bytes. The server stores the parsed operation and its reply
+/// in lists, and the capacity of a list doubles when the list is full.
 const MEMORY_PER_BYTE: usize = 64;
 /// Number of bytes that even the shortest request can allocate.
 const ALLOWANCE: usize = 16 * 1024;
@@ -122,8 +122,8 @@ fn asked(bytes: &[u8], size: usize) -> Asked {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// The number of bytes received bounds the server's memory, whatever counts and lengths a
-    /// request claims.
+    /// The server's memory is limited by the number of received bytes, even if a request contains
+    /// larger counts and lengths.
     #[test]
     fn memory_follows_from_what_was_received(
         requests in vec(

@@ -1,5 +1,5 @@
-//! Repeated and nested use of the server's controls, such as `pause` and `latency`: their effect on
-//! replies, events and many clients.
+//! Tests that call the server's controls, such as `pause` and `latency`, repeatedly and with many
+//! clients.
 
 #![expect(clippy::unwrap_used, reason = "a test ends with a panic, also in its helpers")]
 
@@ -105,8 +105,8 @@ fn the_newest_latency_counts() {
     run(async {
         let server = server().await;
         let mut stream = Session::open(&server.hosts()).await;
-        // If latencies added up, or the longest counted, the reply would not arrive within the
-        // test's time limit.
+        // If the server added these latencies, or used the longest one, the reply would not arrive
+        // within the test's time limit.
         server.latency(2 * LIMIT).await;
         server.latency(SILENCE).await;
         server.latency(SILENCE).await;

@@ -2,9 +2,9 @@
 //
 // A process is stopped between checking its lease and writing, as the kernel or a hypervisor can
 // stop any process. Meanwhile another process acquires the lock. When the first process resumes, it
-// does not know that it has lost the lock, and writes. The servers refuse this transaction, because
-// they check in the same step that the lock is held. With `--unguarded`, the stopped process writes
-// as if there were no lock and overwrites the newer report, so the program fails.
+// does not know that it has lost the lock, and writes. The write is part of a transaction that also
+// checks that the lock is still held, so the servers refuse it. With `--unguarded`, the stopped
+// process writes as if there were no lock and overwrites the newer report, so the program fails.
 //
 //     ZKLOCK_HOSTS=127.0.0.1:2181 node guarded-write.mjs [--unguarded]
 

@@ -50,7 +50,7 @@ def stopped_writer(database: Path, statement: str, holding: SimpleQueue[int]) ->
 
 
 def main() -> int:
-    """Run both writers. Fail unless the report of the second writer, the current lock holder, remains."""
+    """Run both writers. Fail if the first writer overwrites the report of the second."""
     statement = UNGUARDED if "--unguarded" in sys.argv else GUARDED
     processes = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as directory, zklock.Client() as client:

@@ -1,8 +1,8 @@
 """A node in ZooKeeper that only the current holder of the lock can write.
 
-As in `fencing_token.py`, a process is stopped between checking its lease and writing. A transaction needs no
-token: the servers check the lock in the same step in which they write. With `--unguarded`, the stopped
-process writes as if there were no lock and overwrites the newer report, so the program fails.
+As in `fencing_token.py`, a process is stopped between checking its lease and writing. This program writes in
+a transaction, which needs no token: the servers check the lock and write in one step. With `--unguarded`, the
+stopped process writes as if there were no lock and overwrites the newer report, so the program fails.
 
 ZKLOCK_HOSTS=127.0.0.1:2181 python guarded_write.py [--unguarded]
 """
@@ -49,7 +49,7 @@ def stopped_writer(report: str, guarded: bool, holding: SimpleQueue[int]) -> Non
 
 
 def main() -> int:
-    """Run both writers. Fail unless the report of the second writer, the current lock holder, remains."""
+    """Run both writers. Fail if the first writer overwrites the report of the second."""
     guarded = "--unguarded" not in sys.argv
     report = f"/examples/report-{os.getpid()}"
     processes = multiprocessing.get_context("spawn")

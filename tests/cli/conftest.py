@@ -12,8 +12,8 @@ from harness.built import NotBuilt, require
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.collectonly:
         return
-    # Under `nohup`, or as a background job of a script, pytest starts with some signals ignored. The tested
-    # commands would inherit that.
+    # If pytest runs under `nohup` or in the background of a script, some signals are ignored, and the tested
+    # commands would inherit this.
     for one in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(one, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -38,7 +38,7 @@ class Lag:
 
     @property
     def late(self) -> int:
-        """Return an allowance in nanoseconds.
+        """Return the time in nanoseconds by which a test extends its limits.
 
         It covers two processes that run one after the other, each with the longest measured delay.
         """

@@ -1,4 +1,4 @@
-"""`zklock doctor --deadlocks` finds cycles of owners, and finds none in trees without cycles."""
+"""`zklock doctor --deadlocks` reports owners that wait for each other in a cycle, and no other owners."""
 
 from __future__ import annotations
 
@@ -65,7 +65,6 @@ def test_s850_planted_cycles(server: Standalone, observer: Observer, path: str, 
     for number, worker in enumerate(workers):
         worker.connect(server.hosts, label=f"worker-{number}")
     for number in range(20):
-        # The cycle's members are neighboring workers, workers of the same language, or one worker twice.
         step, size = number % 4, 2 + number % 2
         chosen = [workers[(number + step * place) % len(workers)] for place in range(size)]
         owners = [f"{number}-{place}" for place in range(size)]

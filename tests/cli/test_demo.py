@@ -27,8 +27,8 @@ LIMIT = 20.0
 
 
 def test_s575_the_demo_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Java is not on the `PATH`, so the demo needs none. The server in `ZKLOCK_HOSTS` does not exist, so the
-    # demo does not use the user's servers.
+    # The demo must not need Java, so the test removes it from the `PATH`. The demo must not use the user's
+    # servers either, so `ZKLOCK_HOSTS` contains a server that does not exist.
     monkeypatch.setenv("PATH", str(Path(str(shutil.which("sleep"))).parent))
     began = time.monotonic()
     with Command(f"127.0.0.1:{free_port()}", "demo", env={"ZKLOCK_AUTH_FILE": "/nonexistent"}) as demo:
@@ -130,7 +130,7 @@ def test_s575_a_picture_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_s575_no_program_survives_the_demo(tmp_path: Path) -> None:
-    """A signal ends the demo and all programs, also one that still waits for the lock."""
+    """A signal ends the demo and all programs that it started."""
     note = tmp_path / "pid"
     forever = shlex.join(["sh", "-c", f"echo $$ > {shlex.quote(str(note))}; exec sleep 600"])
     with Command("", "demo", f"--with=one={job(2)}", f"--with=two={forever}") as demo:

@@ -32,7 +32,7 @@ can_preload = pytest.mark.skipif(
 
 
 def finding(outcome: Outcome, words: str) -> str:
-    """Return the line that contains `words`, joined with the next line: the advice."""
+    """Return the line that contains `words`, and the doctor's advice from the next line."""
     lines = outcome.out.splitlines()
     for number, line in enumerate(lines):
         if words in line:
@@ -94,7 +94,7 @@ def test_s687_a_tick_that_is_not_told(
 
 def test_s813_a_tick_that_is_not_told_by_servers_far_away(new_server: NewServer) -> None:
     """A round trip takes 30 ms, as between continents."""
-    # The server does not reply to `conf`. Its reply to `dump` lists the sessions for this test.
+    # The server allows `dump`, because the test reads the sessions from its reply. It does not allow `conf`.
     settings = Settings(tick=500, min_session_timeout=-1, config=("4lw.commands.whitelist=srvr,dump",))
     with new_server(settings) as discreet, Proxy(discreet.hosts, delay=0.015, opaque=True) as far:
         outcome = run(far.hosts, "doctor", "--session-timeout", "1s")
@@ -297,7 +297,7 @@ def test_s577_clocks(server: Standalone, path: str, tmp_path: Path, shift: int, 
     assert what.startswith("note")
     measured = re.search(r"this machine's clock is ([\d.]+)s .*\(measured within ([\d.]+)(m?)s\)", what)
     assert measured is not None, what
-    # The doctor subtracts its own uncertainty, which grows when the machine is slow.
+    # The doctor subtracts the error of its measurement, which is larger on a slow machine.
     least = min(89.0, 90 - float(measured[2]) / (1000 if measured[3] else 1))
     assert least <= float(measured[1]) < 91
     assert "locks are as safe" in what

@@ -57,7 +57,7 @@ def test_s565_ls_shows_the_queue(server: Standalone, observer: Observer, path: s
 
 
 def test_s565_a_directory_named_locks(server: Standalone, observer: Observer, path: str) -> None:
-    """A lock directory can have the name that a semaphore gives to one of its two directories."""
+    """`ls` and `top` do not take a directory named `locks` for a part of a semaphore."""
     with Command(server.hosts, "run", f"{path}/locks/a", "--", "sleep", "60"):
         observer.wait_queue(f"{path}/locks/a", 1)
         assert run(server.hosts, "ls", "--recursive", path).out.startswith(f"{path}/locks/a\n")
@@ -68,7 +68,7 @@ def test_s742_a_lock_directory_that_is_named_by_an_id(
     server: Standalone, observer: Observer, path: str
 ) -> None:
     orders = f"{path}/orders"
-    # The directory has had so many children that the number in the lock's name could be a sequence number.
+    # After these creates, the digits in the lock's name could be a sequence number of the directory.
     for _ in range(50):
         observer.client.delete(observer.client.create(f"{orders}/x-", b"", sequence=True, makepath=True))
     named = f"{orders}/10000000042"
@@ -84,15 +84,15 @@ def test_s742_a_lock_directory_that_is_named_by_an_id(
             (row,) = run(hosts, "top", "--once", below).out.splitlines()
             assert row.split()[:3] == [lines[0], "held", "mutex"]
             assert " 0 waiting " in row
-        # Another client locks `orders` itself. The persistent node in `orders` is behind this client's node
-        # in the queue, so it does not block the lock.
+        # Another client locks `orders` itself. The persistent node in `orders` does not block it, because it
+        # is behind this client's node in the queue.
         with Command(server.hosts, "run", "--label", "all", orders, "--", "sleep", "60"):
             observer.wait(orders, lambda queue: len(queue) == 2, "the directory and the contender")
             lines = run(server.hosts, "ls", "--recursive", path).out.splitlines()
             assert [line for line in lines if line.startswith("/")] == [orders, named]
             rows = run(server.hosts, "top", "--once", "--sort", "path", path).out.splitlines()
             assert [row.split()[0] for row in rows] == [orders, named]
-        # In the lock at the directory's own path, the persistent node counts as a contender.
+        # In the queue of the lock `orders`, the persistent node counts as a contender.
         assert run(server.hosts, "ls", orders).out.splitlines()[1].endswith(f"{named}  persistent")
 
 

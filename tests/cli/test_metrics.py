@@ -27,7 +27,7 @@ RULES = REPOSITORY / "docs" / "prometheus-rules.yml"
 
 
 def metrics_of(file: Path, path: str) -> dict[str, float]:
-    """Return all values by name without the prefix `zklock_run_`, after checking that each has this path."""
+    """Return the values by name, without the prefix `zklock_run_`. Assert that each has the label `path`."""
     found: dict[str, float] = {}
     for family in text_string_to_metric_families(file.read_text()):
         assert family.documentation
@@ -64,7 +64,7 @@ def test_s746_a_run_and_the_next(server: Standalone, observer: Observer, path: s
     well = metrics_of(file, path)
     assert well["exit_status"] == 0
     assert well["success_timestamp_seconds"] == well["end_timestamp_seconds"] > ended["end_timestamp_seconds"]
-    # While a run waits, and after a run that failed, the file keeps the time of the last success.
+    # A run that waits or has failed keeps the time of the last success in the file.
     nowhere = f"127.0.0.1:{free_port()}"
     assert run(nowhere, "run", "--connect-timeout", "0.3", *words, "true").status == 69
     failed = metrics_of(file, path)

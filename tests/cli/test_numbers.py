@@ -1,4 +1,4 @@
-"""The command's numbers about locks match the server's data, for two contenders and for hundreds."""
+"""The numbers that the command prints match the server's data, with two contenders and with hundreds."""
 
 from __future__ import annotations
 
@@ -194,7 +194,8 @@ def test_s781_top_with_two_holds(server: Standalone, proxy: Proxy, observer: Obs
         make(one, "b", "__WRIT__", about(7, 15))
         make(one, "b", "__READ__", about(7, 16))
         for number in range(3):
-            # Two holders have both permits. A third contender is first in `locks` and waits for a permit.
+            # Two holders have both permits. A third contender has the first node in `locks`, so it has its
+            # turn, and waits for a permit.
             if number < 2:
                 make(one, "s/leases", "lease-", about(9, 17 + number, permits=2))
             make(one, "s/locks", "lock-", about(9, 18 + number, permits=2))
@@ -221,7 +222,6 @@ def test_s781_top_with_two_holds(server: Standalone, proxy: Proxy, observer: Obs
             )
             created = observer.client.exists(node).created * 1000
             assert row["held_for_at_most"] is True
-            # The age is the difference between the times of two clocks. Here, both are this machine's clock.
             assert before - created - 2 <= row["held_for_ms"] <= after - created + 2, name
             assert 0 <= row["seen_ms_ago"] <= after - before
         assert [found[f"{path}/{name}"]["holder"]["pid"] for name in "abse"] == [11, 12, 13, None]
@@ -264,7 +264,7 @@ def row_of(outcome: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 def test_s782_rates_and_ages_over_time(server: Standalone, observer: Observer, path: str) -> None:
-    """`top` reports each lock's grants per second, and the age of a hold that it saw begin."""
+    """`top` reports each lock's grants per second, and the exact age of a hold that began while `top` ran."""
     turns = {"busy": 40, "calm": 10}
     for name in turns:
         observer.create(f"{path}/{name}")
@@ -301,8 +301,7 @@ def test_s782_rates_and_ages_over_time(server: Standalone, observer: Observer, p
         row = row_of(ended, f"{path}/busy")
         outcome = now()
         assert row["held_for_at_most"] is False
-        # `top` notices a hold at most one interval after the hold's beginning, unless the machine stood
-        # still.
+        # `top` notices a new hold within one interval, unless the machine stalls.
         late = 0.3 + LATE + STALL_MONITOR.stalled_seconds(created.first, outcome)
         span = created.ago(asked, outcome)
         assert span.least - late <= row["held_for_ms"] / 1000 <= span.most
@@ -367,8 +366,7 @@ def test_s783_what_the_doctor_measures(proxy: Proxy, observer: Observer, path: s
     assert before < number_in(r"with fencing token (\d+)", outcome) < after
     assert f"connected to {proxy.hosts} in" in outcome
     assert re.search(r"clock and the servers' are at most \d+ ms apart", outcome)
-    # The client and the server use the same machine's clock, so only the round trip makes the clocks seem to
-    # differ.
+    # The client and the server use the same clock, so the measured difference is at most the round trip.
     assert number_in(r"clock and the servers' are at most (\d+) ms apart", outcome) <= locks + 2
 
 

@@ -1,4 +1,4 @@
-"""Tests of the examples in docs/cli.md and on the page about cron jobs: a shell runs them."""
+"""Runs the examples of docs/cli.md and of the page about cron jobs in a shell."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ def test_s549_there_are_examples() -> None:
     assert not matches("a …\n", "b c\n")
 
 
-# The examples of one block follow each other on one server, as on the page.
 @pytest.mark.parametrize("block", sessions(), ids=range(len(sessions())))
 def test_s549_the_examples_of_a_block(
     server: Standalone, tmp_path: Path, block: list[tuple[str, str]]

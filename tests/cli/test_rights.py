@@ -1,4 +1,4 @@
-"""Tests of rights, identities and addresses: every subcommand applies them to everything that it creates."""
+"""Tests of ACLs, identities and IPv6 addresses with every subcommand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ RULES = f"digest:{OURS[0].id.id}:cdrwa,world:anyone:r"
 CREATE_AND_READ = make_acl("world", "anyone", create=True, read=True)
 MODES = {"mutex": [], "write": ["-x"], "read": ["-s"], "slots": ["--slots", "2"]}
 
-# As in scenarios/test_rights.py: the options, the ACL of the nodes and directories, and the parents' ACL.
+# The options, the ACL of the nodes and directories, and the ACL of the parents. As in
+# scenarios/test_rights.py.
 LISTS: dict[str, tuple[dict[str, str], list[ACL], list[ACL]]] = {
     "nothing": ({}, EVERYONE, EVERYONE),
     "creator": ({"acl": "creator"}, OURS, [*OURS, CREATE_AND_READ]),

@@ -1,4 +1,4 @@
-"""Each action on the `zklock` command also works a second time: suspend, stop, signal, revoke, break."""
+"""Suspending, stopping and signalling `zklock` also works a second time, and so do revoke and break."""
 
 from __future__ import annotations
 
@@ -61,7 +61,6 @@ def test_s800_suspended_twice(proxy: Proxy, observer: Observer, path: str, log: 
 
 
 def test_s801_paused_twice(server: Standalone, observer: Observer, path: str, log: Log) -> None:
-    """While `zklock` is stopped, its command runs on and the lock stays held."""
     flags = ["run", "--session-timeout", SESSION]
     with Command(server.hosts, *flags, path, "--", *log.job("tick", "120")) as command:
         (node,) = observer.wait_queue(path, 1)
@@ -122,7 +121,7 @@ def test_s802_signalled_while_no_server_answers(proxy: Proxy, path: str, log: Lo
         for _ in range(2):
             waiter.process.send_signal(signal.SIGTERM)
         assert waiter.wait().status == 128 + signal.SIGTERM
-        # Closing the session without a reply takes up to 2 s. The rest of the limit is for the process.
+        # `zklock` waits up to 2 s for the reply to the close of its session.
         assert time.monotonic() - began < 6 + lag.late / 1e9
     proxy.heal()
     assert log.events("start") == []

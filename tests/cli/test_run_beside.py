@@ -1,4 +1,4 @@
-"""Tests of `zklock run` with orphaned child processes, and with other kinds of locks on its path."""
+"""Tests of `zklock run` with orphaned child processes, and with locks of other kinds at the same path."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_s741_two_kinds_of_locks_on_one_path(
 def test_s741_locks_below_a_semaphore_cause_no_warning(
     server: Standalone, observer: Observer, path: str
 ) -> None:
-    """The tested semaphore's directory contains a lock directory whose name is a number, such as an ID."""
+    """A semaphore's directory can contain another lock whose name is a number, such as an ID."""
     for _ in range(3):
         observer.client.create(f"{path}/x", b"", sequence=True, makepath=True)
     observer.create(f"{path}/10000000001")

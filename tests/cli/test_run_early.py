@@ -13,7 +13,7 @@ from harness.server import Standalone
 from harness.steps import eventually
 
 DELAY = 0.35
-"""Delay in seconds each way. It prolongs the wait for a reply between the grant and the command's start."""
+"""Delay of each request and each reply in seconds. It leaves time to stop `zklock` after the grant."""
 
 
 def test_s811_lost_between_the_grant_and_the_start(
@@ -21,7 +21,7 @@ def test_s811_lost_between_the_grant_and_the_start(
 ) -> None:
     """`zklock` does not start the command if it lost the lock while it was stopped after the grant.
 
-    With `--on-lost ignore`, a started command would run on.
+    With `--on-lost ignore`, `zklock` would not end the command if it had started it.
     """
     file = tmp_path / "job.prom"
     flags = ("--session-timeout", "8", "--on-lost", "ignore", "--metrics", str(file))

@@ -20,7 +20,7 @@ from harness.steps import eventually
 
 SESSION = 4.0
 TERM = int(SESSION / 2 * 1e9)
-"""Term of the lock in nanoseconds: the time for which the last reply before a black hole proves the lock."""
+"""Term of the lock in nanoseconds. `zklock` must kill its command within this time after the last reply."""
 
 MARGIN = int(0.2e9)
 
@@ -81,10 +81,10 @@ def test_s551_a_black_hole(
 
 
 def test_s551_killed_before_the_end_of_the_term(proxy: Proxy, path: str, log: Log) -> None:
-    """The command ends before the term does, and `zklock` logs how much of the term is left.
+    """`zklock` kills the command before the term ends, and logs the rest of the term.
 
-    The logged time is greater than zero only if `zklock` kills the command before the end of the term. A
-    stall of the machine can make one try late, so the test fails only if every try is late.
+    If the machine stalls, `zklock` can kill the command too late. The test therefore fails only if this
+    happens in every try.
     """
     said = []
     for _ in range(TRIES):
@@ -146,8 +146,8 @@ def test_s555_a_suspended_command_is_stopped(proxy: Proxy, observer: Observer, p
 def test_s555_a_late_heartbeat_stops_the_command(proxy: Proxy, path: str, log: Log) -> None:
     """The command is stopped when no replies arrive on a connection that seems to work.
 
-    Between two heartbeats, at least a third of the session timeout is left of the term. The library suspends
-    the lease only when a sixth is left.
+    The library suspends the lease only when a sixth of the session timeout is left of the term. `zklock` must
+    stop the command earlier, with at least a quarter left.
     """
     flags = ["-v", "--log", "json", "--on-suspend", "stop"]
     with held(proxy, path, log, flags, "60", session=20) as command, Lag() as lag:
@@ -257,7 +257,7 @@ def test_s558_kill_after(proxy: Proxy, path: str, log: Log) -> None:
 
 
 def test_s563_a_paused_zklock(server: Standalone, observer: Observer, path: str, log: Log) -> None:
-    """A `zklock` that is stopped (SIGSTOP) cannot end its command. It ends the command when it continues."""
+    """A `zklock` that is stopped (SIGSTOP) cannot end its command. It ends the command after SIGCONT."""
     with held_by(server, path, log) as command, Lag() as lag:
         command.signal(signal.SIGSTOP)
         observer.wait_queue(path, 0, timeout=SESSION * 3)
@@ -272,7 +272,7 @@ def test_s563_a_paused_zklock(server: Standalone, observer: Observer, path: str,
 def test_s691_a_pause_in_which_the_lock_can_still_be_proven(
     server: Standalone, observer: Observer, path: str, log: Log
 ) -> None:
-    """The command runs on after a pause, because a reply proves the lock again before the term ends."""
+    """After a pause, the command continues if a server confirms the lock before the term ends."""
     flags = ["run", "--session-timeout", "20", "--kill-after", "5", "-v", "--log", "json"]
     with Command(server.hosts, *flags, path, "--", *log.job("tick", "60")) as command:
         log.wait("tick")

@@ -1,4 +1,4 @@
-"""Tests of all numbers in the reports, metrics and errors of `zklock run`, and of the duration of waits."""
+"""Tests of the numbers that `zklock run` reports, and of the duration of its waits."""
 
 from __future__ import annotations
 
@@ -56,10 +56,7 @@ def running(hosts: str, *words: str) -> Iterator[Command]:
 
 
 def last_proof(proxy: Proxy, before: int) -> float:
-    """Return the time at which the proxy forwarded the last write that proves the lock.
-
-    This is the last write before `before` that the server has acknowledged.
-    """
+    """Return the time at which the proxy forwarded the last acknowledged write before `before`."""
     flights = [
         flight for flight in proxy.snapshot().flights if WRITES & set(flight.requests) and flight.closed
     ]
@@ -75,14 +72,15 @@ LEFT = {
 @pytest.mark.parametrize("then", LEFT)
 @pytest.mark.parametrize("session", [8, 24])
 def test_s785_what_is_left_of_the_term(proxy: Proxy, path: str, session: int, then: str) -> None:
-    """The reported rest of the term is counted from the last write that proved the lock.
+    """`zklock` reports the correct rest of the term after it has lost the connection.
 
-    `zklock` reports it when the connection is lost, and when it therefore terminates the command.
+    The term begins when the last acknowledged write is sent.
     """
     name, pattern = LEFT[then]
     words = ("--session-timeout", str(session), "--on-suspend", then, path)
     with running(proxy.hosts, *words) as command:
-        # Wait half the time to the next heartbeat, so that the last proof is older than a report can be late.
+        # Wait half the time to the next heartbeat, so that the last acknowledged write is older than the
+        # tolerance.
         time.sleep(session / 12)
         # Offset between the two clocks in milliseconds.
         offset = time.time_ns() // 1_000_000 - now() // 1_000_000
@@ -200,7 +198,7 @@ def test_s786_the_times_of_two_jobs(
 
 
 def test_s787_who_has_a_lock_that_is_taken(server: Standalone, observer: Observer, path: str) -> None:
-    """The message names the first of several holders, the age of its hold, and how many others hold."""
+    """The message contains the first of several holders, the age of its hold, and the number of others."""
     began = wall()
     ages = {21: 5 * 60, 22: 3 * 3600 + 7, 23: 60}
 

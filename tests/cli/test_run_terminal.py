@@ -51,7 +51,7 @@ def test_s559_ctrl_z(server: Standalone, observer: Observer, path: str, log: Log
 
 
 PROVEN = ("--session-timeout", "20", "--kill-after", "5")
-"""With these options, `zklock` sends SIGTERM after a pause of five seconds unless a reply proves the lock."""
+"""After a pause of five seconds, `zklock` sends SIGTERM unless a server confirms the lock in time."""
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_s691_ctrl_z_for_a_while(
 
 
 def wait_for_more(user: Shell, log: Log, before: int, lag: Lag) -> None:
-    """Wait until the command continues, unless the machine stalled until the term was over."""
+    """Wait until the command continues, or until `zklock` reports a stall beyond the end of the term."""
 
     def goes_on_or_is_late() -> bool:
         return len(log.events("tick")) >= before + 5 or (lag.late > 0.2e9 and b"AFTER the term" in user.shown)

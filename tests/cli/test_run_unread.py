@@ -1,4 +1,4 @@
-"""`zklock run` works while nothing reads its standard error: a full pipe, or a terminal after Ctrl-S."""
+"""`zklock run` works even if its standard error blocks, because a pipe is full or the user pressed Ctrl-S."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_s578_a_client_that_the_server_does_not_trust(secured: Secured, path: st
 def test_s578_certificates_renewed_during_a_hold(
     secured: Secured, plain_observer: Observer, path: str, tmp_path: Path
 ) -> None:
-    """After the certificates are renewed, the lock is released on a connection that uses the new ones."""
+    """If the certificates are renewed during a hold, `zklock` reconnects with them and releases the lock."""
     lock = ("--session-timeout", "40", path)
     with Command(secured.hosts, "run", *flags(secured.tls), *lock, "--", "sh", "-c", "read end") as command:
         plain_observer.wait_queue(path, 1)

@@ -79,7 +79,8 @@ def test_s570_the_view(server: Standalone, observer: Observer, path: str) -> Non
             return bool(rate.search(row(lines, busy)))
 
         user.see(goes_on, "a rate")
-        # Wait until the whole screen is redrawn. Without this wait, `top` could read two keys at once.
+        # Wait until the whole screen is redrawn. Otherwise `top` could read the next key together with the
+        # previous one.
         before = len(user.shown)
         user.resize(60, 10)
         user.see(lambda _: b"PATH" in user.shown[before:], "the screen is redrawn")
@@ -230,7 +231,7 @@ def test_s573_the_request_rate_of_top(
 
 
 def test_s745_one_pass_and_no_more(proxy: Proxy, server: Standalone, observer: Observer, path: str) -> None:
-    """A pass lists each directory once and reads each shown holder once, even if it takes long."""
+    """With `--once`, `top` lists each directory once, and reads the data of each holder once."""
     locks, ids, low = 100, 20, 10
     for number in range(locks):
         lock = f"{path}/many/{number}/_c_{uuid.uuid4()}-lock-"
@@ -243,12 +244,12 @@ def test_s745_one_pass_and_no_more(proxy: Proxy, server: Standalone, observer: O
         observer.wait_queue(f"{path}/gpu/leases", 1)
         observer.wait_queue(f"{path}/gpu/locks", 0)
         before = proxy.snapshot()
-        # At this rate a pass takes several seconds, but no directory is listed a second time.
+        # At 60 requests per second, this takes several seconds.
         outcome = run(proxy.hosts, "top", "--once", "--json", "--requests", "60", path)
         sent = proxy.snapshot()
     shown = json.loads(outcome.out)
     assert sum(lock["state"] == "held" for lock in shown["locks"]) == locks + 1
-    # The path, its three children, the locks, the directories named by IDs, and the semaphore's two.
+    # The path, its three children, the locks, the ID directories, and the two directories of the semaphore.
     directories = 1 + 3 + locks + ids + low + 2
     assert shown["directories"] == directories
 
@@ -256,7 +257,7 @@ def test_s745_one_pass_and_no_more(proxy: Proxy, server: Standalone, observer: O
         return sum(sent.requests[kind] - before.requests[kind] for kind in kinds)
 
     assert asked("getChildren2", "getChildren") == directories
-    # Only the low IDs could be a server's sequence numbers, so only these nodes are read.
+    # The nodes with low IDs are read too, because these IDs could be sequence numbers.
     assert asked("getData") == locks + 1 + low
 
 

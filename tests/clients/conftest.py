@@ -1,4 +1,4 @@
-"""Chooses the server for the clients, and marks the kazoo tests that are in the list."""
+"""Chooses the server for the clients, and marks the kazoo tests that `kazoo_list.toml` lists."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore")
 
 
-# Runs first: it must set the soak marks before the hook that deselects soak tests.
+# This hook must run before the hook that deselects soak tests, because it sets the soak marks.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark kazoo's tests that are in the list.

@@ -7,7 +7,7 @@ from threading import Condition
 
 
 class FairCondition(Condition):
-    """A condition on which, after `notify_all`, every waiter runs before any other thread enters.
+    """A condition that lets all notified waiters run before other threads can acquire its lock.
 
     kazoo's lock tests wait until one thread has released a lock, and then until the next thread holds it.
     With a plain condition, the next thread can acquire the lock before the test checks. The test then waits

@@ -1,8 +1,8 @@
 """Replaces the cluster of kazoo's tests by the embedded server, or by one real ZooKeeper for comparison.
 
 `kazoo.testing.harness` creates a `ZookeeperCluster`, which starts and stops its servers. Only this class and
-its module are replaced. The original module needs certificates and key stores before anything runs, and
-sleeps for two seconds at each start.
+its module are replaced. The original class cannot start without certificates and key stores, and sleeps for
+two seconds at each start.
 """
 
 from __future__ import annotations

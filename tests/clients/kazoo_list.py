@@ -1,4 +1,4 @@
-"""Reads `kazoo_list.toml`: the kazoo tests that are not expected to pass, and those for `make soak`."""
+"""Reads `kazoo_list.toml`, the list of kazoo tests that are expected to fail or run only in `make soak`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LIST: dict[str, list[dict[str, Any]]] = tomllib.loads(_FILE.read_text())
 NEEDING: dict[str, str] = {
     test: f"needs {entry['what']}" for entry in _LIST["needs"] for test in entry["tests"]
 }
-"""Feature by test, for tests that need a feature which the embedded server lacks on purpose."""
+"""Tests that need a feature that the embedded server does not have, each with the feature."""
 
 NOT_RUN: set[str] = {
     test for entry in _LIST["needs"] if not entry.get("runs", True) for test in entry["tests"]
@@ -21,7 +21,7 @@ NOT_RUN: set[str] = {
 """Tests in `NEEDING` that cannot even start."""
 
 FAILING: dict[str, str] = {test: entry["reason"] for entry in _LIST["fails"] for test in entry["tests"]}
-"""Reason by test, for tests that fail because the embedded server differs from ZooKeeper."""
+"""Tests that fail because the embedded server differs from ZooKeeper, each with the reason."""
 
 RACING: dict[str, str] = {test: entry["reason"] for entry in _LIST["races"] for test in entry["tests"]}
 """Tests that fail randomly on any server, with the reason."""

@@ -1,4 +1,4 @@
-"""Curator's recipes keep their promises on the embedded server.
+"""Curator's recipes work on the embedded server.
 
 A single Java program (peers/java/zklock/recipes) runs the recipes and checks the results.
 """
@@ -19,7 +19,7 @@ from harness.server import SOON, Settings
 # Two checks wait until the server has deleted unused containers.
 SETTINGS = Settings(container_check=SOON)
 
-# Number of checks in the Java program. With this number, the test notices a check that no longer runs.
+# Number of checks in the Java program. The test fails if a check does not run.
 CHECKS = 28
 
 

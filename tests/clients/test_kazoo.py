@@ -2,8 +2,7 @@
 
 This module imports kazoo's test files, so that pytest finds their classes here. Each class name is prefixed
 with its file's name. kazoo_list.toml lists tests that do not pass or take long. `--server zookeeper` runs all
-tests on a real server, without the list: a test that fails there too does not show a defect of the embedded
-server.
+tests on a real server, without the list: if a test fails there too, the embedded server is not the cause.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def modules() -> dict[str, ModuleType]:
         return {file: importlib.import_module(f"kazoo.tests.test_{file}") for file in FILES}
 
 
-# This replacement is permanent, because every later import in this process must get the same modules.
+# Never restore the original modules, because all later imports must get the same modules.
 sys.modules |= stand_ins()
 harness: Any = importlib.import_module("kazoo.testing.harness")
 

@@ -1,4 +1,4 @@
-"""Settings for all programs here: the server fixtures of tests/conftest.py, and time to start a framework."""
+"""Settings for the tests in this directory, in addition to tests/conftest.py: a longer timeout."""
 
 from __future__ import annotations
 

@@ -3,5 +3,5 @@
 import sys
 from pathlib import Path
 
-# Makes `parts` (which knows what is built) importable. It is here so that every harness module can import it.
+# Let all harness modules import tools/parts.py.
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))

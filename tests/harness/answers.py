@@ -33,7 +33,7 @@ class WorkerError(Exception):
 
 
 class Unanswered(AssertionError):
-    """The worker did not reply in time. The suite treats a hang as a failure."""
+    """The worker did not reply in time."""
 
 
 class Unsupported(AssertionError):

@@ -2,8 +2,8 @@
 
 A test asserts if it contains `assert` or `pytest.raises`, or calls a function that asserts. That function can
 be in the same file or imported from the harness. A method call counts if all harness methods of that name
-assert. An `assert` that only tells mypy that a value is not None does not count. A call that fails only
-because a worker does not reply does not count either.
+assert. These do not count: an `assert` that only tells mypy that a value is not None, and a call that can
+fail only because a worker does not reply.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class Sources:
 
     def _asserts(self, function: Function, module: _Module) -> bool:
         if function not in self._known:
-            # This entry ends the recursion if the function calls itself. Such a function counts as asserting
-            # only if another of its statements asserts.
+            # This entry ends the recursion if the function calls itself. The recursive call does not count
+            # as an assertion.
             self._known[function] = False
             self._known[function] = any(self._is_assertion(node, module) for node in _own(function))
         return self._known[function]

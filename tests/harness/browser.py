@@ -32,7 +32,7 @@ const report = await seen(%s).catch((error) => ({ error: String(error) }));
 await fetch('/', { method: 'POST', body: JSON.stringify(report) });
 </script>"""
 
-# Font configuration for a browser that was only unpacked. An installed browser needs none.
+# Font configuration for a browser that is unpacked but not installed.
 FONTS = """<fontconfig>
   <dir>%s/usr/share/fonts</dir>
   <alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
@@ -79,7 +79,7 @@ def look(site: Path, script: str, given: object, limit: float = 300.0) -> Any:
         fonts.write_text(FONTS % (STAMPS / "chromium"))
         more = {"FONTCONFIG_FILE": str(fonts)} if env else {}
         options = (
-            # Chromium has no sandbox for root, and it keeps running only while a debugging port is open.
+            # As root, Chromium needs `--no-sandbox`. Without a debugging port it would exit immediately.
             *("--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--window-size=1600,1000"),
             f"--user-data-dir={scratch}/profile",
         )

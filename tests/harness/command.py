@@ -19,7 +19,7 @@ from harness.paths import COMMAND, PYTHON, TESTS
 from harness.processes import reap, spawn
 
 LIMIT = 30.0
-"""Maximum time in seconds that the command takes to exit after the event that makes it exit."""
+"""Maximum time in seconds to wait for the command to exit."""
 
 POLL = 0.01
 

@@ -244,7 +244,7 @@ class Connection:
         self.client = self.server = None
 
     def ended(self) -> None:
-        """Handle the close of the client's or the server's connection.
+        """React to the end of the client's or the server's connection.
 
         After an orderly close, the proxy first delivers the frames in transit. During a black hole (no data
         is forwarded), the other end does not learn of the close.
@@ -263,8 +263,8 @@ class Connection:
     def _finish(self) -> None:
         """Deliver the due frames, then close the end that is still open.
 
-        Frames can be due whose timer has not fired yet. This close is orderly too, because after a reset the
-        client's next write would fail before the client reads the server's last frames.
+        The timer of a due frame might not have fired yet. Do not reset the connection: after a reset, the
+        client's next write would fail before the client has read the server's last frames.
         """
         if self._proxy.holding or self not in self._proxy.connections:
             self.ended()
@@ -280,9 +280,10 @@ class Connection:
         self.abort()
 
     def healed(self) -> None:
-        """End the black hole: deliver the held frames, and tell the open end if the other end has closed.
+        """End the black hole: deliver the held frames, and pass on the end of a stream.
 
-        The open end then reads all frames before it sees the end of the stream and closes its connection.
+        If the client or the server has closed its connection meanwhile, the other one first reads all frames
+        and then the end of the stream.
         """
         self.pump()
         for transport in (self.client, self.server):

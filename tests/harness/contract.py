@@ -1,4 +1,4 @@
-"""Reads scenarios.md: the numbered contract, and the surfaces that are exempt from each scenario."""
+"""Reads the scenarios from scenarios.md, and which surfaces (Rust API or binding) skip each scenario."""
 
 from __future__ import annotations
 
@@ -48,10 +48,7 @@ _CHOICE = re.compile(r"[Ss](\d+)(?:-[Ss](\d+))?")
 
 
 def chosen(text: str) -> set[int]:
-    """Return the scenario numbers selected by a text such as `S20`, `S20,S31` or `S20-S29`.
-
-    A range selects the scenarios that exist within it.
-    """
+    """Return the scenario numbers selected by a text such as `S20`, `S20,S31` or `S20-S29`."""
     found: set[int] = set()
     for part in (piece.strip() for piece in text.split(",")):
         if (match := _CHOICE.fullmatch(part)) is None:

@@ -1,4 +1,4 @@
-"""The published form of our crates, unpacked for programs outside the workspace, and the oldest Rust."""
+"""Unpacks our packaged crates, and builds programs that depend on them with the oldest supported Rust."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.paths import REPOSITORY
 
 HERE = REPOSITORY / ".make" / "crates"
 DEBIAN = REPOSITORY / ".make" / "msrv" / "debian"
-"""Directory of the unpacked Debian packages. Unpacking a package needs no root, unlike installing it."""
+"""Directory of the unpacked Debian packages. Installing them would require root; unpacking does not."""
 
 LIMIT = 600.0
 """Timeout of a build, in seconds. The first build takes a minute of processor time, later builds a second."""
@@ -24,8 +24,8 @@ LIMIT = 600.0
 def unpack(archive: Path) -> tuple[str, Path]:
     """Unpack an archive. Return the name of the crate and the directory of its sources.
 
-    Unchanged files are not written again. All files of an archive have the same modification time, so cargo
-    could not tell which files have changed.
+    Write only changed files, because cargo rebuilds a crate if a file has a new modification time. The times
+    in the archive are useless: they are the same for all files.
     """
     with tarfile.open(archive) as packed:
         files = {HERE / member.name: packed.extractfile(member) for member in packed.getmembers()}
@@ -46,7 +46,7 @@ def published() -> dict[str, Path]:
 
 
 def in_place_of_the_registry(names: list[str]) -> list[str]:
-    """Return options that make cargo use our crates of these names instead of those in the registry.
+    """Return options that make cargo use our unpacked crates instead of the crates in the registry.
 
     The registry might have only older versions of them, or none.
     """
@@ -74,9 +74,9 @@ def unpack_debian(version: str) -> None:
 
 
 def toolchain() -> dict[str, str]:
-    """Return the environment to run cargo of the oldest Rust that the crate supports, from rustup or Debian.
+    """Return environment variables that select the oldest supported Rust, from rustup or Debian.
 
-    If neither has it, warn, and return the environment for the current version.
+    If neither has that version, warn, and select the current version.
     """
     manifest = tomllib.loads((REPOSITORY / "Cargo.toml").read_text())
     version: str = manifest["workspace"]["package"]["rust-version"]
@@ -104,7 +104,7 @@ def toolchain() -> dict[str, str]:
 
 
 def build(manifest: Path, *options: str) -> Path:
-    """Build a program that depends on the crates as a user's program does, with the oldest Rust.
+    """Build a program that depends on our crates, with the oldest supported Rust.
 
     A warning in one of our crates is an error.
     """

@@ -1,4 +1,4 @@
-"""Debian programs that tools/parts.mk unpacks without installing them, or their configured replacements."""
+"""Finds programs that tools/parts.mk unpacks from Debian packages without installing them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from parts import PARTS, STAMPS
 
 
 def started(name: str) -> tuple[str, dict[str, str]]:
-    """Return a part's program and its environment. An override in the environment replaces Debian's
-    program."""
+    """Return the path of a program, and the environment in which to run it.
+
+    An environment variable (`override` in tools/parts.py) can name another program to use.
+    """
     part = PARTS[name]
     (program,) = part.products
     if part.override in os.environ:

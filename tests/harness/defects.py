@@ -1,7 +1,7 @@
 """Situations in which other lock clients misbehaved.
 
-The scenarios assert the correct behavior of zklock in them. `unit/test_peer_defects.py` asserts the behavior
-of the other clients. A table in scenarios.md lists both.
+The scenarios assert that zklock behaves correctly in these situations. `unit/test_peer_defects.py` asserts
+that the other clients still misbehave. A table in scenarios.md lists both.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from harness.server import Standalone
 from harness.steps import Start, eventually, line_up, user
 from harness.worker import Pending, Worker
 
-# Duration of an outage, in session timeouts. After this time at the latest, a client gives up its session. A
-# server that then restarts does not know this, and keeps the session and its nodes for another timeout.
+# Duration of an outage, in session timeouts. By the end of the outage, the client has given up its session.
+# The restarted server keeps the session and its nodes for another timeout.
 OUTAGE = 1.4
 
 SHORTLY = 1.0
@@ -31,9 +31,9 @@ class Replaced:
     """A contender whose session was replaced by a new one, and a contender that waits behind it."""
 
     worker: Worker
-    # Acquire of a lock that another client held when the session was replaced.
+    # Waits for a lock that another client holds.
     waiting: Pending
-    # Acquire of the lock at `created`: its node was created, but the reply was lost with the session.
+    # Acquires the lock at `created`. The server created the node in the old session, but the reply was lost.
     creating: Pending
     created: str
     last: Worker
@@ -45,7 +45,7 @@ def replace_session(
 ) -> Replaced:
     """Replace a client's session while the nodes of the old session still exist (CURATOR-604, CURATOR-498).
 
-    The holder of the lock at `awaited` is gone afterwards.
+    Then release the lock at `awaited`.
     """
     awaited, created = f"{path}/awaited", f"{path}/created"
     worker = user(start, name, proxy.hosts, awaited, session_timeout=session_timeout)
@@ -59,7 +59,7 @@ def replace_session(
         holder = observer.client.create(f"{awaited}/x-lock-", sequence=True)
         waiting, behind = line_up(observer, awaited, [worker, last])
     drop = proxy.drop_reply("create2")
-    # Without this, the client could reconnect before the outage and find its node.
+    # Do not let the client reconnect before the outage, because it would find its node.
     proxy.refuse_new()
     creating = worker.acquire("created", lock="created", owner="creator")
     drop.wait()
@@ -121,8 +121,7 @@ def queue_for_two_permits_each(
 ) -> tuple[list[Worker], list[Pending]]:
     """Let two contenders each ask for both permits of a semaphore.
 
-    Both first queue for the turn. This is the semaphore's internal lock: only its holder can wait for
-    permits.
+    Both first wait for the semaphore's internal lock (the turn).
     """
     for directory in (leases_of(path), turns_of(path)):
         observer.create(directory)
@@ -148,7 +147,7 @@ def cancelled_idle(start: Start, name: str, hosts: str, path: str) -> Worker:
 
 
 def revoked_before_the_watch(worker: Worker, lock: str, proxy: Proxy, observer: Observer, path: str) -> None:
-    """Ask a worker to give up a lock after its node exists, but before the worker watches the node."""
+    """Ask a worker to give up a lock when its node exists but the worker does not watch the node yet."""
     trap = proxy.black_hole_behind("create2")
     asked = worker.acquire(lock=lock)
     trap.wait()

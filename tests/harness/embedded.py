@@ -12,7 +12,7 @@ from harness.server import Settings, Standalone
 from parts import server_part
 
 NewServer = Callable[..., Standalone]
-"""Type of the function `new_server` with the server kind of this run already chosen."""
+"""Type of `new_server` without its argument `kind`."""
 
 ZOOKEEPER = "zookeeper"
 SERVERS = (ZOOKEEPER, "embedded")

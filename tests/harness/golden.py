@@ -27,7 +27,6 @@ SETTLED = 1.0
 
 
 def is_heartbeat(said: list[str]) -> bool:
-    """Return whether this is a ping, or a transaction that only checks whether nodes exist."""
     return said == ["ping"] or (said[0] == "multi" and all(line.startswith("  check") for line in said[1:]))
 
 
@@ -42,7 +41,7 @@ def _steps(text: str) -> dict[str, list[str]]:
 
 
 class Conversation:
-    """Requests of the clients behind a proxy, by step of the test.
+    """The requests that clients send through a proxy in each step of a test.
 
     The clients are named A, B, C in the order in which they connect.
     """
@@ -69,7 +68,7 @@ class Conversation:
         return lines
 
     def _step(self) -> list[str]:
-        """Return the requests since the last step, sorted by client: the order between clients varies."""
+        """Return the requests since the last step, sorted by client, because their interleaving varies."""
         return sorted(self._lines()[self._earlier :], key=lambda line: line[0])
 
     @contextmanager
@@ -89,7 +88,7 @@ class Conversation:
         self._earlier += len(self.steps[title])
 
     def end(self) -> None:
-        """Assert that no request was sent after the last step, and that all stored steps were run."""
+        """Assert that no request was sent after the last step, and that the test ran every stored step."""
         assert self._step() == []
         assert self._stored is None or list(self._stored) == list(self.steps)
 

@@ -20,7 +20,10 @@ UNKNOWN = 1 << 31
 
 @dataclass(frozen=True)
 class Hold:
-    """One owner's certain hold of one lock, from the first of its nested acquires to the last release.
+    """The time during which one owner certainly held one lock.
+
+    A hold lasts from the first of the owner's nested acquires to the last release. It ends earlier if it
+    becomes uncertain, e.g. because the process is stopped.
 
     A downgrade is two holds: the writer's hold, and the reader's hold that begins within it.
 
@@ -41,7 +44,7 @@ class Hold:
     # For a semaphore: the number of permits.
     permits: int | None = None
     session: int | None = None
-    # Time by which the hold must be over, because its loss was reported or the servers closed its session.
+    # Latest possible end of the hold: its loss was reported, or the servers closed its session.
     over: int | None = None
 
     @property
@@ -73,15 +76,15 @@ def by_path(holds: Iterable[Hold]) -> dict[str, list[Hold]]:
 
 
 def _locks(holds: Iterable[Hold]) -> list[Hold]:
-    """Return all holds except those of semaphore permits, which have no order and no comparable tokens."""
+    """Return all holds except permits, which have no order and no comparable tokens."""
     return [hold for hold in holds if hold.permits is None]
 
 
 def downgrades(ordered: Iterable[Hold]) -> dict[Hold, Hold]:
-    """Return a map from the reader's hold of each downgrade to the writer's hold in which it began.
+    """Return the downgrades: each reader's hold, mapped to the writer's hold in which it began.
 
-    The reader's node has the writer's sequence number. This node did not queue, so its czxid does not tell
-    its position in the queue. Curator uses this czxid as the token, whereas zklock keeps the writer's token.
+    The reader's node has the writer's sequence number, but its own czxid. The node did not queue, so its
+    czxid does not tell its position. Curator uses it as the token, but zklock keeps the writer's token.
     """
     writers: dict[tuple[str, str], Hold] = {}
     found = {}
@@ -153,7 +156,7 @@ class _YoungestGranted:
             self.hold = hold
 
     def overtook(self, hold: Hold, *, restarts: bool) -> Hold | None:
-        """Return the hold that was granted earlier although it was behind this hold in the queue, or None."""
+        """Return an earlier grant to a contender that was behind this one in the queue, or None."""
         if self.hold is None or _before(self.hold, hold):
             return None
         if restarts and _younger(hold, self.hold) and hold.node != self.hold.node:
@@ -173,7 +176,7 @@ def _younger(hold: Hold, than: Hold) -> bool:
 
 
 Restarts = bool | Collection[str]
-"""True if sequence numbers can restart on every path, or the paths on which they can."""
+"""The paths on which sequence numbers can restart, or True for all paths."""
 
 
 def misordered(holds: Iterable[Hold], *, restarts: Restarts = False) -> list[str]:
@@ -182,8 +185,8 @@ def misordered(holds: Iterable[Hold], *, restarts: Restarts = False) -> list[str
     A writer is never granted the lock before a contender ahead of it, and a reader never before a writer
     ahead of it. Readers that hold the lock together have no order.
 
-    Sequence numbers restart when the server deletes an idle parent. If a test cannot rule that out
-    (``restarts``), a smaller number is allowed if the token shows that the node is younger.
+    Sequence numbers restart when the server deletes an idle parent. With ``restarts``, a smaller number is
+    no error if the token shows that the node was created later.
     """
     found = []
     for path, ordered in by_path(_locks(holds)).items():
@@ -202,10 +205,10 @@ def misordered(holds: Iterable[Hold], *, restarts: Restarts = False) -> list[str
 
 
 def shrinking_tokens(holds: Iterable[Hold]) -> list[str]:
-    """Report every fencing token that did not grow from one node to the next.
+    """Report every fencing token that is too small.
 
-    Tokens of readers that hold together are not comparable. A writer's token is greater than all earlier
-    tokens. A reader's token is greater than the tokens of all earlier writers.
+    A writer's token is greater than all earlier tokens. A reader's token is greater than the tokens of all
+    earlier writers.
     """
     found = []
     for path, ordered in by_path(_locks(holds)).items():
@@ -269,7 +272,6 @@ def broken_rules(holds: Iterable[Hold], *, restarts: Restarts = False) -> dict[s
 
 
 def problems(holds: Iterable[Hold], *, restarts: Restarts = False, open_holds: bool = False) -> list[str]:
-    """Return all problems in a history of mutexes, read/write locks and semaphores."""
     holds = list(holds)
     found = [problem for broken in broken_rules(holds, restarts=restarts).values() for problem in broken]
     return found if open_holds else found + unanswered(holds)

@@ -80,9 +80,11 @@ HANDSHAKE = 36
 class Keeper:
     """A proxy in front of ZooKeeper that behaves towards clients like ClickHouse Keeper.
 
-    Like Keeper's `KeeperTCPHandler`, it ignores the session id in a client's handshake, so every connection
-    gets a new session. The password in its handshake is all zeros, and its handshake has no extra byte at the
-    end. It replies to the four-letter words in `KEEPER_REPLIES`.
+    It imitates Keeper's `KeeperTCPHandler`:
+
+    - It ignores the session id in a client's handshake, so every connection gets a new session.
+    - Its reply to the handshake has a password of zeros, and no extra byte at the end.
+    - It replies to the four-letter words in `KEEPER_REPLIES`.
     """
 
     def __init__(self, hosts: str) -> None:

@@ -1,4 +1,4 @@
-"""The packages that users install, and new environments and empty projects to install them into."""
+"""Installs the packages, as users do, into new Python environments and empty npm projects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 """Python versions that the wheel supports."""
 
 LIMIT = 100.0
-"""Timeout of a command in seconds, shorter than a test's timeout so that the command's output is reported."""
+"""Timeout of a command in seconds. It is shorter than a test's timeout, so a failure shows the output."""
 
 
 def packages() -> Path:

@@ -1,5 +1,7 @@
-"""Runs instances of a program on the same schedule with different clocks, and counts the runs of each
-slot."""
+"""Runs several instances of a program with different clocks, and counts the runs of each slot.
+
+A slot is one period of the program's schedule, e.g. a day or a second.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,14 @@ from harness.steps import eventually
 DAY = 24 * 3600
 INSTANCES = 3
 APART = 0.15
-"""Offset in seconds between the clocks of two instances. It is longer than one run of the body."""
+"""Offset in seconds between the clocks of two instances. It is longer than a run of the job."""
 
 START = 60.0
 """Timeout in seconds for a program to start and run its first slots."""
 
 
 class Instances:
-    """Processes that append a line to one shared file for each run of their body."""
+    """Processes that append a line to a shared file for each run of their job."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -105,10 +107,7 @@ class Records:
         self.written = getattr(stat, "version", 0) + 1
 
     def assert_once_each(self, lines: Sequence[str]) -> None:
-        """Assert that each slot ran exactly once.
-
-        The run of each slot printed the token in the slot's record, and no slot is missing.
-        """
+        """Assert that each slot ran exactly once. Each line of output ends with the token of a run."""
         printed = [line.split()[-1] for line in lines]
         eventually(lambda: self.written >= len(printed), f"{self.written} records of {len(printed)} runs")
         assert len(printed) == len(set(printed)) == self.written, (printed, self.tokens)
@@ -122,7 +121,7 @@ class Records:
 def assert_more_than_once(lines: Callable[[], Sequence[str]], runs: int) -> None:
     """Assert that instances without a record run some one-second slots more than once.
 
-    The assertion waits for `runs` runs, which must happen in fewer than `runs` slots.
+    Wait for `runs` runs. They must take less than `runs` seconds.
     """
     eventually(lambda: len(lines()) >= 1, "a first run", START)
     began, first = now(), len(lines())

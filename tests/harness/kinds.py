@@ -8,13 +8,13 @@ from harness.observer import Observer
 from harness.permits import leases_of, turns_of
 from harness.worker import Pending, Worker
 
-# Names of the waiters. Each waiter's lock and owner have the same name. A semaphore has two kinds of waiter.
-# "turn" waits for the internal lock, which admits one contender at a time. "permit" has that lock and waits
-# for a permit.
+# Names of the waiters, and of their locks and owners. A contender of a semaphore first waits for the turn (an
+# internal lock), and then for a permit. The waiter "turn" waits for the turn, and "permit" for a permit.
 WAITS = ("mutex", "read", "write", "turn", "permit", "multi")
 FIRST, SECOND = "multi-first", "multi-second"
-# Locks that `occupy` holds, so that all waiters in WAITS must wait. IN_TURN is the owner that holds the turn.
+# Locks that `occupy` holds, so that all waiters in WAITS must wait.
 HELD = ("mutex", "read", "write", "turn", "permit", SECOND)
+# The owner that has the turn of the semaphore "turn".
 IN_TURN = "in turn"
 
 
@@ -26,7 +26,10 @@ def directories(path: str) -> list[str]:
 
 
 def make_locks(worker: Worker, path: str, *, client_each: bool = False, hosts: str | None = None) -> None:
-    """Create a lock of each kind: all on client `c`, or each on its own client, or on the given hosts."""
+    """Create a lock of each kind.
+
+    The locks are on the client `c`, or each on a separate client (`client_each`), or on `hosts`.
+    """
 
     def make(name: str, waits: str, **options: Any) -> None:
         client = waits if client_each else "c"
@@ -48,14 +51,13 @@ def acquire_all(worker: Worker, timeout: float | None = None) -> list[Pending]:
 
 
 def occupy(worker: Worker, path: str, observer: Observer) -> None:
-    """Hold each lock, so that every contender waits. Each lease and each owner has the name of its lock."""
+    """Hold each lock, so that every contender waits."""
     make_locks(worker, path)
     worker.lock(f"{path}/read", lock="read", kind="write")
     worker.lock(f"{path}/write", lock="write", kind="read")
     for name in HELD:
         worker.hold(name, lock=name, owner=name)
-    # This owner has the internal lock (the turn) and waits for the permit, so the next contender must wait
-    # for the turn.
+    # The owner IN_TURN takes the turn and waits for the permit. The next contender must wait for the turn.
     worker.acquire(IN_TURN, lock="turn", owner=IN_TURN)
     observer.wait_queue(leases_of(f"{path}/turn"), 2)
 

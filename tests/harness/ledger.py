@@ -57,8 +57,8 @@ class Ledger:
         """Read the lines of one worker.
 
         `command` and `sent` return a command and its send time by id. `parts_of` returns the locks that a
-        lock object acquires. `uncertain_from` takes the time of a grant and its session, and returns the time
-        from which the hold is no longer certain.
+        lock object acquires. `uncertain_from` takes the time of a grant and its session. It returns the time
+        at which the hold became uncertain, e.g. because the process was stopped.
         """
         self._worker = worker
         self._command = command
@@ -70,10 +70,7 @@ class Ledger:
         self._holds: list[Hold] = []
 
     def holds(self, lines: Iterable[Line]) -> list[Hold]:
-        """Return the certain holds.
-
-        An owner's nested acquires of one lock (levels) are merged into one hold.
-        """
+        """Return the holds. An owner's nested acquires of one lock (levels) are merged into one hold."""
         for line in lines:
             self._take(line)
         for level in self._levels:
@@ -156,8 +153,8 @@ class Ledger:
                     asked=self._sent(levels[0].line["id"]),
                     granted=min(level.line["t"] for level in levels),
                     ended=None if None in ends else max(end for end in ends if end is not None),
-                    # The hold must end before its reported loss. If one nested acquire was released before
-                    # that report, the hold has no such limit.
+                    # The hold must end before the last reported loss. If one nested acquire was released
+                    # and not lost, there is no such limit.
                     over=max(losses) if len(losses) == len(levels) else None,
                     **_node(levels[0].line),
                 )

@@ -23,8 +23,8 @@ CHUNK = 65_536
 # the address that follows.
 INTRODUCTION = struct.Struct(">qqi")
 
-# Number of attempts to reach a server that does not listen yet. With a PAUSE between attempts, they take five
-# seconds. A follower tries to reach its leader for the same time.
+# Number of attempts to reach a server that does not listen yet. They take five seconds, which is also the
+# time for which a follower tries to reach its leader.
 DIALS = 250
 PAUSE = 0.02
 
@@ -76,7 +76,7 @@ class Links:
         self._run(self._set([frozenset((server, other)) for other in others], is_open=False))
 
     def withheld(self, server: int, other: int) -> int:
-        """Return the number of chunks between these two servers that cut links have held back so far."""
+        """Return the number of chunks that the link between two servers has held back while it was cut."""
         return self._withheld[frozenset((server, other))]
 
     def heal(self) -> None:

@@ -29,19 +29,19 @@ def counting(
 
 
 def leases_of(path: str) -> str:
-    """Return the directory of the permit nodes.
-
-    It has a node for each permit of the holders, and of the one contender that waits for permits.
-    """
+    """Return the directory of the permit nodes: those of the holders, and of the first waiter."""
     return f"{path}/leases"
 
 
 def turns_of(path: str) -> str:
-    """Return the directory of the turn nodes."""
+    """Return the directory of the turn nodes.
+
+    The turn is the internal lock of a semaphore. Only the contender that has it can wait for permits.
+    """
     return f"{path}/locks"
 
 
 def all_free(observer: Observer, path: str) -> None:
-    """Wait until no contender holds a permit, waits for one, or has the internal lock (the turn)."""
+    """Wait until the semaphore has neither holders nor waiters."""
     observer.wait_queue(leases_of(path), 0, timeout=3)
     observer.wait_queue(turns_of(path), 0, timeout=3)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _FIRST, _LAST = 20_000, 31_999
-# The pytest-xdist workers of one run use disjoint ports, because a server that is down keeps its port.
+# Each pytest-xdist worker has its own ports, so no other worker takes the port of a server that is down.
 _SHARE = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 _SHARES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 _given: set[int] = set()

@@ -35,8 +35,7 @@ _alive: set[subprocess.Popen[bytes]] = set()
 
 
 def _die_with_parent() -> None:
-    # This function runs between fork and exec, so it must make only this one call, which was looked up
-    # earlier.
+    # Between fork and exec, only this one call is safe. Therefore `_prctl` was looked up earlier.
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
@@ -50,7 +49,7 @@ def spawn(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a marked child in its own session, so that Ctrl-C at the terminal reaches only pytest.
+    """Start a child in its own session, so that Ctrl-C at the terminal reaches only pytest.
 
     Call this function from the main thread, because the kernel kills the child when the *thread* that started
     it exits.

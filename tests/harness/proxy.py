@@ -1,8 +1,8 @@
 """A TCP proxy that parses ZooKeeper's frames: delays, cuts and drops traffic, and counts flights.
 
-*Flight*: a request that arrives while its connection has no other outstanding request starts a new flight. A
-client waits for a result before it starts a flight. Therefore the number of flights is the number of causal
-round trips, independent of the machine's speed. Pings count neither as requests nor as flights.
+A *flight* is a group of requests on one connection that are outstanding together. It ends when no request is
+outstanding. Therefore the number of flights is the number of round trips that a client waits for, independent
+of the machine's speed. Pings count neither as requests nor as flights.
 """
 
 from __future__ import annotations

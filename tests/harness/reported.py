@@ -36,7 +36,7 @@ class Moment:
     last: int
 
     def ago(self, asked: int, answered: int) -> Span:
-        """Return the range of the event's age at the time when a program read its clock.
+        """Return the possible age of the event when a program read its clock.
 
         The program read its clock between the stamps `asked` and `answered`.
         """
@@ -123,8 +123,8 @@ class Metrics:
 def assert_counts(buckets: Iterable[tuple[float, float]], spans: Sequence[Span]) -> None:
     """Assert that the count of each histogram bucket is right.
 
-    The count must lie between two numbers: the spans that are certainly within the bucket's bound, and the
-    spans that possibly are.
+    A span has a least and a most value, because the test does not know the exact duration. Therefore only a
+    lower and an upper limit of each count are known.
     """
     for bound, count in buckets:
         certain = sum(span.most + SLACK <= bound for span in spans)

@@ -76,8 +76,8 @@ def occupy(worker: Worker, observer: Observer, top: str, kind: str, *, client: s
             found = {f"{top}/above/counts": 1}
         worker.lock(path, lock=name, kind="semaphore", client=client, **given)
         worker.hold(f"{name} held", lock=name, owner=f"{name} a", count=2)
-        # Owner b is first in the semaphore's queue (`locks`) and therefore also has a permit node (`leases`).
-        # Owner c waits behind b in the queue.
+        # Owner b is first in the semaphore's queue (`locks`), so it also has a permit node (`leases`). Owner
+        # c waits behind b.
         worker.acquire(f"{name} waits", lock=name, owner=f"{name} b", count=1)
         observer.wait_queue(f"{path}/leases", 3)
         worker.acquire(f"{name} late", lock=name, owner=f"{name} c", count=1)
@@ -107,7 +107,7 @@ def occupy(worker: Worker, observer: Observer, top: str, kind: str, *, client: s
 
 
 def parents(top: str, kind: str) -> set[str]:
-    """Return the directories above the lock and its shared count, which other locks can use too."""
+    """Return the directories above the lock and above its shared count. Other locks can use them too."""
     above = {top, f"{top}/above"}
     if kind == "shared":
         above.add(f"{top}/above/counts")

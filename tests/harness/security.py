@@ -87,7 +87,6 @@ def _server(authority: trustme.CA, directory: Path) -> tuple[Path, Path]:
 
 
 def _lines(store: Path, trusted: Path) -> tuple[str, ...]:
-    """Return the configuration of a server with this key store and this trust store."""
     return (
         "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
         f"ssl.keyStore.location={store}",

@@ -38,8 +38,8 @@ JVM = [
     # take most of the time.
     "-Dzookeeper.forceSync=no",
     "-Dzookeeper.preAllocSize=1024",
-    # A failed vote is repeated within a second. By default, servers double the wait each time, and three
-    # servers that start on a busy machine can take half a minute to elect a leader.
+    # Servers repeat their votes after a second at most. By default, they double the pause each time, and
+    # three servers that start on a busy machine can take half a minute to elect a leader.
     "-Dzookeeper.fastleader.maxNotificationInterval=1000",
 ]
 
@@ -366,10 +366,7 @@ class Ensemble:
 
 
 class _Member(Server):
-    """A member of an ensemble.
-
-    The ensemble's configuration contains its client address, so `clientPort` must not repeat it.
-    """
+    """A member of an ensemble. The ensemble's part of the configuration replaces the line `clientPort`."""
 
     def _what_for(self) -> str:
         return "an ensemble"

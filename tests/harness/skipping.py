@@ -26,8 +26,8 @@ def _left_out_if_not_built() -> Generator[None]:
     try:
         return (yield)
     except NotBuilt as missing:
-        # A run on the embedded server deliberately excludes some parts (`Excluded`), which another run
-        # covers. Any other missing part is an error if everything must run.
+        # A run on the embedded server excludes some parts (`Excluded`), because another run tests them. If
+        # everything must run, any other missing part is an error.
         if everything() and not isinstance(missing, Excluded):
             raise
         pytest.skip(str(missing))

@@ -1,4 +1,4 @@
-"""Runs a program whose job must run once per slot (period of time), and derives holds from its output."""
+"""Starts a program that runs a job once in each numbered slot, and derives holds from its output."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SlotRunner:
                 self.on_line(words[0], int(words[1]))
 
     def on_line(self, word: str, slot: int) -> None:
-        """Handle the start or end of a slot's job. The reader thread calls this immediately."""
+        """Handle the start or end of a slot's job. This runs on the thread that reads the output."""
 
     def kill(self) -> list[str]:
         """Kill the process. Return the words that it has printed."""

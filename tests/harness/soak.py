@@ -1,4 +1,4 @@
-"""Contention for any length of time: all workers acquire repeatedly, and the checker reads the history."""
+"""Lets workers acquire locks repeatedly for a given time, and checks the history."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from harness.porcupine import compared
 from harness.worker import Pending, Worker, first_answered
 
 ROUNDS = 10
-"""Number of holds of each owner per request to a worker. It is small, so all requests finish soon after the
-time is up."""
+"""Number of holds of each owner per command. It is small, so commands complete soon after the time is up."""
 
 HOLD_MS = (0.0, 2.0)
 REPORT = 5.0

@@ -1,7 +1,7 @@
-"""Measures how long the machine stood still.
+"""Measures how long the machine was stalled, because it was busy or because a virtual machine was paused.
 
-A time limit in a test must only measure the code under test. While the whole machine is busy or a virtual
-machine is stopped, no code can be on time. A thread that only sleeps detects this: it wakes up late.
+A time limit in a test must only measure the code under test, so stalls do not count. A thread that only
+sleeps detects them: it wakes up late.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class StallMonitor:
             due = woke
 
     def stalled_seconds(self, since: int, until: int) -> float:
-        """Return the number of seconds between two stamps during which the machine stood still."""
+        """Return the number of seconds between two stamps during which the machine was stalled."""
         common = (min(until, end) - max(since, begin) for begin, end in list(self._stalls))
         return sum(max(0, part) for part in common) / 1e9
 
     def allowance(self, since: int, until: int) -> float:
-        """Return the number of seconds by which a reply between two stamps can be late on this machine.
+        """Return the number of seconds by which a command that ran between two stamps can be late.
 
-        Each thread that takes part in the reply waits for a processor about as long as this thread did.
+        Each thread that takes part in the command can wait for a processor as long as the monitor did.
         """
         return WAKE_UPS * self.stalled_seconds(since, until)
 

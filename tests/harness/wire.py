@@ -136,13 +136,13 @@ def _frame(connection: socket.socket) -> bytes:
 
 
 def close_session(host: str, port: int, session_id: int, password: bytes) -> bool:
-    """Try to close another client's session from our own connection, with the owner's password.
+    """Try to close another client's session from our own connection, with the client's password.
 
-    This function sends the handshake and the close request in one write. The handshake moves the session to
-    our connection, and the server closes the owner's connection. The server usually closes the session before
-    the owner can reconnect and take it back. If the owner is faster, or if the server closes our connection
-    without a reply, the result is unknown, and this function returns False. It raises `SessionGone` if there
-    is no such session.
+    The handshake moves the session to our connection. The close request is sent in the same write, so that
+    the client usually has no time to reconnect and take its session back.
+
+    Return False if the result is unknown, because the client was faster or because the server closed our
+    connection without a reply. Raise `SessionGone` if there is no such session.
     """
     greeting = struct.pack(">iqiqi", 0, 0, 10_000, session_id, len(password)) + password + b"\0"
     farewell = struct.pack(">ii", 1, -11)

@@ -53,8 +53,8 @@ class Worker(Process):
     ) -> int:
         """Connect a client. Return its session id.
 
-        ``retries`` limits Curator, which otherwise retries forever. With ``environment``, environment
-        variables supply the missing options, also in Rust.
+        Without ``retries``, Curator retries forever. With ``environment``, a Rust client also reads missing
+        options from environment variables.
         """
         options: Line = {"session_timeout": session_timeout, "connect_timeout": connect_timeout}
         options |= {"auth": auth, "acl": acl, "sasl": sasl, "tls": tls, "retries": retries}
@@ -152,7 +152,7 @@ class Worker(Process):
         connect_timeout: float | None = None,
         within: str | None = None,
     ) -> WorkerError:
-        """Assert that entering a scope fails after `timeout` seconds; `within` names an enclosing scope."""
+        """Assert that entering a scope fails after `timeout` seconds. `within` names the outer scope."""
         given = {"connect_timeout": connect_timeout, "within": within}
         given = {name: value for name, value in given.items() if value is not None}
         return self.send("enter", lock=lock, scope=scope, owner=owner, timeout=timeout, **given).error()
@@ -203,29 +203,26 @@ class Worker(Process):
     # The history.
 
     def holds(self) -> list[Hold]:
-        """Return this worker's certain holds.
-
-        An owner's nested acquires of a lock are merged into one hold.
-        """
+        """Return this worker's holds. An owner's nested acquires of a lock are merged into one hold."""
         ledger = Ledger(self.name, self.command, self.sent, self.parts_of, self.uncertain_from)
         return sorted(ledger.holds(self.lines()), key=lambda hold: hold.granted)
 
     def presume_lost(self, lease: str = "l", at: int | None = None) -> None:
-        """End a lease's certain hold, now or at the time `at`.
+        """Record that a lease's hold is uncertain from now on, or from the time `at`.
 
         Call this before the test takes the lock away.
         """
         self.note({"event": "presumed lost", "lease": lease, "t": at or now()})
 
     def presume_ended(self, session: int) -> None:
-        """End the current certain holds of a session, because the test is about to close the session.
+        """Record that all current holds of a session are uncertain from now on.
 
-        Holds that are granted to the session later are not affected.
+        Call this before the test closes the session. Later grants to the session are not affected.
         """
         self._doomed[session] = now()
 
     def uncertain_from(self, granted: int, session: int) -> int:
-        """Return the time from which an unreleased hold is no longer certain, or `NEVER` if it still is."""
+        """Return the time from which an unreleased hold is uncertain, or `NEVER`."""
         pauses = [began for began, ended in self.pauses if ended is None or ended > granted]
         doomed = self._doomed.get(session, NEVER)
         ends = [*pauses, doomed if doomed > granted else NEVER, NEVER if self.killed is None else self.killed]

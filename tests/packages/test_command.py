@@ -1,4 +1,4 @@
-"""The command as pip, npm and cargo install it: the same program, which starts without an interpreter."""
+"""pip, npm and cargo install the same command, which starts without an interpreter."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_s594_statuses(command: Path, words: tuple[str, ...], status: int) -> No
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_s594_signals(command: Path, number: signal.Signals, tmp_path: Path) -> None:
-    """The started process is the command itself, so a signal to it reaches the job."""
+    """A signal to the started process reaches the job, because no wrapper process is in between."""
     job = "trap 'echo got it; exit 9' INT TERM HUP; echo runs; while :; do sleep 0.05; done"
     with dev(command) as hosts:
         words = [str(command), "run", "-z", hosts, "/packages/signals", "--", "sh", "-c", job]

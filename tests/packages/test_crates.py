@@ -14,15 +14,15 @@ MINIMAL = TESTS / "consumers" / "rust" / "minimal"
 
 
 def lines_to_patch(text: str) -> list[str]:
-    """Return the names of the patched crates in a manifest, or in a page that shows one."""
+    """Return the names of the crates in the `[patch.crates-io]` table of a text."""
     (table,) = re.findall(r"^\[patch\.crates-io\]\n((?:[\w-]+ = .*\n)+)", text, re.MULTILINE)
     return [line.split()[0] for line in table.splitlines()]
 
 
 @pytest.mark.timeout(900)
 def test_s595_the_patch_selects_our_transport() -> None:
-    # The patch includes the transport, so only `zklock` is replaced here. tests/consumers/rust tests programs
-    # without the patch.
+    # The manifest already replaces our transport, so the options replace only `zklock`. tests/consumers/rust
+    # tests programs without this patch.
     program = crates.build(MINIMAL / "Cargo.toml", *crates.in_place_of_the_registry(["zklock"]))
     with dev(installed.command()) as hosts:
         assert run(program, cwd=MINIMAL, env={"ZKLOCK_HOSTS": hosts}) == "zklock\n"

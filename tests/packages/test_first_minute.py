@@ -1,6 +1,6 @@
 """The README's programs run from the packages in an empty directory, without a compiler and without Java.
 
-The release workflow runs this file on every platform. The packages are all that it uses of this repository.
+The release workflow runs this file on every platform, with the packages that it has built.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The source distribution on its own: pip builds a wheel from it, and installs it in editable mode."""
+"""pip can build a wheel from the source distribution, and install it in editable mode."""
 
 from __future__ import annotations
 

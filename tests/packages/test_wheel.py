@@ -1,4 +1,4 @@
-"""The wheel in new environments of each available version of Python, and its contents."""
+"""Tests of the wheel's contents, and of the wheel in new environments of all available Python versions."""
 
 from __future__ import annotations
 

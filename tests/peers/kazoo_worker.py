@@ -14,7 +14,7 @@ from workers.threaded import ThreadedWorker
 
 
 class NotHeld(Exception):
-    """The lock to release was not held. In that case kazoo's own release only returns False."""
+    """The lock to release was not held. kazoo's `release` returns False in this case."""
 
     code = "NOT_HELD"
 
@@ -51,8 +51,8 @@ class KazooWorker(ThreadedWorker):
         client = self._clients[command["client"]]
         recipe, seen = {
             "mutex": (client.Lock, ["-lock-"]),
-            # Name patterns of the nodes that a reader waits for. It does not wait for Curator's readers,
-            # because their pattern is missing here.
+            # Name patterns of the nodes that a contender waits for. A reader does not wait for Curator's
+            # readers (`__READ__`).
             "read": (client.ReadLock, ["-lock-", "__WRIT__"]),
             "write": (client.WriteLock, ["-lock-", "__WRIT__", "__READ__"]),
         }[command.get("kind", "mutex")]

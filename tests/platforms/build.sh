@@ -3,6 +3,18 @@
 set -euo pipefail
 . "$(cd "$(dirname "$0")" && pwd)/environment.sh" "$1"
 cd "$root"
+cargo fetch --quiet --locked
+if [[ $1 = win32-* && ! -f $LIBNODE_PATH/libnode.dll ]]; then
+  # A library with which napi's build script links. Its names are those of the functions that napi declares.
+  mkdir -p "$LIBNODE_PATH"
+  {
+    printf 'LIBRARY node.exe\nEXPORTS\n'
+    grep -ohE 'fn (napi|node_api|uv)_\w+' "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/napi-sys-*/src/functions.rs |
+      sed 's/^fn //' | sort -u
+  } > "$LIBNODE_PATH/node.def"
+  x86_64-w64-mingw32-dlltool -d "$LIBNODE_PATH/node.def" -l "$LIBNODE_PATH/libnode.a"
+  cp "$LIBNODE_PATH/libnode.a" "$LIBNODE_PATH/libnode.dll"
+fi
 "${cargo[@]}" "$build" ${std[@]+"${std[@]}"} --quiet --locked --target "$target" -p zklock-cli -p zklock-node -p zklock-python
 built=$CARGO_TARGET_DIR/$target/debug
 case $1 in

@@ -67,19 +67,29 @@ python3 -m venv "$DOWNLOADS/python"
 "$DOWNLOADS/python/bin/pip" install -q --disable-pip-version-check \
   "maturin==$MATURIN" "ziglang==$ZIG" "cargo-zigbuild==$ZIGBUILD"
 mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy \
-  "-Dartifact=org.bytedeco:cpython:$CPYTHON_BUILD:jar:windows-x86_64" "-DoutputDirectory=$DOWNLOADS/cpython"
+  "-Dartifact=org.bytedeco:cpython:$CPYTHON:jar:windows-x86_64" "-DoutputDirectory=$DOWNLOADS/cpython"
 (cd "$DOWNLOADS/cpython" && unzip -q cpython-*.jar && rm cpython-*.jar)
 
 # The parts that the compilers for Windows and wine 8 lack.
 export LD_LIBRARY_PATH=$libraries
 rustlib=$DOWNLOADS/rust/usr/lib/rustlib
-mkdir -p "$rustlib/$target/lib/self-contained" "$DOWNLOADS/libnode" "$DOWNLOADS/dlls"
+mkdir -p "$rustlib/$target/lib/self-contained" "$DOWNLOADS/dlls"
 for object in rsbegin rsend; do
-  "$RUSTC" --target "$target" --edition 2024 --emit=obj -o "$rustlib/$target/lib/$object.o" \
+  "$RUSTC" --target "$target" --edition 2024 --cap-lints allow --emit=obj -o "$rustlib/$target/lib/$object.o" \
     "$rustlib/src/rust/library/rtstartup/$object.rs"
 done
 cp "$DOWNLOADS/mingw/usr/x86_64-w64-mingw32/lib/zlib1.dll" "$DOWNLOADS/dlls"
 cp "$DOWNLOADS/dlls/zlib1.dll" "$DOWNLOADS/run/usr/lib/x86_64-linux-gnu/wine/x86_64-windows/"
 $compiler-gcc-posix -shared -O1 -o "$DOWNLOADS/dlls/bcryptprimitives.dll" "$here/wine/bcryptprimitives.c" -ladvapi32
-$compiler-gcc-posix -shared -O1 -o "$DOWNLOADS/dlls/realtime-functions-for-wine-8-0.dll" "$here/wine/realtime.c"
+$compiler-gcc-posix -shared -O1 -Wno-attributes -o "$DOWNLOADS/dlls/realtime-functions-for-wine-8-0.dll" "$here/wine/realtime.c"
+# The wheel is for the stable ABI, and so needs a library that passes its calls on to the one of the version.
+cpython=$DOWNLOADS/cpython/org/bytedeco/cpython/windows-x86_64
+{
+  printf 'LIBRARY python3.dll\nEXPORTS\n'
+  x86_64-w64-mingw32-objdump -p "$cpython"/python3[0-9]*.dll |
+    awk '/Ordinal\/Name Pointer/ { names = 1; next } names && NF >= 2 { print $NF }' | grep -E '^_?Py' |
+    sed "s/.*/&=python${CPYTHON_MINOR/./}.&/"
+} > "$DOWNLOADS/python3.def"
+: > "$DOWNLOADS/empty.c"
+$compiler-gcc-posix -shared -nostdlib -o "$cpython/python3.dll" "$DOWNLOADS/empty.c" "$DOWNLOADS/python3.def" -Wl,--entry=0
 mv "$DOWNLOADS/wanted" "$DOWNLOADS/fetched"

@@ -19,16 +19,16 @@ type verdict struct {
 	Reasons  []reason `json:"reasons,omitempty"`
 }
 
-// reason is a rule that a lock's history breaks, with the first operation for which the model finds no valid
-// position in the order.
+// reason is a rule that a lock's history breaks, with the first operation that the model cannot place in a
+// valid order.
 type reason struct {
 	Path string `json:"path"`
 	Rule string `json:"rule"`
 	At   string `json:"at,omitempty"`
 }
 
-// part contains the operations that are checked together: those of one lock, or of one node that
-// was granted more than once.
+// part contains the holds that are checked together: the holds of one lock, or the holds of one node
+// that was granted more than once.
 type part struct {
 	path  string
 	holds []*hold
@@ -105,8 +105,7 @@ func setCapacity(holds []*hold) {
 }
 
 // operations returns a part's operations, each with the interval in which it took effect. An acquire
-// took effect between the request and the grant. README.md explains why a release can be treated as a
-// single moment, just before the release was called.
+// took effect between the request and the grant. A release is a single moment: README.md explains why.
 func (of *part) operations() []porcupine.Operation {
 	if of.waiting() > maxWaiters {
 		return of.points()
@@ -119,8 +118,8 @@ func (of *part) operations() []porcupine.Operation {
 	})
 }
 
-// points returns the same operations, but each acquire happens at the moment of its grant. With
-// them, Porcupine rejects the same histories.
+// points returns the same operations, but each acquire happens at the moment of its grant. Porcupine
+// rejects the same histories in both forms.
 func (of *part) points() []porcupine.Operation {
 	return of.timed(func(one *hold) int64 { return one.Granted })
 }

@@ -47,8 +47,8 @@ func drawn(lot *rand.Rand, kinds []string) *history {
 	return of
 }
 
-// README.md says that an acquire can be treated as the moment of its grant. This test checks that the
-// verdict is the same as with the interval from the request to the grant.
+// The verdict is the same whether an acquire takes effect at its grant, or at any time between its request
+// and its grant. README.md explains why.
 func TestPointsRefuseTheSameAsIntervals(t *testing.T) {
 	lot := rand.New(rand.NewSource(7))
 	counted := map[bool]int{}
@@ -70,7 +70,7 @@ func TestPointsRefuseTheSameAsIntervals(t *testing.T) {
 	t.Log(counted)
 }
 
-// If a history breaks only one rule, the verdict names that rule. No rejection is without a reason.
+// Each rejection has a reason. If a history breaks only one rule, the reason names that rule.
 func TestEveryRefusalHasAReason(t *testing.T) {
 	lot := rand.New(rand.NewSource(8))
 	named := map[string]int{}

@@ -12,8 +12,8 @@ const (
 	keys
 )
 
-// rank is the number of writers and of readers that must be granted before a hold. A hold without a sequence number (or
-// token) has no rank by number (or by token). The field known of its rank is then false.
+// rank is the number of writers and of readers that must be granted before a hold. known is false if the hold has no
+// sequence number (or, in the rank by token, no token).
 type rank struct {
 	known            bool
 	writers, readers int
@@ -25,7 +25,7 @@ func lookup(key int, one *hold, restarts bool) *int64 {
 		return one.Token
 	}
 	if restarts {
-		// Numbers restart when the server removes an idle directory. Tokens do not, so only they define the order there.
+		// The server can remove an idle directory. Then the numbers restart, so only the tokens define the order.
 		return nil
 	}
 	return one.sequence()
@@ -53,8 +53,7 @@ func setRanks(holds []*hold, restarts bool) {
 			if value == nil || one.writer != nil {
 				continue
 			}
-			// If two holds have equal values, each counts as earlier than the other, so the model accepts neither of
-			// them.
+			// If two holds have equal values, the rank of each counts the other. The model then accepts neither.
 			one.ranks[key] = rank{known: true, writers: upTo(writers, *value)}
 			if !one.reads {
 				one.ranks[key].writers--
@@ -72,7 +71,7 @@ func setRanks(holds []*hold, restarts bool) {
 	}
 }
 
-// pairDowngrades finds the downgrades: readers whose node has the sequence number of their owner's writer.
+// pairDowngrades finds the downgrades: a reader that has the owner and the sequence number of an earlier writer.
 func pairDowngrades(holds []*hold) {
 	type owner struct{ worker, owner string }
 	writers := map[owner]*hold{}

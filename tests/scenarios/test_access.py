@@ -98,7 +98,7 @@ def test_s122_an_unknown_scheme(surface: str, server: Standalone, proxy: Proxy, 
     error = worker.send("connect", client="c", hosts=proxy.hosts, auth=[("nobody", "knows:secret")]).error()
     assert error.code == "AUTH_FAILED"
     assert "secret" not in str(error)
-    # The client did not retry the refused request on a second connection: the next one would be number 2.
+    # The client has opened only one connection, so it has not retried the refused request.
     assert proxy.next_number() == 2
 
 
@@ -108,7 +108,6 @@ def test_s123_credentials_outlive_connection_and_session(
     worker = user(start, surface, proxy.hosts, path, US, "creator")
     first = worker.hold()
     proxy.cut()
-    # The worker releases the lock over the connection that follows the cut, and acquires it again.
     worker.release()
     worker.hold()
     worker.release()
@@ -237,7 +236,6 @@ def test_s325_credentials_in_plain_text(
 ) -> None:
     worker = start(surface)
     worker.call("log")
-    # Connect with the proxy as the only server, then with an additional server that does not exist.
     worker.connect(proxy.hosts, client="here", auth=shows)
     session = worker.connect(f"{proxy.hosts},-elsewhere.invalid:2181", auth=shows)
     worker.lock(path)

@@ -66,8 +66,8 @@ def test_s305_a_directory_that_is_too_large_to_list(
     least = 64 * 1024
     worker = start(surface)
     refused(worker.send("connect", client="c", hosts=server.hosts, max_frame=least - 1).error(), "rame")
-    # The client accepts a limited number of names: one per 256 bytes of the maximum frame size, so 256 names
-    # here. The 300 names of 20 bytes would fit into the frame.
+    # A listing may contain one name for each 256 bytes of the maximum frame size. That is 256 names here. The
+    # 300 names of 20 bytes would fit into the frame.
     observer.create(f"{path}/large")
     for number in range(300):
         observer.create(f"{path}/large/no-contender-{number}")

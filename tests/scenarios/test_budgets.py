@@ -1,4 +1,4 @@
-"""Tests of the round trips, requests and threads that a lock needs, and of imports, which need none."""
+"""Tests of the round trips, requests and threads that a lock needs. An import needs none of them."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def test_s41_handoff(
 ) -> None:
     """After a release, the next waiter is granted the lock within one round trip. Three workers take turns.
 
-    Each new holder except the first was third in the queue, then second. If it had watched only the node
-    directly ahead, it would need another listing to learn that the first node is gone too.
+    A waiter that joins as the third in the queue watches both nodes ahead of it. With a watch on only the
+    nearer node, it would need another listing before its grant.
     """
     observer.create(path)
     trio = [user(start, surface, proxy.hosts, path, session_timeout=30) for _ in range(3)]
@@ -92,8 +92,8 @@ def test_s41_handoff(
         counts = proxy.snapshot()
         connection = proxy.session_connections[session]
         event = min(event.at for event in counts.events if event.connection == connection)
-        # The delete of the node and the event that it causes take one round trip. Each further request whose
-        # reply the waiter needs before the grant adds one round trip. Other requests in flight do not count.
+        # The delete of the holder's node and the event to the waiter take one round trip. Each request whose
+        # reply the waiter needs before the grant adds one. Other requests in flight do not count.
         awaited = [
             flight
             for flight in counts.flights
@@ -156,8 +156,7 @@ def test_s85_a_permits_cost(
     proxy.reset()
     worker.call("cycles", lock="m", owner="a", count=CYCLES)
     requests = proxy.snapshot().requests
-    # An acquire sends five requests and its release one. Heartbeats do not count, because the session sends
-    # them.
+    # An acquire sends five requests and its release one. Heartbeats do not count.
     asked = requests.total() - requests["multi"] - requests["ping"]
     assert asked <= (5 + 1) * CYCLES, requests
     nothing_watched(server, worker, path)
@@ -172,7 +171,7 @@ def thread_names(worker: Worker) -> list[str]:
 
 def test_s43_threads(surface: str, server: Standalone, path: str, start: Start) -> None:
     worker = start(surface)
-    # Let the worker start its own threads before the count: one for the owner `main`, and one for commands
+    # Make the worker start its own threads before the count: one for the owner `main`, and one for commands
     # without an owner.
     worker.send("close", client="none").error()
     before = Counter(thread_names(worker))

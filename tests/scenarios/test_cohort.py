@@ -19,9 +19,7 @@ COHORT = 4
 WAITERS = 7
 
 PROOFS = {"multi", "ping", "getData"}
-"""Requests that the session of a holder sends on its own.
-
-They are heartbeats, and a watch that it sets on its node when it has held the lock for a while."""
+"""Requests that no command causes: heartbeats, and the watch on a node that is held for a while."""
 
 KINDS: dict[str, dict[str, Any]] = {"mutex": {}, "write": {"kind": "write"}}
 
@@ -32,7 +30,7 @@ def waits(worker: Worker, count: int) -> bool:
 
 
 def waiting(worker: Worker, count: int) -> dict[str, Pending]:
-    """Start this many acquires that wait, in the order of their owners. Return them by owner."""
+    """Start acquires for `waiter-1` to `waiter-{count}` in this order. Return them by owner."""
     asked = {}
     for number in range(1, count + 1):
         owner = f"waiter-{number}"
@@ -83,7 +81,7 @@ def test_s860_a_lock_is_handed_on_within_a_client(
     assert len({line["node"] for line in held}) == 2
     places = [place(line) for line in held]
     assert places == sorted(set(places))
-    # Two nodes of our client were ahead of Curator's node. Each was handed on as often as `cohort` permits.
+    # Two nodes of our client were ahead of Curator's node. Each served as many holds as `cohort` permits.
     ours.release(last, owner=last)
     after = foreign.expect("acquired")
     assert int(after["token"]) > places[-1][0]

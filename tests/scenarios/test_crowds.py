@@ -35,8 +35,8 @@ MOST = 0.75
 TO_QUEUE = 2
 TO_RELEASE = 1
 TO_LEAVE = 4
-# Maximum number of the requests that do not depend on the number of waiters: heartbeats, and requests of the
-# first waiter.
+# Maximum number of other requests: heartbeats, and requests of the first waiter. It does not depend on the
+# number of waiters.
 FEW = 50
 # Maximum number of bytes per waiter, including the stack of a thread in Python.
 MEMORY = 64 * 1024

@@ -1,4 +1,4 @@
-"""When a program exits (mostly tested in Rust) or a scope ends, its locks are released immediately."""
+"""When a program exits or a scope ends, its locks are released immediately. Most tests are in Rust."""
 
 from __future__ import annotations
 
@@ -94,7 +94,10 @@ setInterval(() => lease.check(), 1000);
 
 
 def as_first_process(*command: str) -> list[str]:
-    """Return a command line that runs as process 1, as in a container: its signals have no default action."""
+    """Return a command line that runs as process 1, as in a container.
+
+    In process 1, a signal without a handler has no effect.
+    """
     rights = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     unshare = ["unshare", *rights, "--pid", "--fork", "--kill-child"]
     if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode != 0:

@@ -78,8 +78,8 @@ def test_s39_fencing_tokens(
 def test_s45_all_surfaces_contend_together(
     surface: str, chosen: list[str], server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    # The surface's worker holds the lock while all other workers queue. Then the test kills it. Its session
-    # timeout is long enough for the others to queue on a busy machine.
+    # The victim holds the lock while all other workers queue. Its session timeout is long enough for that,
+    # even on a busy machine.
     victim = user(start, surface, server.hosts, path, session_timeout=6)
     victim.hold()
     workers = [start(name) for name in [*chosen, "curator"]]

@@ -26,7 +26,7 @@ LONG_TIMEOUT = 4.0
 # Length of a campaign: ten minutes.
 LENGTH = 600.0
 FIRST = int(os.environ.get("ZKLOCK_SEED", "1"))
-# For each of these campaigns, by seed: a worker that joins it and connects over TLS.
+# An additional worker that uses TLS, by the seed of the campaign.
 ENCRYPTED = {FIRST: f"rust{TLS}", FIRST + 1: f"python{TLS}", FIRST + 2: f"node{TLS}"}
 
 

@@ -50,8 +50,8 @@ def test_s834_a_queue_that_is_full(
         worker.lock(path, max_waiters=MOST, **options)
     holder, *waiters, late = workers
     holder.hold()
-    # A semaphore's waiters queue in its directory `locks`, and leave that queue soon after they get a permit.
-    # Any other lock has only one queue, and its holder stays in it.
+    # A semaphore's waiters queue in the directory `locks`, and its holders are not in this queue. Any other
+    # lock has only one queue, which also contains the holder.
     observer.wait_queue(f"{path}{below}", int(not below))
     waiting = []
     for place, waiter in enumerate(waiters, start=1):

@@ -1,7 +1,7 @@
-"""The client sends the recorded requests: the same names, data and order as the last release.
+"""The client sends the recorded requests, with the same names and data and in the same order.
 
-The recordings are in scenarios/golden. Changing them changes the protocol. Contenders of the last release,
-of Curator and of kazoo must still work with it, and the changelog must name the change.
+The recordings are in scenarios/golden. Changing one of them changes the protocol. Contenders of the last
+release, of Curator and of kazoo must still work, and the changelog must name the change.
 """
 
 from __future__ import annotations

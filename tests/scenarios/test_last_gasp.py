@@ -19,11 +19,11 @@ SESSION_TIMEOUT = 4 * TICK
 # Seconds between the session's last sign of life and its end.
 EARLY = 0.15
 
-# Maximum number of tries. Under load, a try can miss the right moment. It then says nothing about the client.
+# Maximum number of tries. Under load, a try can miss the right moment and must be repeated.
 TRIES = 10
 
-# Seconds between two events that the client receives. The client closes a connection that is silent for 2/5
-# of the session timeout.
+# Seconds between two watch events. The client needs them, because it closes a connection that is silent for
+# 2/5 of the session timeout.
 EVENT_INTERVAL = 0.24 * SESSION_TIMEOUT
 LOCKS = 5
 
@@ -49,10 +49,10 @@ def next_tick() -> float:
 
 
 def shift_pings(leader: Server) -> None:
-    """Make the leader ping its followers a quarter and three quarters into each tick.
+    """Make the leader send its pings a quarter and three quarters into each tick.
 
-    The followers' replies report the sessions that were active. The leader sends these pings every half tick.
-    A pause of the leader shifts their phase.
+    The leader pings its followers every half tick, and they report the active sessions. A pause of the leader
+    shifts all later pings.
     """
     leader.pause()
     sleep_until(next_tick() + 1.25 * TICK)

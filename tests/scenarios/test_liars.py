@@ -1,8 +1,8 @@
 """A client copes with hundreds of servers at a time, each of which sends a different wrong message.
 
-Whatever the servers send, the program neither aborts nor panics, no call exceeds its timeout, and the
-client retries connections slowly. Its memory stays bounded, it holds nothing that was not granted, and
-another client's lease on a real server continues.
+The program neither aborts nor panics, no call exceeds its timeout, and the client does not reconnect too
+fast. Its memory stays bounded, and it never believes that it holds a lock that was not granted. Another
+client in the same program keeps its lease on a real server.
 """
 
 from __future__ import annotations

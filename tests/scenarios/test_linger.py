@@ -16,9 +16,7 @@ LONG = 600
 """Time in seconds that is longer than any of these tests."""
 
 PROOFS = {"multi", "ping", "getData"}
-"""Requests that the session of a holder sends on its own.
-
-They are heartbeats, and a watch that it sets on its node when the node has existed for a while."""
+"""Requests that no command causes: heartbeats, and the watch on a node that is held for a while."""
 
 KINDS: dict[str, dict[str, Any]] = {"mutex": {}, "read": {"kind": "read"}, "write": {"kind": "write"}}
 

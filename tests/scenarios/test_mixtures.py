@@ -64,7 +64,7 @@ def outcomes(
     path: str,
     workers: dict[str, Worker],
 ) -> dict[str, tuple[bool, bool]]:
-    """Return, for each pair of locks, whether the first excludes the second and the second the first."""
+    """For each pair of locks, return whether the first excludes the second, and vice versa."""
     found = {}
     for number, sides in enumerate(pairs):
         mixture = Mixture(server, observer, f"{path}/{number}", sides, [workers[side.who] for side in sides])

@@ -196,8 +196,8 @@ def test_s108_a_member_is_lost_while_waiting(
     waiting = worker.acquire("w", lock="both")
     (lost,) = observer.wait_queue(f"{path}/a", 1)
     (_, wish) = observer.wait_queue(f"{path}/b", 2)
-    # Wait until the worker watches its first member's node. It watches the node if it has held it for a while
-    # and another contender waits behind it.
+    # Wait until the worker watches the node of its first member. It does so when it has held the node for a
+    # while and another contender waits behind that node.
     (queued,) = [other.acquire("o", lock="a")]
     observer.wait_queue(f"{path}/a", 2)
     observer.client.get(f"{path}/a/{lost}")

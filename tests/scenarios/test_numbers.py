@@ -1,4 +1,7 @@
-"""Every number that a client reports matches an independent measurement. Tests use two of each item."""
+"""Every number that a client reports matches an independent measurement.
+
+To detect mix-ups, the tests use two clients, two locks, and so on.
+"""
 
 from __future__ import annotations
 

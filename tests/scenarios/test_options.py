@@ -1,4 +1,4 @@
-"""S843, S844: options of locks created with a hosts string, and the client of a lock."""
+"""Tests of the options of locks that are created with a hosts string, and of access to a lock's client."""
 
 from __future__ import annotations
 

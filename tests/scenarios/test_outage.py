@@ -187,7 +187,7 @@ def test_s84_a_new_path_during_an_outage(
     worker.release()
     worker.lock(path)
     proxy.refuse()
-    # The client notices within this timeout that its connection is closed.
+    # By the end of this timeout, the client has noticed that its connection is closed.
     worker.acquire(timeout=0.3).expect("timeout")
     waiting = worker.acquire("new")
     proxy.accept()

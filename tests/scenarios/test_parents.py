@@ -25,7 +25,7 @@ def test_s15_missing_parents(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     deep = path + "/a/b/c/lock"
-    # Two workers acquire the lock at the same time, so that one can find a parent that the other has just
+    # Two workers acquire the lock at the same time. One of them can find a directory that the other has just
     # created.
     workers = [user(start, surface, server.hosts, deep) for _ in range(2)]
     asked = [worker.acquire() for worker in workers]

@@ -19,7 +19,6 @@ LOCKS = 4
 # client.
 SETTINGS = Settings(tick=500, sync_limit=12, init_limit=10)
 
-# The long variant has five runs with four locks each: twenty in total.
 runs = pytest.mark.parametrize(
     "run", [0, *(pytest.param(run, marks=pytest.mark.soak) for run in range(1, 5))]
 )
@@ -68,10 +67,7 @@ def margin(request: pytest.FixtureRequest) -> Iterator[tuple[Ensemble, Links]]:
 
 
 def cut_off(surface: str, margin: tuple[Ensemble, Links], path: str, start: Start, learner: Server) -> None:
-    """Cut off a holder's server from the other servers.
-
-    The holder must lose its leases before another client is granted the locks.
-    """
+    """Cut off the server of a holder. Assert that the holder loses its leases before the next grants."""
     ensemble, links = margin
     others = ensemble.others(learner)
     holder, other = pair(start, surface, learner.hosts, hosts(others))

@@ -65,7 +65,8 @@ def test_s97_a_mismatch_is_seen_while_waiting(
         counting(start, surface, server.hosts, path, 2),
         counting(start, surface, server.hosts, path, 3),
     )
-    # The number of permits is compared even after this contender has held and released the lock alone.
+    # The worker has used the semaphore without contention. It must still compare the number of permits in its
+    # next acquire.
     worker.hold()
     worker.release()
     other.hold("l", count=2)

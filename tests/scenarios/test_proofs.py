@@ -13,8 +13,7 @@ from harness.server import Ensemble, Settings
 from harness.steps import Start, assert_granted_later, await_loss, contest, eventually, watch_losses
 
 SESSION_TIMEOUT = 4.0
-# Number of heartbeats in two session timeouts. A heartbeat checks nodes until one check fails. Afterwards the
-# client reads the nodes that the heartbeat did not check.
+# Number of heartbeats in two session timeouts.
 BEATS = 12
 # All rights except the right to read.
 ALL_BUT_READ = "world:anyone:cdwa"
@@ -41,7 +40,8 @@ def test_s680_nodes_that_may_not_be_read(
     eventually(lambda: beats(proxy) >= BEATS, "heartbeats", timeout=40)
     for lease in LOCKS:
         assert worker.check(lease).expect("value")["value"] == "held"
-    # No heartbeat checks the last node, but the client still notices the deletion of each node.
+    # A heartbeat checks nodes until one check fails. The client must also notice the deletion of a node that
+    # no heartbeat checks.
     for lease in reversed(LOCKS):
         observer.delete(nodes[lease])
         await_loss(worker, lease, timeout=20)

@@ -17,7 +17,7 @@ from harness.steps import Start, assert_within, eventually, user, watch_losses
 SESSION_TIMEOUT = 2.0
 CONNECT_TIMEOUT = 1.0
 DIAGNOSIS = 3.0
-"""Connect timeout in seconds, long enough for the client to ask a server why it closes connections."""
+"""Connect timeout in seconds. It is long enough for the client to find out why a server refuses it."""
 
 
 @pytest.fixture(scope="module")

@@ -178,7 +178,6 @@ def test_s71_writers_among_constant_readers(
 def test_s72_readers_and_writers_of_all_kinds(
     surface: str, chosen: list[str], server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    # The surface's worker holds the write lock while all others queue, and is then killed.
     victim = readwriter(start, surface, server.hosts, path, session_timeout=SESSION)
     victim.hold(lock="w")
     workers = [start(name) for name in [*chosen, "curator"]]

@@ -94,8 +94,7 @@ def downgrade_while_others_wait(
         if not contending[0].done:
             observer.wait(path, lambda nodes: sum("__WRIT__" in node for node in nodes) > 1, "writer behind")
             watched += 1
-        # All commands are sent together, so that the downgrade and both releases follow each other as quickly
-        # as possible.
+        # Send the commands together, so that the downgrade and both releases follow each other immediately.
         read = downgrader.acquire(f"r{turn}", lock="r")
         released = [downgrader.send("release", lease=f"{half}{turn}", owner="a") for half in "wr"]
         if turn + 1 < rounds:

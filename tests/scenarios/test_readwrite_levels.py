@@ -10,7 +10,7 @@ from harness.readwrite import clean, none_done, quiet, readwriter
 from harness.server import Standalone
 from harness.steps import Start, assert_within, await_loss, queue_up
 
-# Requests that a holder's client can send on its own: its heartbeat, and the watch on its own node.
+# Requests that no command causes: heartbeats, and the watch on the holder's node.
 UNASKED = {"multi", "getData", "exists", "addWatch"}
 TIMEOUT = 0.5
 

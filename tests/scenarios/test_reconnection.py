@@ -1,4 +1,4 @@
-"""A lease survives an outage that is shorter than its term. Meanwhile, the log states the problem."""
+"""A lease survives an outage that is shorter than its term, and the client logs the outage."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from harness.worker import Worker
 
 TIMEOUT = 20.0
 
-# Remaining seconds of the lease's term, which is ten seconds long: at least `BEFORE` when the outage begins,
-# and less than `LEFT` when the first server is back. With the ZooKeeper client crate's default backoff, the
-# pauses between connection attempts would have grown to five seconds by then.
+# The term of a lease is ten seconds. At least `BEFORE` seconds remain when the outage begins, and less than
+# `LEFT` when the first server is back. With the default backoff of the ZooKeeper client crate, the pauses
+# between connection attempts would have grown to five seconds by then.
 BEFORE = 9.0
 LEFT = 4.5
 

@@ -10,7 +10,7 @@ from harness.proxy import Proxy
 from harness.server import Standalone
 from harness.steps import Start, user
 
-# Requests that a holder's client can send on its own: its heartbeat, and the watch on its own node.
+# Requests that no command causes: heartbeats, and the watch on the holder's node.
 UNASKED = {"multi", "getData", "exists", "addWatch"}
 
 

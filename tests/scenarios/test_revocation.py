@@ -1,4 +1,4 @@
-"""Tests of requests to a holder to give up its lock, and of locks that an operator breaks."""
+"""Tests of revocation (a client asks a holder to give up its lock), and of locks that an operator breaks."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def test_s141_a_request_before_a_listener_exists(
     holder, waiter = (user(start, surface, server.hosts, path) for _ in range(2))
     holder.hold()
     (waiting,) = line_up(observer, path, [waiter])
-    # Write requests to give up the lock before any listener exists: to the holder's node, which the holder
-    # does not watch yet, and to the waiter's node.
+    # Ask both contenders to give up the lock before they listen for requests. The holder does not watch its
+    # node yet.
     first, second = observer.queue(path)
     observer.client.set(f"{path}/{first}", REVOKE)
     observer.client.set(f"{path}/{second}", REVOKE)
@@ -70,8 +70,7 @@ def test_s142_every_lease_is_notified(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
     holder = user(start, surface, server.hosts, path)
-    # With Curator, the request to the second lease would be lost, because Curator watches only the first
-    # acquire's node.
+    # Curator would miss the second request, because it watches only the node of the first acquire.
     for lease in ("first", "second"):
         node = holder.hold(lease)["node"]
         holder.call("listen", lease=lease)

@@ -68,7 +68,7 @@ def secured() -> Iterator[Secured]:
         yield made
 
 
-# For each case: a client's identity, and the sorted schemes of the ACL that `creator` stands for.
+# For each case: the client's credentials, and the schemes in the ACL that `creator` stands for, sorted.
 LOGIN = (USER, PASSWORD)
 IDENTITIES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "auth": ({"auth": [US]}, ["digest"]),

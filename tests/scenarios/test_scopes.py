@@ -195,8 +195,7 @@ def test_s277_a_loss_is_not_reported_for_a_released_level(
     worker.release("inner")
     observer.delete(node)
     eventually(lambda: "outer" in worker.lost, "the loss of the outer level is reported")
-    # Losses of nested leases are reported together, so a wrong report about `inner` would arrive within this
-    # time.
+    # If the client wrongly reported the loss of `inner`, the report would arrive within this time.
     time.sleep(0.1)
     assert worker.lost == {"outer"}
     assert worker.call("state", lease="inner")["value"] == "released"

@@ -273,7 +273,7 @@ def test_s302_why_no_server_was_trusted(surface: str, tmp_path: Path, start: Sta
         reasons["127.0.0.1:9"] = "refused the connection"
         reasons["no..name:1"] = "not a name that a certificate can contain"
         tls = {"ca": str(tmp_path / "ca.pem")}
-        # The client gives each server a part of the session timeout. This part is long enough for a handshake
+        # The client divides the session timeout among the servers. Each part is long enough for a handshake
         # on a busy machine.
         asked = {"hosts": ",".join(reasons), "session_timeout": 3 * PATIENCE, "connect_timeout": 4 * PATIENCE}
         error = start(surface).send("connect", client="c", tls=tls, **asked).error()

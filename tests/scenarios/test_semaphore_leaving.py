@@ -122,8 +122,8 @@ def test_s94_a_waiters_node_is_deleted(
     observer.wait(
         leases_of(path), lambda nodes: len(nodes) == 3 and mine[0] not in nodes, "queue with a new node"
     )
-    # When the waiter loses its turn (its node in the queue of the semaphore's mutex), it deletes its permit
-    # nodes and queues again behind the rival.
+    # When the waiter loses its node in the semaphore's queue, it deletes its permit nodes and queues again
+    # behind the rival.
     competing = rival.acquire("r", count=2)
     (turn, behind) = observer.wait_queue(turns_of(path), 2)
     observer.delete(f"{turns_of(path)}/{turn}")

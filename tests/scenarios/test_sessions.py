@@ -125,8 +125,8 @@ def test_s213_late_requests_of_a_session_that_moved(
         old.heal()
         eventually(lambda: not old.connections, "the server has read the create and closed the connection")
         with Observer(old.upstream_hosts) as late:
-            # The old server processes this `sync` after the late create. When the `sync` returns, all earlier
-            # requests to this server are decided.
+            # The old server processes this `sync` after the late create. When the `sync` returns, the create
+            # has succeeded or failed.
             late.client.sync(path)
             late.assert_free(path)
         other.hold()
@@ -168,7 +168,10 @@ def test_s239_silently_another_session(
 
 
 def client_with_waiters(start: Start, surface: str, hosts: str, path: str) -> tuple[Worker, list[Pending]]:
-    """Return a client with two leases, and its waiters for locks of every kind (one on the main thread)."""
+    """Return a client with two leases, and its waiters for locks of every kind.
+
+    One of the waiters is on the main thread.
+    """
     worker = start(surface)
     worker.connect(hosts, session_timeout=SHORT)
     make_locks(worker, path)

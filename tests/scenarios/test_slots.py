@@ -1,6 +1,7 @@
-"""Tests of bodies that run once per slot, in processes that are killed or disconnected.
+"""Tests of a job that runs once per slot, in processes that are killed or disconnected.
 
-A slot is a numbered unit of work. The process that holds the lock runs the next slot and then records it.
+Slots are numbered. The process that holds the lock runs the job (the body) of the next slot, and then records
+the slot.
 """
 
 from __future__ import annotations
@@ -31,19 +32,17 @@ from harness.worker import Worker
 PROCESSES = 3
 SLOTS = 200
 KILLS = 10
-"""Number of processes killed while they run a slot's body. As many are killed while they record it."""
+"""Number of kills during a slot's body. The test kills as many processes while they record a slot."""
 AT_MOST = {"runs": 0.02, "ends": 0.0008}
-"""Maximum delay in seconds of a kill, by the printed word that starts the delay.
+"""Maximum time in seconds between a word that the process prints and its kill.
 
-"runs" is printed when a body starts, and "ends" when it ends and its record is about to be written. Each
-maximum is about as long as the body or the writing of the record. After a kill that comes too late, the
-maximum is halved."""
+The process prints "runs" before the body, and "ends" between the body and the write of the record. The maxima
+are about as long as the body and the write. After a kill that comes too late, the maximum is halved."""
 HOLES = {7: "body", 27: "request", 67: "reply", 87: "body", 107: "request", 147: "reply"}
-"""Slots in which the test disconnects the process that holds the lock, with the moment.
+"""Slots in which the test disconnects the process that holds the lock.
 
-The moment is during the slot's body, or while the request or the reply that records the slot is in transit.
-
-The bodies of these slots are long enough for the session to expire."""
+The connection is lost during the slot's body, or while the request or the reply that records the slot is in
+transit. The bodies of these slots are long enough for the session to expire."""
 MOST = 170.0
 """Timeout in seconds. The lock of a killed process is freed only when its session expires."""
 
@@ -57,7 +56,7 @@ class PlannedFaults:
     """Faults that processes pick up when they print a certain word."""
 
     fuses: list[tuple[str, float]] = field(default_factory=list)
-    """Pairs of a word and a delay. The next process that prints the word is killed after the delay."""
+    """Planned kills: the next process that prints the word is killed after the delay, in seconds."""
     holes: dict[int, str] = field(default_factory=lambda: dict(HOLES))
     """The slots whose holder is disconnected, and when."""
 
@@ -76,7 +75,7 @@ class Runner(SlotRunner):
         super().__init__(proxy.hosts, path, SLOTS, long=True)
 
     def on_line(self, word: str, slot: int) -> None:
-        # Kill the process on the thread that reads its output. The test's thread reads the same word later.
+        # Kill the process on the thread that reads its output, because the test's thread would be too late.
         fuses = self.planned.fuses
         if slot not in HOLES and any(at == word for at, _ in fuses):
             self.fuse, delay = fuses.pop()
@@ -105,7 +104,7 @@ class Runner(SlotRunner):
 
 
 class Runners:
-    """Processes that run slots, each behind its own proxy, and the processes that were killed before."""
+    """Processes that run slots, each behind its own proxy, and the killed processes that they replace."""
 
     def __init__(self, server: Standalone, path: str, stack: ExitStack) -> None:
         self._path = path
@@ -167,11 +166,11 @@ class Faults:
     kills: Counter[str] = field(default_factory=Counter)
     """Number of kills by the printed word that triggered them."""
     amid: dict[str, list[int]] = field(default_factory=lambda: {word: [] for word in AT_MOST})
-    """Slots in which a kill came in time, by the printed word: during the body, or while it was recorded."""
+    """Slots in which a kill came in time: during the body ("runs"), or while it was recorded ("ends")."""
     at_most: dict[str, float] = field(default_factory=lambda: dict(AT_MOST))
     """Maximum delay in seconds of the next kill."""
     cut_off: dict[int, str] = field(default_factory=dict)
-    """Each slot whose holder was disconnected until its session expired, with the holder's last output."""
+    """The last output of each process that was disconnected until its session expired, by slot."""
 
 
 def kill_some(all_of_them: Runners, faults: Faults, slot: int, chance: random.Random) -> None:
@@ -195,9 +194,9 @@ def kill_some(all_of_them: Runners, faults: Faults, slot: int, chance: random.Ra
 def heal_some(all_of_them: Runners, faults: Faults, slot: int) -> None:
     """Heal the connection of each process that was disconnected in an earlier slot.
 
-    The other processes have recorded a later slot, so the session of the disconnected process has expired. A
-    process that was disconnected during its body has noticed the loss by then. A process that was
-    disconnected during its record queries the outcome for as long as its client waits for a connection.
+    Another process has recorded a later slot, so the session of the disconnected process has expired. If it
+    was disconnected during its body, it has noticed the loss. If it was disconnected while it recorded the
+    slot, it keeps asking whether the record was written.
     """
     for runner in all_of_them.running:
         cut_off = runner.cut_off

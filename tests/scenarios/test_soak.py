@@ -1,4 +1,7 @@
-"""Clients of all kinds contend for locks: for seconds on each surface, and for a minute on all surfaces."""
+"""Clients of all kinds contend for locks.
+
+Each surface runs for a few seconds, and all surfaces together run for a minute.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ from harness.worker import Worker
 
 Stats = Mapping[str, Any]
 
-# For each kind of request that a client counts: the operations by which the proxy counts it.
+# The client counts requests by kind, and the proxy counts them by operation. A kind can have several
+# operations.
 WIRE = {
     "create": ("create", "create2"),
     "list": ("getChildren", "getChildren2"),
@@ -72,8 +73,6 @@ def test_s156_requests_by_kind(
     before = stats(worker)["requests"]
     assert set(before) >= {*WIRE, *TRANSACTIONS}
     assert not any(before.values()), before
-    # Here the client creates parents, acquires a free lock, waits for a taken lock, tries it, and stops
-    # waiting.
     worker.hold()
     worker.release()
     other = user(start, surface, server.hosts, path)
@@ -108,8 +107,8 @@ def test_s157_losses(
     lost = stats(worker)
     assert counts(lost) == (2, 0, 0, 0, 2)
     assert lost["hold"]["count"] == 2
-    # The hold time of a lost lease is counted only once, so the release does not count it again. Closing the
-    # client does not count as a loss.
+    # The release does not count the hold time of the lost lease again. Closing the client does not count as a
+    # loss.
     worker.release("l")
     worker.hold("m")
     worker.presume_lost()

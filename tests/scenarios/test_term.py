@@ -46,8 +46,7 @@ def assert_pause(one: float, other: float, wanted: float) -> None:
     The worker has a clock of its own, so the assertion has a tolerance.
     """
     stalled_seconds = STALL_MONITOR.stalled_seconds(int(one * 1e9), int(other * 1e9))
-    # A reply shows that the session was alive when the heartbeat was sent. The pause starts at that time, so
-    # slow replies do not lengthen it.
+    # The pause starts when a heartbeat is sent, so slow replies do not lengthen it.
     assert 0.9 * wanted <= other - one <= 1.2 * wanted + stalled_seconds
 
 
@@ -145,8 +144,8 @@ def test_s204_the_heartbeat_misses_a_node(
     worker.hold(owner="a")
     waiting = worker.acquire("next", owner="b")
     holders, waiters = observer.wait_queue(path, 2)
-    # If the owner ahead belongs to the same client, the client itself notifies the waiter and sets no watch.
-    # Then only a heartbeat can detect that the waiter's node is gone.
+    # The holder belongs to the same client, so the client notifies the waiter itself and sets no watch. Only
+    # a heartbeat can detect that the waiter's node is gone.
     observer.delete(f"{path}/{waiters}")
     queue = observer.wait(path, lambda nodes: len(nodes) == 2 and waiters not in nodes, "a new node")
     assert queue[0] == holders
@@ -188,7 +187,8 @@ def test_s250_a_refused_heartbeat(
         # The lease is lost at the next heartbeat, before its term ends.
         await_loss(holder, lease, timeout=9 / 3)
     proxy.refuse_transactions(0)
-    # The client closes the old session before it starts the next one, even if the server still accepts it.
+    # The client closes the old session before it starts the next one, although the server still accepts the
+    # old one.
     for lease, pending in waiting.items():
         pending.expect("acquired", 9)
         other.release(lease, owner=lease)

@@ -1,4 +1,4 @@
-"""Acquires of every kind of lock time out on time, wherever in the acquire the server stops replying."""
+"""Acquires of every kind of lock time out on time, even if the server stops replying during an acquire."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def test_s20_silence_behind_the_create(
     for kind, proxy in proxies.items():
         worker.connect(proxy.hosts, client=kind)
     make_locks(worker, path, client_each=True)
-    # A contender of a semaphore sends two creates: for its turn (a node of the semaphore's mutex) and then
-    # for the permit. Skip the first one.
+    # A contender of a semaphore creates a node in the semaphore's queue, and then a permit node. Skip the
+    # first create.
     traps = [
         proxy.black_hole_behind("create2", skip=int(kind == "permit")) for kind, proxy in proxies.items()
     ]

@@ -13,7 +13,7 @@ from harness.worker import Worker
 
 
 def try_to_read(worker: Worker, proxy: Proxy, observer: Observer, written: str) -> str:
-    """Try the read lock for an owner that does not know that its write lock was broken. Return the event."""
+    """Try the read lock. The owner does not know that its write lock was broken. Return the event."""
     proxy.reset()
     tried = worker.send("try", lock="r", lease="read", owner="a")
     # The try asks to replace the writer's node, which is gone.

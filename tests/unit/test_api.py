@@ -1,4 +1,4 @@
-"""The API check finds a public name that a language lacks or declares differently, or that no page shows."""
+"""The API check finds names that a language lacks or declares differently, or that are not documented."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def problems(
     of_strings: Callable[[dict[str, Strings]], object] | None = None,
     table: api.Table | None = None,
 ) -> list[str]:
-    """Return the problems that the check reports if the real names and strings are altered in this way."""
+    """Return the problems that the check reports if the real names and strings are changed in this way."""
     names, strings = copy.deepcopy(api.found(REPOSITORY))
     if change is not None:
         change(names)

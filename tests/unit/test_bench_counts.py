@@ -1,4 +1,4 @@
-"""The check of benchmark counts names each count above its limit, and fails if that count has grown."""
+"""Tests of the benchmark check: it lists each count that has changed, and fails if a count has grown."""
 
 from __future__ import annotations
 

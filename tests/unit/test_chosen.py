@@ -1,4 +1,4 @@
-"""The test suite runs exactly the chosen scenarios, and names each part that is missing."""
+"""Tests of the choice of scenarios, and of the messages about parts that cannot be built."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def holding():
         ("pass", False),
         ("started()", False),
         ("started().line()", False),
-        # `started` returns an `Answer`, whose `wait` cannot fail. Only the `wait` of `Watch` can.
+        # `started` returns an `Answer`, whose `wait` has no assertion. `Watch.wait` has one.
         ("started().wait()", False),
         ("started().loop()", False),
         ("assert started() is not None", False),

@@ -29,7 +29,7 @@ LIMIT = 900
 
 @pytest.fixture
 def real() -> Iterator[Standalone]:
-    """Provide a server that no other test uses: its root node changes with all earlier requests."""
+    """Provide a server that no other test uses, because requests change the root node."""
     with Standalone(SETTINGS) as server:
         yield server
 

@@ -44,7 +44,7 @@ def container(kind: str) -> dict[str, Any]:
 
 
 def environment(kind: str, hosts: str) -> dict[str, str]:
-    """Return the environment that the manifest gives a container's program, but with the test's server."""
+    """Return the environment variables of a container's program, with the test's server as the host."""
     values = {one["name"]: one.get("value", POD) for one in container(kind)["env"]}
     assert values["ZKLOCK_HOSTS"].startswith("zk-0.zk:2181,")
     return {**values, "ZKLOCK_HOSTS": hosts}
@@ -63,7 +63,7 @@ def test_a_misspelt_field_is_found() -> None:
 
 
 def test_a_job_runs_once_for_each_time_that_was_due(server: Standalone, tmp_path: Path) -> None:
-    """The job's command runs once per scheduled time, although a retry and another cluster also start it."""
+    """The job's command runs once per scheduled time, even if a retry and another cluster start it again."""
     require("command")
     (tmp_path / "zklock").symlink_to(COMMAND)
     job = container("CronJob")

@@ -1,4 +1,4 @@
-"""The fault suite's checks find the violations in these records. Earlier checks accepted most of them."""
+"""Tests of the fault suite's checks: they find the violation in each of these records."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_an_undone_update_needs_an_excuse() -> None:
 
 
 def test_repeated_tokens_and_undone_fenced_writes_are_found() -> None:
-    """The checks find a repeated token and an undone fenced write. The earlier version also found these."""
+    """The checks find a repeated token and a fenced write that was undone."""
     assert late_writes([WRITE, replace(WRITE, t=102 * SECOND)], Excuses())
     assert late_writes([replace(WRITE, undid_fenced=True)], Excuses())
 

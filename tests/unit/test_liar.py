@@ -31,7 +31,7 @@ LIE = Lie("none", "create", tells.hang_up)
 
 
 def account(accepts: list[float], *, told: bool = True) -> ClientResult:
-    """Return the result of a client that connected at these times and ended at the last of them."""
+    """Return the result of a client that connected at these times and was done at the last one."""
     liar = Liar(LIE)
     liar.accepts = accepts
     liar.told = [0.0] if told else []

@@ -19,7 +19,7 @@ def dialled() -> dict[str, int]:
 
 
 def own_sockets() -> set[str]:
-    """Return the inodes of the sockets of this process, which are also those of the links."""
+    """Return the inodes of this process's sockets. The links run in this process."""
     found = set()
     for descriptor in Path("/proc/self/fd").iterdir():
         # The descriptor for this listing is already closed.
@@ -37,7 +37,7 @@ def test_servers_reach_each_other_through_the_links_only() -> None:
         three.wait_serving()
         inside = {socket: port for socket, port in dialled().items() if port in three.inner_ports}
         assert len(inside) >= 4, "connections of two followers, and of the election"
-        # A socket of this process can have been closed since it was listed. Check again: a direct connection
-        # between two servers would stay open.
+        # Check again, because a link might have closed its socket since the connections were listed. A direct
+        # connection between two servers would still be open.
         others = inside.keys() - own_sockets()
         assert not others & dialled().keys()

@@ -1,4 +1,4 @@
-"""Tests of the migration pages: comparisons with other libraries, and ShedLock's job on three hosts."""
+"""Tests of the pages about moving to zklock: statements about other libraries, and ShedLock's job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The planted bugs still apply to the code. `make mutants` checks that tests notice them."""
+"""The planted bugs can be applied to the code. `make mutants` checks that tests find them."""
 
 import re
 import subprocess

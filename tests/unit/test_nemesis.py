@@ -1,4 +1,4 @@
-"""Tests of those parts of the fault suite in which a mistake would make the whole suite ineffective."""
+"""Tests of those parts of the fault suite in which a mistake could hide every violation."""
 
 from __future__ import annotations
 

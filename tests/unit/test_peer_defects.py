@@ -1,6 +1,7 @@
-"""Known defects of other lock libraries (peers) occur in them, so scenarios can detect them in zklock.
+"""Tests that reproduce known defects of other lock libraries (peers).
 
-If the installed version has fixed a defect, its test checks that. scenarios.md has a table of the defects.
+They show that the scenarios would find the same defects in zklock. If the installed version has fixed a
+defect, its test checks that. scenarios.md has a table of the defects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tests of which lock libraries exclude each other on one path, as docs/interop.md states."""
+"""Tests of the statements in docs/interop.md about lock libraries that share a path."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ PATTERNS = Side("kazoo")
 KAZOO, KAZOO_READ, KAZOO_WRITE = (Side("kazoo", kind, "kazoo") for kind in ("mutex", "read", "write"))
 GO = Side("go")
 
-# For each pair: true if the first client keeps the second one out, and true if the second keeps the first one
-# out.
+# For each pair: whether the first client excludes the second one, and whether the second excludes the first.
 FACTS = {
     (GO, CURATOR): (True, True),
     (GO, PATTERNS): (True, True),

@@ -61,7 +61,7 @@ def test_advantages_of_peers_are_stated_only_if_measured(reported: Json) -> None
 
 
 def test_prose_on_pages_matches_the_measurements(reported: Json) -> None:
-    """The text of the pages states the measured counts. S40 to S42 and S291 test single operations."""
+    """The counts in the text of the pages are correct. S40 to S42 and S291 test single operations."""
     table = Table(reported)
 
     def trips(workload: str, peers: tuple[str, ...]) -> set[int]:
@@ -101,14 +101,14 @@ def delayed(name: str) -> Workload:
 
 
 def test_latency_is_in_units_of_the_measured_round_trip() -> None:
-    # 100 bare reads take 1.2 s, so a round trip takes 12 ms, 2 ms more than the proxy's delay. An acquire and
-    # its release together take 36 ms, which is three round trips.
+    # 100 reads take 1.2 s, so a round trip takes 12 ms, 2 ms more than the proxy's delay. An acquire and its
+    # release together take 36 ms, which is three round trips.
     turns = [Counted(20, 0.72), Counted(30, 1.08)]
     reported = entry(Result("free-10ms", "rust", turns=turns, bare=[Counted(60, 0.72), Counted(40, 0.48)]))
     assert reported["round_trip_ms"] == 12
     assert reported["figure"] == reported["low"] == reported["high"] == 3
-    # Each pair of acquire and release has the same weight, although the measuring periods contain different
-    # numbers of pairs.
+    # Each pair of acquire and release has the same weight, even if one measuring period contains more pairs
+    # than another.
     reported = entry(
         Result("free-10ms", "rust", turns=[Counted(1, 0.04), Counted(3, 0.08)], bare=[Counted(100, 1)])
     )
@@ -169,7 +169,7 @@ def test_processor_time_is_per_counted_pair() -> None:
     reported = entry(Result("free", "rust", turns=[Counted(100, 0.5)], used=spent))
     assert reported["processor_us"] == {"worker": 200, "server": 500}
     assert Table({"results": [reported]}).processor("free", "rust") == (200, 500)
-    # Re-entry sends no request to a server, so there is no processor time of a server.
+    # Re-entry sends no request, so the server's processor time is not reported.
     reported = entry(Result("reenter", "rust", turns=[Counted(100, 0.5)], used=spent))
     assert "processor_us" not in reported
     assert Table({"results": [reported]}).processor("reenter", "rust") is None

@@ -20,13 +20,13 @@ from harness.paths import PORCUPINE, TESTS
 from harness.porcupine import compare, compared, main, verdicts
 
 RECORDED = TESTS / "unit" / "histories"
-"""Directory of recorded histories: of one campaign of the fault suite and of some simulation seeds."""
+"""Directory of recorded histories: from one run of the fault suite, and from some simulation seeds."""
 
 MILLISECOND = 1_000_000
 
 Holds = list[Hold]
 Mutation = Callable[[Holds], Iterator[Holds]]
-"""A function that plants an anomaly in one path's holds. Yields the result for each possible position."""
+"""A function that plants an anomaly in the holds of one lock. It yields a copy for each possible position."""
 
 
 def recorded() -> list[History]:
@@ -47,9 +47,9 @@ def changed(holds: Holds, place: int, **fields: object) -> Holds:
 
 
 def pairs(holds: Holds, first: str, second: str) -> Iterator[int]:
-    """Yield the index of each `first` hold that directly precedes a `second` hold of another owner.
+    """Yield the index of each hold of kind `first` that directly precedes a hold of kind `second`.
 
-    Downgrades are skipped.
+    Both holds have different owners, and neither belongs to a downgrade.
     """
     halves = downgrades(holds)
     for place, (one, other) in enumerate(pairwise(holds)):

@@ -30,7 +30,7 @@ PAGES = [
 ]
 PROGRAMS = [program for page in PAGES for program in programs(page)]
 TESTS = ("test_", ".test.")
-# Programs that a framework loads print nothing themselves. These tests run them.
+# Programs that print nothing when run alone, for example because a framework loads them, with their tests.
 RUN_BY = {
     "app.py": "unit/test_programs.py",
     "encrypted.mjs": "unit/test_howto_security.py",
@@ -53,8 +53,8 @@ RUN_BY = {
 def command(program: Program, file: Path) -> list[str]:
     """Return the command with which a user starts the program."""
     if program.name.endswith(".py"):
-        # Load the plugin with `-p`. Here it is only on the path; where it is installed, pytest finds it by
-        # itself.
+        # Load the plugin with `-p`, because it is not installed here. If it is installed, pytest finds it
+        # without the option.
         pytest_ = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "zklock_pytest")
         return [sys.executable, *(pytest_ if program.name.startswith("test_") else ()), str(file)]
     return [NODE, *(("--test",) if ".test." in program.name else ()), str(file)]

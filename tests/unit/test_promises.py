@@ -1,4 +1,4 @@
-"""docs/packages.md states the promised sizes and times, and the measured ones do not exceed them."""
+"""docs/packages.md states the promised sizes and times. The measured values are within these limits."""
 
 from __future__ import annotations
 

@@ -51,8 +51,7 @@ def test_the_delay_is_kept_each_way(proxy: Proxy) -> None:
             started = time.monotonic()
             through.exists("/")
             took.append(time.monotonic() - started)
-        # A busy machine can delay some of the ten requests further, but not all ten, so look at the fastest
-        # one.
+        # A busy machine can delay some of the ten requests, but not all of them. So check the fastest one.
         assert 0.1 <= min(took) < 0.2
 
 
@@ -86,9 +85,9 @@ def test_a_reply_before_a_close_is_forwarded() -> None:
         server, _ = listener.accept()
         client.sendall(b"first")
         assert server.recv(1) == b"f"
-        # While the proxy is busy, the client sends more. The server replies and closes the connection before
-        # it has read that, so the proxy's write to the server fails. The client must receive the reply
-        # nevertheless, whichever event the proxy handles first.
+        # While the proxy is busy, the client sends more data. The server replies and closes the connection
+        # without reading these data, so the proxy's write to the server fails. The proxy can handle the reply
+        # or the failed write first. In both cases, the client must receive the reply.
         busy, go_on = threading.Event(), threading.Event()
         proxy.loop.call_soon_threadsafe(busy.set)
         proxy.loop.call_soon_threadsafe(go_on.wait, 10)
@@ -134,8 +133,8 @@ def test_a_black_hole_holds_everything_until_it_heals(proxy: Proxy) -> None:
 
 def test_requests_that_a_black_hole_held_come_late(proxy: Proxy, observer: Observer, path: str) -> None:
     observer.create(path)
-    # The client closes a silent connection after two thirds of its timeout or a little later. Its session
-    # must not expire before.
+    # The client closes a silent connection after about two thirds of its timeout. Its session must not expire
+    # earlier.
     through = KazooClient(hosts=proxy.hosts, timeout=3.0)
     through.start()
     proxy.black_hole()

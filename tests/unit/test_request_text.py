@@ -1,4 +1,4 @@
-"""The requests of clients are decoded correctly. The tests decode the output of kazoo's serializer."""
+"""Tests of the decoder of client requests, with requests that kazoo has serialized."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ CLIENT = re.compile(
     r"\(queued=(\d+),recved=(\d+),sent=(\d+),sid=(0x[A-Za-z0-9]+),lop=(\w+),est=(\d+),to=(\d+),"
     r"lcxid=(0x[A-Za-z0-9]+),lzxid=(0x[A-Za-z0-9]+),lresp=(\d+),llat=(\d+),minlat=(\d+),avglat=(\d+),maxlat=(\d+)\)$"
 )
-"""Pattern with which go-zookeeper's `FLWCons` parses the line of a client that has a session."""
+"""The regular expression that go-zookeeper's `FLWCons` uses for the line of a client with a session."""
 
 VARIES = re.compile(r":\d+(?=\[)|(?<=sid=0x)\w+|(?<=est=)\d+|(?<=lzxid=0x)\w+|(?<=lresp=)\d+|(?<=lat=)\d+")
 """Values that differ between two servers: ports, session ids, times and transaction ids (zxids)."""

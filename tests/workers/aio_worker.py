@@ -213,7 +213,7 @@ class AioWorker:
             self._granted(command, leadership, now())
             return
         if isinstance(lock, aio.Semaphore):
-            # A permit has no owner, so the semaphore's property `lease` might be the lease of another task.
+            # Use the returned leases. The semaphore's property `lease` might be the lease of another task.
             try:
                 leases = await lock.acquire_many(command.get("count", 1), **options)
             except LockTimeout:
@@ -244,8 +244,8 @@ class AioWorker:
         answer(command, "released", t0=started)
 
     async def do_enter(self, command: Command) -> None:
-        # If the lock is lost, the library cancels the task that is in the scope. So each outermost scope runs
-        # in its own task, and an inner scope runs in the task of the scope around it.
+        # If the lock is lost, the library cancels the task that has entered the scope. So each outermost
+        # scope runs in a task of its own. An inner scope runs in the task of its outer scope.
         entered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         inner: Inner = asyncio.Queue()
         being = self._be_in(command, entered, inner)

@@ -12,7 +12,7 @@ from workers.line import Command, emit
 
 
 def connect_options(command: Command) -> dict[str, Any]:
-    """Return the client's options from a `connect` command, or from a lock's `options`."""
+    """Return the client options in a `connect` command, or in the `options` of a lock."""
     names = ("session_timeout", "connect_timeout", "acl", "parent_acl", "label", "identify", "max_frame")
     options = {name: command[name] for name in names if name in command}
     if "auth" in command:
@@ -44,7 +44,7 @@ def make_lock(api: Any, client: Any, command: Command, locks: Mapping[str, Any])
 
 
 def _shared_options(command: Command) -> dict[str, Any]:
-    """Return the client's options, if any, for a lock that is created with hosts instead of a client."""
+    """Return the client options for a lock that is created with hosts instead of a client."""
     given = connect_options(command.get("options", {}))
     return {"options": zklock.ClientOptions(**given)} if given else {}
 

@@ -1,6 +1,6 @@
-// Worker on zklock's Node API. Each owner is a chain of promises. If an owner already holds the lock, it acquires the
-// lock again inside the scope of its newest lease, as in a block of `using`. For a read/write lock, this can be a lease
-// of the read or the write lock. For a multi-lock, it is a lease of each member.
+// Worker on zklock's Node API. Each owner is a chain of promises. An owner acquires a lock again in the scope of the
+// newest lease that it has on this lock, as in a block of `using`. A read lock and a write lock of the same read/write
+// lock count as one lock. A multi-lock has a lease for each member.
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { readFileSync, readdirSync } from 'node:fs'
@@ -279,7 +279,7 @@ const commands = {
       const remaining = Math.max(...[held].flat().map((lease) => lease.remaining)) / 1000
       return { t0: now(), remaining }
     }))
-    // An error before the scope is entered makes the `enter` command fail. A later error makes `leave` fail.
+    // If the lock cannot be acquired, the `enter` command fails. Later errors are reported by `leave`.
     left.catch(entered.reject)
     scopes.set(command.scope, Object.assign(scope, { left }))
     const [first] = await entered.promise

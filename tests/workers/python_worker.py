@@ -118,7 +118,7 @@ class PythonWorker(ThreadedWorker):
             self._granted(command, leadership, now())
             return
         if isinstance(lock, zklock.Semaphore):
-            # A permit has no owner, so the semaphore's property `lease` might be the lease of another thread.
+            # Use the returned leases. The semaphore's property `lease` might be the lease of another thread.
             try:
                 with self.interrupts.armed():
                     leases = lock.acquire_many(command.get("count", 1), **options)
@@ -137,8 +137,8 @@ class PythonWorker(ThreadedWorker):
             with self.interrupts.armed():
                 held = lock.acquire(**options)
         except KeyboardInterrupt:
-            # SIGINT can arrive after the acquire has returned but before interrupts are disarmed. The owner
-            # then holds the lock.
+            # If SIGINT arrives just after the acquire has returned, the owner holds the lock in spite of the
+            # exception.
             held = getattr(lock, newest) not in (None, before)
             if not held:
                 raise

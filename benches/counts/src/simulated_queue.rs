@@ -1,4 +1,4 @@
-//! A queue without I/O, and a simulated directory that executes its requests immediately.
+//! Runs the lock queue without I/O. A simulated server executes its requests immediately.
 
 use zklock::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue};
 

@@ -39,8 +39,7 @@ def warn_of_blocking() -> None:
         RuntimeWarning,
         stacklevel=level,
     )
-    # Record the place only after the warning. If warnings are errors, the statement above raises one at every
-    # call.
+    # Record the place after the warning, so that every call fails if the program turns warnings into errors.
     _warned_places.add(place)
 
 
@@ -54,8 +53,7 @@ def remember(lease: object) -> None:
 def warn_of_another_task(lease: object) -> None:
     """Warn, once, if another task acquired the lease and is still running.
 
-    In all other cases there is no warning, to avoid false alarms. A task can use its own lock, and a program
-    that runs in an event loop without knowing it, as in a notebook, has only one task.
+    There is no warning if the current task acquired the lease itself, or if the other task has ended.
     """
     global _warned
     task, acquiring_task = asyncio.current_task(), _acquiring_tasks.get(lease)

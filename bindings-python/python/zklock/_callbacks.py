@@ -1,4 +1,4 @@
-"""The thread that runs the program's callbacks. They can be slow, and must not delay outcomes and losses."""
+"""Runs the program's callbacks on a separate thread, because they can be slow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _call_next() -> bool:
     try:
         callback(argument)
     except BaseException as error:
-        # Report the error of the program, and continue with the other callbacks.
+        # Report the error, and continue with the other callbacks.
         _zklock.report_unraisable(error, callback)
     return True
 

@@ -56,8 +56,8 @@ def greenlets() -> Iterator[tuple[_zklock.Owner, str]]:
 
 
 def _name_or_none(give: Callable[[], object]) -> str | None:
-    """Return the result of `give`, or None if it fails. `give` runs code of the program, whose errors must
-    not stop the dump.
+    """Return the result of `give`, or None if it fails. `give` runs user code, whose errors must not stop the
+    dump.
     """
     try:
         name = give()
@@ -76,7 +76,7 @@ def _describe(kind: str, name: str, frame: FrameType | None) -> str:
 
 
 def _frame_of(coroutine: Any) -> FrameType | None:
-    """Return the innermost frame of the program among the frames in which a coroutine waits."""
+    """Return the innermost frame of a waiting coroutine, except frames of the packages in `_SKIPPED`."""
     found = None
     while (frame := getattr(coroutine, "cr_frame", None)) is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] in _SKIPPED:

@@ -66,8 +66,8 @@ def check_function(function: Any, decorator: str) -> None:
 
 
 def check_body(body: Any, end: str, runner: str) -> None:
-    """Reject an async body, because it would run only after the event that `end` names. The error suggests
-    `runner` instead.
+    """Reject an async body, because it would run too late. The error message says after what (`end`), and
+    suggests `runner` of `zklock.aio` instead.
     """
     check_any_body(body)
     if _is_async(body):

@@ -1,4 +1,7 @@
-"""The exceptions of zklock. Each has a code that is the same in every language. Most have a builtin base."""
+"""The exceptions of zklock.
+
+Each has a code that is the same in every language. Most also derive from a built-in exception.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ class LockTimeout(Error, TimeoutError):
     ...     print("taken")
     taken
 
-    The message names the contenders that block the lock. `blockers` has them for programs:
+    The message names the contenders that block the lock. A program can read them from `blockers`:
 
     >>> try:
     ...     with taken.hold(timeout=0.5):
@@ -66,7 +69,7 @@ class LockTimeout(Error, TimeoutError):
 
     @property
     def reason(self) -> _TimeoutReason:
-        """The reason of the timeout, for use in a program.
+        """The reason for the timeout, for use in a program.
 
         - `taken`: a server's answer during this acquire showed another contender that blocks it, or this
           client itself holds the lock.
@@ -113,8 +116,8 @@ class LockTimeout(Error, TimeoutError):
 class LockLost(Error):
     """The lease is no longer valid. `reason` tells why.
 
-    The possible reasons: its term ended because no server replied in time, its session expired, its node was
-    deleted, it was held for longer than `max_hold`, or its client was closed.
+    Possible reasons: no server replied in time, the session expired, the node was deleted, the lease was held
+    for longer than `max_hold`, or the client was closed.
 
     >>> lock.acquire()
     True
@@ -132,7 +135,7 @@ class LockLost(Error):
 
     @property
     def reason(self) -> _LossReason | None:
-        """The reason of the loss, one of the values of `Lease.loss_reason`."""
+        """The reason for the loss, one of the values of `Lease.loss_reason`."""
         return self._reason
 
 

@@ -29,7 +29,7 @@ _Event = tuple[str, str, str, int, float, str, list[tuple[str, str]]]
 
 
 def verbosity() -> int:
-    """Return the number of levels that the logger lets through, counted from the most severe."""
+    """Return the number of enabled levels of the logger, which are always the most severe ones."""
     return sum(_logger.isEnabledFor(level) for level in _LEVELS.values())
 
 

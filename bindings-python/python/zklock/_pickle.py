@@ -1,4 +1,4 @@
-"""Functions with which `pickle` and `copy` create locks again.
+"""Functions that `pickle` and `copy` call to re-create locks.
 
 Pickled locks refer to these functions by name.
 """

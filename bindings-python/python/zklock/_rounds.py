@@ -40,8 +40,8 @@ def failed(rounds: _zklock.Rounds, leadership: Any, error: Error) -> float | Non
     """
     if leadership is None:
         return rounds.fail(error)
-    # Only the loss of this leadership continues the run. The body might also raise the `LockLost` of another
-    # lock, which is an error like any other.
+    # After the loss of this leadership, campaign again. But the body might also raise the `LockLost` of
+    # another lock, which ends the run like any other error.
     if isinstance(error, LockLost) and leadership.loss_reason is not None:
         return rounds.end()
     raise error

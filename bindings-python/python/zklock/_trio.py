@@ -1,4 +1,4 @@
-"""Rejects calls in trio tasks. Imported after the program has imported trio, or if no event loop runs."""
+"""Rejects calls in trio tasks. Imported only in a program that uses trio, or for an error message."""
 
 from __future__ import annotations
 

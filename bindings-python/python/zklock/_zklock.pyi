@@ -359,7 +359,7 @@ class Level:
     """Base class of a lease and of several leases."""
 
     def check(self) -> None:
-        """Check that the lock is held. For several leases, check all of them. Send no request.
+        """Check that the lock is held, without a request. For several leases, check all of them.
 
         >>> with lock as lease:
         ...     lease.check()
@@ -368,17 +368,17 @@ class Level:
         """
 
     def release(self, wait: bool = True, timeout: float | None = None) -> None:
-        """Undo this acquire, from any thread, once. The last release of a hold frees the lock.
+        """Release this lease, from any thread. The last release of a hold frees the lock.
 
         >>> with lock as lease:
         ...     lease.release(wait=False)
 
         For several leases, release those that have not been released yet, the last one first.
 
-        Wait until the server has acknowledged the release, but no longer than `timeout` seconds, and no
-        longer than the value of `remaining` at the call: at most half the session timeout. After that time
-        the call returns normally, and the release continues in the background. With `wait=False` the call
-        returns once the release has been sent. It never fails because of the network.
+        Wait up to `timeout` seconds until the server has acknowledged the release. The wait also ends when
+        the current value of `remaining` has elapsed, which is at most half the session timeout. After either
+        limit the call returns normally, and the release continues in the background. With `wait=False` the
+        call returns once the release has been sent. A release never fails because of the network.
 
         If another client had already deleted the lock's node or closed the session, `state` is `lost`
         afterwards.
@@ -449,16 +449,16 @@ class Lease(Level):
 
     @property
     def remaining(self) -> float:
-        """The time in seconds during which no other client can get the lock, unless the lock is broken.
+        """The time in seconds for which no other client can get the lock, unless the lock's node is deleted.
 
-        This time ends half a session timeout after the client sent the last write that the server
-        acknowledged. It is extended while the server answers. It is 0 if the lease is lost or released. Sends
-        no request.
+        The time ends half a session timeout after the client sent the last write that the server
+        acknowledged. Each further acknowledged write extends it. It is 0 if the lease is lost or released.
+        Sends no request.
         """
 
     @property
     def loss_reason(self) -> _LossReason | None:
-        """The reason of the loss, or None. Sends no request.
+        """The reason for the loss, or None. Sends no request.
 
         The reason is `term ended`, `session expired`, `node deleted`, `held too long` (after `max_hold`) or
         `client closed`. In a forked child it is `inherited through fork`.
@@ -473,8 +473,9 @@ class Lease(Level):
 
         The callback runs on the thread `zklock-callback`. All callbacks share this thread, so a slow callback
         delays only other callbacks. An exception of a callback is passed to `sys.unraisablehook`. With
-        gevent, each callback runs in a new greenlet. After the release of the lease, the callback is not
-        called. In the callback, use its argument: a reference to the lease itself would keep the lease held.
+        gevent, each callback runs in a new greenlet. The callback is not called after the release of the
+        lease. The callback should use its argument. If it referred to the variable `lease` instead, the lease
+        could never be collected and released.
         """
 
     def on_revoke(self, callback: Callable[[Lease], object]) -> Notice:
@@ -490,7 +491,7 @@ class Lease(Level):
         """
 
     def transaction(self) -> Transaction:
-        """Create an empty transaction. The servers execute it only while the lock is held. Send no request.
+        """Create an empty transaction, without a request. The servers execute it only while the lock is held.
 
         >>> with lock as lease:
         ...     lease.transaction().set_data("/state", b"done").commit()
@@ -550,8 +551,8 @@ class Election:
     def is_leader(self) -> bool:
         """Whether this candidate leads. Sends no request.
 
-        It becomes false when the candidate resigns, or when it can no longer be certain of its session. That
-        is always before another candidate can lead.
+        It becomes false when the candidate resigns, or when its session might have expired. It is always
+        false before another candidate can lead.
         """
 
     def campaign(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Leadership:
@@ -561,8 +562,9 @@ class Election:
         >>> leadership.resign()
 
         `timeout` is in seconds, and covers connecting, queueing and waiting together. With -1 or None the
-        call waits without a limit, even across a loss of the connection or the session. With 0 it leads only
-        if there is no other candidate. `connect_timeout` has the same meaning as in `Lock.acquire()`.
+        call waits without a limit, even across a loss of the connection or the session. With 0 the candidate
+        leads only if there is no other candidate. `connect_timeout` has the same meaning as in
+        `Lock.acquire()`.
 
         Raise `LockTimeout` if it does not lead in time. Raise `BadArgument` if a kazoo contender is in the
         queue, because kazoo's elections do not see zklock's candidates. Otherwise raise the same exceptions
@@ -586,13 +588,13 @@ class Election:
         >>> election.run(schedule)
 
         If the leadership is lost, `body` must return: it can detect the loss with `leadership.check()` or
-        `on_lost`. Then the election campaigns again. After leaderships that last less than five seconds it
-        pauses for increasing times, up to six seconds, so that other candidates can lead. After
-        `ConnectionFailed` it also pauses, and campaigns again.
+        `on_lost`. Then the election campaigns again. If leaderships last less than five seconds, the election
+        pauses between them so that other candidates can lead. The pauses become longer, up to six seconds.
+        After `ConnectionFailed` it also pauses, and campaigns again.
 
-        Return when the client is closed or drained. If `body` raises an exception, resign and raise it,
-        except the `LockLost` of this leadership. Also raise the other errors of `campaign()`. Ctrl-C ends the
-        call.
+        Return when the client is closed or drained. If `body` raises an exception, resign and raise it. The
+        only exception that is not raised is the `LockLost` of this leadership: it leads to the next campaign.
+        Also raise the other errors of `campaign()`. Ctrl-C ends the call.
         """
 
     def leader(self) -> Candidate | None:
@@ -615,7 +617,7 @@ class Election:
         """
 
     def on_leader(self, callback: Callable[[Candidate | None], object]) -> Notice:
-        """Call `callback` with the current leader, now and after each change: a `Candidate`, or None.
+        """Call `callback` with the current leader (a `Candidate` or None), now and after each change.
 
         >>> notice = election.on_leader(lambda leader: print("leads:", leader))
         >>> notice.cancel()
@@ -637,12 +639,13 @@ class Lead:
 
 @final
 class Leadership(Lease):
-    """Proof of leading, returned by `Election.campaign()`: a `Lease` of the election's lock.
+    """The leadership that `Election.campaign()` returns: a `Lease` of the election's lock.
 
     >>> with election.lead() as leadership:
     ...     leadership.check()
 
-    The election keeps it until it is resigned or lost.
+    The election keeps a reference to the leadership until it is resigned or lost, so the program can drop its
+    own.
     """
 
     def resign(self, wait: bool = True, timeout: float | None = None) -> None:
@@ -716,7 +719,7 @@ class Leaders:
 
 @final
 class Leases(Level):
-    """The leases of one acquire of several locks or permits, in the order of their acquisition.
+    """The leases that an acquire of several locks or permits returns, in the order of acquisition.
 
     >>> with semaphore.acquire_many(3) as leases:
     ...     len(leases)
@@ -760,9 +763,9 @@ class ClientOptions:
     >>> options = zklock.ClientOptions(session_timeout=5, label="reports")
     >>> lock = zklock.Mutex("zk1:2181,zk2:2181", "/locks/report", options=options)
 
-    See `zklock.Client` for the arguments. There are no `hosts` and `connect` here. In each process, all locks
-    with the same hosts and equal options share one client. The constructor reads files and environment
-    variables, and sends nothing.
+    The arguments are those of `zklock.Client`, without `hosts` and `connect`. In each process, all locks with
+    the same hosts and equal options share one client. The constructor reads files and environment variables,
+    and sends nothing.
 
     Options can be pickled, and so can a lock that has them, unless they contain a password. In that case use
     `auth_file`, because only the name of that file is pickled.
@@ -821,8 +824,9 @@ class Contender:
     def fencing_token(self) -> int:
         """The zxid that created the node.
 
-        This is the fencing token of the contender's lease, now or once it is granted. The exception is a
-        writer that keeps only its read lock: it has a new node, but its lease keeps the writer's token.
+        It is also the fencing token of the contender's lease, now or once it is granted. There is one
+        exception: if a writer keeps only its read lock, it gets a new node, but its lease keeps the old
+        token.
         """
 
     @property
@@ -865,7 +869,7 @@ class Contender:
         """The option `linger` of its lock, in seconds, or None.
 
         The client can keep the node for this time after a release. The node itself does not show whether the
-        lock is held, or the node is only kept.
+        lock is still held.
         """
 
     @property
@@ -986,14 +990,15 @@ class Acquirable(Generic[_T]):
         """
 
     def release(self, wait: bool = True, timeout: float | None = None) -> None:
-        """Undo the calling thread's newest acquire of this object. Wait for up to `timeout` seconds.
+        """Release the newest lease that the calling thread acquired through this object.
 
         >>> if lock.acquire(blocking=False):
         ...     lock.release()
 
-        With `reentrant=False`, and for a semaphore, undo the newest acquire of this object by any thread.
+        With `reentrant=False`, and for a semaphore, release the newest lease of this object, from any thread.
 
-        See `Lease.release`. Raise `NotHeld` if there is nothing to release.
+        Wait up to `timeout` seconds for the server's reply. See `Lease.release`. Raise `NotHeld` if there is
+        nothing to release.
         """
 
     def hold(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Hold[_T]:
@@ -1063,17 +1068,19 @@ class Lock(Acquirable[Lease]):
     def lease(self) -> Lease | None:
         """The calling thread's newest unreleased lease of this object, or None.
 
-        With `reentrant=False`, and for a semaphore: the newest lease of this object, from any thread.
+        With `reentrant=False`, and for a semaphore, this is the newest lease that any thread acquired through
+        this object.
         """
 
     def owned(self) -> bool:
-        """Return whether the calling thread holds the lock, through any lock object. Send no request.
+        """Return whether the calling thread holds the lock, even through another lock object.
 
         >>> with lock:
         ...     lock.owned()
         True
 
-        With `reentrant=False`, and for a semaphore: return whether any thread holds it through this object.
+        With `reentrant=False`, and for a semaphore, return whether any thread holds it through this object.
+        The call sends no request.
         """
 
     def locked(self) -> bool:
@@ -1135,10 +1142,10 @@ class Mutex(Lock):
 
     >>> lock = zklock.Mutex(client, "/locks/report", max_hold=3600)
 
-    `grace` is the time in seconds by which the loss of a lease is reported before its term ends. The lock's
-    node is kept until the lease is released or the term ends, so the program can stop its work before the
-    next contender gets the lock. The maximum is a sixth of the session timeout that the server granted. There
-    is no grace if the lock is broken, or held for longer than `max_hold`.
+    `grace` is a time in seconds. The loss of a lease is reported this long before another contender can get
+    the lock, so that the program can stop its work first. If it releases the lease earlier, the lock is free
+    earlier. The maximum is a sixth of the session timeout that the server granted. There is no grace if an
+    operator breaks the lock, or if a hold exceeds `max_hold`.
 
     >>> lock = zklock.Mutex(client, "/locks/report", grace=1)
 
@@ -1165,7 +1172,7 @@ class Mutex(Lock):
     `linger` is the time in seconds for which the client keeps the lock's node after a release, while no other
     client waits for the lock. Use it for a lock that one client acquires repeatedly, such as the read lock of
     a configuration: the next acquire sends no request. The client deletes the node as soon as another
-    contender waits behind it. Until then, an acquire of another client that does not wait finds the lock
+    contender waits behind it. Until then, an acquire with `blocking=False` of another client finds the lock
     taken. The time counts from the first release after a grant. As with `cohort`, holds on one node have the
     same fencing token.
 
@@ -1197,23 +1204,22 @@ class Mutex(Lock):
         timeout: float | None = None,
         record: Literal["body", "start"] = "body",
     ) -> _T | None:
-        """Call `body(lease)` unless this slot is recorded. Then record the slot, and release the lock.
+        """Call `body(lease)` under the lock, unless the slot `key` is already recorded. Then record the slot.
 
         >>> lock.once("2026-11-26", lambda lease: "a report")
         'a report'
         >>> lock.once("2026-11-26", lambda lease: "a report") is None
         True
 
-        Return the result of `body`, or None if the slot was already recorded. `key` names the slot: 1 to 256
-        bytes without control characters. The lock has a single record, which holds the last slot, and which
-        all processes share. The record is a node next to the lock directory, with `.once` appended to its
-        path. Because only the last slot is recorded, the calls A, B, A run A twice: do not use idempotency
-        keys as slots.
+        Return the result of `body`, or None if the slot was already recorded. `key` has 1 to 256 bytes, and
+        no control characters. All processes share the record of a lock. It is a node next to the lock
+        directory, with `.once` appended to the directory's path. Only the last slot is recorded, so the calls
+        A, B, A run A twice: do not use idempotency keys as slots.
 
         If the body raises an exception, the process crashes, or the lock is lost, nothing is recorded, and a
         later call runs the slot again. With `record="start"` the slot is recorded before the body, which then
         runs at most once. `timeout` for the lock is in seconds; with None and -1 the call waits without a
-        limit. Inside `with lock:` it re-enters the lock. The body must not release the lease.
+        limit. Inside `with lock:` the call re-enters the lock. The body must not release the lease.
 
         Raise:
 
@@ -1378,7 +1384,7 @@ class Server:
         >>> server.pause()
         >>> server.resume()
 
-        Do nothing without a pause.
+        Without a pause, the call does nothing.
         """
     def latency(self, seconds: float) -> None:
         """Delay every reply and event by this many seconds, in order. 0 removes the delay.
@@ -1386,7 +1392,7 @@ class Server:
         >>> server.latency(0.05)
 
         A round trip then takes at least that long. Messages that are already on their way keep their delay.
-        The maximum is one day. Raise `BadArgument` below zero.
+        The maximum is one day. Raise `BadArgument` for a negative number.
         """
     def tree(self) -> dict[str, bytes]:
         """Return all nodes except ZooKeeper's own: a dictionary from path to data.
@@ -1441,7 +1447,7 @@ class ServerReport:
 
     @property
     def detail(self) -> str:
-        """The problem in words, for people: the message of the operating system, of TLS or of the server."""
+        """The problem as a text for people: the message of the operating system, of TLS or of the server."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
@@ -1461,7 +1467,7 @@ class Stats:
 
     @property
     def transport(self) -> str | None:
-        """The transport of the requests: `zklock`, or `stock`, which uses sockets and timers of other crates.
+        """The transport that the client uses: `zklock`, or `stock` (sockets and timers of other crates).
 
         None before the first session.
         """
@@ -1476,7 +1482,7 @@ class Stats:
 
     @property
     def handoffs(self) -> int:
-        """Acquisitions that an earlier holder in this client handed over without a request: see `cohort`."""
+        """Hand-offs from one holder in this client to the next, without a request: see `cohort`."""
 
     @property
     def retakes(self) -> int:
@@ -1498,8 +1504,8 @@ class Stats:
     def losses_by_reason(self) -> dict[str, int]:
         """Losses by reason. The keys are the values of `Lease.loss_reason`.
 
-        Every reason is present, even if its count is 0, except `client closed` and `inherited through fork`.
-        These are not counted.
+        Reasons with a count of 0 are included. The reasons `client closed` and `inherited through fork` are
+        not counted, and not included.
         """
 
     @property
@@ -1527,7 +1533,7 @@ class Stats:
         """
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all numbers as a dictionary of plain values, as for `json.dumps`. Times are in seconds.
+        """Return all numbers as a dictionary that `json.dumps` accepts. Times are in seconds.
 
         >>> with lock:
         ...     client.stats().as_dict().get("acquisitions")
@@ -1783,7 +1789,7 @@ class Semaphore(Lock):
     `max_hold` (in seconds) and `max_waiters` work as in `Mutex`. `max_hold` limits the hold of each permit
     separately. `max_waiters` counts all contenders in the queue.
 
-    Raise `BadArgument` for a malformed argument, and unless exactly one of `permits` and `shared_count` is
+    Raise `BadArgument` for a malformed argument, and if both or neither of `permits` and `shared_count` are
     given. An acquire raises it if there is no number at `shared_count`.
     """
 
@@ -1837,19 +1843,20 @@ class MultiLock(Acquirable[Leases]):
     ...     len(leases)
     2
 
-    The locks can be of any kinds. All zklock programs acquire them in the same order: by path from the root,
-    and for equal paths by the names of the servers. So two programs cannot deadlock, unless they use
-    different server names for the same two ensembles, and the same path on both. A lock that is listed twice
-    is acquired once. The write half of a read/write lock is acquired before the read half. One timeout covers
-    all locks. If one cannot be acquired, the earlier ones are released. If one is lost while the call waits
-    for another, all are released and acquired again.
+    The locks can be of any kinds. All zklock programs acquire them in the same order, so two programs cannot
+    deadlock. They sort the locks by the path from the ensemble's root, and equal paths by the names of the
+    servers. The order can differ only for the same path on two ensembles, if the programs use different
+    server names for these ensembles. A lock that is listed twice is acquired once. The write half of a
+    read/write lock is acquired before the read half. One timeout covers all locks. If one cannot be acquired,
+    the earlier ones are released. If one is lost while the call waits for another, all are released and
+    acquired again.
 
     The owner is the thread, as for the single locks. If an owner already holds one of the locks, but not a
     lock that precedes it in the order, acquiring raises `BadArgument`, because it would break the order.
 
-    Raise `BadArgument` for an empty list, for one path through two clients of one ensemble or as locks of two
-    kinds, and for a non-reentrant lock that is listed twice. If two clients have different host names for the
-    same ensemble, the acquire detects that and raises `BadArgument`.
+    Raise `BadArgument` for an empty list, and for a non-reentrant lock that is listed twice. Also raise it if
+    the same path is listed as two kinds of lock, or through two clients of one ensemble. If two clients have
+    different host names for the same ensemble, the acquire detects that and raises `BadArgument`.
     """
 
     def __new__(cls, locks: Iterable[Lock]) -> Self: ...
@@ -1898,7 +1905,7 @@ class Scopes:
 
 @final
 class Slot:
-    """A slot whose arguments are valid, and whether it is recorded before or after the body."""
+    """A validated slot, with the choice to record it before or after the body."""
 
     @staticmethod
     def key(key: str, record: str) -> Slot:
@@ -1920,7 +1927,7 @@ class Turn:
         """The lease under which the body runs."""
 
     def start_record(self) -> Pending[None]:
-        """Start to record the slot, unless it was recorded before the body, and to release the lock."""
+        """Start to record the slot (unless it was recorded before the body) and to release the lock."""
 
     def __enter__(self) -> Lease: ...
     def __exit__(
@@ -1945,7 +1952,7 @@ class NotifyEventLoop:
 
 @final
 class SavedLevels:
-    """The acquires of a lock that a condition variable has released, and acquires again after its wait."""
+    """The acquires of a lock that a condition variable undoes before its wait, and repeats after it."""
 
 @final
 class Tls:
@@ -1979,10 +1986,10 @@ class Transaction:
     ...     writes = lease.transaction().set_data("/state", b"done", version=0)
     ...     writes.create("/report").commit()
 
-    Such writes need no fencing token. A holder might be paused, and another client might acquire the lock
-    meanwhile. Then the transaction of the first holder changes nothing. Paths are absolute, below the
-    client's chroot. New nodes are persistent, with the client's access control list. Every method except
-    `commit` returns the transaction.
+    Such writes need no fencing token: if a holder is paused and another client acquires the lock meanwhile,
+    the transaction of the first holder changes nothing. Paths are absolute, below the client's chroot. New
+    nodes are persistent, with the client's access control list. Every method except `commit` returns the
+    transaction.
     """
 
     def create(self, path: str, data: bytes = b"") -> Self:
@@ -2045,16 +2052,16 @@ class Notice:
 class Leaving:
     """The exit from a scope. Created before the release, and used after it to report a loss.
 
-    It is not a loss if the client can no longer be certain of its session during the release. But it is a
-    loss if another client has deleted the node, and only the release detects that.
+    If the lease's term ends during the release, this is not a loss. If the release detects that another
+    client has deleted the node, this is a loss.
     """
 
     def __new__(cls, level: Level) -> Self: ...
     def end(self, raised: BaseException | None, cancelled: bool) -> None:
         """Raise `LockLost` after a loss, unless the body raised an exception.
 
-        `cancelled` is true if the body raised only the cancellation that the loss caused. `LockLost` replaces
-        it. Any other exception of the body propagates, with the loss as a note.
+        `cancelled` is true if the loss cancelled the task and the body raised nothing else. `LockLost` then
+        replaces the cancellation. Any other exception of the body propagates, with a note about the loss.
         """
 
 @final
@@ -2084,8 +2091,8 @@ class ReleaseTimeout:
 class Pending(Awaitable[None], Generic[_T]):
     """An operation in progress. Await it to wait for the outcome, then call `take()` once.
 
-    The outcome stays on the Rust side until `take()`. So a lease can still be released if its task is
-    cancelled in the iteration of the event loop in which the lease arrives, or if the loop has ended before.
+    The outcome stays on the Rust side until `take()`. So a lease is released even if its task is cancelled
+    at the moment at which the lease arrives, or if the event loop has already stopped.
     """
 
     def __await__(self) -> Generator[Any, Any]: ...

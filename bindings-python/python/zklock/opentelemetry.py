@@ -171,8 +171,7 @@ def _granted(span: Span, lease: Lease | _aio.Lease) -> None:
         {
             "zklock.mode": lease.mode,
             "zklock.node": lease.node,
-            # A string, as in the Node binding, where it must be a string because JavaScript numbers cannot
-            # represent such large values.
+            # A string, as in the Node binding: JavaScript numbers cannot represent such large values.
             "zklock.fencing_token": str(lease.fencing_token),
         }
     )

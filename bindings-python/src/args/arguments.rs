@@ -59,7 +59,7 @@ impl Timeout {
     }
 }
 
-/// Checks `blocking`, `timeout`, and `connect_timeout`, which limits an acquire that does not wait.
+/// Checks the arguments of an acquire. `connect_timeout` applies if the acquire does not wait.
 pub(crate) fn bounded_timeout(
     blocking: bool,
     timeout: Option<Number<names::Timeout>>,

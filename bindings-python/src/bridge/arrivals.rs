@@ -4,13 +4,13 @@ use std::sync::PoisonError;
 
 use crate::sync::{Mutex, MutexGuard};
 
-/// The items that the receiver has not taken yet, and whether it has been woken for them.
+/// The queued items, shared by the senders and the receiver.
 pub(crate) struct Arrivals<T>(Mutex<Arrived<T>>);
 
 pub(crate) struct Arrived<T> {
     all: Vec<T>,
-    /// `true` from the wake-up of the receiver until it takes the items. New items need no second wake-up
-    /// meanwhile.
+    /// `true` if the receiver has been woken and has not taken the items yet. It then needs no second
+    /// wake-up.
     waking: bool,
 }
 

@@ -90,15 +90,15 @@ fn unlimited<T>(output: Option<T>) -> PyResult<T> {
 fn hub(py: Python<'_>) -> PyResult<Option<Hub<'_>>> {
     let hub = Hub::of_this_thread(py)?;
     if hub.is_some() {
-        // At the end of the process, do not pause a greenlet as `begin` pauses a thread, because that would
-        // also block the greenlet that ends the process.
+        // Do not call `begin`. At the end of the process, it would pause the whole thread, and so block the
+        // greenlet that ends the process.
         prepare(py)?;
     }
     Ok(hub)
 }
 
-/// Like [`block_on`], with a time limit. If gevent destroys the hub of a waiting greenlet, the operation
-/// behind `claim` is abandoned.
+/// Like [`block_on`], with a time limit. If gevent destroys the hub of a waiting greenlet, `claim` (the
+/// operation for which the greenlet waits) is abandoned.
 pub(crate) fn block_on_for<F>(
     py: Python<'_>,
     future: F,
@@ -158,8 +158,8 @@ where
     }
 }
 
-/// Returns `true` if this thread runs signal handlers. The result is cached for each thread and process,
-/// because it cannot change for a thread without greenlets.
+/// Returns `true` if this thread runs signal handlers. Caches the result per thread and process, which is
+/// safe because only gevent changes the identifier of a thread, and threads with greenlets do not wait here.
 fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
     thread_local! {
         static KNOWN: Cell<Option<(ForkGuard, bool)>> = const { Cell::new(None) };

@@ -1,8 +1,8 @@
 //! The delivery thread passes the outcomes of operations to event loops and greenlets. That needs the Python
 //! interpreter, and the core's thread must never wait for the interpreter.
 //!
-//! The delivery thread runs no code of the program, because a callback that blocks would delay every outcome
-//! and every report of a loss.
+//! The delivery thread runs no user code, because a callback that blocks would delay every outcome and every
+//! report of a loss.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -83,8 +83,8 @@ pub(crate) fn mark_this_thread() {
 
 fn deliver(messages: Receiver<Message>) {
     mark_this_thread();
-    // Block signals on this thread, so that the system delivers them to Python's main thread and interrupts
-    // its system calls.
+    // Block signals on this thread, so that they are delivered to Python's main thread and interrupt a system
+    // call there.
     block_signals();
     // Attach only once, and detach between deliveries. For each new attachment CPython creates and deletes
     // thread state under a lock. If another thread forks at that moment, the lock stays locked in the child,

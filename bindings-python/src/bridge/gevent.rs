@@ -149,8 +149,8 @@ impl<'py> Hub<'py> {
     /// The future is on the heap, because gevent reuses the greenlet's stack while the core's thread still
     /// accesses the future.
     ///
-    /// If the hub is destroyed during the wait, the wait never returns, and the operation behind `claim` is
-    /// abandoned.
+    /// If the hub is destroyed during the wait, the wait never returns, and `claim` (the operation for which
+    /// the greenlet waits) is abandoned.
     pub(crate) fn wait<F>(
         &self,
         mut future: Pin<Box<F>>,
@@ -224,8 +224,8 @@ struct Claim<F>(Mutex<Option<Pin<Box<F>>>>);
 
 impl<F: Future> Claim<F> {
     fn poll(&self, context: &mut Context<'_>) -> Poll<F::Output> {
-        // Ignore poisoning, because a panic ends the wait. Only threads that are attached to the interpreter
-        // lock this mutex, and they stay attached until they unlock it.
+        // Ignore poisoning: after a panic, the future is not polled again. Only threads that are attached to
+        // the interpreter lock this mutex, and they stay attached until they unlock it.
         let mut future = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         future.as_mut().map_or(Poll::Pending, |future| future.as_mut().poll(context))
     }
@@ -267,9 +267,9 @@ impl Unpark {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the wait. Takes the Python object, so that the caller, which is attached to the interpreter,
-    /// drops it. Otherwise the core's thread, which is not attached, might drop it together with the last
-    /// waker.
+    /// Ends the wait, and returns the Python object. The caller must drop it while it is attached to the
+    /// interpreter. Otherwise the last waker would drop it, perhaps on the core's thread, which is not
+    /// attached.
     fn take(&self) -> Option<Py<PyAny>> {
         self.lock().take()
     }

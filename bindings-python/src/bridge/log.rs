@@ -72,8 +72,8 @@ impl Log {
         due && self.asked.compare_exchange(asked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Reads the logger's level. Returns an exception that a signal handler raises meanwhile, such as
-    /// `KeyboardInterrupt`, because this function must not swallow it.
+    /// Reads the logger's level. If a signal handler raises an exception meanwhile, such as
+    /// `KeyboardInterrupt`, returns this exception.
     fn ask(&self, py: Python<'_>) -> PyResult<()> {
         static VERBOSITY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let asked = attribute(&VERBOSITY, py, "zklock._log", "verbosity")?.call0()?.extract();

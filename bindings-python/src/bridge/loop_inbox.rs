@@ -69,15 +69,15 @@ impl Inbox {
     }
 }
 
-/// Makes the event loop of a future complete the future. Runs on the delivery thread. Returns `false` if the
-/// interpreter no longer exists.
+/// Queues a future for its event loop, which then completes it. Runs on the delivery thread. Returns `false`
+/// if the interpreter no longer exists.
 pub(crate) fn complete_through_loop(
     ended: Arc<dyn Abandonable>,
     WaitingFuture { inbox, future }: WaitingFuture,
 ) -> bool {
     if !inbox.push((ended, future)) {
-        // A wake-up that is already pending takes the operation, or has just taken it. In both cases no
-        // Python object is left to drop here.
+        // The pending wake-up takes the future. So this thread, which is not attached to the interpreter,
+        // does not drop it.
         return true;
     }
     Python::try_attach(|py| WakeUp::send(py, inbox)).is_some()
@@ -106,9 +106,9 @@ enum Stage {
     Over,
 }
 
-/// The callback that an event loop runs to complete all futures whose outcomes have arrived. It runs a second
-/// time after their tasks. If the loop is closed before that, it discards this callback. In that case no task
-/// will take the outcomes, so they are abandoned.
+/// The callback that an event loop runs to complete all futures whose outcomes have arrived. It then
+/// schedules itself once more, behind the tasks that take the outcomes. If the loop is closed before this
+/// second call, it discards the callback and the tasks, so the outcomes are abandoned.
 #[pyclass(frozen)]
 struct WakeUp {
     event_loop: Py<PyAny>,

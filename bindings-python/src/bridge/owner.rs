@@ -70,8 +70,8 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Returns the owner with the name that other clients see while the owner is in a queue. If the owner is
-    /// not a task, this is the name of the calling thread or greenlet.
+    /// Returns the owner, with its name, that other clients see in a queue: the task, or the calling thread
+    /// or greenlet if the owner is not a task.
     pub(crate) fn caller(&self, py: Python<'_>) -> PyResult<zklock::Owner> {
         match &self.task {
             Some(task) => Ok(self.id.named(owner_names::of_task(task.bind(py))?)),

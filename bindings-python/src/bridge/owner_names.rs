@@ -1,5 +1,5 @@
-//! The names of owners, which dumps and other clients show. A name is read when its owner joins a queue. So a
-//! later change of the name takes effect, and a re-entry costs nothing.
+//! The names of owners, which dumps and other clients show. A name is read each time its owner joins a queue,
+//! because the program can change it. A re-entry does not read it.
 
 use std::sync::Arc;
 

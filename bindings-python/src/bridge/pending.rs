@@ -67,8 +67,8 @@ pub(crate) fn operation<T: IntoPython>(
 
 /// An operation in progress. Await it to wait for the outcome, then call `take()` once.
 ///
-/// The outcome stays on the Rust side until `take()`. So a lease can still be released if its task is
-/// cancelled in the iteration of the event loop in which the lease arrives, or if the loop has ended before.
+/// The outcome stays on the Rust side until `take()`. So a lease is released even if its task is cancelled
+/// at the moment at which the lease arrives, or if the event loop has already stopped.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Pending {
     shared: Arc<Shared>,
@@ -84,7 +84,7 @@ struct State {
     /// `None` once there is an outcome, or the operation is abandoned.
     operation: Option<Operation>,
     outcome: Option<Outcome>,
-    /// The future to complete. Delivery or cancellation takes it, whichever is first.
+    /// The future to complete, until delivery or cancellation takes it.
     waiting: Option<WaitingFuture>,
     /// Waker of a thread that waits until the operation is complete or abandoned.
     blocked: Option<Waker>,
@@ -184,8 +184,8 @@ impl Shared {
         pending
     }
 
-    /// Becomes ready once the operation is complete or abandoned, with `true` if there is an outcome. Polls
-    /// the operation itself, because the waiting thread might be the delivery thread, in a callback.
+    /// Becomes ready when the operation is complete or abandoned. Yields `true` if there is an outcome. Polls
+    /// the operation here, because a callback might wait on the delivery thread, which then cannot poll it.
     fn ended(&self, context: &mut Context<'_>) -> Poll<bool> {
         let there = self.poll(context.waker());
         let mut state = self.state();
@@ -258,8 +258,8 @@ impl Woken for Shared {
             }
             let mut state = self.state();
             state.waiting = Some(waiting);
-            // While the future was taken out of the state, the delivery thread might have looked for it in
-            // vain.
+            // The outcome might have arrived while `waiting` was empty. In that case the delivery thread did
+            // not find the future, so deliver again.
             let there = state.outcome.is_some();
             drop(state);
             if there {

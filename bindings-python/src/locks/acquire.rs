@@ -108,8 +108,8 @@ impl Acquirable {
         Ok(())
     }
 
-    /// Acquires the lock for the calling thread. If `scope` is given, the acquire belongs to the scope that
-    /// was entered there.
+    /// Acquires the lock for the calling thread. `scope` is the site of the scope to which the acquire
+    /// belongs, if any.
     fn take(
         &self,
         py: Python<'_>,
@@ -193,7 +193,7 @@ impl Acquirable {
             Handle::Bare(lease) => lease,
         };
         // Create the object while `levels` is not locked: Python might run the garbage collector, which can
-        // run code of the program.
+        // run user code.
         let made = Lease::new(py, Arc::clone(&lease))?.into_any();
         // Another thread might have created it first.
         let bare = self.levels.change(&(lease as _), |handle| match handle {
@@ -231,9 +231,9 @@ impl Acquirable {
         Ok(SavedLevels(Mutex::new(saved)))
     }
 
-    /// Acquires the lock as often as before `save`. Each new acquire belongs to the same scope as the one
-    /// that it replaces. If an acquire fails, its scope and the later scopes stay stored, so that the program
-    /// can still leave these scopes.
+    /// Repeats the acquires that `save` has undone. Each belongs to the same scope as before. If an acquire
+    /// fails, this function restores its scope and the later scopes without the lock, so that the program can
+    /// leave them.
     pub(crate) fn restore(&self, py: Python<'_>, saved: &SavedLevels) -> Result<()> {
         let saved = std::mem::take(&mut *saved.0.lock().unwrap_or_else(PoisonError::into_inner));
         let mut result = Ok(());
@@ -359,14 +359,15 @@ impl Acquirable {
         }
     }
 
-    /// Undo the calling thread's newest acquire of this object. Wait for up to `timeout` seconds.
+    /// Release the newest lease that the calling thread acquired through this object.
     ///
     /// >>> if lock.acquire(blocking=False):
     /// ...     lock.release()
     ///
-    /// With `reentrant=False`, and for a semaphore, undo the newest acquire of this object by any thread.
+    /// With `reentrant=False`, and for a semaphore, release the newest lease of this object, from any thread.
     ///
-    /// See `Lease.release`. Raise `NotHeld` if there is nothing to release.
+    /// Wait up to `timeout` seconds for the server's reply. See `Lease.release`. Raise `NotHeld` if there is
+    /// nothing to release.
     #[pyo3(
         signature = (wait=Flag::of(true), timeout=None),
         text_signature = "($self, wait=True, timeout=None)"
@@ -447,7 +448,7 @@ impl Acquirable {
     }
 }
 
-/// The acquires of a lock that a condition variable has released, and acquires again after its wait.
+/// The acquires of a lock that a condition variable undoes before its wait, and repeats after it.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct SavedLevels(Mutex<Vec<SuspendedLevel<Handle, Scope>>>);
 
@@ -473,8 +474,8 @@ fn decorate<'py>(scope: &Bound<'py, PyAny>, function: &Bound<'py, PyAny>) -> PyR
 pub(crate) struct Hold {
     lock: Py<Acquirable>,
     timeout: zklock::Timeout,
-    /// A number that distinguishes the scopes of this object from those of the lock and of other `Hold`
-    /// objects.
+    /// Identifies the scopes that were entered through this object, and not through the lock itself or
+    /// through another `Hold`.
     number: u64,
     /// Number of times that it was entered.
     entered: AtomicUsize,
@@ -530,7 +531,8 @@ pub(crate) fn start_acquire(
     })
 }
 
-/// Store an acquire of `owner`, with its Python object, and with the scope that it entered, if any.
+/// Store an acquire of `owner`. `handle` is its Python object, and `scope` is the scope that it entered, if
+/// any.
 #[pyfunction]
 #[pyo3(signature = (lock, owner, level, handle, scope))]
 pub(crate) fn push(
@@ -564,7 +566,8 @@ pub(crate) fn take_newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> R
 
 /// End the scope that the program leaves at this site, and return it. Return None if there is no such scope.
 ///
-/// `only` is true if the object that the program leaves was entered only once. Its scope is then unambiguous.
+/// `only` is true if the program leaves a `Hold` that it has entered only once, so that there is only one
+/// such scope.
 #[pyfunction]
 #[pyo3(signature = (lock, owner, site, only, raised))]
 pub(crate) fn leave(

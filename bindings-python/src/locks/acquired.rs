@@ -14,8 +14,8 @@ use crate::bridge::block_on::{at_once, block_on};
 use crate::bridge::pending::Pending;
 use crate::errors::{Failure, Result, class};
 
-/// Waits until the server has acknowledged a release. Returns immediately if the owner has acquired the lock
-/// more often than it has released it, because then the release sends no request.
+/// Waits until the server has acknowledged a release. A release that does not free the lock sends no request,
+/// so this function then returns immediately.
 fn end(py: Python<'_>, mut released: Released) -> PyResult<zklock::Result<()>> {
     match at_once(&mut released) {
         Some(end) => Ok(end),
@@ -23,7 +23,7 @@ fn end(py: Python<'_>, mut released: Released) -> PyResult<zklock::Result<()>> {
     }
 }
 
-/// Undoes one acquire of a lock by its owner. Waits up to `timeout` for the server's acknowledgement.
+/// Releases a lease. Waits up to `timeout` for the server's acknowledgement.
 pub(crate) fn release(py: Python<'_>, acquired: &dyn Acquired, timeout: Timeout) -> Result<()> {
     Ok(end(py, acquired.release(timeout))??)
 }
@@ -33,8 +33,8 @@ pub(crate) fn release(py: Python<'_>, acquired: &dyn Acquired, timeout: Timeout)
 pub(crate) struct Level(pub(crate) Arc<dyn Acquired>);
 
 impl Level {
-    /// Undoes the acquire of a scope when the scope is left. Reports no error if the body has already
-    /// released it, or if a forked child inherited the scope.
+    /// Releases this lease at the end of its scope. Ignores the error if the body has already released the
+    /// lease, or if a forked child inherited the scope.
     pub(crate) fn leave_scope(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let leaving = Leaving::new(self);
         end(py, self.0.release(Timeout::Forever))?.ok();
@@ -44,7 +44,7 @@ impl Level {
 
 #[pymethods]
 impl Level {
-    /// Check that the lock is held. For several leases, check all of them. Send no request.
+    /// Check that the lock is held, without a request. For several leases, check all of them.
     ///
     /// >>> with lock as lease:
     /// ...     lease.check()
@@ -54,17 +54,17 @@ impl Level {
         Ok(self.0.check()?)
     }
 
-    /// Undo this acquire, from any thread, once. The last release of a hold frees the lock.
+    /// Release this lease, from any thread. The last release of a hold frees the lock.
     ///
     /// >>> with lock as lease:
     /// ...     lease.release(wait=False)
     ///
     /// For several leases, release those that have not been released yet, the last one first.
     ///
-    /// Wait until the server has acknowledged the release, but no longer than `timeout` seconds, and no
-    /// longer than the value of `remaining` at the call: at most half the session timeout. After that time
-    /// the call returns normally, and the release continues in the background. With `wait=False` the call
-    /// returns once the release has been sent. It never fails because of the network.
+    /// Wait up to `timeout` seconds until the server has acknowledged the release. The wait also ends when
+    /// the current value of `remaining` has elapsed, which is at most half the session timeout. After either
+    /// limit the call returns normally, and the release continues in the background. With `wait=False` the
+    /// call returns once the release has been sent. A release never fails because of the network.
     ///
     /// If another client had already deleted the lock's node or closed the session, `state` is `lost`
     /// afterwards.
@@ -85,14 +85,15 @@ impl Level {
     }
 }
 
-/// Undo one acquire, and start to wait for the server's acknowledgement. Return None if no wait is needed.
+/// Release a lease. Return the wait for the server's acknowledgement, or None if no wait is needed.
 #[pyfunction]
 pub(crate) fn start_release(
     py: Python<'_>,
     level: &Level,
     timeout: &ReleaseTimeout,
 ) -> Result<Option<Pending>> {
-    // If a task of this thread gets the lock next, wake it here. The delivery thread is not needed.
+    // If the release hands the lock to a task of this thread, wake the task here, without a detour through
+    // the delivery thread.
     let (released, ended) = same_thread::carry_on_woken(|| {
         let mut released = level.0.release(timeout.0);
         let ended = at_once(&mut released);
@@ -106,8 +107,8 @@ pub(crate) fn start_release(
 
 /// The exit from a scope. Created before the release, and used after it to report a loss.
 ///
-/// It is not a loss if the client can no longer be certain of its session during the release. But it is a
-/// loss if another client has deleted the node, and only the release detects that.
+/// If the lease's term ends during the release, this is not a loss. If the release detects that another
+/// client has deleted the node, this is a loss.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Leaving {
     level: Arc<dyn Acquired>,
@@ -123,12 +124,12 @@ impl Leaving {
 
     /// Raise `LockLost` after a loss, unless the body raised an exception.
     ///
-    /// `cancelled` is true if the body raised only the cancellation that the loss caused. `LockLost` replaces
-    /// it. Any other exception of the body propagates, with the loss as a note.
+    /// `cancelled` is true if the loss cancelled the task and the body raised nothing else. `LockLost` then
+    /// replaces the cancellation. Any other exception of the body propagates, with a note about the loss.
     #[pyo3(signature = (raised, cancelled))]
     fn end(&self, py: Python<'_>, raised: Option<&Bound<'_, PyAny>>, cancelled: bool) -> PyResult<()> {
         let Some(loss) = self.loss.clone().or_else(|| self.level.loss()) else { return Ok(()) };
-        // Import modules only when they are needed, because the interpreter might be shutting down.
+        // Call `is_loss` only when needed: it imports a module, and the interpreter might be shutting down.
         let outcome = match raised {
             None => BodyOutcome::Nothing,
             Some(_) if cancelled => BodyOutcome::Cancelled,
@@ -144,8 +145,7 @@ impl Leaving {
             }
             ScopeError::OfBodyWithLoss(loss) => {
                 if let Some(raised) = raised {
-                    // Ignore a failure, for example if the class uses the attribute for something else. The
-                    // body's error must propagate.
+                    // Ignore a failure to add the note, because the body's error must propagate.
                     add_note(raised, &format!("zklock.LockLost: {loss}")).ok();
                 }
                 Ok(())

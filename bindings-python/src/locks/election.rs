@@ -101,8 +101,8 @@ impl Election {
 
     /// Whether this candidate leads. Sends no request.
     ///
-    /// It becomes false when the candidate resigns, or when it can no longer be certain of its session. That
-    /// is always before another candidate can lead.
+    /// It becomes false when the candidate resigns, or when its session might have expired. It is always
+    /// false before another candidate can lead.
     #[getter]
     fn is_leader(&self) -> bool {
         self.inner.is_leader()
@@ -114,8 +114,9 @@ impl Election {
     /// >>> leadership.resign()
     ///
     /// `timeout` is in seconds, and covers connecting, queueing and waiting together. With -1 or None the
-    /// call waits without a limit, even across a loss of the connection or the session. With 0 it leads only
-    /// if there is no other candidate. `connect_timeout` has the same meaning as in `Lock.acquire()`.
+    /// call waits without a limit, even across a loss of the connection or the session. With 0 the candidate
+    /// leads only if there is no other candidate. `connect_timeout` has the same meaning as in
+    /// `Lock.acquire()`.
     ///
     /// Raise `LockTimeout` if it does not lead in time. Raise `BadArgument` if a kazoo contender is in the
     /// queue, because kazoo's elections do not see zklock's candidates. Otherwise raise the same exceptions
@@ -161,13 +162,13 @@ impl Election {
     /// >>> election.run(schedule)
     ///
     /// If the leadership is lost, `body` must return: it can detect the loss with `leadership.check()` or
-    /// `on_lost`. Then the election campaigns again. After leaderships that last less than five seconds it
-    /// pauses for increasing times, up to six seconds, so that other candidates can lead. After
-    /// `ConnectionFailed` it also pauses, and campaigns again.
+    /// `on_lost`. Then the election campaigns again. If leaderships last less than five seconds, the election
+    /// pauses between them so that other candidates can lead. The pauses become longer, up to six seconds.
+    /// After `ConnectionFailed` it also pauses, and campaigns again.
     ///
-    /// Return when the client is closed or drained. If `body` raises an exception, resign and raise it,
-    /// except the `LockLost` of this leadership. Also raise the other errors of `campaign()`. Ctrl-C ends the
-    /// call.
+    /// Return when the client is closed or drained. If `body` raises an exception, resign and raise it. The
+    /// only exception that is not raised is the `LockLost` of this leadership: it leads to the next campaign.
+    /// Also raise the other errors of `campaign()`. Ctrl-C ends the call.
     fn run(slf: &Bound<'_, Self>, body: &Bound<'_, PyAny>) -> Result<()> {
         slf.py().import("zklock._rounds")?.call_method1("run", (slf, body))?;
         Ok(())
@@ -195,7 +196,7 @@ impl Election {
         Ok(candidates.into_iter().map(Candidate::from).collect())
     }
 
-    /// Call `callback` with the current leader, now and after each change: a `Candidate`, or None.
+    /// Call `callback` with the current leader (a `Candidate` or None), now and after each change.
     ///
     /// >>> notice = election.on_leader(lambda leader: print("leads:", leader))
     /// >>> notice.cancel()
@@ -321,12 +322,13 @@ impl Lead {
     }
 }
 
-/// Proof of leading, returned by `Election.campaign()`: a `Lease` of the election's lock.
+/// The leadership that `Election.campaign()` returns: a `Lease` of the election's lock.
 ///
 /// >>> with election.lead() as leadership:
 /// ...     leadership.check()
 ///
-/// The election keeps it until it is resigned or lost.
+/// The election keeps a reference to the leadership until it is resigned or lost, so the program can drop its
+/// own.
 #[pyclass(frozen, extends = Lease, module = "zklock")]
 pub(crate) struct Leadership;
 
@@ -434,8 +436,8 @@ pub(crate) fn keep(election: &Election, leadership: &Bound<'_, Leadership>, hand
     pin(lease.get());
     let level = Arc::clone(&lease.as_super().get().0);
     let mut kept = election.kept.lock().unwrap_or_else(PoisonError::into_inner);
-    // Keep only one of the leaderships to which the program has no reference. Otherwise they would accumulate
-    // in a program that campaigns repeatedly.
+    // One leadership without a reference in the program is enough to continue to lead. Drop the others, which
+    // would accumulate in a program that campaigns repeatedly.
     let mut spare = false;
     let is_needed = |(level, handle): &Kept| {
         level.is_held() && !(is_only_reference(py, handle) && std::mem::replace(&mut spare, true))

@@ -106,17 +106,17 @@ impl Lease {
         self.0.state().as_str()
     }
 
-    /// The time in seconds during which no other client can get the lock, unless the lock is broken.
+    /// The time in seconds for which no other client can get the lock, unless the lock's node is deleted.
     ///
-    /// This time ends half a session timeout after the client sent the last write that the server
-    /// acknowledged. It is extended while the server answers. It is 0 if the lease is lost or released. Sends
-    /// no request.
+    /// The time ends half a session timeout after the client sent the last write that the server
+    /// acknowledged. Each further acknowledged write extends it. It is 0 if the lease is lost or released.
+    /// Sends no request.
     #[getter]
     fn remaining(&self) -> f64 {
         self.0.remaining().as_secs_f64()
     }
 
-    /// The reason of the loss, or None. Sends no request.
+    /// The reason for the loss, or None. Sends no request.
     ///
     /// The reason is `term ended`, `session expired`, `node deleted`, `held too long` (after `max_hold`) or
     /// `client closed`. In a forked child it is `inherited through fork`.
@@ -133,8 +133,9 @@ impl Lease {
     ///
     /// The callback runs on the thread `zklock-callback`. All callbacks share this thread, so a slow callback
     /// delays only other callbacks. An exception of a callback is passed to `sys.unraisablehook`. With
-    /// gevent, each callback runs in a new greenlet. After the release of the lease, the callback is not
-    /// called. In the callback, use its argument: a reference to the lease itself would keep the lease held.
+    /// gevent, each callback runs in a new greenlet. The callback is not called after the release of the
+    /// lease. The callback should use its argument. If it referred to the variable `lease` instead, the lease
+    /// could never be collected and released.
     fn on_lost(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> Result<Notice> {
         let ended = slf.get().0.ended();
         Notice::of_lease(slf.as_any(), async move { ended.await.is_some() }, callback)
@@ -174,7 +175,7 @@ impl Lease {
         Ok(block_on_for(py, self.0.ended(), limit, None)?.flatten().is_some())
     }
 
-    /// Create an empty transaction. The servers execute it only while the lock is held. Send no request.
+    /// Create an empty transaction, without a request. The servers execute it only while the lock is held.
     ///
     /// >>> with lock as lease:
     /// ...     lease.transaction().set_data("/state", b"done").commit()
@@ -199,9 +200,9 @@ impl Lease {
     }
 }
 
-/// Mark a lease as kept by an election or a kazoo lock. The mark stays until the lease is released or lost.
+/// Record that an election or a kazoo lock keeps this lease until it is released or lost.
 ///
-/// `Client.health()` shows the mark.
+/// `Client.health()` reports this as `pinned`.
 #[pyfunction]
 pub(crate) fn pin(lease: &Lease) {
     internal::pin(&lease.0);

@@ -14,7 +14,7 @@ use crate::locks::lease::Lease;
 
 type Shared = zklock::Leases<Arc<zklock::Lease>>;
 
-/// The leases of one acquire of several locks or permits, in the order of their acquisition.
+/// The leases that an acquire of several locks or permits returns, in the order of acquisition.
 ///
 /// >>> with semaphore.acquire_many(3) as leases:
 /// ...     len(leases)

@@ -64,7 +64,6 @@ impl Target for AnyLock {
 /// lock object for the same path. A lock that was created with a `Client` cannot.
 #[pyclass(frozen, subclass, weakref, extends = Acquirable, module = "zklock")]
 pub(crate) struct Lock {
-    // Operations that continue after the call that started them have a clone of this lock.
     pub(crate) inner: AnyLock,
     /// Its name in Python.
     name: &'static str,
@@ -106,19 +105,21 @@ impl Lock {
 
     /// The calling thread's newest unreleased lease of this object, or None.
     ///
-    /// With `reentrant=False`, and for a semaphore: the newest lease of this object, from any thread.
+    /// With `reentrant=False`, and for a semaphore, this is the newest lease that any thread acquired through
+    /// this object.
     #[getter]
     fn lease(slf: &Bound<'_, Self>) -> Result<Option<Py<PyAny>>> {
         slf.as_super().get().newest(slf.py(), caller(slf.py())?)
     }
 
-    /// Return whether the calling thread holds the lock, through any lock object. Send no request.
+    /// Return whether the calling thread holds the lock, even through another lock object.
     ///
     /// >>> with lock:
     /// ...     lock.owned()
     /// True
     ///
-    /// With `reentrant=False`, and for a semaphore: return whether any thread holds it through this object.
+    /// With `reentrant=False`, and for a semaphore, return whether any thread holds it through this object.
+    /// The call sends no request.
     fn owned(slf: &Bound<'_, Self>) -> Result<bool> {
         slf.as_super().get().owned_by(caller(slf.py())?)
     }

@@ -13,8 +13,8 @@ pub(crate) type LockLevels = AcquiredStack<Handle, Scope>;
 
 impl OwnerEndListener for LockLevels {
     fn owner_ended(&self, py: Python<'_>, owner: OwnerId, kind: &'static str) {
-        // Do not count a lease to which the program has a reference, because it can still be released. If it
-        // is not, its finalizer warns.
+        // Report only leases to which the program has no reference. The program can still release the other
+        // leases. If it drops them instead, their finalizers warn.
         let left = self.left_by(owner, |handle| match handle {
             Handle::Made(lease) => is_only_reference(py, lease),
             Handle::Bare(_) => true,
@@ -29,7 +29,7 @@ impl OwnerEndListener for LockLevels {
 pub(crate) enum Handle {
     /// The Python object exists: a lease, or leases.
     Made(Py<PyAny>),
-    /// A lease without a Python object, which is created on request. Most re-entries never need it, because
+    /// A lease whose Python object is created on request. Most re-entries never need the object, because
     /// `acquire()` does not return the lease.
     Bare(Arc<zklock::Lease>),
 }

@@ -42,19 +42,20 @@ impl Target for Arc<zklock::MultiLock> {
 /// ...     len(leases)
 /// 2
 ///
-/// The locks can be of any kinds. All zklock programs acquire them in the same order: by path from the root,
-/// and for equal paths by the names of the servers. So two programs cannot deadlock, unless they use
-/// different server names for the same two ensembles, and the same path on both. A lock that is listed twice
-/// is acquired once. The write half of a read/write lock is acquired before the read half. One timeout covers
-/// all locks. If one cannot be acquired, the earlier ones are released. If one is lost while the call waits
-/// for another, all are released and acquired again.
+/// The locks can be of any kinds. All zklock programs acquire them in the same order, so two programs cannot
+/// deadlock. They sort the locks by the path from the ensemble's root, and equal paths by the names of the
+/// servers. The order can differ only for the same path on two ensembles, if the programs use different
+/// server names for these ensembles. A lock that is listed twice is acquired once. The write half of a
+/// read/write lock is acquired before the read half. One timeout covers all locks. If one cannot be acquired,
+/// the earlier ones are released. If one is lost while the call waits for another, all are released and
+/// acquired again.
 ///
 /// The owner is the thread, as for the single locks. If an owner already holds one of the locks, but not a
 /// lock that precedes it in the order, acquiring raises `BadArgument`, because it would break the order.
 ///
-/// Raise `BadArgument` for an empty list, for one path through two clients of one ensemble or as locks of two
-/// kinds, and for a non-reentrant lock that is listed twice. If two clients have different host names for the
-/// same ensemble, the acquire detects that and raises `BadArgument`.
+/// Raise `BadArgument` for an empty list, and for a non-reentrant lock that is listed twice. Also raise it if
+/// the same path is listed as two kinds of lock, or through two clients of one ensemble. If two clients have
+/// different host names for the same ensemble, the acquire detects that and raises `BadArgument`.
 #[pyclass(frozen, weakref, extends = Acquirable, module = "zklock")]
 pub(crate) struct MultiLock {
     inner: Arc<zklock::MultiLock>,
@@ -88,8 +89,7 @@ impl MultiLock {
         (slf.get_type(), (slf.get().members.clone_ref(slf.py()),))
     }
 
-    /// Visits the locks for the garbage collector, because objects that they store can refer back to this
-    /// object.
+    /// Visits the locks for the garbage collector, because they can be part of a reference cycle.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.members)
     }

@@ -50,10 +50,10 @@ use crate::locks::pickle::{Recipe, keywords};
 ///
 /// >>> lock = zklock.Mutex(client, "/locks/report", max_hold=3600)
 ///
-/// `grace` is the time in seconds by which the loss of a lease is reported before its term ends. The lock's
-/// node is kept until the lease is released or the term ends, so the program can stop its work before the
-/// next contender gets the lock. The maximum is a sixth of the session timeout that the server granted. There
-/// is no grace if the lock is broken, or held for longer than `max_hold`.
+/// `grace` is a time in seconds. The loss of a lease is reported this long before another contender can get
+/// the lock, so that the program can stop its work first. If it releases the lease earlier, the lock is free
+/// earlier. The maximum is a sixth of the session timeout that the server granted. There is no grace if an
+/// operator breaks the lock, or if a hold exceeds `max_hold`.
 ///
 /// >>> lock = zklock.Mutex(client, "/locks/report", grace=1)
 ///
@@ -80,7 +80,7 @@ use crate::locks::pickle::{Recipe, keywords};
 /// `linger` is the time in seconds for which the client keeps the lock's node after a release, while no other
 /// client waits for the lock. Use it for a lock that one client acquires repeatedly, such as the read lock of
 /// a configuration: the next acquire sends no request. The client deletes the node as soon as another
-/// contender waits behind it. Until then, an acquire of another client that does not wait finds the lock
+/// contender waits behind it. Until then, an acquire with `blocking=False` of another client finds the lock
 /// taken. The time counts from the first release after a grant. As with `cohort`, holds on one node have the
 /// same fencing token.
 ///
@@ -132,23 +132,22 @@ impl Mutex {
         Ok(Lock::new(inner, "Mutex", reentrant.0, recipe).add_subclass(Self))
     }
 
-    /// Call `body(lease)` unless this slot is recorded. Then record the slot, and release the lock.
+    /// Call `body(lease)` under the lock, unless the slot `key` is already recorded. Then record the slot.
     ///
     /// >>> lock.once("2026-11-26", lambda lease: "a report")
     /// 'a report'
     /// >>> lock.once("2026-11-26", lambda lease: "a report") is None
     /// True
     ///
-    /// Return the result of `body`, or None if the slot was already recorded. `key` names the slot: 1 to 256
-    /// bytes without control characters. The lock has a single record, which holds the last slot, and which
-    /// all processes share. The record is a node next to the lock directory, with `.once` appended to its
-    /// path. Because only the last slot is recorded, the calls A, B, A run A twice: do not use idempotency
-    /// keys as slots.
+    /// Return the result of `body`, or None if the slot was already recorded. `key` has 1 to 256 bytes, and
+    /// no control characters. All processes share the record of a lock. It is a node next to the lock
+    /// directory, with `.once` appended to the directory's path. Only the last slot is recorded, so the calls
+    /// A, B, A run A twice: do not use idempotency keys as slots.
     ///
     /// If the body raises an exception, the process crashes, or the lock is lost, nothing is recorded, and a
     /// later call runs the slot again. With `record="start"` the slot is recorded before the body, which then
     /// runs at most once. `timeout` for the lock is in seconds; with None and -1 the call waits without a
-    /// limit. Inside `with lock:` it re-enters the lock. The body must not release the lease.
+    /// limit. Inside `with lock:` the call re-enters the lock. The body must not release the lease.
     ///
     /// Raise:
     ///

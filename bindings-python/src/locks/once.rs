@@ -23,7 +23,7 @@ use crate::locks::acquire::{Acquirable, raised};
 use crate::locks::lease::Lease;
 use crate::locks::mutex;
 
-/// A slot whose arguments are valid, and whether it is recorded before or after the body.
+/// A validated slot, with the choice to record it before or after the body.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Slot {
     slot: once::Slot,
@@ -81,7 +81,7 @@ impl Turn {
         self.lease.clone_ref(py)
     }
 
-    /// Start to record the slot, unless it was recorded before the body, and to release the lock.
+    /// Start to record the slot (unless it was recorded before the body) and to release the lock.
     fn start_record(&self, py: Python<'_>) -> Result<Pending> {
         Pending::start(py, self.take()?.record())
     }

@@ -1,5 +1,5 @@
-//! Finds the scope that a `with` block leaves, even if several blocks use the same lock object, and detects
-//! scopes whose owners have ended.
+//! A *scope* is one execution of a `with` block. This module finds the scope that ends when a block ends,
+//! even if several blocks use the same lock object. It also detects scopes whose owners have ended.
 
 use std::sync::{Arc, Weak};
 
@@ -15,8 +15,8 @@ use crate::errors::Result;
 use crate::locks::acquired::Level;
 use crate::modules::interned;
 
-/// Flags of the code objects of generators and asynchronous generators. One generator can be run by different
-/// owners, one after the other.
+/// Flags of the code objects of generators and asynchronous generators. They matter because different owners
+/// can run the same generator, one after the other.
 const GENERATOR: u32 = 0x20 | 0x200;
 
 /// The place at which a scope is entered or left.
@@ -151,9 +151,9 @@ impl Scope {
     }
 }
 
-/// Returns the scope that the program leaves, or `None` if the object has no scopes. Fails if the object has
-/// scopes, but none that is left here. If `raised` is true, the block has raised an exception. Then this
-/// function does not fail, because its error would replace that exception.
+/// Returns the object of the scope that this exit ends, or `None` if no scope of this lock object is running.
+/// Fails if scopes are running but the exit belongs to none of them. If the block has raised an exception
+/// (`raised`), the function returns `None` instead, because its error would replace that exception.
 pub(crate) fn leave<H>(
     py: Python<'_>,
     levels: &AcquiredStack<H, Scope>,

@@ -55,7 +55,7 @@ use crate::locks::scope::caller_of;
 /// `max_hold` (in seconds) and `max_waiters` work as in `Mutex`. `max_hold` limits the hold of each permit
 /// separately. `max_waiters` counts all contenders in the queue.
 ///
-/// Raise `BadArgument` for a malformed argument, and unless exactly one of `permits` and `shared_count` is
+/// Raise `BadArgument` for a malformed argument, and if both or neither of `permits` and `shared_count` are
 /// given. An acquire raises it if there is no number at `shared_count`.
 #[pyclass(frozen, extends = Lock, module = "zklock")]
 pub(crate) struct Semaphore(Arc<zklock::Semaphore>);

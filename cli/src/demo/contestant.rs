@@ -12,7 +12,7 @@ use crate::demo::Program;
 use crate::demo::play::PATH;
 use crate::failure::Failure;
 
-/// Number of processes of `zklock run` that each line of the picture starts, one after the other.
+/// Number of `zklock run` processes in each line of the picture. They run one after the other.
 const ROUNDS: usize = 3;
 /// Duration of each hold of `zklock run`, in seconds.
 const HOLD: &str = "0.4";

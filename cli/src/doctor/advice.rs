@@ -87,8 +87,8 @@ pub(crate) fn advise_session(asked: Duration, granted: Duration) -> Finding {
     }
 }
 
-/// Checks the latency against the heartbeats: one is sent in every sixth of the session timeout,
-/// and the session survives two that fail.
+/// Checks whether the latency is low enough for the heartbeats. The client sends one in each sixth
+/// of the session timeout, and the session survives two failed heartbeats.
 pub(crate) fn advise_latency(read: Duration, session_timeout: Duration) -> Finding {
     let what = format!("a read takes {:.2} ms", read.as_secs_f64() * 1000.0);
     if read > session_timeout / 20 {
@@ -102,8 +102,8 @@ pub(crate) fn advise_latency(read: Duration, session_timeout: Duration) -> Findi
     Finding::good(what)
 }
 
-/// Checks the version for releases that have lost transactions (ZOOKEEPER-4785, ZOOKEEPER-4925),
-/// and for servers that are not ZooKeeper.
+/// Checks the version of the server. Some releases can lose transactions (ZOOKEEPER-4785,
+/// ZOOKEEPER-4925), and some servers are not Apache ZooKeeper.
 pub(crate) fn advise_version(server: &str, srvr: &str) -> Finding {
     if let Some(version) = srvr.lines().find_map(|line| line.strip_prefix("ClickHouse Keeper version: ")) {
         return Finding::change(
@@ -150,8 +150,8 @@ pub(crate) fn advise_mode(server: &str, srvr: &str, others: usize) -> Option<Fin
     }
 }
 
-/// Returns a note if a server accepts only few connections from one host. Each process that uses a
-/// lock needs one connection.
+/// Returns a note if a server accepts only a few connections from one host. Each process that uses
+/// a lock needs one connection.
 pub(crate) fn advise_connections(server: &str, conf: &str) -> Option<Finding> {
     let most: u32 =
         conf.lines().find_map(|line| line.strip_prefix("maxClientCnxns="))?.trim().parse().ok()?;
@@ -224,9 +224,10 @@ pub(crate) fn half_of(session_timeout: Duration) -> Duration {
     Duration::from_millis(millis.max(1))
 }
 
-/// Infers the tick of servers that do not answer `conf`. For this, a client has requested half of
-/// `session_timeout`. `half` is the timeout that the servers granted: the requested one, or their
-/// minimum of two ticks if that is longer. It is `None` if the granted timeout is unknown.
+/// Infers the tick of servers that do not answer `conf`. The caller has requested half of
+/// `session_timeout` from these servers. `half` is the timeout that they granted: the requested
+/// one, or their minimum of two ticks if that is longer. It is `None` if the granted timeout is
+/// unknown.
 pub(crate) fn advise_unknown_tick(
     servers: &str,
     half: Option<Duration>,

@@ -8,8 +8,8 @@ use crate::doctor::advice::Finding;
 const LARGE: i64 = 2_000;
 
 /// Lower and upper bound of the time by which the servers' clock is ahead of ours, in milliseconds.
-/// To find them, a node is created. Its creation time by the servers' clock is compared with our
-/// clock before and after the creation.
+/// They follow from the creation of a node: our clock is read before and after it, and the servers'
+/// clock sets the creation time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offset {
     least: i64,
@@ -30,7 +30,7 @@ impl Offset {
         }
     }
 
-    /// Returns the difference that the clocks have at least, or 0 if they might agree.
+    /// Returns the minimum difference between the clocks, or 0 if they might agree.
     fn certain(self) -> i64 {
         if self.least > 0 { self.least } else { self.most.min(0) }
     }

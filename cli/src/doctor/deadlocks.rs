@@ -60,7 +60,7 @@ struct Visit {
 }
 
 /// Searches for deadlocks at and below a path. If the path does not exist, the second value is a
-/// message about that.
+/// message that reports this.
 pub(crate) async fn search(client: &Client, root: &str) -> Result<(Search, Option<String>), Failure> {
     // Fail if the root is unreadable. Unreadable directories below it are only counted.
     if list(client, root).await?.is_none() {
@@ -145,8 +145,8 @@ async fn visit(client: &Client, path: String) -> Result<Visit, Failure> {
         }
         listing => listing?.unwrap_or_default(),
     };
-    // Only `leases` identifies a semaphore: users often name the directory of all their locks
-    // `locks`.
+    // A semaphore has the children `leases` and `locks`. Check only `leases`, because users often
+    // name the directory of all their locks `locks`.
     let semaphore = listing.names.iter().any(|name| name == "leases");
     let parent = if path == "/" { "" } else { &path };
     let (mut contenders, mut ambiguous) = (0, 0);
@@ -210,8 +210,8 @@ mod tests {
     use super::*;
     use crate::doctor::deadlock_findings::tests::queue;
 
-    /// Searches the queues in `first`. When the search reads queues again, it gets the next element
-    /// of `later`. Returns the number of confirmed cycles, and the number of these reads.
+    /// Searches the queues in `first`. Each further read of the search returns the next element of
+    /// `later`. Returns the number of confirmed cycles and the number of further reads.
     fn certain(first: &[LockQueue], later: Vec<Vec<LockQueue>>) -> (usize, usize) {
         let (mut views, all) = (later.into_iter(), first.to_vec());
         let mut reads = 0;

@@ -29,8 +29,8 @@ pub(super) enum Answer {
     Unreachable(String),
 }
 
-/// Resolves a server's name to its addresses. If that fails, returns the answer to report. A
-/// resolver that hangs has its own answer, because it shows nothing about the server.
+/// Resolves a server's name to its addresses. If that fails, returns the answer to report. If the
+/// resolver hangs, this is `Unresolved`, because the server itself might be reachable.
 pub(super) async fn addresses(server: &str) -> Result<Vec<SocketAddr>, Answer> {
     resolve(server, LIMIT).await.map_err(|error| match error.kind() {
         ErrorKind::TimedOut => Answer::Unresolved,

@@ -215,8 +215,8 @@ async fn servers(
 }
 
 /// Requests half of `granted` as the session timeout, and returns the timeout that the servers
-/// grant. Half is enough: with a much shorter timeout, a client on a slow network might not have
-/// enough time to connect.
+/// grant. It does not request a much shorter timeout, because a client on a slow network might then
+/// not have enough time to connect.
 async fn half_session(connection: &Connection, granted: Duration) -> Result<Option<Duration>, Failure> {
     let options = connection.options(Some(LIMIT))?.session_timeout(half_of(granted))?;
     let client = Client::new(options);

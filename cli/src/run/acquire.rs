@@ -125,9 +125,9 @@ async fn read_holders(client: &Client, options: &Options) -> Result<Vec<Place>, 
 }
 
 /// Rejects a `--kill-after` that is longer than a quarter of the session timeout. After each reply,
-/// the lock is certain for half of the session timeout. Before the next reply, this time shrinks to
-/// a third. With a longer `--kill-after`, the command could be ended although every heartbeat is
-/// answered.
+/// the lock is certain for half of the session timeout. Just before the next reply, it is certain
+/// for only a third. So with a longer `--kill-after`, the command could be ended although the
+/// servers answer every heartbeat.
 fn check_kill_after(kill_after: Option<Duration>, session_timeout: Duration) -> Result<(), Failure> {
     let most = session_timeout / 4;
     match kill_after {

@@ -15,14 +15,14 @@ use crate::run::options::{OnLost, OnSuspend, Options};
 pub(crate) struct Policy {
     on_suspend: OnSuspend,
     on_lost: OnLost,
-    /// The command receives SIGTERM when the lock is certain only for this much longer.
+    /// The command receives SIGTERM when this much of the term is left.
     kill_after: Duration,
     /// The lease is reported lost this long before another contender could get the lock.
     grace: Duration,
-    /// The command is killed when the lock is certain only for this much longer. The kernel needs
-    /// some time to end it.
+    /// The command is killed when this much of the term is left. The kernel needs some time to end
+    /// it.
     margin: Duration,
-    /// A heartbeat counts as late when the lock is certain for less than this time.
+    /// A heartbeat counts as late when less than this time of the term is left.
     late: Duration,
     /// The longest time between two checks of the lease. It must be short: while the machine
     /// sleeps, the time of the lease runs on, but timers do not.
@@ -70,16 +70,15 @@ pub(crate) struct Guard {
     must_stop: bool,
     /// True if the guard has stopped the command with SIGSTOP.
     stopped: bool,
-    /// True if the command is stopped because this process was paused. In that case, the lease can
-    /// be about to end although the servers are not silent: the reply to the next heartbeat can
-    /// arrive soon.
+    /// True if the command is stopped because this process was paused. Then the term can be almost
+    /// over although the servers do reply: the reply to the next heartbeat might arrive soon.
     paused: bool,
     terminated: bool,
     killed: bool,
     /// When a loss was first seen.
     lost: Option<Instant>,
-    /// For a lock with a grace: the time at which another contender could get the lock, computed at
-    /// the last check at which the lease was not lost.
+    /// For a lock with a grace: the time at which another contender could get the lock. It is
+    /// computed by each check until the lease is lost.
     term_ends: Option<Instant>,
 }
 
@@ -90,7 +89,7 @@ pub(crate) struct Observation {
     /// The rest of the lease's term, including the grace.
     pub(crate) remaining: Duration,
     pub(crate) now: Instant,
-    /// Time by which this check is late. A long delay means that this process was paused.
+    /// Delay of this check. A long delay means that this process was paused.
     pub(crate) delay: Duration,
     /// True if the command was stopped, but not by the guard.
     pub(crate) idle: bool,
@@ -121,7 +120,6 @@ impl Guard {
         self.policy.on_lost == OnLost::Ignore
     }
 
-    /// Returns `true` if the command must be stopped until a server replies.
     pub(crate) fn must_stop(&self) -> bool {
         self.must_stop
     }
@@ -131,12 +129,12 @@ impl Guard {
         self.stopped
     }
 
-    /// Returns the time until another contender can hold the lock. If the lease was reported lost
-    /// shortly before the end of its term, this is the rest of the grace.
+    /// Returns the time until another contender can hold the lock. With a grace, the lease is
+    /// reported lost before that time. Then this function returns the rest of the grace.
     ///
     /// A reply to a heartbeat within the grace does not extend this time. So the time is computed
-    /// from the last check at which the lease was not lost. If the machine was suspended since
-    /// then, the remaining term of the session shows that.
+    /// at the last check before the lease was lost. It is also limited by the rest of the session's
+    /// term, because the machine might have been suspended since that check.
     pub(crate) fn time_left(&mut self, lease: &Lease, now: Instant) -> Duration {
         let grace = self.policy.grace;
         match lease.state() {
@@ -154,7 +152,6 @@ impl Guard {
         }
     }
 
-    /// Returns the signals to send, depending on the state of the lease and the rest of its term.
     pub(crate) fn step(&mut self, seen: Observation) -> Step {
         let mut signals = Vec::new();
         let next = match seen.state {
@@ -220,8 +217,8 @@ impl Guard {
                 return seen.remaining.saturating_sub(margin);
             }
             // The lease is lost before the end of its term, for example because the lock was
-            // broken. Then the command has the time `kill_after` to exit, counted from the loss.
-            // When a lease is lost at the end of its term, the command is killed immediately.
+            // broken. Then the command must exit within `kill_after`, counted from the loss. When a
+            // lease is lost at the end of its term, the command is killed immediately.
             OnLost::Term if reason != LossReason::TermEnded => {
                 self.terminate(signals);
                 let left = (since + kill_after).saturating_duration_since(now);

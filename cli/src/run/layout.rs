@@ -8,8 +8,7 @@ use crate::contender::Child;
 use crate::run::options::Options;
 use crate::run::report::Reporter;
 
-/// Divisor of the session timeout. The quotient is the maximum time that this check can delay the
-/// command.
+/// This check delays the command by at most the session timeout divided by this number.
 const PART: u32 = 10;
 
 /// Maximum number of nodes that are read to find out whether one of the children is a contender.
@@ -35,7 +34,6 @@ pub(crate) async fn warn_of_other_kind(
     );
 }
 
-/// Returns a description of a contender of the other kind of lock, if there is one.
 async fn other_kind(client: &Client, options: &Options) -> zklock::Result<Option<String>> {
     let directory = match options.slots {
         Some(_) => options.path.clone(),

@@ -77,8 +77,8 @@ impl Shared {
 }
 
 impl LineWriter {
-    /// Starts the thread. If lines had to be dropped, the thread calls `dropped` with their number,
-    /// and writes the line that it returns.
+    /// Starts the thread. If lines had to be dropped, the thread passes their number to `dropped`,
+    /// and writes the line that `dropped` returns.
     pub(crate) fn start(
         mut out: impl Write + Send + 'static,
         dropped: impl Fn(u64) -> String + Send + 'static,

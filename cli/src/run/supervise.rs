@@ -92,7 +92,6 @@ impl Supervision {
         })
     }
 
-    /// Returns `true` if the command received SIGTERM or SIGKILL because of the lock.
     pub(crate) fn was_signaled(&self) -> bool {
         self.guard.was_signaled()
     }
@@ -215,7 +214,6 @@ impl Supervision {
         self.child.signal(Signal::SIGCONT);
     }
 
-    /// Handles state changes of the command. If it has ended, returns how.
     fn children_changed(&mut self) -> Result<Option<End>, Failure> {
         while let Some(change) = self.child.poll_change()? {
             match change {
@@ -229,8 +227,8 @@ impl Supervision {
     }
 
     /// Handles a stop of the command. If a shell with job control runs this process, this process
-    /// stops too, so it sends no heartbeats. When it is continued, it checks the lease before it
-    /// continues the command.
+    /// then stops itself too. It sends no heartbeats while it is stopped, so it must check the
+    /// lease before it continues the command.
     fn suspended(&mut self, by: Signal) {
         if self.guard.is_stopped() {
             return;

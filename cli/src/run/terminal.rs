@@ -29,10 +29,10 @@ impl Terminal {
         tcgetpgrp(&*self.0) == Ok(getpgrp())
     }
 
-    /// Returns `true` if the command must be in the foreground of the terminal from the start. In a
-    /// pipeline it must not be, because the other programs, such as a pager, are in our group and
-    /// would be stopped when they use the terminal. There, the command is moved to the foreground
-    /// when it tries to use the terminal.
+    /// Returns `true` if the command must start in the foreground of the terminal. In a pipeline,
+    /// it must start in the background. The other programs of the pipeline, such as a pager, are in
+    /// our group, and would otherwise be stopped when they use the terminal. The command is moved
+    /// to the foreground when it tries to use the terminal.
     pub(crate) fn is_for_the_command(&self) -> bool {
         self.is_ours() && stdin().is_terminal() && stdout().is_terminal()
     }

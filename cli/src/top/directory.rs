@@ -67,8 +67,8 @@ impl DirectorySummary {
             gone: listing.gone(),
             created: listing.created,
             czxid: listing.czxid,
-            // Only `leases` identifies a semaphore: users often name the directory of all their locks
-            // `locks`.
+            // A semaphore has the children `leases` and `locks`. Check only `leases`, because users
+            // often name the directory of all their locks `locks`.
             semaphore: listing.names.iter().any(|name| name == "leases"),
             ..Self::default()
         };

@@ -57,7 +57,7 @@ impl Entry {
         (time > 0.0).then(|| f64::from(last.saturating_sub(*first)) / time)
     }
 
-    /// Returns `true` if the lock has contenders, or had some within the last seconds.
+    /// Returns `true` if the lock has contenders, or had contenders a moment ago.
     pub(crate) fn is_busy(&self) -> bool {
         self.summary.contenders > 0 || self.rate().is_some_and(|rate| rate > 0.0)
     }
@@ -134,9 +134,8 @@ impl LockTable {
         }
     }
 
-    /// Returns the first contender of a listing if it is not the known holder, because its data
-    /// must then be read. Returns `None` for the queue of a semaphore, because the screen does not
-    /// show its first contender.
+    /// Returns the first contender of a listing if its data has not been read yet. Returns `None`
+    /// for the queue of a semaphore, because the screen does not show its first contender.
     pub(crate) fn unread_first_contender(&self, path: &str, listing: &Listing) -> Option<String> {
         let entry = self.entries.get(path)?;
         let head = self.summarize(path, listing).0.head?;

@@ -4,8 +4,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Every fourth listing is of a new or idle directory, so that these are read even if many
-/// directories are busy.
+/// Every fourth listing reads a new or idle directory, even if many directories are busy.
 const IDLE_SHARE: u8 = 4;
 
 /// Number of names in a listing that cost as much as one request.

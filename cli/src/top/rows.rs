@@ -55,9 +55,10 @@ pub(crate) struct Age {
 }
 
 impl Age {
-    /// Computes the age of a hold. `now_ms` is the wall clock time, which is compared with times
-    /// from the servers, and `now` is compared with local times. If the two listings around the
-    /// grant are further apart than `close`, the age is only an upper bound.
+    /// Computes the age of a hold. `now_ms` is the time of the wall clock. It is compared with the
+    /// node's creation time, which a server has set. `now` is compared with the times of our
+    /// listings. If the two listings around the grant are further apart than `close`, the age is
+    /// only an upper bound.
     fn of(holder: &Holder, now: Instant, now_ms: i64, close: Duration) -> Self {
         let age = u64::try_from(now_ms.saturating_sub(holder.since)).unwrap_or_default();
         let at_most = |time| Self { time, at_most: true };

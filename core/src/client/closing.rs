@@ -66,8 +66,8 @@ impl Client {
     }
 }
 
-/// Waits until the client's background task (the driver) has closed the client, if it was ever
-/// started.
+/// Waits until the client's background task (the driver) has closed the client. Returns immediately
+/// if the driver was never started.
 async fn closed(closing: Result<Option<oneshot::Receiver<()>>>) -> Result<()> {
     if let Some(closed) = closing? {
         closed.await.ok();

@@ -79,8 +79,8 @@ fn write(
     Ok(())
 }
 
-/// Writes a wait. `own` is `true` if the node directly ahead of the waiter in the queue is one that
-/// this client itself holds.
+/// Writes a wait. `own` is `true` if this client itself holds the node directly ahead of the waiter
+/// in the queue.
 fn write_wait(text: &mut String, wait: &WaitReport, own: bool) -> fmt::Result {
     let WaitReport { path, mode, label, age, node, in_cohort, position, behind, .. } = wait;
     write!(text, "  waits for {} ({mode}{}) for {}", Escaped(path), Label(label.as_deref()), Seconds(*age))?;

@@ -43,16 +43,16 @@ pub struct Health {
     pub server: Option<String>,
     /// Session timeout that the server granted. Before the first session, the requested timeout.
     pub session_timeout: Duration,
-    /// Age of the last acknowledged write, counted from the moment at which the client sent it. The
-    /// acknowledgement proves that the session existed then. While the client holds a lock and the
-    /// server replies in time, the age is at most a sixth of the session timeout. A client that
-    /// holds no lock and waits for none sends no such writes, so this value grows. `None` if there
-    /// is no session, and before the server has acknowledged a write in it.
+    /// Time since the client sent the last write that the server has acknowledged. The
+    /// acknowledgement proves that the session existed at that time. While the client holds a lock
+    /// and the server replies in time, this value is at most a sixth of the session timeout. A
+    /// client that holds no lock and waits for none sends no such writes, so the value grows.
+    /// `None` if the server has not acknowledged a write in the current session.
     pub last_proof: Option<Duration>,
-    /// Remaining time for which the session is certain to exist (its *term*), unless the server
-    /// extends it. All leases are lost when the term ends. Zero if no term is running.
+    /// Time for which the session is still certain to exist (the rest of its *term*). The server's
+    /// replies extend it. All leases are lost when the term ends. Zero if no term is running.
     pub remaining: Duration,
-    /// `false` if the library's thread did not let this report read its queues within 0.1 s. Then
+    /// `false` if this report could not read the queues of the library's thread within 0.1 s. Then
     /// the machine is badly overloaded or the library has a bug, and `waits` and `holds` are empty
     /// even if the client waits for locks or holds them.
     pub responsive: bool,
@@ -81,7 +81,7 @@ impl Health {
     }
 
     /// Returns the health of a client that this process inherited through fork. Reads only data
-    /// that is still valid, although the threads that update it exist only in the parent process.
+    /// that stays valid without the client's threads, which exist only in the parent process.
     pub(crate) fn forked(options: &ClientOptions, status: &Status) -> Self {
         Self {
             state: ClientState::Forked,

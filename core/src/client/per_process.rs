@@ -10,9 +10,9 @@ use crate::runtime::fork::PerProcess;
 /// A client that connects when it is first used. A forked process that inherits this handle gets a
 /// new client with its own session. Clones are handles of the same client.
 ///
-/// If a process closes this client, it stays closed in that process. (A client from
-/// [`Client::shared`] would be replaced.) The client also closes when its last handle in the
-/// process is dropped.
+/// If a process closes this client, it stays closed in that process. (For a client from
+/// [`Client::shared`], the next call would create a new client instead.) The client also closes
+/// when its last handle in the process is dropped.
 #[derive(Clone, Debug)]
 pub struct PerProcessClient(Arc<Own>);
 

@@ -5,7 +5,7 @@ use crate::client::per_process::PerProcessClient;
 use crate::config::ClientOptions;
 use crate::config::hosts::Hosts;
 
-/// The source of a lock's client.
+/// The client that a lock uses.
 ///
 /// ```no_run
 /// # async fn example() -> zklock::Result<()> {

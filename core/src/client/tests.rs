@@ -1,4 +1,4 @@
-//! Tests in which cases [`Client::shared`] returns the same client again.
+//! Tests under which conditions [`Client::shared`] returns the same client again.
 
 use std::time::Duration;
 

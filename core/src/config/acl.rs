@@ -87,10 +87,8 @@ impl Acl {
         }
     }
 
-    /// Returns the default list for the parents of lock directories.
-    ///
-    /// In addition to this list, every client can read the parents and create nodes there. Only
-    /// clients that this list permits can delete or change them.
+    /// Returns the default list for the parents of lock directories. It consists of this list and a
+    /// rule that lets every client read the parents and create nodes in them.
     pub(crate) fn to_parents_list(&self) -> Vec<zk::Acl> {
         let mut list = self.to_list();
         if *self != Self::Open {

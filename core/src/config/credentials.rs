@@ -4,8 +4,7 @@ use std::fmt;
 
 use super::secret::Secret;
 
-/// Credentials for one authentication scheme. The secret appears in no `Debug` output and no
-/// message.
+/// Credentials for one authentication scheme. `Debug` output and messages never contain the secret.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Credential {
     pub(crate) scheme: String,
@@ -18,8 +17,8 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// A user and password for SASL's DIGEST-MD5. The password appears in no `Debug` output and no
-/// message.
+/// A user and password for SASL's DIGEST-MD5. `Debug` output and messages never contain the
+/// password.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Login {
     pub(crate) user: String,

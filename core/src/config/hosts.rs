@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 /// The environment variable with the default connect string.
 const HOSTS_VARIABLE: &str = "ZKLOCK_HOSTS";
 
-/// Suffix of an error message if the connect string came from the environment variable.
 const FROM_ENVIRONMENT: &str = " (from the environment variable ZKLOCK_HOSTS)";
 
 /// Maximum number of characters of a connect string that an error message quotes.
@@ -36,7 +35,8 @@ impl fmt::Display for Hosts {
 }
 
 impl Hosts {
-    /// Parses `text`. If it is `None`, parses the environment variable, or uses the default server.
+    /// Parses `text`. If `text` is `None`, parses the environment variable. If the variable is not
+    /// set, uses the default server.
     pub(crate) fn given_or_default(text: Option<&str>) -> Result<Self> {
         if let Some(text) = text {
             return Self::parse(text);
@@ -49,7 +49,8 @@ impl Hosts {
 
     /// Returns the servers in a canonical form: sorted, in lower case, without duplicates.
     ///
-    /// Names are not resolved, because programs can resolve them differently.
+    /// The host names are not resolved, because two programs can resolve one name to different
+    /// addresses.
     pub(crate) fn ensemble(&self) -> Vec<String> {
         let mut servers: Vec<_> = self.servers.split(',').map(str::to_ascii_lowercase).collect();
         servers.sort_unstable();
@@ -57,8 +58,6 @@ impl Hosts {
         servers
     }
 
-    /// Removes the chroot from the beginning of a path. The program knows only the rest of the
-    /// path.
     pub(crate) fn below_chroot<'a>(&self, path: &'a str) -> &'a str {
         path.strip_prefix(self.chroot.as_str()).unwrap_or(path)
     }
@@ -76,7 +75,7 @@ impl Hosts {
         Self::parse_from(text, "")
     }
 
-    /// Parses a connect string. Error messages end with `origin`, the source of `text`.
+    /// Parses a connect string. `origin` is appended to every error message.
     fn parse_from(text: &str, origin: &str) -> Result<Self> {
         Self::split(text).map_err(|problem| {
             // The message quotes only the beginning of a long text.

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use crate::config::size_limits;
 use crate::error::{Error, Result};
 
-/// Suffix of the node in which `Mutex::once` records the slots that are done. The node's path is
-/// the lock path with this suffix.
+/// Suffix of the node in which `Mutex::once` records its completed slots. The path of that node is
+/// the lock path plus this suffix.
 ///
-/// No lock path ends with this suffix. The node is next to the lock directory, not inside it, so it
-/// never appears in a queue.
+/// The library rejects lock paths with this suffix. The node is next to the lock directory, not
+/// inside it, so it never appears in a queue.
 pub(crate) const RECORD_SUFFIX: &str = ".once";
 
-/// Checks a path by the server's own rules. The root is rejected too, because it cannot be a lock.
+/// Checks a path by ZooKeeper's own rules. Also rejects the root.
 pub(crate) fn check_path(argument: &str, path: &str) -> Result<()> {
     check_path_within(argument, path, size_limits::NODE)
 }
@@ -52,11 +52,10 @@ pub(crate) fn check_path_within(argument: &str, path: &str, limit: usize) -> Res
     Ok(())
 }
 
-/// The location of a lock on the ensemble.
+/// The path of a lock, and the directory that contains the lock's nodes.
 ///
-/// It provides two paths, each with and without the chroot: the lock's path as the caller wrote it,
-/// and the directory that contains the lock's nodes. The two are the same, except that a semaphore
-/// has two directories below its path.
+/// The directory is the path itself, except for a semaphore, which has two directories below its
+/// path.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct LockPath {
     /// Chroot, path and subdirectory, concatenated. The methods return slices of this string.
@@ -66,7 +65,7 @@ pub(crate) struct LockPath {
 }
 
 impl LockPath {
-    /// Creates the location for `path` below `chroot`, with the nodes in the subdirectory `part`.
+    /// Creates the location of a lock with this path, whose nodes are in the subdirectory `part`.
     ///
     /// `chroot` is empty or an absolute path. `part` is empty or `/name`.
     ///
@@ -109,8 +108,8 @@ impl LockPath {
         &self.full[self.path.0..]
     }
 
-    /// Returns the prefix for node names in messages that also contain the lock path: the
-    /// subdirectory as `name/`, or an empty string if there is none.
+    /// Returns the subdirectory as `name/`, or an empty string if there is none. Messages that also
+    /// contain the lock path show it before a node's name.
     pub(crate) fn part(&self) -> String {
         let part = &self.full[self.path.1..];
         part.strip_prefix('/').map(|part| format!("{part}/")).unwrap_or_default()
@@ -134,7 +133,7 @@ impl fmt::Debug for LockPath {
 /// so they cannot block each other.
 ///
 /// Locks are ordered by path from the ensemble's root, byte by byte. Locks with the same path are
-/// ordered by ensemble, and for the same ensemble the writer precedes the reader.
+/// ordered by ensemble, and the write lock precedes the read lock of the same path.
 ///
 /// The path comes first because it is the same in all programs. Programs can name the same ensemble
 /// differently, for example as `127.0.0.1` and as `localhost`. If the ensemble came first, two such
@@ -193,8 +192,6 @@ mod tests {
             refused(LockPath::new("/app", &path(4090), "/leases")),
             "path: is 4090 bytes long; the limit is 4085 bytes"
         );
-        // For every length, the message names the limit for a lock path. It never names the larger
-        // limit for the nodes in its directory.
         for length in [4097, 4353, 1_100_000] {
             let problem = format!("path: is {length} bytes long; the limit is 4096 bytes");
             assert_eq!(refused(LockPath::new("", &path(length), "")), problem);

@@ -8,14 +8,13 @@ use crate::error::{Error, Result};
 /// Maximum size of a request in bytes, for a server with the default `jute.maxbuffer`.
 pub(crate) const REQUEST: usize = 0xf_ffff;
 
-/// Maximum length of a label in bytes. The data of every node contains the label, and other clients
-/// read it.
+/// Maximum length of a label in bytes. Every node contains the label.
 pub(crate) const LABEL: usize = 1024;
 
 /// Maximum length in bytes of a lock directory's path, counted from the ensemble's root.
 ///
-/// One request can contain the path many times: the parents are created together, and many nodes of
-/// the directory are read and checked in one request.
+/// One request can contain the path many times, for example a request that reads many nodes of the
+/// directory.
 pub(crate) const DIRECTORY: usize = 4096;
 
 /// Maximum length of the chroot in bytes. At least 256 bytes are left for the paths of locks.
@@ -25,7 +24,7 @@ pub(crate) const CHROOT: usize = DIRECTORY - 256;
 pub(crate) const NODE: usize = DIRECTORY + 256;
 
 /// Maximum length in bytes of an access control list's text. Every request that creates a node
-/// contains it.
+/// contains the list.
 pub(crate) const ACL: usize = 64 * 1024;
 
 /// Maximum length in bytes of the user name of a SASL login, and also of its password. The whole

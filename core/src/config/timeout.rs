@@ -48,10 +48,10 @@ impl From<Duration> for Timeout {
     }
 }
 
-/// Converts a moment to a timeout that ends at this moment. If the moment has passed, the acquire
-/// checks the lock once and does not wait.
+/// Converts a deadline to the time that is left until the deadline. If the deadline has passed, the
+/// acquire checks the lock once and does not wait.
 ///
-/// The remaining time is computed during the conversion, so convert when the acquire begins.
+/// The remaining time is computed by this conversion, so convert immediately before the acquire.
 impl From<std::time::Instant> for Timeout {
     fn from(moment: std::time::Instant) -> Self {
         Self::For(moment.saturating_duration_since(std::time::Instant::now()))
@@ -66,19 +66,17 @@ impl Timeout {
         }
     }
 
-    /// Returns `true` if the acquire does not wait in the queue. It waits only for the servers'
-    /// replies.
+    /// Returns `true` for an acquire that fails immediately if the lock is taken.
     pub(crate) fn is_try(self) -> bool {
         matches!(self, Self::Try | Self::TryWithin(_))
     }
 
-    /// Returns the same timeout, but turns `Try` into `TryWithin(connect_timeout)`.
     pub(crate) fn bounded(self, connect_timeout: Duration) -> Self {
         if self == Self::Try { Self::TryWithin(connect_timeout) } else { self }
     }
 
-    /// Returns the time within which a server must reply to a try, or `None` if the client's
-    /// default applies.
+    /// Returns the time limit for the server's reply to an acquire that does not wait for the lock.
+    /// Returns `None` if the client's default applies.
     pub(crate) fn answer_within(self) -> Option<Duration> {
         match self {
             Self::TryWithin(time) => Some(time),
@@ -118,7 +116,8 @@ impl Deadline {
         self.end.is_some_and(|end| end <= Instant::now())
     }
 
-    /// Waits until the deadline has passed. Never returns for a try, or if there is no deadline.
+    /// Waits until the deadline has passed. Waits forever if there is no deadline, or if the
+    /// acquire does not wait for the lock.
     pub(crate) async fn passed(self) -> Result<()> {
         match self.left() {
             Timeout::For(left) => runtime::sleep(left).await,
@@ -136,10 +135,10 @@ impl Deadline {
     /// Sends the request `ask` repeatedly until a server replies, as one step of an acquire of
     /// `path`.
     ///
-    /// `reached` returns `true` if the client has reached a server before. A connection loss then
-    /// only lengthens the wait. If it returns `false`, and always for a try, the step fails if no
-    /// reply arrives within the connect timeout. The same rule applies to an acquire that needs no
-    /// such request.
+    /// `reached` returns `true` if the client has reached a server before. In this case, a lost
+    /// connection does not fail the step, which continues to wait. If the client has never reached
+    /// a server, or if the acquire does not wait for the lock, the step fails when no reply arrives
+    /// within the connect timeout.
     pub(crate) async fn ask_until_answered<T, F>(
         self,
         path: &str,
@@ -170,8 +169,8 @@ impl Deadline {
                 let message = format!(
                     "the server did not answer in time while acquiring {path:?}; check that it runs, and try again"
                 );
-                // This step does not know whether an earlier step received a reply. The caller
-                // corrects the error (`Client::explain`).
+                // An earlier step of the acquire might have received a reply. The caller then
+                // corrects this error (`Client::explain`).
                 Err(Error::timed_out(TimeoutReason::Unreachable, message))
             }
         }

@@ -107,7 +107,6 @@ impl Tls {
         Ok(Self { encryption: encryption.map_err(|error| bad_tls(&error))?, presents: true, ..self })
     }
 
-    /// Returns `true` if the client presents a certificate to the servers.
     pub(crate) fn presents_a_certificate(&self) -> bool {
         self.presents
     }

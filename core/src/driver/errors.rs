@@ -53,7 +53,7 @@ pub(super) fn not_authorized(path: &str) -> Error {
 
 /// Returns the timeout error of a contender. `too_few` is `true` if fewer permits are free than it
 /// requested. `ahead` is the number of contenders that were known to be ahead of it in the queue.
-/// `servers` describes the connection attempts, if the client was not connected.
+/// `servers` is given if the client was not connected.
 pub(super) fn timed_out(
     path: &str,
     reason: TimeoutReason,
@@ -94,7 +94,6 @@ pub(super) fn too_large(path: &str, problem: &str) -> Error {
     Error::bad_argument("path", format_args!("{path:?} cannot be used: the server has {problem}; {advice}"))
 }
 
-/// Returns the error for a contender that the queue refuses. `kind` is the contender's kind.
 pub(super) fn refused(path: &str, kind: Kind, refusal: Refusal) -> Error {
     let taken = |message| Error::timed_out(TimeoutReason::Taken, message);
     let (error, message) = match (refusal, kind) {

@@ -41,8 +41,8 @@ use crate::runtime::random;
 use crate::session::CLOSE_LIMIT;
 use crate::session::term::Term;
 
-/// Maximum number of inputs that are handled before the queues are flushed (decide on their
-/// requests). All waiters that join a queue in one batch share a listing.
+/// Maximum number of inputs in one batch. The queues decide on their requests only after each
+/// batch, so all waiters that join a queue in one batch share a listing.
 const BATCH: usize = 256;
 
 /// Runs a client's driver until the client is closed.
@@ -102,10 +102,10 @@ struct Driver {
     heartbeat: HeartbeatScheduler,
     /// Set if the client must close as soon as it holds nothing.
     drain: Option<Drain>,
-    /// `true` as soon as the client has had a session. From then on, waiters do not fail when the
-    /// connection is lost: they only wait longer.
+    /// `true` if the client has ever had a session. Waiters then no longer fail when the connection
+    /// is lost.
     was_connected: bool,
-    /// `true` as soon as the driver has checked whether to warn about unencrypted credentials.
+    /// `true` if the check for unencrypted credentials is done.
     warned: bool,
     searches: DeadlockSearches,
 }
@@ -133,7 +133,8 @@ impl Driver {
         }
     }
 
-    /// Handles inputs. Stops at a `Close` command and returns the caller to notify.
+    /// Handles inputs. At a `Close` command, stops and returns the sender that reports the end of
+    /// the driver.
     fn drain_inbox(
         &mut self,
         inputs: impl Iterator<Item = Input>,
@@ -293,8 +294,8 @@ impl Driver {
         if let Notice::Transact { node, operations, reply } = notice {
             return transact(&mut self.connection, &self.options, (path, &node), operations, reply);
         }
-        // If no directory with this path is open, the hold no longer exists. Then the notice is
-        // dropped, which informs its sender.
+        // If no directory with this path is open, the hold no longer exists, so the notice is
+        // dropped. A caller that waits for a reply then receives an error from its channel.
         let id = self.directories.at(path);
         let Some(directory) = id.and_then(|id| self.directories.get_to_flush(id)) else { return };
         match notice {
@@ -436,8 +437,7 @@ impl Driver {
                 biased;
                 () = &mut closing => break,
                 Some(input) = receiver.recv() => waiting.extend(closer(input)),
-                // Even while the client closes, the timeouts of callers that wait for a release
-                // still apply.
+                // Callers that wait for a release still time out.
                 () = self.timers.next() => while let Some(alarm) = self.timers.due() {
                     if let Alarm::Released(path, node) = alarm {
                         self.directories.stop_waiting(path, &node);
@@ -456,8 +456,8 @@ impl Driver {
     }
 }
 
-/// If the input is a command to close the client, returns the sender that notifies its caller when
-/// the driver has ended. Any other input is too late and is dropped, which informs its sender.
+/// Returns the sender that reports the end of the driver, if the input is a command to close the
+/// client. Other input is dropped, and its senders receive an error from their reply channels.
 fn closer(input: Input) -> Option<oneshot::Sender<()>> {
     match input {
         Input::Command(Command::Close { done }) => done,

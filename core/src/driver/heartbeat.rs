@@ -1,5 +1,5 @@
-//! Sends heartbeats that renew the session's term, and ends the holds when the term ends. The
-//! *term* is the time during which the session's nodes certainly exist.
+//! Sends heartbeats that renew the session's term, and ends the holds when the term ends. Until the
+//! end of the *term*, the server does not expire the session.
 //!
 //! Heartbeats are sent while a directory is *vital*: one of our contenders holds its lock or might
 //! hold it soon.
@@ -18,17 +18,17 @@ use crate::driver::directory::table::DirectoryTable;
 use crate::driver::mailbox::{DirectoryId, OwnNode};
 use crate::queue::{Event, NodeName};
 
-/// Time within which the heartbeats check every node of ours in the vital directories, even if
-/// replies to other writes prove that the session is alive. If a node has no watch, the client
-/// notices its deletion only through this check. Heartbeats can be late, so the check of all nodes
-/// can take up to one minute.
+/// Time within which the heartbeats check every node of ours in the vital directories. They are
+/// sent even if replies to other writes prove that the session is alive, because only this check
+/// notices the deletion of a node without a watch. Heartbeats can be late, so the check of all
+/// nodes can take up to one minute.
 const FULL_CHECK_TIME: Duration = Duration::from_secs(50);
 
 /// Longest pause between two heartbeats, even with few nodes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Number of nodes that a heartbeat checks if it is sent only to check nodes, and not to extend the
-/// term.
+/// Number of nodes that a heartbeat normally checks. If there are very many nodes, it checks more
+/// (see `batch_size`).
 const MAX_NODES_PER_HEARTBEAT: usize = 128;
 
 /// Maximum total length of the paths in a heartbeat, in bytes. Servers refuse requests larger than
@@ -48,18 +48,17 @@ pub(super) struct HeartbeatScheduler {
     nodes: usize,
     /// The last node that was checked.
     checked: Option<OwnNode>,
-    /// `true` if a heartbeat found that a node is missing. Its reply then might not show that the
-    /// session is alive, so another heartbeat must follow, which checks other nodes.
+    /// `true` if a heartbeat found that a node is missing. The next heartbeat then follows
+    /// immediately, with other nodes, because this reply might not show that the session is alive.
     node_was_missing: bool,
     /// Start of the current pause between heartbeats.
     pause_began: Option<Instant>,
     /// Alarm for the next heartbeat. Not set while no directory is vital.
     heartbeat_alarm: Option<AlarmKey>,
-    /// Alarm for the end of the term, as it was known when the alarm was set. The term might have
-    /// been extended since.
+    /// Alarm for the end of the term. The term might have been extended since this alarm was set.
     term_end_alarm: Option<AlarmKey>,
-    /// Alarm for the time to give up the session, as it was known when the alarm was set. The
-    /// server might have replied since.
+    /// Alarm for the time to give up the session. The server might have replied since this alarm
+    /// was set.
     give_up_alarm: Option<AlarmKey>,
     /// `true` if the term runs, as last reported to the holders.
     running: bool,
@@ -69,15 +68,15 @@ pub(super) struct HeartbeatScheduler {
     term_left: Duration,
     /// `true` if the holders were informed of a disconnection.
     suspended: bool,
-    /// `true` if a directory was vital when the connection was lost. Directories that became vital
-    /// after that do not count: without a connection, every waiter might be the next holder,
-    /// because the client does not learn of other contenders. Only a lock or a node that the client
-    /// can lose makes the reconnection urgent.
+    /// `true` if a directory was vital when the connection was lost. Only then is the reconnection
+    /// urgent: the client has a lock or a node that it could lose. Directories that become vital
+    /// during the disconnection do not count. The client then learns of no other contenders, so it
+    /// treats every waiter as the possible next holder.
     at_stake: bool,
 }
 
 impl HeartbeatScheduler {
-    /// Returns `true` if the queues can grant locks, as this type last reported to them.
+    /// Returns `true` if the queues can grant locks.
     pub(super) fn is_fresh(&self) -> bool {
         self.fresh
     }
@@ -105,8 +104,7 @@ impl HeartbeatScheduler {
         self.nodes = self.nodes + nodes - before;
     }
 
-    /// Returns the nodes in the order of the next checks, starting after the last checked node and
-    /// wrapping around.
+    /// Returns all nodes, starting after the last checked node.
     fn nodes_in_check_order<'a>(
         &'a self,
         directories: &'a DirectoryTable,
@@ -140,8 +138,8 @@ impl HeartbeatScheduler {
         if std::mem::replace(&mut self.running, running) && !running {
             directories.iter_mut().for_each(|directory| directory.end_term(timers));
         }
-        // `is_fresh` checks both conditions for a grant: a new lease would be in the state `held`,
-        // and more than a third of the term is left (rule 16).
+        // A lock is granted only if the client is connected and more than a third of the term is
+        // left (rule 16).
         let fresh = connection.is_fresh();
         if std::mem::replace(&mut self.fresh, fresh) != fresh {
             directories.send_to_all(if fresh { &Event::TermBegan } else { &Event::TermEnded });
@@ -156,7 +154,6 @@ impl HeartbeatScheduler {
         }
     }
 
-    /// Informs the holders that the connection was lost, or that it is restored.
     pub(super) fn suspend(&mut self, directories: &mut DirectoryTable, suspended: bool) {
         self.suspended = suspended;
         if suspended {
@@ -219,8 +216,8 @@ impl HeartbeatScheduler {
         self.heartbeat_alarm = Some(timers.set(Instant::now() + next, Alarm::Heartbeat));
     }
 
-    /// Handles the result of a heartbeat. `last` is the last node that it checked, if more nodes
-    /// remain to be checked. If nodes were missing, the next heartbeat is sent immediately.
+    /// Handles the result of a heartbeat. `last` is the last node that it checked, or `None` if it
+    /// checked all its nodes. If nodes were missing, makes the next heartbeat due.
     pub(super) fn on_nodes_checked(&mut self, last: Option<OwnNode>, missing: bool, timers: &mut Timers) {
         self.checked = last.or_else(|| self.checked.take());
         if missing {
@@ -229,8 +226,6 @@ impl HeartbeatScheduler {
         }
     }
 
-    /// Makes the next heartbeat due now, because its alarm has fired or because it must be sent
-    /// earlier.
     pub(super) fn make_heartbeat_due(&mut self, timers: &mut Timers) {
         if let Some(beat) = self.heartbeat_alarm.take() {
             timers.cancel(&[beat]);
@@ -275,8 +270,8 @@ impl HeartbeatScheduler {
     }
 }
 
-/// Returns our nodes in a directory, in queue order. If a node is given, returns only the nodes
-/// behind it.
+/// Returns our nodes in a directory, in queue order. If `behind` is given, returns only the nodes
+/// behind this node.
 fn nodes<'a>(
     directories: &'a DirectoryTable,
     id: DirectoryId,

@@ -8,8 +8,8 @@
 //! These modules use the following terms:
 //!
 //! * A *handle* is a client or lock object of the program.
-//! * The session's *term* is the time during which its nodes certainly exist. Replies from the
-//!   server extend it.
+//! * The server does not expire the session before the end of the session's *term*. Replies from
+//!   the server extend the term.
 //! * To *flush* a queue is to let it decide on its actions (such as requests) after a batch of
 //!   events.
 //! * *Room* is the unused part of the session's watch budget.
@@ -22,7 +22,7 @@
 //!   all directories of a client.
 //! * `connection` keeps the current session, sends requests on it and reports the replies.
 //! * `heartbeat` renews the session's term.
-//! * `queries` answers questions that do not involve a queue.
+//! * `queries` reads and writes nodes for callers, for example to list contenders.
 
 mod connection;
 mod directory;

@@ -41,8 +41,7 @@ pub enum ClientState {
     Suspended,
     /// The client is closed for good.
     Closed,
-    /// The client belongs to the parent process, from which this process was forked. It cannot be
-    /// used in this process.
+    /// The client belongs to the parent of this forked process. It cannot be used in this process.
     Forked,
 }
 
@@ -53,8 +52,7 @@ impl fmt::Display for ClientState {
 }
 
 impl ClientState {
-    /// All states that a client can have in the process that created it. The index is the state's
-    /// number.
+    /// All states except `Forked`. The index is the state's number.
     const ALL: [Self; 5] = [Self::Idle, Self::Connecting, Self::Connected, Self::Suspended, Self::Closed];
 
     /// Returns the state's name. It is the same in all language bindings.
@@ -71,8 +69,8 @@ impl ClientState {
     }
 }
 
-/// Stream of all changes of a client's state, in order, from the call to
-/// [`Client::states`](crate::Client::states).
+/// Stream of all changes of a client's state, in order. It begins when
+/// [`Client::states`](crate::Client::states) is called.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -126,7 +124,8 @@ pub(crate) struct Status {
 
 impl Status {
     pub(crate) fn set(&self, state: ClientState) {
-        // Hold the lock over both steps, so that all listeners receive all changes in one order.
+        // Hold the mutex during both steps, so that all listeners receive the changes in the same
+        // order.
         let mut listeners = self.listeners();
         if self.state.swap(state as u8, Ordering::AcqRel) != state as u8 {
             listeners.retain(|listener| listener.send(state).is_ok());
@@ -179,14 +178,13 @@ impl Status {
         }
     }
 
-    /// Returns the result of the last connection attempt to each of these servers.
     pub(crate) fn servers(&self, hosts: &str) -> Servers {
         let driver = self.driver.get().and_then(Weak::upgrade);
         driver.map_or_else(|| Vec::new().into(), |driver| driver.servers(hosts))
     }
 
-    /// Returns `true` if any server has sent a reply since `since`. If the client crate is not
-    /// patched to record replies, returns `true` if the client has a session.
+    /// Returns `true` if any server has sent a reply since `since`. An unpatched client crate does
+    /// not record replies. In this case, returns `true` if the client has a session.
     pub(crate) fn heard_since(&self, since: Instant) -> bool {
         let last = self.driver.get().and_then(Weak::upgrade).and_then(|driver| driver.last_answer());
         match last {

@@ -16,13 +16,13 @@ use crate::queue::{Event, JoinId, NodeName};
 /// 12).
 const LONG_HOLD: Duration = Duration::from_millis(200);
 
-/// An alarm, which is handled when it is due. It can fire although it was just canceled, so the
-/// code that handles it must check whether it still applies.
+/// An alarm of the driver. It can fire although it was just canceled, so the code that handles it
+/// must check whether it still applies.
 #[derive(Clone, Debug)]
 pub(super) enum Alarm {
     /// A waiter's deadline has passed.
     Deadline(DirectoryId, JoinId),
-    /// A waiter's deadline is near. It might time out because of a deadlock, so a search starts.
+    /// A waiter's deadline is near. The driver then starts a search for a deadlock.
     DeadlineNears(DirectoryId, JoinId),
     /// This contender has waited for the client's connect timeout without reaching a server.
     Unreachable(DirectoryId, JoinId),
@@ -36,8 +36,7 @@ pub(super) enum Alarm {
     LongHold(DirectoryId, NodeName),
     /// This hold has reached its maximum time.
     HeldTooLong(DirectoryId, HoldId),
-    /// The grace of the hold on this node begins: the time left in the term is now as long as the
-    /// grace, unless the term was extended.
+    /// The grace of the hold on this node begins, unless the term was extended.
     GraceBegins(DirectoryId, NodeName),
     /// The term of this node's lost hold is over, so its grace ends.
     GraceEnds(DirectoryId, NodeName),
@@ -51,7 +50,7 @@ pub(super) enum Alarm {
     TermEnd,
     /// The session must be given up, unless the server has answered.
     GiveUpSession,
-    /// It is time to poll for a queue whose watches do not fit in the watch budget.
+    /// Poll for a queue whose watches do not fit in the watch budget.
     Poll(DirectoryId),
     /// It is time to look for silent queues.
     ResyncSilent,
@@ -92,12 +91,12 @@ impl RareAlarms {
 pub(super) struct Timers {
     alarms: BTreeMap<AlarmKey, Alarm>,
     count: u64,
-    /// The times at which holds become long holds. A hold becomes long after the same time for all
-    /// holds, so the entries are in the order of their times. When a short hold ends, its entry is
-    /// found without a search.
+    /// The times at which holds become long holds. [`LONG_HOLD`] is the same for all holds, so the
+    /// entries are in the order of these times. When a short hold ends, its entry is usually the
+    /// first or the last.
     long_holds: VecDeque<(Instant, DirectoryId, NodeName)>,
-    /// The runtime's timer, set for the earliest alarm. It can fire too early, because an alarm
-    /// that was earlier can have been canceled since.
+    /// The runtime's timer, set for the earliest alarm. It fires too early if that alarm was
+    /// canceled.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
@@ -202,7 +201,6 @@ mod tests {
         timers.next().await;
         assert_eq!(began.elapsed(), seconds(3));
         assert!(matches!(timers.due(), Some(Alarm::TermEnd)) && timers.due().is_none());
-        // An alarm that is set while the timer waits for a later alarm fires before that alarm.
         timers.set(began + seconds(9), Alarm::TermEnd);
         assert!(tokio::time::timeout(seconds(1), timers.next()).await.is_err());
         timers.set(began + seconds(5), Alarm::Heartbeat);

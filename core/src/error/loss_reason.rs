@@ -35,8 +35,8 @@ pub enum LossReason {
 }
 
 impl LossReason {
-    /// The reasons that the loss counters count. The other reasons are not counted, because a loss
-    /// for them is not an accident.
+    /// The reasons that the loss counters count. The other reasons are not accidents, so they are
+    /// not counted.
     pub(crate) const COUNTED: [Self; 4] =
         [Self::TermEnded, Self::SessionExpired, Self::NodeDeleted, Self::HeldTooLong];
 

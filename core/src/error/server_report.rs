@@ -1,5 +1,4 @@
-//! Defines [`ServerReport`], which describes the problem at one server when the client could not
-//! use any of its servers.
+//! The reports on the servers of a client that could not connect to any of them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,7 +50,7 @@ pub enum ServerProblem {
     /// The TLS handshake failed for another reason. For example, the server does not use TLS on
     /// this port, or does not accept the client's certificate.
     Tls,
-    /// The server replied, but the client had no usable session when the time limit was reached.
+    /// The server replied, but the client had no working session when the time limit was reached.
     Answered,
     /// The client did not try this server, because the attempts at the other servers took all the
     /// time.
@@ -125,7 +124,7 @@ pub struct ServerReport {
     /// The kind of problem, for programs.
     pub problem: ServerProblem,
     /// Description of the problem: the message of the operating system, of TLS, or of the server.
-    /// It is worded to continue a sentence that begins with the server's name.
+    /// It can follow the server's name in a sentence.
     pub detail: String,
 }
 
@@ -164,8 +163,7 @@ impl From<Vec<ServerReport>> for Servers {
 }
 
 impl Servers {
-    /// Returns the source of the error. If there is only one server, this is its report. If there
-    /// are several, it is the list of all reports.
+    /// Returns the source of the error: the report of the only server, or the list of all reports.
     pub(crate) fn cause(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.0 {
             [] => None,

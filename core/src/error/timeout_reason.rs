@@ -1,9 +1,9 @@
-//! Defines [`TimeoutReason`], the reason why an attempt to acquire a lock timed out or was refused.
+//! The reason why an acquire timed out or was refused.
 
 use std::fmt;
 
-/// The reason why a lock was not acquired in time. For example, a service can reply "conflict" for
-/// the first reason and "unavailable" for the others.
+/// The reason why a lock was not acquired in time. For example, a web service can reply "conflict"
+/// for `Taken` and "unavailable" for the other reasons.
 ///
 /// ```no_run
 /// # async fn example(lock: &zklock::Mutex) -> zklock::Result<()> {
@@ -24,8 +24,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TimeoutReason {
-    /// A server's reply during this attempt showed a contender that blocks the attempt, or this
-    /// client itself holds the lock.
+    /// While the attempt waited, a server reported a contender that blocks it, or this client
+    /// itself held the lock.
     Taken,
     /// No server replied since the attempt began.
     Unreachable,
@@ -56,8 +56,8 @@ impl fmt::Display for TimeoutReason {
     }
 }
 
-/// A queue that has the maximum number of waiters. The text of this type names neither the option
-/// that sets the maximum nor a remedy, because both depend on the caller.
+/// A queue that has the maximum number of waiters. The text of this type does not name the option
+/// that sets the maximum, because this depends on the caller.
 #[derive(Clone, Debug)]
 pub struct FullQueue {
     path: String,

@@ -24,9 +24,12 @@ pub enum Requested {
     Pending(Pin<Box<dyn Future<Output = Result<Lease>> + Send>>),
 }
 
-/// Returns, for each of the locks, the owner with which it must be acquired. If `named` contains a
-/// lease of the lock, this is the owner of the first such lease. Otherwise, if `around` contains a
-/// lease of the lock, it is the owner of the first such lease. All other locks get one new owner.
+/// Returns the owner with which each of the locks must be acquired:
+///
+/// - If `named` contains a lease of the lock, the owner of the first such lease.
+/// - Otherwise, if `around` contains a lease of the lock, the owner of the first such lease.
+/// - Otherwise, a new owner, which is the same for all such locks.
+///
 /// Each lease in `named` must belong to one of the locks and must be held.
 ///
 /// # Errors
@@ -48,8 +51,8 @@ pub fn owners(locks: &[AnyLock], named: &[&Lease], around: &[&Lease]) -> Result<
     locks.iter().map(owner).collect()
 }
 
-/// Requests the lock for `owner`, or requests a permit, which has no owner. `caller` is the owner
-/// that reports show. It is usually the same as `owner`.
+/// Requests the lock for `owner`. A semaphore ignores `owner`. Reports show `caller` as the owner
+/// of the lease.
 ///
 /// # Errors
 /// [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused),
@@ -76,7 +79,7 @@ pub fn caller_of(lease: &Lease) -> &Owner {
 }
 
 /// Acquires several locks. Reports show `caller` as the owner. If `caller` is `None`, they show the
-/// owner with which each lock is acquired.
+/// elements of `owners`.
 ///
 /// # Errors
 /// Same as [`MultiLock::acquire_as_each`].
@@ -89,7 +92,7 @@ pub async fn acquire_each(
     lock.acquire_for(owners, caller, timeout).await
 }
 
-/// Acquires several permits for a caller that appears in
+/// Acquires several permits. Reports show `caller` as the owner, for example
 /// [`dump_with_callers`](super::dump_with_callers).
 ///
 /// # Errors
@@ -135,15 +138,14 @@ pub fn owned_by(lock: &AnyLock, owner: OwnerId) -> Result<bool> {
 
 /// Returns a copy of `lease` that counts as released, with the same node and token.
 ///
-/// Bindings use the copy in place of another lease of the same owner, which [`reenter`] had
-/// returned and which is already released and dropped. A program can still read that lease's
-/// attributes.
+/// A binding can drop a re-entered lease as soon as it is released. If the program then reads an
+/// attribute of that lease, the binding uses this copy of another lease of the same hold.
 pub fn remains(lease: &Lease) -> Lease {
     lease.remains()
 }
 
-/// Logs a warning that an acquire waits for a lease that its own caller holds. `message` explains,
-/// in terms of the binding's language, why the acquire is not a re-entry and how to re-enter.
+/// Logs a warning that an acquire waits for a lease that its own caller holds. `message` explains
+/// to users of the binding why the acquire is not a re-entry and how to re-enter.
 pub fn warn_of_wait_for_oneself(lease: &Lease, message: &'static str) {
     let (path, node) = (lease.path(), lease.node());
     let (path, node) = (Escaped(path), Escaped(&node));

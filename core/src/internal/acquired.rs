@@ -63,16 +63,16 @@ pub trait Acquired: Send + Sync {
         self.check().is_ok()
     }
 
-    /// Returns `true` if at least one lease must still be released. This includes a lease of a lost
-    /// lock. It excludes a lease that a forked child inherited.
+    /// Returns `true` if at least one lease must still be released, even if the lock is lost.
+    /// Returns `false` in a forked child that inherited the leases.
     fn is_open(&self) -> bool;
 
     /// Returns the first loss, if any.
     fn loss(&self) -> Option<Error>;
 
-    /// Releases the leases that are not released yet. The releases have begun when this function
-    /// returns. The returned value waits for the acknowledgement, at most as long as
-    /// [`Lease::release`] does. With [`Timeout::Try`], it does not wait.
+    /// Starts to release the leases that are not released yet. The returned value waits for the
+    /// acknowledgement, for at most as long as [`Lease::release`] does. With [`Timeout::Try`], it
+    /// does not wait.
     fn release(&self, timeout: Timeout) -> Released;
 
     /// Logs a warning that the owner ended without releasing its leases. `_owner` is the kind of

@@ -13,9 +13,9 @@ use crate::error::{Error, Result};
 use crate::lease::owner::OwnerId;
 
 /// The levels of one lock object, in the order in which they were acquired. A *level* is one
-/// acquire that has not ended: neither by a release, nor by the end of the scope that acquired it.
-/// For each level, the binding stores a handle of its own type `H`. For a level that a scope
-/// acquired, it also stores a value of its own type `S`.
+/// acquire. It ends when it is released, or when the scope that acquired it ends. For each level,
+/// the binding stores a handle of its own type `H`. For a level that a scope acquired, it also
+/// stores a value of its own type `S`.
 ///
 /// The list is short, because only owners that hold the lock have levels. If a caller forgets a
 /// release, the level is released when the lock object is dropped.
@@ -28,8 +28,8 @@ pub struct AcquiredStack<H, S = ()> {
 }
 
 struct StackLevel<H, S> {
-    /// The owner that acquired the level. If the lock is not reentrant, the lease itself has
-    /// another owner, which is new for each acquire.
+    /// The owner that acquired the level. If the lock is not reentrant, the lease has a different
+    /// owner, which is new for each acquire.
     owner: OwnerId,
     acquired: Arc<dyn Acquired>,
     /// `false` if the level was already released. The entry is then kept only until the level's
@@ -45,8 +45,7 @@ struct StackLevel<H, S> {
 pub enum Exited<H, S> {
     /// The scope that ended.
     Scope(H, S),
-    /// No scope ended. None of the running scopes was entered through the object whose exit method
-    /// was called.
+    /// No scope ended: the object whose exit method was called has no running scope.
     Nothing,
     /// No scope ended. Some running scopes were entered through this object, but this call of the
     /// exit method does not belong to any of them.
@@ -63,8 +62,8 @@ impl<H, S> fmt::Debug for SuspendedLevel<H, S> {
 }
 
 impl<H, S> SuspendedLevel<H, S> {
-    /// Returns the acquired leases if they must be released now and acquired again later. Returns
-    /// `None` if the level was already released and only its scope has not ended.
+    /// Returns the leases that must be released now and acquired again later. Returns `None` if the
+    /// program has already released the level inside its scope.
     pub fn releasable(&self) -> Option<&Arc<dyn Acquired>> {
         self.0.releasable.then_some(&self.0.acquired)
     }
@@ -76,8 +75,8 @@ impl<H, S> SuspendedLevel<H, S> {
         Self(StackLevel { acquired, handle, scope, releasable: true, owner: self.0.owner })
     }
 
-    /// Returns the same level without leases, for a caller that does not acquire them again. The
-    /// level then exists only until its scope ends.
+    /// Marks the level as released, for a caller that does not acquire it again. The level is then
+    /// kept only until its scope ends.
     #[must_use]
     pub fn over(self) -> Self {
         Self(StackLevel { releasable: false, ..self.0 })
@@ -102,8 +101,8 @@ impl<H, S> AcquiredStack<H, S> {
         self.levels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a level. If a scope acquired the level, `scope` is that scope, with the place in the
-    /// program where it was entered. The level then ends when the scope ends.
+    /// Adds a level. `scope` is the scope that acquired the level, if any, and the place in the
+    /// program where the scope was entered.
     pub fn push(&self, owner: OwnerId, acquired: Arc<dyn Acquired>, handle: H, scope: Option<(Site, S)>) {
         self.lock().push(StackLevel { owner, acquired, releasable: true, handle, scope });
     }
@@ -119,15 +118,15 @@ impl<H, S> AcquiredStack<H, S> {
         newest
     }
 
-    /// Removes the level that [`newest`](Self::newest) would read, so that the caller can release
-    /// it.
+    /// Removes the level that [`newest`](Self::newest) finds, so that the caller can release it.
+    /// Passes its handle to `get`.
     pub fn take<R>(&self, owner: OwnerId, get: impl FnOnce(&H) -> R) -> Option<R> {
         self.remove(owner, |level| get(&level.handle)).map(|(taken, _)| taken)
     }
 
-    /// Removes a level like [`take`](Self::take), for callers that release it without its handle.
-    /// Also returns the rest of the level, which the caller must drop after the release: the drop
-    /// can run code of the program, and that code must find the lock already released.
+    /// Removes a level like [`take`](Self::take), and returns its leases. Also returns the removed
+    /// level, which the caller must drop after it has released the leases: the drop can run code of
+    /// the program, and that code must find the lock released.
     pub fn take_acquired(&self, owner: OwnerId) -> Option<(Arc<dyn Acquired>, impl Sized + use<H, S>)> {
         self.remove(owner, |level| Arc::clone(&level.acquired))
     }
@@ -187,9 +186,14 @@ impl<H, S> AcquiredStack<H, S> {
     /// Ends the scope to which this call of the exit method belongs. Removes the scope's level,
     /// even if it is not released.
     ///
-    /// This is the scope that the caller's stack frame entered. If the frame entered no scope, it
-    /// is another scope of the same owner. It is a scope of a different owner only if that owner
-    /// has ended, or if the call cannot belong to any other scope.
+    /// The scope is the first match of this list:
+    ///
+    /// 1. A scope that the calling stack frame has entered.
+    /// 2. Another scope of the same owner.
+    /// 3. A scope of another owner, if that owner has ended or if the call cannot belong to any
+    ///    other scope.
+    ///
+    /// The arguments are:
     ///
     /// - `beginner` extracts from a scope the data that `ended` needs.
     /// - `runs` returns `true` if a frame is on the caller's call stack.
@@ -239,9 +243,9 @@ impl<H, S> AcquiredStack<H, S> {
         self.lock().iter().filter_map(entered).collect()
     }
 
-    /// Returns `true` if the caller owns the lock. For a reentrant lock, this is the value of
-    /// `owned_by`, which tells whether the caller holds the lock through any lock object. For a
-    /// lock that is not reentrant, it is `true` if this lock object holds the lock.
+    /// Returns `true` if the caller owns the lock. For a reentrant lock, returns `owned_by`, which
+    /// is `true` if the caller holds the lock through any lock object. For a lock that is not
+    /// reentrant, returns `true` if this lock object holds the lock.
     ///
     /// # Errors
     /// The error in `owned_by`.
@@ -250,8 +254,8 @@ impl<H, S> AcquiredStack<H, S> {
         Ok(if self.reentrant { held } else { self.any_held() })
     }
 
-    /// Returns the error for a release without an acquire: `caller` (a thread or a task) has not
-    /// acquired `what`.
+    /// Returns the error for a release without an acquire. `caller` is the kind of caller, such as
+    /// a thread, and `what` describes the lock.
     #[must_use]
     pub fn not_held(&self, caller: &str, what: &str) -> Error {
         Error::not_held(if self.reentrant {
@@ -271,10 +275,9 @@ impl<H, S> AcquiredStack<H, S> {
         levels.iter().try_for_each(|level| visit(&level.handle, level.scope.as_ref().map(|(_, scope)| scope)))
     }
 
-    /// Returns the leases that `owner` has not released and that no end of a scope will release.
-    /// Only `owner` can release them through this object. Returns only leases whose handle `wanted`
-    /// accepts. Returns none if the lock is not reentrant, because then any caller can release
-    /// them.
+    /// Returns the leases that `owner` has acquired outside of a scope and has not released, if
+    /// `wanted` accepts their handle. If the lock is not reentrant, returns none, because any
+    /// caller can still release them.
     pub fn left_by(&self, owner: OwnerId, wanted: impl Fn(&H) -> bool) -> Vec<Arc<dyn Acquired>> {
         let levels = self.lock();
         let left = levels.iter().filter(|level| {

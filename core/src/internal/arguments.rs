@@ -69,8 +69,8 @@ impl Language {
         Ok(Duration::try_from_secs_f64(seconds).map_or(LONGEST, |time| time.clamp(smallest, LONGEST)))
     }
 
-    /// Converts a timeout. Zero means an acquire that does not wait (a try). `None` or infinity
-    /// means no timeout.
+    /// Converts a timeout. Zero means an acquire that does not wait. `None` or infinity means no
+    /// timeout.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for a negative number or NaN.
@@ -94,8 +94,8 @@ impl Language {
         self.waiting(blocking, unless_minus_one(timeout), both)
     }
 
-    /// Applies a `connect_timeout` to a try, which is an acquire that does not wait for the lock.
-    /// The try then waits for a reply this long, instead of the client's own connect timeout.
+    /// Applies a `connect_timeout` to an acquire that does not wait for the lock. It replaces the
+    /// client's connect timeout as the time limit for the server's reply.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for zero, a negative number or NaN. Also for
@@ -112,8 +112,8 @@ impl Language {
         }
     }
 
-    /// Converts the arguments `wait` and `timeout` of a release to the maximum time for which it
-    /// waits for the acknowledgement.
+    /// Converts the arguments `wait` and `timeout` of a release to the time limit for its
+    /// acknowledgement.
     ///
     /// # Errors
     /// Same as [`timeout`](Self::timeout), and [`BadArgument`](crate::ErrorKind::BadArgument) if a
@@ -130,8 +130,8 @@ impl Language {
         }
     }
 
-    /// Returns the options of a client. An option that is not given is read from the environment.
-    /// If it is not set there either, it has its default.
+    /// Returns the options of a client. An option that is `None` is read from the environment, or
+    /// has its default.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument), naming the argument.
@@ -154,8 +154,7 @@ impl Language {
             options = options.connect_timeout(self.duration("connect_timeout", timeout)?)?;
         }
         if let Some(bytes) = max_frame {
-            // Turn a negative or fractional number into 0, so that `max_frame` rejects it as out of
-            // range.
+            // A negative or fractional number becomes 0, which `max_frame` rejects.
             options = options.max_frame(bytes.to_count().unwrap_or(0))?;
         }
         identity.apply(options)
@@ -247,8 +246,8 @@ fn camel(name: &str) -> String {
     camel
 }
 
-/// The options of a lock, as a program in another language passes them. An option that is not given
-/// has the default of [`LockOptions`].
+/// The options of a lock, as a program in another language passes them. For an option that is
+/// `None`, the default of [`LockOptions`] applies.
 #[derive(Clone, Debug, Default)]
 pub struct GivenOptions {
     /// `true` if an owner that holds the lock can acquire it again.
@@ -259,14 +258,14 @@ pub struct GivenOptions {
     pub naming: Option<String>,
     /// Longest hold, in the language's unit of time.
     pub max_hold: Option<f64>,
-    /// Length of the grace in the language's unit of time. A lease is reported as lost this long
+    /// The option `grace`, in the language's unit of time. A lease is reported as lost this long
     /// before the session might end.
     pub grace: Option<f64>,
     /// Maximum number of waiters ahead of a new contender. If there are more, the contender is
     /// refused.
     pub max_waiters: Option<f64>,
-    /// Maximum number of consecutive holds through one node. After that, the next client in the
-    /// queue gets the lock.
+    /// Maximum number of consecutive holds through one node, with which a client passes the lock to
+    /// its own waiters.
     pub cohort: Option<f64>,
     /// Time for which a node is kept after its lock was released, in the language's unit of time.
     pub linger: Option<f64>,
@@ -338,7 +337,7 @@ impl Count for f64 {
 ///
 /// # Errors
 /// [`BadArgument`](crate::ErrorKind::BadArgument), naming `owner`, for a name that is empty or
-/// longer than a label can be.
+/// exceeds the length limit of labels.
 pub fn parse_owner_name(name: Option<String>) -> Result<Option<Arc<str>>> {
     let Some(name) = name else { return Ok(None) };
     if name.is_empty() {

@@ -13,8 +13,8 @@ use crate::error::escape::Escaped;
 use crate::lock::any::AnyLock;
 use crate::runtime;
 
-/// Either one client, which belongs to the process that created it, or a separate client for each
-/// process. The handle dereferences to a [`Client`].
+/// A client of this process only, or a separate client for each process. The handle dereferences to
+/// a [`Client`].
 #[derive(Clone, Debug)]
 pub enum ClientHandle {
     /// A client of one process. In another process every call fails with
@@ -83,10 +83,10 @@ pub fn shown_hosts(lock: &AnyLock) -> String {
     Escaped(&lock.hosts().to_string()).to_string()
 }
 
-/// Closes clients and waits for the servers' acknowledgements, at most for `limit`.
+/// Closes clients and waits for the servers' acknowledgements for at most `limit`.
 pub fn close_all<'a>(clients: impl IntoIterator<Item = &'a Client>, limit: Duration) {
-    // `Client::close` starts to close the client when it is called. The returned futures only wait
-    // until it is closed.
+    // Each call of `Client::close` immediately starts to close the client, so the clients close at
+    // the same time.
     let closing: Vec<_> = clients.into_iter().map(Client::close).collect();
     if closing.is_empty() {
         return;

@@ -25,13 +25,13 @@ pub struct Identity {
     pub sasl: Option<(String, String)>,
     /// Encryption of the connections.
     pub tls: Option<Tls>,
-    /// `true` if nodes contain information about their creator, which is the default.
+    /// `false` if nodes must not contain information about their creator. The default is `true`.
     pub identify: Option<bool>,
 }
 
 impl Identity {
-    /// Returns flags for the properties that the program sets. `auth` and `sasl` count as one
-    /// property: if a program sets one of them, no credentials are read from the environment.
+    /// Returns which properties the program sets. `auth` and `sasl` count as one property: if a
+    /// program sets one of them, no credentials are read from the environment.
     pub(super) fn set(&self) -> SetByProgram {
         SetByProgram {
             credentials: self.auth.is_some() || self.auth_file.is_some() || self.sasl.is_some(),
@@ -94,8 +94,8 @@ impl<T> TlsParts<T> {
 }
 
 impl<T> TlsParts<T> {
-    /// Returns the certificates of the authorities, and the client certificate with its private key
-    /// if there is one.
+    /// Returns the certificates of the authorities, and the client certificate with its private
+    /// key.
     pub fn parts(&self) -> (&T, Option<(&T, &T)>) {
         (&self.ca, self.identity.as_ref().map(|(cert, key)| (cert, key)))
     }

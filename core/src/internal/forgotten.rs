@@ -1,13 +1,13 @@
-//! Warns about leases that a program forgets to release, and reports leases that the binding keeps
-//! on the program's behalf. Used by bindings for languages with a garbage collector.
+//! Warns about leases that a program forgets to release, and marks leases that the binding keeps
+//! although the program has dropped them. Used by bindings for languages with a garbage collector.
 
 use crate::lease::Lease;
 use crate::lease::lease_set::Leases;
 
 pub use crate::lease::{Forgotten, on_forgotten};
 
-/// Marks a lease that belongs to a garbage-collected object. If the garbage collector drops the
-/// lease while it holds the lock, the drop releases the lock and logs a warning.
+/// Marks a lease that belongs to a garbage-collected object. If it is dropped while the lock is
+/// held, the lease is released and a warning is logged.
 pub fn collectable(lease: Lease) -> Lease {
     lease.collectable()
 }
@@ -34,7 +34,6 @@ mod tests {
 
     static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-    /// Installs the listener, and returns all warnings about this path so far.
     fn warnings(path: &str) -> Vec<String> {
         on_forgotten(|forgotten| {
             WARNINGS.lock().unwrap_or_else(PoisonError::into_inner).push(forgotten.to_string());

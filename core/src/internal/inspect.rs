@@ -18,7 +18,7 @@ use crate::queue::NodeName;
 use crate::queue::contender::{Contender, ContenderInfo, NodeSnapshot};
 
 /// Lists the children of the node at `path`. Returns `None` if the node does not exist. `path` is
-/// absolute, below the client's chroot, or `/`. Sends one request.
+/// absolute, relative to the client's chroot. It can be `/`. Sends one request.
 ///
 /// Cancel safe: a dropped future has no effect.
 ///
@@ -53,8 +53,8 @@ pub async fn first_contender(lock: &Lock) -> Result<Option<Contender>> {
     lock.with_paths::<Vec<_>>(contender).map(|mut found| found.pop())
 }
 
-/// Resolves the name of a server, given as `HOST:PORT`. Runs on the caller's runtime. If that
-/// runtime is shut down meanwhile, the shutdown might have to wait for the resolver.
+/// Resolves the name of a server, given as `HOST:PORT`. Runs on the caller's runtime. The shutdown
+/// of that runtime might have to wait for the resolver.
 ///
 /// # Errors
 /// The resolver's errors, and `TimedOut` if no result arrives within `limit`.
@@ -94,8 +94,8 @@ pub async fn four_letter_word(
     timeout(limit, asked).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Explains why no recent reply shows that a client's session is alive. Returns the name of the
-/// server that does not reply, or the result of the last connection attempt to each server.
+/// Returns the reason why a client cannot tell that its session is alive: the server that does not
+/// reply, or the result of the last connection attempt to each server.
 #[must_use]
 pub fn why_unproven(client: &Client) -> String {
     match client.health().server {
@@ -104,18 +104,18 @@ pub fn why_unproven(client: &Client) -> String {
     }
 }
 
-/// Returns the time since the client sent the last request whose reply proved that the lease's
-/// session was alive. Also works after that session has ended. `None` before the first such reply.
+/// Returns the time since the client sent the last acknowledged write in the lease's session. Also
+/// works after the session has ended. `None` if no write was acknowledged yet.
 #[must_use]
 pub fn last_proof(lease: &Lease) -> Option<Duration> {
     lease.term().proof_age()
 }
 
-/// Returns the time for which the lease's session is still certain to exist (the time left in its
-/// term), including the lock's `grace`. Also works after the lease was lost.
+/// Returns the time that is left in the term of the lease's session, without subtracting the lock's
+/// `grace`. Also works after the lease was lost.
 ///
-/// After a loss, the lease's node can still exist during the grace. It is deleted at the latest at
-/// the end of the term as it was at the loss: later heartbeats extend the term, but not the grace.
+/// After a loss, the node of the lease can still exist until the grace ends. Later heartbeats
+/// extend the term, but not the grace.
 #[must_use]
 pub fn term_left(lease: &Lease) -> Duration {
     lease.term().remaining()

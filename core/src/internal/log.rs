@@ -1,6 +1,5 @@
-//! Passes this library's log events to the listeners of bindings, whose programs are not written in
-//! Rust. A Rust program does not need this module, because it uses its own `tracing` subscribers.
-//! The module does not affect such subscribers until a binding starts to listen.
+//! Passes this library's log events to the listeners of bindings. A Rust program uses its own
+//! `tracing` subscribers instead. The module does not affect them until a binding starts to listen.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -16,8 +15,8 @@ use crate::error::escape;
 use crate::runtime::clock;
 use crate::runtime::fork::PerProcess;
 
-/// Maximum number of events that are stored for a slow listener (its backlog). Further events are
-/// dropped and counted.
+/// Maximum number of events in the backlog of a slow listener. Further events are dropped and
+/// counted.
 const CAPACITY: usize = 1000;
 
 /// Severity of an event, most severe first.
@@ -233,8 +232,8 @@ struct Hub {
 
 static HUB: PerProcess<Hub> = PerProcess::new();
 
-/// The most verbose level that any listener wants. It allows a more verbose event to be rejected
-/// with one comparison.
+/// The most verbose level of all listeners. An event that is even more verbose is rejected after
+/// one comparison.
 static HIGHEST: AtomicU8 = AtomicU8::new(0);
 
 /// `true` if this library's subscriber could be installed.
@@ -263,9 +262,9 @@ impl Hub {
     }
 }
 
-/// The subscriber that passes events to the listeners. It passes on this library's events and the
-/// ZooKeeper client crate's warnings. It drops the client crate's other events and its spans,
-/// because they can reveal a session's password.
+/// The subscriber that passes events to the listeners: all events of this library, and the warnings
+/// of the ZooKeeper client crate. It drops the client crate's other events and its spans, because
+/// they can reveal a session's password.
 struct Emitter;
 
 /// Returns the level at which an event is passed on, or `None` if it is dropped.
@@ -392,8 +391,8 @@ mod tests {
         }
     }
 
-    /// Listeners receive the events that they want, until their backlog is full. There is only one
-    /// test, because a process has only one subscriber.
+    /// This single test checks all behavior of listeners, because a process can have only one
+    /// subscriber.
     #[test]
     fn listeners_hear_what_they_want_and_no_more_than_they_can_take() {
         let woken = Arc::new(AtomicUsize::new(0));

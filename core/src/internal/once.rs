@@ -1,6 +1,5 @@
-//! `Mutex::once` in separate steps, for callers that run the body themselves. A *slot* is a name,
-//! such as a day or an hour. For each slot, the *body* (a piece of the program's code) must run
-//! only once.
+//! `Mutex::once` in separate steps, for callers that run the body themselves. For each *slot*, such
+//! as a day or an hour, a piece of the program's code (the *body*) must run only once.
 
 use crate::config::timeout::Timeout;
 use crate::error::{Error, Result};
@@ -15,9 +14,9 @@ pub use crate::lock::once::once_slot::NumberedPeriod;
 pub use crate::lock::once::record::{OnceRecord, RecordedBy, forget, read, record_node};
 pub use crate::lock::once::turn::Turn;
 
-/// Acquires a mutex before the body of a slot runs. If the slot is already recorded as done,
-/// releases the lock and returns `None`. With [`Timeout::Try`], fails with
-/// [`LockTimeout`](crate::ErrorKind::LockTimeout) if the lock is taken.
+/// Acquires the mutex for a slot. If the slot is already recorded as done, releases the mutex and
+/// returns `None`. With [`Timeout::Try`], fails with [`LockTimeout`](crate::ErrorKind::LockTimeout)
+/// if the lock is taken.
 ///
 /// A caller that receives a [`Turn`] runs its body. It then calls [`Turn::record`] if the body
 /// succeeded, or [`Turn::abandon`] if the body failed. [`Turn::lease`] is the lease to watch while
@@ -39,7 +38,7 @@ pub async fn begin(
     begin_for(lock, owner.id(), owner, slot, timeout, record).await
 }
 
-/// Like [`begin`], but reports show `caller` as the owner instead of `owner`.
+/// Like [`begin`], but reports show `caller` as the owner.
 ///
 /// Cancel safe like [`begin`].
 ///

@@ -28,8 +28,8 @@ struct EagerTask {
 }
 
 enum OperationStage {
-    /// A thread of the program polls the future. `woken` is `true` if the future was woken during
-    /// the poll.
+    /// A thread of the program polls the future. `woken` is `true` if the future was already woken
+    /// during this poll.
     Polled { woken: bool },
     /// The future waits to be woken. It is not a task yet.
     Waiting(Task),
@@ -45,9 +45,9 @@ enum OperationStage {
 /// The calling thread polls the future first, for three reasons:
 /// - The future has started before this function returns.
 /// - A result that is available immediately is delivered on the calling thread.
-/// - The library's thread is woken only once: by the request that the future sends. To start the
-///   future as a task on that thread would wake it a second time. So the future becomes a task only
-///   later, when the library's thread wakes the future.
+/// - The library's thread is woken only once, by the request that the future sends. It would be
+///   woken a second time if the future started as a task. Instead, the future becomes a task when
+///   the reply to the request wakes it.
 ///
 /// If a thread wakes the future inside [`same_thread::carry_on_woken`], the future continues on
 /// that thread, and its result is delivered there.
@@ -72,7 +72,6 @@ impl EagerTask {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Polls the future on this thread. If it is not ready, stores it until it is woken.
     fn poll(self: &Arc<Self>, mut task: Task) {
         let waker = Waker::from(Arc::clone(self));
         let ended = task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
@@ -116,8 +115,8 @@ impl Wake for EagerTask {
                 OperationStage::Waiting(task)
             }
             OperationStage::Waiting(task) => run(task),
-            // The future is already a task with its own waker, but this older waker can still be
-            // called by code that has kept it.
+            // The future is already a task with its own waker, but other code can still hold this
+            // older waker.
             later => later,
         };
     }
@@ -183,8 +182,6 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(20);
 
-    /// Returns a `deliver` function, and a channel that receives each delivered value together with
-    /// the id of the thread that delivered it.
     fn delivery<T: Send + 'static>() -> (impl FnOnce(T) + Send + 'static, mpsc::Receiver<(T, ThreadId, bool)>)
     {
         let (send, receive) = mpsc::channel();
@@ -315,8 +312,6 @@ mod tests {
         };
         drop(begin(future, deliver).unwrap());
         assert_eq!(dropped.try_recv(), Ok(()));
-        // The operation no longer waits for this channel. The channel's attempt to wake it is
-        // harmless.
         assert_eq!(wake.send(3), Err(3));
         assert!(delivered.recv().is_err());
     }

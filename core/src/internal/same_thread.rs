@@ -1,6 +1,6 @@
-//! Continues operations on the thread that woke them, when the work that woke them is complete. So
-//! a task of an event loop can hand a lock to another task of the same loop without a second thread
-//! and without a wake-up of the loop.
+//! Continues operations on the thread that has woken them. For example, if a task of an event loop
+//! releases a lock, a waiting task of the same loop continues without a second thread and without a
+//! wake-up of the loop.
 //!
 //! Code can call a waker at any point, even while it has locked a mutex. This is safe, because the
 //! waker only records the operation. The operation continues later, when the work is complete and
@@ -21,8 +21,8 @@ pub trait Woken: Send + Sync {
 }
 
 thread_local! {
-    /// The operations that this thread has woken and will continue. `None` outside of
-    /// [`carry_on_woken`].
+    /// The operations that were woken on this thread, inside [`carry_on_woken`]. `None` outside of
+    /// that function.
     static WOKEN: RefCell<Option<Vec<Arc<dyn Woken>>>> = RefCell::new(None);
 }
 
@@ -44,8 +44,8 @@ pub fn note(operation: impl FnOnce() -> Arc<dyn Woken>) -> bool {
         .unwrap_or_default()
 }
 
-/// Continues the recorded operations when it is dropped. Contains the list of an outer call of
-/// [`carry_on_woken`], if any, and restores that list.
+/// When this value is dropped, it continues the recorded operations. The field is the list of an
+/// outer call of [`carry_on_woken`], which is then restored.
 struct CarriesOn(Option<Vec<Arc<dyn Woken>>>);
 
 impl Drop for CarriesOn {
@@ -81,7 +81,6 @@ mod tests {
 
     type Said = Arc<Mutex<Vec<&'static str>>>;
 
-    /// A fake operation. When it continues, it records its name and wakes the next operation.
     struct Says(&'static str, Said, Option<Arc<Says>>);
 
     impl Woken for Says {

@@ -26,8 +26,7 @@ pub enum BodyOutcome {
 pub enum ScopeError {
     /// The error of the body, if any.
     OfBody,
-    /// The scope fails with the loss of the lock. If the body was cancelled, the cancellation is
-    /// attached as the error's cause.
+    /// The loss of the lock. If the body was cancelled, the cancellation is attached as the cause.
     Loss(Error),
     /// The error of the body, with the loss attached.
     OfBodyWithLoss(Error),
@@ -48,10 +47,9 @@ pub fn scope_error(loss: Option<Error>, raised: BodyOutcome) -> ScopeError {
 /// The remaining work at the end of a scope.
 #[derive(Debug)]
 pub enum ScopeExit {
-    /// All steps remain to be done, because the lock was lost or released before the scope ended.
-    /// This module has changed nothing.
+    /// The caller must do everything, because the lock was lost or released before the scope ended.
     All,
-    /// No step remains to be done: the lock was not lost, and it is now released.
+    /// The caller must do nothing: the lock was not lost, and it is now released.
     Nothing,
     /// Wait for the release, and then check for a loss.
     ToWait(Released),
@@ -59,8 +57,8 @@ pub enum ScopeExit {
 
 /// Releases held leases at the end of a scope.
 pub fn leave(acquired: &dyn Acquired) -> ScopeExit {
-    // Check before the release. The check compares the clock with the end of the session's term.
-    // After the release, it could no longer find out that the term had already ended.
+    // Check before the release, because the check finds out whether the term has already ended.
+    // After the release, it could no longer do so.
     if !acquired.is_held() {
         return ScopeExit::All;
     }

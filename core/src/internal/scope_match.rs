@@ -1,12 +1,12 @@
-//! Finds the scope to which a call of an exit method belongs, if several scopes use the same lock
-//! object.
+//! Finds the scope that a call of an exit method ends, if several scopes use the same lock object.
 //!
-//! A language calls the object's exit method without saying which scope ends. The scope that was
-//! entered last is not always the first to end: several owners can be inside scopes at the same
-//! time, and a generator's scope can be left by an owner that did not enter it. Usually the stack
-//! frame identifies the scope, because a `with` statement enters and leaves its scope in the same
-//! frame. Only an explicit call of the exit method, for example by `ExitStack`, comes from a
-//! different frame.
+//! A language calls the object's exit method without an argument for the scope. The newest scope is
+//! not always the first to end: several owners can be inside scopes at the same time, and one owner
+//! can enter a generator's scope that another owner leaves.
+//!
+//! Usually the stack frame identifies the scope, because a `with` statement enters and leaves its
+//! scope in the same frame. Only an explicit call of the exit method, for example by `ExitStack`,
+//! comes from a different frame.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::lease::owner::OwnerId;
 /// A frame of the program's call stack.
 ///
 /// No two live frames have the same address, but a new frame can reuse the address of a frame that
-/// has returned. This causes a wrong match only in a rare case: a frame enters a scope and returns
-/// without leaving it, and then the same code runs again, in a frame with the same address, and
-/// leaves a scope.
+/// has returned. A wrong match is therefore possible, but rare. Both frames must run the same code,
+/// the first frame must have entered a scope without leaving it, and the second frame must leave a
+/// scope that it has not entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Address of the frame.
@@ -35,8 +35,8 @@ pub struct Site {
     /// `true` if the frame belongs to a generator. Then several owners can run the frame, one after
     /// the other.
     pub moves: bool,
-    /// The object whose enter or exit method is called. It is 0 for the lock itself, or else the
-    /// number of one of the lock's `hold` objects.
+    /// The object whose enter or exit method is called: 0 for the lock object itself, or the number
+    /// of one of its `hold` objects.
     pub through: u64,
 }
 
@@ -47,8 +47,7 @@ pub struct Exit {
     pub owner: OwnerId,
     /// The place from which it is called.
     pub site: Site,
-    /// `true` if the object was entered only once. Its exit then belongs to the scope of that one
-    /// entry.
+    /// `true` if the object has been entered only once, so the call can only belong to that scope.
     pub only: bool,
 }
 
@@ -84,22 +83,21 @@ impl Exit {
         if let Some(own) = newest(&|one| self.is_of(one.owner, &one.site)) {
             return Some(own);
         }
-        // A generator leaves only scopes that it entered itself. This generator entered none of the
-        // scopes in the list, so its scope has already ended in another way.
+        // A generator leaves only scopes that it entered itself. The list contains no such scope,
+        // so the generator's scope has already ended.
         if self.site.moves {
             return None;
         }
-        // The candidates are scopes that were entered by an explicit call, or by a `with` statement
-        // whose frame still runs. Scopes of generators are not candidates, because only the
-        // generator itself leaves them.
+        // Scopes of generators are not candidates, because only the generator itself leaves them.
+        // Prefer a scope whose frame has returned: it was entered by an explicit call, because a
+        // `with` statement leaves its scope before its frame returns.
         let candidate = |one: &Entered<B>| one.site.through == self.site.through && !one.site.moves;
         let returned = |one: &&Entered<B>| candidate(one) && one.owner == self.owner && !runs(one.site.frame);
         newest(&returned)
             .or_else(|| newest(&|one| self.only && candidate(one)))
             .or_else(|| {
-                // An owner that has ended cannot leave its scopes itself, and its frames have
-                // returned. So this exit can belong to its scope. If two owners with scopes have
-                // ended, it is unknown to which of them the exit belongs.
+                // This exit might belong to an owner that has ended without leaving its scope. If
+                // there are two such owners, it is unknown which of them is meant.
                 let abandoned =
                     |one: &Entered<B>| candidate(one) && one.owner != self.owner && ended(&one.beginner);
                 let left: Vec<_> = entered.iter().filter(|one| abandoned(one)).collect();

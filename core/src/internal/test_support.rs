@@ -1,5 +1,4 @@
-//! Test helpers: locks of a client that never connects, and leases like those that the client's
-//! driver would grant.
+//! Test helpers: locks of a client that never connects, and leases without a driver.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -29,7 +29,8 @@ impl<T> TransactionBuilder<T> {
         Ok(())
     }
 
-    /// Returns the transaction so that the caller can commit it.
+    /// Returns the transaction, so that the caller can commit it. No operation can be added after
+    /// that.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) on the second call.

@@ -1,30 +1,30 @@
 //! Hands a lock from one owner to another owner of the same client (the option `cohort`).
 //!
-//! The thread that releases a lock gives it directly to the next waiter of the same client. The new
-//! hold uses the same node, so this hand-off needs no request. The waiters of one client for one
-//! lock form a *line*, in order of arrival.
+//! The waiters of one client for one lock form a *line*, in order of arrival. The thread that
+//! releases a lock gives it directly to the first waiter in the line. The new hold uses the same
+//! node, so this hand-off needs no request.
 //!
 //! Hand-off is safe for these reasons:
 //! * The queue still contains the same node, so nothing changes for other clients.
-//! * The conditions for the new hold are the same as for a grant: the session is connected, and
-//!   enough time is left in its term (the time during which its nodes certainly exist).
-//! * Every hand-off, loss, timeout and grant changes the line and the holds under the same mutex. So
-//!   each waiter receives exactly one answer, and each hold on a node ends before the next hold on
-//!   that node begins.
-//! * The id of a hold consists of its node and its number on that node. So a late event for one hold
-//!   does not end the next hold.
+//! * A new hold needs the same conditions as a grant: the session is connected, and enough time is
+//!   left in its term. (Until the end of the term, the server does not expire the session.)
+//! * Every hand-off, loss, timeout and grant changes the line and the holds under the same mutex.
+//!   So each waiter receives exactly one answer, and each hold on a node ends before the next hold
+//!   on that node begins.
+//! * The id of a hold consists of its node and its number on that node. So a late event for one
+//!   hold does not end the next hold.
 //!
-//! A node is not handed to the next waiter in these cases:
-//! * The node was already handed on as often as the lock's option `cohort` permits. There is a limit
-//!   because other clients wait behind the node.
+//! There is no hand-off in these cases:
+//! * The limit of the lock's option `cohort` is reached. There is a limit because other clients
+//!   wait behind the node.
 //! * Another client has asked the holder to give up the lock.
 //! * The node has been held for longer than the lock's `max_hold`.
-//! * The connection is lost, because the node might not exist any more.
-//! * A downgrade has begun: a reader's node will replace the writer's node.
-//! * The next waiter is a reader, but the current owner holds the lock as a writer and as a reader,
-//!   so its own reader's node will replace the writer's node.
-//! * A transaction of the current owner might be in progress. It checks that the node exists, and
-//!   this check would also succeed after the next owner has received the lock.
+//! * The connection is lost, so the node might no longer exist.
+//! * A downgrade has begun: the current owner, a writer, has requested the read lock, and the node
+//!   of that reader will replace the writer's node. The read lock is not handed on either while its
+//!   owner still holds the write lock.
+//! * A transaction of the current owner might be in progress. The server only checks that the node
+//!   exists, so it would apply the transaction even after a hand-off.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,13 +42,12 @@ use crate::queue::{HoldCounts, HoldFacts, JoinId, Kind};
 use crate::runtime::clock::BootInstant;
 use crate::runtime::sync::{AtomicBool, AtomicUsize};
 
-/// Waiters of a client to which another owner of the same client can hand the lock, in order of
-/// arrival.
+/// The waiters of a client to which a holder can hand the lock, in order of arrival.
 #[derive(Default)]
 pub(crate) struct LocalLine {
     waiting: BTreeMap<JoinId, LineWaiter>,
     /// Fencing token of the last node that was handed on, and the number of hand-offs on that node.
-    /// If a reader's node replaces the node, its count continues from this number.
+    /// If the node of a reader replaces it (a downgrade), that node continues this count.
     last: (i64, u32),
 }
 
@@ -73,14 +72,14 @@ pub(super) struct SharedNode {
 }
 
 impl SharedNode {
-    /// Creates the state for the first hold on a node. Returns `None` if the options of the lock do
-    /// not allow a second hold on the same node.
+    /// Creates the state for the first hold on a node. Returns `None` if the lock has neither the
+    /// option `cohort` nor `linger`.
     pub(super) fn first(claim: &AcquireRequest) -> Option<Box<Self>> {
         (claim.cohort > 1 || claim.linger > 0).then(|| Box::new(Self::new(HoldCounts::new(0, claim.cohort))))
     }
 
-    /// Creates the state for a reader's node that replaces a writer's node. The reader keeps the
-    /// writer's fencing token and number of hand-offs.
+    /// Creates the state for the node of a reader that replaces its owner's writer (a downgrade).
+    /// It continues the writer's fencing token and number of hand-offs.
     pub(super) fn of_reader(all: &HoldIndex, token: i64) -> Option<Box<Self>> {
         let line = all.line.as_ref().filter(|line| line.last.0 == token)?;
         Some(Box::new(Self::new(HoldCounts::new(line.last.1, 0))))
@@ -98,20 +97,19 @@ impl SharedNode {
         Self { since, kept_until, ..Self::new(counts) }
     }
 
-    /// Returns the state for the hold after the next hand-off, or `None` if the limit of hand-offs
-    /// is reached.
+    /// Returns the state after one more hand-off, or `None` if the limit is reached.
     fn next(&self, claim: &AcquireRequest) -> Option<Box<Self>> {
         self.counts.next(claim.cohort).map(|counts| Box::new(self.after(counts)))
     }
 
-    /// Returns the state for a hold that reuses a kept node. The limit for consecutive hand-offs
-    /// counts from here, because no other client waits.
+    /// Returns the state for a hold that reuses a kept node. Resets the count of consecutive
+    /// hand-offs: a kept node is reused only if no other client waits.
     pub(super) fn taken_again(&self, claim: &AcquireRequest) -> Self {
         self.after(self.counts.taken_again(claim.cohort))
     }
 
-    /// Returns the state for a node that is kept without a hold, and `true` if this node is kept
-    /// for the first time. Returns `None` if the time for which the node can be kept is over.
+    /// Returns the state for a node that is kept after its hold, and `true` if it is kept for the
+    /// first time. Returns `None` if the node's `linger` time is over.
     pub(super) fn kept_for(&self, time: Duration) -> Option<(bool, Box<Self>)> {
         let now = BootInstant::now();
         let until = self.kept_until.unwrap_or_else(|| now.after(time));
@@ -124,7 +122,6 @@ impl SharedNode {
         self.kept_until.is_some_and(|until| now < until)
     }
 
-    /// Returns `true` if the node has been held for at least the request's `max_hold`.
     pub(super) fn is_too_old(&self, claim: &AcquireRequest, now: BootInstant) -> bool {
         claim.max_hold.is_some_and(|most| now.since(self.since) >= most)
     }
@@ -160,8 +157,7 @@ impl HoldTable {
         line.waiting.insert(join, LineWaiter { claim: claim.clone(), reply });
     }
 
-    /// Removes a waiting acquire from the line. Returns `None` if a holder has already handed it
-    /// the lock.
+    /// Removes a waiting acquire from the line. Returns `None` if it has already received the lock.
     pub(crate) fn dequeue_local(&self, join: JoinId) -> Option<oneshot::Sender<Result<Lease>>> {
         let mut all = self.all();
         let line = all.line.as_mut()?;
@@ -186,8 +182,7 @@ impl HoldTable {
 }
 
 impl HoldIndex {
-    /// Stores the number of hand-offs on the node with this token, in case a reader's node replaces
-    /// it and continues the count.
+    /// Stores the number of hand-offs on the node with this token, for a downgrade.
     pub(super) fn note_shared(&mut self, token: i64, node: &SharedNode) {
         self.line.get_or_insert_default().last = (token, node.counts.handoffs());
     }
@@ -227,7 +222,7 @@ impl Hold {
         }
     }
 
-    /// Returns `true` if another hold on the same node can follow this hold.
+    /// Returns `true` if the node can be handed on or kept after this hold.
     pub(super) fn may_have_successor(&self, node: &SharedNode, all: &HoldIndex) -> bool {
         let facts = HoldFacts {
             held: self.state() == LeaseState::Held,

@@ -3,8 +3,8 @@
 //! A lease is forgotten if a garbage collector drops it while the lock is held, or if its owner
 //! (for example a thread or task) ends without releasing it. A garbage collector drops a lease at
 //! an unpredictable time, perhaps while the program still uses the protected resource. So the
-//! library logs a warning, at most once for each hold. Rust programs do not need it, because their
-//! code determines where a lease is dropped.
+//! library logs a warning, at most once for each hold. In Rust there is no such warning, because
+//! the code determines where a lease is dropped.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -21,8 +21,8 @@ pub struct Forgotten {
     path: String,
     /// Time for which the lock had been held.
     lasted: Duration,
-    /// The kind of owner, such as a thread, if the owner ended while it held the lock. `None` if
-    /// the dropped lease has released the lock.
+    /// The kind of owner, such as a thread, if the owner has ended. `None` if the lease was
+    /// dropped.
     owner: Option<&'static str>,
 }
 
@@ -49,8 +49,8 @@ impl fmt::Display for Forgotten {
 /// call.
 static LISTENER: OnceLock<fn(&Forgotten)> = OnceLock::new();
 
-/// Registers a listener for forgotten locks. The warnings are still logged too. Only the first call
-/// has an effect.
+/// Registers a listener for forgotten locks. The warnings are also logged. Only the first call has
+/// an effect.
 pub fn on_forgotten(listener: fn(&Forgotten)) {
     LISTENER.set(listener).ok();
 }
@@ -71,8 +71,7 @@ impl Lease {
         }
     }
 
-    /// Releases the lease because it is dropped. Logs a warning if the lock was still held and this
-    /// release frees it.
+    /// Releases the lease because it is dropped. Logs a warning if this frees a held lock.
     pub(super) fn drop_forgotten(&self) {
         let held = self.state().holds();
         // An error means that another thread has released the lease since the check above, so

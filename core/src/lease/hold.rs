@@ -1,11 +1,11 @@
 //! The holds in a lock directory. A *hold* is the period for which an owner holds a lock through
-//! one node. If the owner acquires the lock again (re-entry), the hold gets one more lease (a
-//! *level*).
+//! one node. Each acquire of that owner adds a lease to the hold. The state of one lease is a
+//! *level*.
 //!
-//! Both the driver and the leases use this module. A re-entry is decided on the caller's thread,
-//! and a loss is declared on the first thread that notices it. A [`Notice`] informs the driver of
-//! such changes. Notices are sent through the trait [`Report`], because this module cannot import
-//! the mailbox that carries them.
+//! Both the driver and the leases use this module. The caller's thread decides about a re-entry,
+//! and the first thread that notices a loss declares it. A [`Notice`] informs the driver of such
+//! changes. Notices are sent through the trait [`Report`], so that this module does not depend on
+//! the driver.
 
 #[cfg(test)]
 mod tests;
@@ -51,13 +51,13 @@ pub(crate) struct HoldId {
 
 /// A message to the driver about a hold.
 pub(crate) enum Notice {
-    /// The last lease of a hold was released. Also sent if the hold was already lost but its grace
-    /// has not ended, because its node can then still exist.
+    /// The last lease of a hold was released. Also sent after a loss if the lock has a `grace`,
+    /// because the node can then still exist.
     Released { node: NodeName, release: Release },
-    /// The previous holder has handed the node to the waiter `join`, whose request is `claim`. The
-    /// new hold has this id.
+    /// The previous holder has handed the node to the waiter `join`, whose request is `claim`.
     HandedOn { hold: HoldId, join: JoinId, claim: Box<AcquireRequest> },
-    /// The node is now kept without a hold, for this long. Sent only once for each node.
+    /// The node is now kept without a hold for this time. Sent only when the node is kept for the
+    /// first time.
     Kept { node: NodeName, time: Duration },
     /// A hold with this request has begun on a node that was kept.
     Retaken { hold: HoldId, claim: Box<AcquireRequest> },
@@ -104,8 +104,8 @@ pub(crate) struct HoldTable {
     permit_state: OnceLock<Box<PermitState>>,
 }
 
-/// Index of the holds by node and by owner. Thousands of readers can hold a lock together, and a
-/// lookup must not scan all of them.
+/// Index of the holds by node and by owner, so that a lookup is fast even if thousands of readers
+/// hold the lock.
 #[derive(Default)]
 pub(crate) struct HoldIndex {
     by_node: SmallMap<NodeName, Arc<Hold>>,
@@ -122,8 +122,8 @@ struct OwnerHolds {
     others: Vec<Arc<Hold>>,
 }
 
-/// Hash function for owners. A simple function is sufficient, because owners are numbered
-/// consecutively and no outsider chooses the numbers.
+/// Hash function for owners. A simple function is sufficient, because this library numbers the
+/// owners consecutively.
 #[derive(Default)]
 struct OwnerHasher(u64);
 
@@ -148,7 +148,8 @@ pub(crate) struct Hold {
     pub(crate) holds: Arc<HoldTable>,
     pub(crate) claim: AcquireRequest,
     pub(crate) grant: Grant,
-    /// Time when the hold began. `None` if reports and metrics do not count it as a hold.
+    /// Time when the hold began. `None` for an internal hold (such as the mutex of a semaphore),
+    /// which reports and metrics omit.
     began: Option<Instant>,
     /// Time at which `max_hold` is reached. This clock also runs while the machine is suspended.
     until: Option<BootInstant>,
@@ -163,8 +164,8 @@ pub(crate) struct Hold {
     pins: AtomicUsize,
     /// True if the program was warned that it forgot this hold.
     forgotten: AtomicBool,
-    /// State that passes from hold to hold on the same node. `None` if no other hold can follow on
-    /// the node.
+    /// State that all holds on the same node share. `None` if there can be only one hold on the
+    /// node.
     pub(super) shared: Option<Box<SharedNode>>,
 }
 
@@ -181,8 +182,8 @@ impl std::fmt::Debug for Hold {
 }
 
 impl HoldTable {
-    /// Creates the table of holds for a client in the process of `origin`. Notices are sent to
-    /// `driver`.
+    /// Creates an empty table. `origin` is the process to which the client belongs. Notices are
+    /// sent to `driver`.
     pub(crate) fn new(
         place: LockPath,
         origin: ForkGuard,
@@ -202,7 +203,6 @@ impl HoldTable {
         self.permit_state.get_or_init(Box::default)
     }
 
-    /// Returns `true` if a server has replied to any request since `since`.
     pub(crate) fn heard_since(&self, since: Instant) -> bool {
         self.driver.heard_since(since)
     }
@@ -242,8 +242,8 @@ impl HoldTable {
         })
     }
 
-    /// Returns a report on the hold on a node. Returns `None` if there is none, or if it does not
-    /// count as a hold.
+    /// Returns a report on the hold on a node. Returns `None` if there is no hold, or if it is
+    /// internal (such as the mutex of a semaphore).
     pub(crate) fn report(&self, node: &NodeName) -> Option<HoldReport> {
         let all = self.all();
         let hold = all.by_node.get(node)?;
@@ -266,8 +266,8 @@ impl HoldTable {
     /// Marks the current hold on a node as lost. If the node is kept without a hold, stops keeping
     /// it.
     ///
-    /// Returns `false` if the node is neither held nor kept, because its release is already on its
-    /// way.
+    /// Returns `false` if the program has already released the lock, but the notice of the release
+    /// has not reached the driver.
     pub(crate) fn lose(&self, node: &NodeName, reason: LossReason) -> bool {
         let mut all = self.all();
         if all.forget_kept(node) {
@@ -281,8 +281,8 @@ impl HoldTable {
         })
     }
 
-    /// Marks the hold with this id as lost. Returns `None` if that hold is over, because its node
-    /// was handed to a later hold or is kept without a hold.
+    /// Marks the hold with this id as lost. Returns `None` if the node now has a later hold or is
+    /// kept without a hold.
     pub(crate) fn lose_unless_handed_on(&self, id: &HoldId, reason: LossReason) -> Option<bool> {
         let mut all = self.all();
         let current = all.by_node.get(&id.node).map(|hold| hold.handoffs());
@@ -398,13 +398,13 @@ impl Hold {
         self.pins.store(self.pins.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     }
 
-    /// Records that the program is warned about this forgotten hold. Returns `false` if it was
-    /// warned before.
+    /// Returns `true` if the program must be warned that it forgot this hold, that is, on the first
+    /// call.
     pub(crate) fn forget(&self) -> bool {
         !self.forgotten.swap(true, Ordering::Relaxed)
     }
 
-    /// Returns the duration of the hold so far. Zero if it does not count as a hold.
+    /// Returns the duration of the hold so far, or zero for an internal hold.
     pub(crate) fn lasted(&self) -> Duration {
         self.began.map(|began| began.elapsed()).unwrap_or_default()
     }
@@ -418,7 +418,6 @@ impl Hold {
         self.holds.driver.report(self.holds.place.full(), notice(self.id()))
     }
 
-    /// Returns the error that callers receive if the driver never replies.
     pub(crate) fn no_answer(&self) -> Error {
         self.holds.driver.no_answer()
     }
@@ -440,7 +439,7 @@ impl Hold {
         }
     }
 
-    /// Returns the state according to the clock, without recording or reporting a loss.
+    /// Returns the state according to the clock. Does not record a loss.
     fn seen(&self) -> LeaseState {
         let state = self.state_cell.state();
         if !state.holds() {
@@ -469,7 +468,7 @@ impl Hold {
     }
 
     /// Returns the time for which the hold will certainly continue, unless an operator breaks the
-    /// lock. Ignores a loss that has already happened.
+    /// lock. Does not check whether the hold is already lost.
     pub(crate) fn remaining(&self) -> Duration {
         let term = self.grant.term.remaining().saturating_sub(self.claim.grace.time());
         self.left().map_or(term, |left| left.min(term))
@@ -498,8 +497,8 @@ impl Hold {
         lost
     }
 
-    /// Returns an error unless `state` permits the use of the lock. `state` is the state of this
-    /// hold or of one of its leases.
+    /// Returns an error unless the lock can be used. `state` is the state of this hold, or of one
+    /// of its leases.
     pub(crate) fn check(&self, state: LeaseState) -> Result<()> {
         self.holds.origin.check()?;
         match state {

@@ -140,8 +140,8 @@ impl<L: Borrow<Lease>> Leases<L> {
     /// Releases all leases that are not released yet, the newest first.
     ///
     /// This function starts all releases before it returns. The returned future waits until the
-    /// servers acknowledge them. It waits for at most the longest [`remaining`](Lease::remaining)
-    /// of these leases at the time of the call. See [`Lease::release`].
+    /// servers acknowledge them. For each lease, it waits at most for the time that
+    /// [`remaining`](Lease::remaining) returns at the call. See [`Lease::release`].
     ///
     /// Cancel safe: if the future is dropped, the release continues in the background.
     ///
@@ -184,7 +184,8 @@ impl<L: Borrow<Lease>> Leases<L> {
         self.release_each(Lease::release_in_background).map(drop)
     }
 
-    /// Calls `release` for each lease, the newest first. Fails if all leases were released before.
+    /// Calls `release` for each lease, the newest first. Skips released leases, but fails if all
+    /// leases were released before.
     fn release_each<T>(&self, release: impl Fn(&Lease) -> Result<T>) -> Result<Vec<T>> {
         let mut released = Vec::new();
         for lease in self.leases().rev() {
@@ -253,8 +254,6 @@ mod tests {
     use crate::runtime::fork::ForkGuard;
     use crate::session::term::Term;
 
-    /// A fake driver. It records the nodes whose holds were released, and keeps the senders with
-    /// which it can acknowledge the deletion of these nodes.
     #[derive(Default)]
     struct Driver {
         released: Mutex<Vec<u64>>,

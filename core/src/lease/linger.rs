@@ -1,22 +1,20 @@
 //! Nodes that a client keeps for a while without a hold (the option `linger`).
 //!
-//! The next acquire takes such a node again, on the caller's thread and without a request.
+//! The next acquire reuses such a node, on the caller's thread and without a request.
 //!
 //! This is safe for these reasons:
 //! * The node in the queue stays the same, so other clients notice no change.
-//! * The new hold begins under the same conditions as a grant: the session is connected, and at
-//!   least as much time as a grant needs is left until the term of the session ends. The term is
-//!   the time for which the client is certain that the session is alive.
+//! * A new hold needs the same conditions as a grant: the session is connected, and enough time is
+//!   left in its term. (Until the end of the term, the server does not expire the session.)
 //! * Every change to the kept nodes happens under the mutex that guards the holds. So no acquire
-//!   takes a node that the driver has already decided to delete.
+//!   reuses a node that the driver has already decided to delete.
 //!
 //! Other waiters are not delayed for long, for these reasons:
-//! * A node is taken again only while the driver watches the lock's directory and finds no waiter
-//!   behind the node.
+//! * A node is reused only while the driver watches the lock's directory and finds no waiter behind
+//!   the node.
 //! * If such a waiter appears, or if a waiter of this client cannot use the kept nodes, the driver
 //!   deletes all of them. No node is kept again before the next grant.
-//! * The time for which a node is kept begins at its first release. Taking the node again does not
-//!   extend it.
+//! * The `linger` time of a node begins at its first release. Reusing the node does not extend it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,12 +27,12 @@ use crate::lease::state::LeaseState;
 use crate::queue::{Access, KeptNodes, Kind, Naming, NodeName, is_kazoos};
 use crate::runtime::clock::BootInstant;
 
-/// If, within the `linger` time, the client gives up its kept nodes more often than this, it then
-/// keeps no nodes for as long as the `linger` time.
+/// If the client gives up its kept nodes more often than this within the `linger` time, it keeps no
+/// nodes for a pause of the same length.
 const MAX_GIVEN_UP: u32 = 8;
 
-/// If kept nodes are taken again at least this often before they are given up, the option `linger`
-/// saves more requests than it costs.
+/// Minimum number of reuses for which keeping nodes pays: the option `linger` then saves more
+/// requests than it costs.
 const MIN_RETAKES: u64 = 8;
 
 /// The kept nodes of a lock, and the state that decides whether more nodes can be kept.
@@ -45,8 +43,8 @@ pub(crate) struct Lingering {
     given_up: Option<(BootInstant, u32)>,
     /// Time until which no node is kept, because keeping nodes did not pay off.
     paused: Option<BootInstant>,
-    /// Counters since keeping began: how often a node was taken again (`taken`), and how often the
-    /// driver listed the directory because nodes were kept (`listed`).
+    /// Counters since the driver started to keep nodes: how often a node was reused (`taken`), and
+    /// how often the driver listed the directory because nodes were kept (`listed`).
     taken: u64,
     listed: u64,
 }
@@ -62,8 +60,8 @@ struct KeptNode {
 impl KeptNode {
     /// Returns `true` if the request can be granted on this kept node.
     ///
-    /// If the request has another grace than the node's last hold, only the driver can take the
-    /// node, because only the driver knows whether the grace fits the session timeout.
+    /// If the request has a different grace from the node's last hold, only the driver can reuse
+    /// the node, because only the driver checks the grace against the session timeout.
     fn suits(&self, claim: &AcquireRequest, naming: Naming, access: Access) -> bool {
         let Grant { node, term, .. } = &self.grant;
         let (now, same_name) = (BootInstant::now(), is_kazoos(node.as_str()) == (naming == Naming::Kazoo));
@@ -78,8 +76,8 @@ impl KeptNode {
 
 /// Functions for the driver.
 impl HoldTable {
-    /// Permits kept nodes, because a lock with the option `linger` was granted. Returns `false` if
-    /// keeping is paused.
+    /// Allows nodes to be kept, after a grant of a lock with the option `linger`. Returns `false`
+    /// during a pause.
     pub(crate) fn open_access(&self) -> bool {
         let mut all = self.all();
         let kept = all.kept.get_or_insert_default();
@@ -91,8 +89,6 @@ impl HoldTable {
         kept.paused.is_none()
     }
 
-    /// Sets which threads can take a kept node: only the driver's thread, or also a caller's
-    /// thread.
     pub(crate) fn set_access(&self, access: Access) {
         if let Some(kept) = &mut self.all().kept {
             kept.nodes.set_access(access);
@@ -108,8 +104,8 @@ impl HoldTable {
     /// Records that the kept nodes are given up because another contender waits.
     ///
     /// If this happens too often within the `linger` time, no nodes are kept for a while, because
-    /// keeping them would only delay other contenders. There is no such pause if nodes were often
-    /// taken again before.
+    /// they would only delay other contenders. If the kept nodes were reused often, they are worth
+    /// the delay, so there is no pause.
     pub(crate) fn note_given_up(&self, time: Duration) {
         let mut all = self.all();
         let Some(kept) = all.kept.as_mut().filter(|kept| kept.taken < MIN_RETAKES) else { return };
@@ -121,8 +117,8 @@ impl HoldTable {
         }
     }
 
-    /// Records one more listing of the directory, which was necessary because its children changed.
-    /// Returns `false` if keeping nodes costs more requests than it saves.
+    /// Counts a listing that was necessary because the directory's children changed. Returns
+    /// `false` if keeping nodes costs more requests than it saves.
     pub(crate) fn pays_to_watch(&self) -> bool {
         let mut all = self.all();
         let Some(kept) = &mut all.kept else { return false };
@@ -147,8 +143,8 @@ impl HoldTable {
         self.all().kept.as_ref().is_some_and(|kept| !kept.nodes.is_empty())
     }
 
-    /// Grants the request on a kept node. Returns `None` if no kept node suits the request, or if a
-    /// caller with this `access` must not take one.
+    /// Grants the request on a kept node. Returns `None` if no kept node suits the request.
+    /// `access` is the kind of thread that calls this function.
     pub(crate) fn take_again(
         self: &Arc<Self>,
         claim: &AcquireRequest,
@@ -168,8 +164,8 @@ impl HoldTable {
         self.recorder.retake();
         let hold = Arc::new(Hold::new(Arc::clone(self), claim.clone(), grant, Some(Box::new(next))));
         all.add(&hold);
-        // Notify the driver only if the new hold has a time limit or another grace, because then
-        // the hold can end before its node is released.
+        // Notify the driver only if it must change its alarms, because the new hold has a time
+        // limit or a different grace.
         if claim.max_hold.is_some() || claim.grace != grace {
             let claim = Box::new(claim.clone());
             hold.report(|hold| Notice::Retaken { hold, claim }).ok();

@@ -1,8 +1,8 @@
 //! Defines [`Lease`], the proof that the lock is held, which a successful acquire returns.
 //!
 //! A granted lock is always released exactly once. The driver sends the [`Lease`] to the caller
-//! that waits. If no caller receives it, the lease is dropped, wherever it is at that moment, and
-//! dropping it releases the lock.
+//! that waits. If the caller no longer waits, the lease is dropped on its way, and dropping it
+//! releases the lock.
 
 mod cohort;
 mod forgotten;
@@ -54,7 +54,7 @@ const LONG_WAIT: Duration = Duration::from_secs(10);
 pub(crate) enum EnterOutcome {
     /// The owner already holds the lock. The hold has one more level.
     Reentered(Lease),
-    /// The owner does not hold the lock. It must join the queue with this intent.
+    /// The owner does not hold the lock. It must join the queue, with this intent.
     Queues(Intent),
 }
 
@@ -63,8 +63,8 @@ impl HoldTable {
     /// Re-enters the lock without a request if `owner` holds it. Otherwise, returns the intent with
     /// which the owner must join the queue.
     ///
-    /// Fails if the owner holds only the read lock and requests the write lock, because it would
-    /// wait for itself.
+    /// Fails if the owner holds only the read lock and requests the write lock, because a writer
+    /// waits for all readers, including its own.
     pub(crate) fn enter(&self, owner: OwnerId, kind: Kind, intent: Intent) -> Result<EnterOutcome> {
         let holds = self.all();
         let held = |kind: Kind| holds.of(owner, kind);
@@ -161,8 +161,8 @@ impl Lease {
         Self::with_level(hold, OwnLevel::default())
     }
 
-    /// Creates another lease of the same hold, in the released state. It replaces a lease of this
-    /// hold that was released and dropped.
+    /// Creates another lease of the same hold, in the released state. See
+    /// [`remains`](crate::internal::remains).
     pub(crate) fn remains(&self) -> Self {
         Self::with_level(Arc::clone(&self.hold), OwnLevel::over())
     }
@@ -196,11 +196,11 @@ impl Lease {
 
     /// Returns the fencing token: the zxid of the transaction that created the node.
     ///
-    /// Each new holder receives a larger token, as long as the ensemble exists, even if the lock
-    /// directory is deleted and created again. The exception is a holder with the option
-    /// [`cohort`](crate::LockOptions::cohort) or [`linger`](crate::LockOptions::linger): see
-    /// [`handoffs`](Self::handoffs). Pass the token to the resource that the lock protects. The
-    /// resource must reject smaller tokens.
+    /// Each new holder receives a larger token than all earlier holders, even if the lock directory
+    /// is deleted and created again. Only a new ensemble starts with small tokens. The exception is
+    /// a holder with the option [`cohort`](crate::LockOptions::cohort) or
+    /// [`linger`](crate::LockOptions::linger): see [`handoffs`](Self::handoffs). Pass the token to
+    /// the resource that the lock protects. The resource must reject smaller tokens.
     #[must_use]
     pub fn fencing_token(&self) -> i64 {
         self.hold.grant.fencing_token
@@ -210,8 +210,8 @@ impl Lease {
     ///
     /// Because of the options [`cohort`](crate::LockOptions::cohort) and
     /// [`linger`](crate::LockOptions::linger), several holds can follow each other on one node.
-    /// These holds have the same fencing token, but the pair of token and hand-offs grows with
-    /// every hold. Without these options, the number is 0.
+    /// These holds have the same fencing token. To order them, compare first the tokens and then
+    /// these numbers. Without these options, the number is 0.
     #[must_use]
     pub fn handoffs(&self) -> u32 {
         self.hold.handoffs()
@@ -328,8 +328,8 @@ impl Lease {
         let (state_cell, level) = (Arc::clone(&self.hold.state_cell), self.shared_level(false));
         async move {
             state_cell.wait_for(|state_cell| state_cell.is_revoked().then_some(())).await;
-            // The request to release can arrive while this lease is released, but other leases of
-            // the hold are still open. Ignore it then, as after a loss.
+            // Ignore a request that arrives after the loss of the lock or after the release of this
+            // lease, even if the hold has other leases.
             if !state_cell.state().holds() || !level.is_some_and(|level| level.is_open()) {
                 std::future::pending::<()>().await;
             }
@@ -378,12 +378,12 @@ impl Lease {
         }
     }
 
-    /// Returns the state of this lease (its [`Level`]), for a future that waits for a change of the
-    /// state.
+    /// Returns the shared state of this lease (its [`Level`]), for a future that waits for a
+    /// change.
     ///
     /// If `for_its_end` is `true`, the future is also woken when this lease is released. Returns
-    /// `None` in a process that inherited the lease through `fork`. There, the mutex of the holds
-    /// might stay locked forever.
+    /// `None` in a process that inherited the lease through `fork`, because the mutex of the holds
+    /// might stay locked forever in that process.
     fn shared_level(&self, for_its_end: bool) -> Option<Arc<Level>> {
         let Hold { holds, .. } = &*self.hold;
         holds.origin.is_here().then(|| {
@@ -414,9 +414,9 @@ impl Lease {
     /// [`remaining`](Self::remaining) returns at the call. That time is at most half the session
     /// timeout. After that, the release continues in the background.
     ///
-    /// A release never fails because of the network. A lost lease is released without an error,
-    /// because there is nothing to undo. In two cases, only the release reveals that the lock was
-    /// lost. Then [`state`](Self::state) returns the loss:
+    /// A release never fails because of the network. A lost lease is released without an error. In
+    /// two cases, the client finds out only during the release that the lock was lost. Then
+    /// [`state`](Self::state) returns the loss:
     /// * The server replies that the node no longer exists, because another client has deleted it.
     /// * The session ends before the server acknowledges the release and before the end of its
     ///   term, because another client has closed the session.
@@ -441,7 +441,6 @@ impl Lease {
         self.release_with(Timeout::For(time))
     }
 
-    /// Releases this lease, and waits for the acknowledgement for at most `timeout`.
     pub(crate) fn release_with(&self, timeout: Timeout) -> Releasing {
         match self.begin_release(timeout) {
             Ok(None) => Releasing::Over,
@@ -457,9 +456,9 @@ impl Lease {
     pub(crate) fn begin_release(&self, timeout: Timeout) -> Result<Option<oneshot::Receiver<()>>> {
         let mut acknowledged = None;
         self.release_level(|| {
-            // Wait for the deletion of the node at most until the term ends. Until then, no other
-            // client can have the lock. After that, the lock is free in any case, and the wait
-            // would only be for a server that does not reply.
+            // Wait at most until the term ends. Until then, no other client can have the lock.
+            // After that, the lock is lost in any case, and a server that has not replied by then
+            // is not worth waiting for.
             let most = self.hold.remaining();
             let time = match timeout {
                 Timeout::Forever => most,
@@ -488,8 +487,8 @@ impl Lease {
 
     /// Releases this lease. Returns `true` if this frees the lock.
     ///
-    /// `waiter` is called only if the release deletes the node. It returns the sender that reports
-    /// the deletion to the caller, or `None` if the caller does not wait.
+    /// `waiter` is called only if the release deletes the node. It returns the channel to the
+    /// caller that waits for the deletion, or `None` if the caller does not wait.
     fn release_level(&self, waiter: impl FnOnce() -> Option<ReleaseWaiter>) -> Result<bool> {
         let Hold { holds, claim, grant, .. } = &*self.hold;
         holds.origin.check()?;
@@ -530,8 +529,8 @@ impl Lease {
             hold.report(|hold| Notice::Released { node: hold.node, release: Release { waiter, reporter } })
                 .ok();
         } else if !claim.grace.is_zero() {
-            // Because of the grace, the lease was lost before the end of its term, so its node can
-            // still exist.
+            // A lock with a `grace` is lost before the end of the term, so its node can still
+            // exist.
             let release = Release { waiter: None, reporter: None };
             self.hold.report(|hold| Notice::Released { node: hold.node, release }).ok();
         }

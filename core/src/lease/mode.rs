@@ -20,8 +20,8 @@ pub enum LockMode {
     Read,
     /// A write lock, which excludes all other holders.
     Write,
-    /// One permit of a semaphore, or the internal mutex that a contender holds while it acquires
-    /// permits.
+    /// One permit of a semaphore. The semaphore's internal mutex, which is held while permits are
+    /// acquired, has this mode too.
     Permit,
     /// Leadership of an election.
     Leadership,

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The owner of a lock, which can re-enter it.
+/// The owner of a lock. An owner can re-enter a lock that it holds.
 ///
 /// If the same owner acquires the same path twice through the same client, it has two leases but
 /// holds the lock only once.

@@ -9,14 +9,13 @@ use crate::runtime::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Notify};
 /// Maximum number of permit nodes to remember.
 const MAX_REMEMBERED_NODES: usize = 1_000;
 
-/// State that the semaphores in one directory share, in addition to their leases. Locks of other
-/// kinds have no such state.
+/// State that the semaphores in one directory share, in addition to their leases.
 #[derive(Default)]
 pub(crate) struct PermitState {
     /// Notified when a listing shows contenders of this client that wait for permits.
     pub(crate) waiting: Notify,
-    /// The last number of permits that this client compared with the number in the nodes of other
-    /// contenders. It is 0 before the first comparison.
+    /// The last number of permits that this client compared with the numbers in other contenders'
+    /// nodes, or 0 before the first comparison.
     pub(crate) compared: AtomicU32,
     /// True if a node with a number of permits was found.
     pub(crate) number_seen: AtomicBool,

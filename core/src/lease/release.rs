@@ -18,11 +18,11 @@ use crate::metrics::recorder::Recorder;
 use crate::runtime::sync::{AtomicU8, OnceLock};
 use crate::session::term::Term;
 
-/// The state of one lease of a hold (a *level*). The lease shares it with futures that wait for the
-/// loss of the lease, and after the release with the driver.
+/// The state of one lease of a hold (a *level*). Futures that wait for the loss of the lease share
+/// it. After the release, the driver also has a reference, with which it records a late loss.
 ///
 /// A level changes only while the index of holds is locked, so all threads see the changes in the
-/// same order. The driver receives a level only after it has ended.
+/// same order.
 #[derive(Debug, Default)]
 pub(crate) struct Level(AtomicU8);
 
@@ -31,10 +31,9 @@ const OPEN: u8 = 0;
 const RELEASED: u8 = 1;
 /// Released after the lock was lost.
 const LOST: u8 = 2;
-/// Released. Only the release revealed that another client had deleted the node.
+/// Released, but the release found that another client had deleted the node.
 const BROKEN: u8 = 3;
-/// Released. Only the release revealed that the session had ended, because the server had not
-/// acknowledged the release before that.
+/// Released, but the session ended before the server acknowledged the release.
 const EXPIRED: u8 = 4;
 /// Open, and a future waits for its end.
 const WATCHED: u8 = 5;
@@ -44,16 +43,15 @@ impl Level {
         matches!(self.0.load(Ordering::Acquire), OPEN | WATCHED)
     }
 
-    /// Records that a future waits for the end of this level (the state of one lease). Has no
-    /// effect if the lease is already released.
+    /// Records that a future waits for the end of this level. Has no effect after the release.
     pub(crate) fn watch(&self) {
         if self.0.load(Ordering::Acquire) == OPEN {
             self.0.store(WATCHED, Ordering::Release);
         }
     }
 
-    /// Ends the level (the state of one lease). Returns `true` if a future waits for the end and
-    /// must be woken. Returns `None` if the level has already ended.
+    /// Ends the level. Returns `true` if a future waits for the end and must be woken. Returns
+    /// `None` if the level has already ended.
     pub(crate) fn end(&self) -> Option<bool> {
         let before = self.0.load(Ordering::Acquire);
         matches!(before, OPEN | WATCHED).then(|| {
@@ -88,18 +86,19 @@ impl Level {
     }
 }
 
-/// Instructions to the driver to end a hold whose last lease was released.
+/// The details of a release that the driver carries out.
 pub(crate) struct Release {
     /// The caller that waits until the node is deleted, if there is one.
     pub(crate) waiter: Option<ReleaseWaiter>,
-    /// Reports a loss that only the release reveals. `None` if the lease does not count as a hold.
+    /// Reports a loss that is found during the release. `None` for an internal hold, such as the
+    /// mutex of a semaphore.
     pub(crate) reporter: Option<LateLossReporter>,
 }
 
 /// A caller that waits until a node is deleted.
 pub(crate) struct ReleaseWaiter {
     /// Receives a message when the node is deleted. The sender is dropped without a message if the
-    /// client can no longer find out about the deletion.
+    /// client will never know.
     pub(crate) done: oneshot::Sender<()>,
     /// Time at which the caller stops waiting.
     pub(crate) until: Instant,
@@ -117,9 +116,9 @@ impl LateLossReporter {
     /// Counts and logs the loss, and records it in the lease.
     ///
     /// Either another client deleted the node while the lock was held, or the session ended before
-    /// the server acknowledged the release. A session's end after its term is not recorded as a
-    /// loss: until the end of the term, no other client could have the lock, and after it, the
-    /// release needs no acknowledgement.
+    /// the server acknowledged the release. If the session ends after its term, this is not a loss:
+    /// the lock was safe until the end of the term, and then the release was complete without an
+    /// acknowledgement.
     pub(crate) fn report(&self, node: &str, reason: LossReason) {
         let ended = match reason {
             LossReason::NodeDeleted => BROKEN,
@@ -167,11 +166,9 @@ impl Future for Releasing {
     }
 }
 
-/// The state (level) of one lease. It is stored in the lease itself until another part of the
-/// program needs it, and then in an `Arc`.
-///
-/// This saves an allocation: the lease of a re-entry often lasts only for one function call, and
-/// usually no other part of the program uses its level.
+/// The level (state) of one lease. It is stored in the lease itself until it must be shared, and
+/// then in an `Arc`. This saves an allocation, because the level of a short re-entry is usually not
+/// shared.
 ///
 /// A level is moved to the `Arc` and ended only while the index of holds is locked. So the copy in
 /// the lease does not change after the move. A thread can read the level without that mutex: the
@@ -194,8 +191,7 @@ impl OwnLevel {
         self.shared.get().map_or(&self.own, |shared| shared)
     }
 
-    /// Moves the level into an `Arc`, so that futures that wait for its end can share it, and after
-    /// the release also the driver.
+    /// Moves the level into an `Arc`, so that futures and the driver can share it.
     pub(super) fn share(&self, _: &HoldIndex) -> &Arc<Level> {
         self.shared.get_or_init(|| Arc::new(self.own.copy()))
     }

@@ -79,8 +79,8 @@ pub struct HoldReport {
     pub fencing_token: i64,
     /// Number of leases that are not released. Each acquire of the owner returned one lease.
     pub levels: usize,
-    /// True if the library keeps a lease of this hold until it is released or lost, even if the
-    /// program drops that lease.
+    /// True if the library keeps a lease of this hold until the lease is released or lost, even if
+    /// the program drops the lease.
     ///
     /// This is the case for elections in Python and Node, and in Node for a lease whose `signal`
     /// was read. Always `false` for a lease in Rust.

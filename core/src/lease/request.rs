@@ -14,26 +14,26 @@ use crate::queue::Kind;
 #[derive(Clone)]
 pub(crate) struct AcquireRequest {
     pub(crate) owner: OwnerId,
-    /// The thread or task that sent the request. If the lock is reentrant, it is also the owner.
-    /// Otherwise the owner was created for this acquire only.
+    /// The thread or task that sent the request. It is the owner if the lock is reentrant.
+    /// Otherwise, each acquire has a new owner.
     pub(crate) caller: Owner,
     pub(crate) kind: Kind,
     /// Label of the lock.
     pub(crate) label: Option<Arc<str>>,
-    /// Time when the caller began to wait. `None` if reports and metrics must not count the request
-    /// as a hold.
+    /// Time when the caller began to wait. `None` for an internal request (such as the mutex of a
+    /// semaphore), which reports and metrics omit.
     pub(crate) since: Option<Instant>,
     /// True if the request had to wait for another contender.
     pub(crate) contended: bool,
     /// Maximum duration of the hold, if limited.
     pub(crate) max_hold: Option<Duration>,
-    /// How long before the end of the session's term the lease counts as lost.
+    /// The option `grace`: how long before the end of the session's term the lease counts as lost.
     pub(crate) grace: Grace,
-    /// Maximum number of consecutive holds on one node. It is more than 1 if hand-offs are
-    /// permitted.
+    /// The option `cohort`: maximum number of consecutive holds on one node. Hand-offs are
+    /// permitted if it is more than 1.
     pub(crate) cohort: u16,
-    /// Time in milliseconds for which the node is kept, counted from its first release. It is 0 if
-    /// the node is deleted at its release.
+    /// The option `linger`: time in milliseconds for which the node is kept after its first
+    /// release, or 0 if the node is deleted immediately.
     pub(crate) linger: u32,
 }
 
@@ -43,9 +43,9 @@ pub(crate) struct AcquireRequest {
 pub(crate) struct Grace(u32);
 
 impl Grace {
-    /// Converts a duration to whole milliseconds. Rounds down, but a time above zero becomes at
-    /// least one millisecond. Rounding up could exceed the maximum of a sixth of the session
-    /// timeout, which is seldom a whole number of milliseconds.
+    /// Converts a duration to whole milliseconds. Rounds down, because rounding up could exceed the
+    /// maximum of a sixth of the session timeout. But a time above zero becomes at least one
+    /// millisecond.
     pub(crate) fn of(time: Duration) -> Self {
         let whole = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
         Self(if time.is_zero() { 0 } else { whole.max(1) })
@@ -65,8 +65,8 @@ impl Grace {
 }
 
 impl AcquireRequest {
-    /// Creates the request of a caller whose wait began at `wait`. If `wait` is `None`, the request
-    /// does not count as a hold.
+    /// Creates the request of a caller that began to wait at `wait`. `wait` is `None` for an
+    /// internal request, such as the mutex of a semaphore.
     pub(crate) fn new(caller: Owner, kind: Kind, wait: Option<WaitTimer>) -> Self {
         let contended = wait.is_some_and(|wait| wait.contended);
         let (since, grace) = (wait.map(|wait| wait.since), Grace::default());
@@ -84,9 +84,8 @@ impl AcquireRequest {
         }
     }
 
-    /// Returns `true` if this request is only a step of a semaphore's acquire: the request for the
-    /// internal mutex, or for one of several permits. The metrics do not count such a step, because
-    /// they count the acquire as a whole.
+    /// Returns `true` if this request is only a step of a semaphore's acquire: for the internal
+    /// mutex, or for one of several permits. The metrics count only the acquire as a whole.
     pub(crate) fn is_part(&self) -> bool {
         self.since.is_none() || matches!(self.kind, Kind::Permit(_))
     }

@@ -93,8 +93,7 @@ pub(crate) struct HoldState {
     state: AtomicU8,
     /// True if another contender has requested the lock.
     revoked: AtomicBool,
-    /// Locked during each change of the state, so that each change is based on the result of the
-    /// previous one.
+    /// Locked during each change of the state, so that no change is lost.
     changing: Mutex<()>,
     changed: Notify,
 }
@@ -107,8 +106,8 @@ impl HoldState {
 
     /// Changes the state and wakes the waiters. Returns `true` if the state changed.
     ///
-    /// `to` receives the current state and returns the new one. Its side effects are complete
-    /// before any thread sees the new state.
+    /// `to` receives the current state and returns the new one. No other thread sees the new state
+    /// before `to` has returned.
     pub(crate) fn change(&self, to: impl FnOnce(LeaseState) -> Option<LeaseState>) -> bool {
         let changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(state) = to(self.state()) else { return false };

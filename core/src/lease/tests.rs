@@ -90,7 +90,6 @@ impl Directory {
         Self { driver, holds: Arc::new(holds), owner: Owner::new() }
     }
 
-    /// Grants a lock of this kind, in a session with this timeout whose term was just extended.
     fn grant(&self, kind: Kind, timeout: Duration) -> Lease {
         self.grant_for(AcquireRequest::new(self.owner.clone(), kind, None), timeout)
     }

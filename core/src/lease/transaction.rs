@@ -22,8 +22,8 @@ pub(crate) fn bad_version(version: impl fmt::Display) -> Error {
 
 /// A transaction that the server applies only if the lock's node exists at that moment.
 ///
-/// All writes are applied together. They need no fencing token: if the holder was paused and
-/// another client got the lock in the meantime, the transaction changes nothing.
+/// All writes are applied together. If the holder was paused and another client got the lock in the
+/// meantime, the transaction changes nothing. So data in ZooKeeper needs no fencing token.
 ///
 /// Paths are absolute, relative to the client's chroot. New nodes are persistent and have the
 /// client's access control list.
@@ -48,8 +48,8 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    /// Creates a transaction without operations. It has only a weak reference to the hold, so it
-    /// does not prevent the release of the lock.
+    /// Creates a transaction without operations. The weak reference lets the lock be released in
+    /// the meantime.
     pub(crate) fn new(hold: Weak<Hold>) -> Self {
         Self { hold, operations: Vec::new() }
     }
@@ -113,9 +113,8 @@ impl Transaction {
         hold.report(|hold| Notice::Transact { node: hold.node, operations: self.operations, reply })?;
         match done.await {
             Ok(outcome) => {
-                // If the connection failed, the server might still apply the transaction. Then do
-                // not mark the transaction as ended, so that the node is not handed to another
-                // owner.
+                // If the connection failed, the server might still apply the transaction. Then keep
+                // the transaction counted, so that the node is never handed to another owner.
                 if outcome.as_ref().err().is_none_or(|error| error.kind() != ErrorKind::ConnectionFailed) {
                     hold.end_transaction();
                 }
@@ -168,8 +167,7 @@ impl fmt::Display for WriteOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = match self {
             Self::Create { .. } => "create",
-            // Do not print the name of the method here, because it differs between the language
-            // bindings.
+            // Do not print the method's name, because it differs between the language bindings.
             Self::SetData { .. } => "set the data of",
             Self::Delete { .. } => "delete",
             Self::Check { .. } => "check",

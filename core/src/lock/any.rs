@@ -222,8 +222,8 @@ impl AnyLock {
         self.directory().source()
     }
 
-    /// Returns `true` if this lock's client can read the node of `lease`, a lease of another
-    /// client. A node's path is unique in an ensemble, so both clients then use the same ensemble.
+    /// Returns `true` if this lock's client and the client of `lease` use the same ensemble: this
+    /// client then finds the node of `lease`, whose path is unique in its ensemble.
     pub(crate) async fn sees(&self, lease: &Lease, deadline: Deadline) -> Result<bool> {
         let node: Arc<str> = lease.full_node().into();
         let ask = || {
@@ -239,13 +239,11 @@ impl AnyLock {
         Ok(self.directory().resolve()?.client.clone())
     }
 
-    /// Returns the time for which the lock's client waits for a reply from a server.
     pub(crate) fn connect_timeout(&self) -> Duration {
         self.directory().source().options().connect_timeout
     }
 
-    /// Adds an explanation to the error of an acquire that began at `since` and consisted of
-    /// several steps.
+    /// Adds an explanation to the error of an acquire that had several steps and began at `since`.
     pub(crate) fn explain(&self, error: Error, since: Instant, timeout: Timeout) -> Error {
         match self.directory().resolve() {
             Ok(resolved) => resolved.client.explain(error, since, timeout),
@@ -258,7 +256,7 @@ impl AnyLock {
         self.directory().source().is_same(other.directory().source())
     }
 
-    /// Returns the lock whose directory contains the nodes of the holders.
+    /// Returns the lock in whose directory the holders' nodes are.
     fn directory(&self) -> &Lock {
         match self {
             Self::Lock(lock) => lock,
@@ -275,7 +273,6 @@ impl AnyLock {
         }
     }
 
-    /// Returns `true` if an owner that holds the lock can acquire it again.
     pub(crate) fn reentrant(&self) -> bool {
         match self {
             Self::Lock(lock) => lock.reentrant(),

@@ -32,12 +32,12 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(60);
 ///
 /// Candidates become the leader in the order in which the server queued them. An election is an
 /// exclusive lock with all guarantees of this library: fair order, fencing tokens, and a leader
-/// that notices in time when it no longer leads. Services that use Curator's `LeaderLatch` can take
-/// part in the same election.
+/// that learns of the loss before another candidate can lead. Services that use Curator's
+/// `LeaderLatch` can take part in the same election.
 ///
 /// An election object is one candidate, even if several callers campaign through it. Overlapping
 /// campaigns share a node and a leadership. The leadership ends when the last [`Leadership`] is
-/// resigned. Clones are the same candidate. Creating an election object sends no request.
+/// resigned. A clone is the same candidate. Creating an election object sends no request.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -98,11 +98,11 @@ impl Election {
     /// Returns the same candidate, bound to its current client.
     ///
     /// An election that was created from a list of hosts gets a new client when its client is
-    /// closed. Without this function, the candidate would therefore continue to lead after the
-    /// program has closed all clients.
+    /// closed. Without this step, the candidate would then continue to lead, although the program
+    /// has closed all clients.
     ///
     /// # Errors
-    /// The errors of [`campaign`](Self::campaign) that need no request.
+    /// The errors that [`campaign`](Self::campaign) can return before it sends a request.
     pub(crate) fn on_one_client(&self) -> Result<Self> {
         Ok(Self {
             lock: Arc::new(self.lock.on_one_client()?),
@@ -137,8 +137,8 @@ impl Election {
     ///
     /// # Errors
     /// The errors of [`Lock::acquire`], and [`BadArgument`](crate::ErrorKind::BadArgument) if a
-    /// contender of kazoo is in the queue. kazoo's election does not see zklock's candidates, so a
-    /// candidate of each library could lead at the same time.
+    /// contender of kazoo is in the queue. kazoo's election does not see zklock's candidates, so
+    /// candidates of both libraries could lead at the same time.
     pub async fn campaign(&self) -> Result<Leadership> {
         self.campaign_with(Timeout::Forever).await
     }
@@ -168,8 +168,8 @@ impl Election {
         self.lock.acquire_as(&self.owner, timeout).await.map(Leadership)
     }
 
-    /// Campaigns like [`campaign_with`](Self::campaign_with), but messages show `caller`. All
-    /// callers share one owner: the candidate.
+    /// Campaigns like [`campaign_with`](Self::campaign_with), but messages show `caller`. The owner
+    /// of the lease is the candidate, regardless of the caller.
     pub(crate) async fn campaign_for(&self, caller: &Owner, timeout: Timeout) -> Result<Leadership> {
         match self.lock.request(self.owner.id(), caller, timeout)? {
             Acquiring::Granted(lease) => Ok(Leadership(lease)),
@@ -179,8 +179,8 @@ impl Election {
 
     /// Returns `true` if this candidate leads. Sends no request.
     ///
-    /// The candidate leads from the grant until it resigns or until its leadership is no longer
-    /// certain. Only after that can another candidate lead. Returns `false` in a process that
+    /// The candidate leads from the grant until it resigns, or until it is no longer certain that
+    /// it leads. Another candidate can lead only after that. Returns `false` in a process that
     /// inherited a leadership through `fork`.
     #[must_use]
     pub fn is_leader(&self) -> bool {
@@ -285,7 +285,7 @@ impl From<Leadership> for Lease {
 pub struct Candidate {
     /// Position in the queue, from 0. The first candidate leads.
     pub position: usize,
-    /// The candidate's id. Candidates of every client library can have one.
+    /// The candidate's id.
     ///
     /// It is empty if the candidate has no id, or if the node's data is longer than 4 KiB or cannot
     /// be read. Invalid UTF-8 is replaced.
@@ -299,7 +299,6 @@ pub struct Candidate {
     pub fencing_token: i64,
 }
 
-/// Converts the first contender to a candidate.
 fn first(lock: &Lock, contender: Option<Contender>) -> Result<Option<Candidate>> {
     let contenders: Vec<_> = lock.with_paths(contender)?;
     Ok(contenders.into_iter().next().map(Candidate::from))
@@ -337,7 +336,6 @@ pub struct Leaders {
     next: NextLeader,
 }
 
-/// A future that waits for the next report. Its result contains the observer and the report.
 type NextLeader = Pin<Box<dyn Future<Output = (Observer, Result<Option<Candidate>>)> + Send>>;
 
 impl std::fmt::Debug for Leaders {
@@ -370,7 +368,6 @@ impl Leaders {
     }
 }
 
-/// The state of an observer.
 struct Observer {
     lock: Arc<Lock>,
     /// The leader that was reported last.

@@ -41,9 +41,9 @@ use crate::runtime::fork::PerProcess;
 /// A lock that can be acquired: a [`Mutex`](crate::Mutex), or one half of a
 /// [`ReadWriteLock`](crate::ReadWriteLock).
 ///
-/// Clones are the same lock. Waiters receive the lock in the order in which the server queued them.
-/// An [`Owner`] that holds the lock can acquire it again, through this or any other lock object
-/// with the same client and path.
+/// A clone refers to the same lock. Waiters receive the lock in the order in which the server
+/// queued them. An [`Owner`] that holds the lock can acquire it again, through this or any other
+/// lock object with the same client and path.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -69,11 +69,10 @@ struct Inner {
     place: LockPath,
     kind: Kind,
     settings: LockSettings,
-    /// The first client that this lock used in this process, with its holds. This field never
-    /// changes. If the client is a shared client and is closed, the lock uses `last` instead.
+    /// The first client that this lock used in this process. This field never changes. If the
+    /// client is shared and is closed, the lock uses `last` instead.
     first: PerProcess<Arc<Resolved>>,
-    /// The client that the lock uses instead of `first`. Set only if `first` was a shared client
-    /// and is closed.
+    /// The client that the lock uses after the shared client in `first` was closed.
     last: PerProcess<Mutex<Option<Arc<Resolved>>>>,
 }
 
@@ -232,8 +231,8 @@ impl Lock {
         (owner, caller): (OwnerId, &Owner),
         timeout: Timeout,
     ) -> Result<Lease> {
-        // Only the slow case awaits, which keeps the future small. Because a future is moved before
-        // it is awaited, a small one is faster.
+        // Await only in the slow case, so that the future stays small. A small future is faster to
+        // move.
         let pending = match self.request(owner, caller, timeout)? {
             Acquiring::Granted(lease) => return Ok(lease),
             Acquiring::Pending(pending) => pending,
@@ -241,8 +240,8 @@ impl Lock {
         pending.await
     }
 
-    /// Requests the lock. If the owner re-enters or takes a kept node, returns a lease. Otherwise,
-    /// returns the pending acquire.
+    /// Requests the lock. Returns a lease if the owner re-enters or reuses a node that the client
+    /// has kept. Otherwise, returns the pending acquire.
     ///
     /// Messages and other contenders show `caller`, which can differ from the owner.
     pub(crate) fn request(&self, owner: OwnerId, caller: &Owner, timeout: Timeout) -> Result<Acquiring> {
@@ -259,8 +258,8 @@ impl Lock {
         })
     }
 
-    /// Requests the lock as a contender of this kind, for a new owner. `wait` contains the time
-    /// when the caller began to wait.
+    /// Requests the lock for a new owner, as a contender of this kind. The caller has waited since
+    /// `wait.since`.
     pub(crate) fn request_as(
         &self,
         caller: &Owner,
@@ -273,23 +272,20 @@ impl Lock {
 
     /// Re-enters the lock if `owner` holds it. Otherwise returns `None`.
     pub(crate) fn reenter(&self, owner: OwnerId) -> Result<Option<Lease>> {
-        // Any intent can be passed here, because the intent matters only for an owner that joins
-        // the queue.
+        // The intent does not matter, because only an owner that joins the queue uses it.
         Ok(match self.enter(owner, self.0.kind, Timeout::Forever.intent())? {
             EnterOutcome::Reentered(lease) => Some(lease),
             EnterOutcome::Queues(_) => None,
         })
     }
 
-    /// Re-enters if the owner holds the lock. Otherwise, returns the intent with which the owner
-    /// must join the queue.
+    /// Re-enters if the owner holds the lock. Otherwise, returns the intent, and the owner must
+    /// join the queue.
     ///
     /// The decision depends on the owner's holds at the time of this call, not at the time when the
-    /// driver receives the request. So if a writer requests the read lock and then releases the
-    /// write lock, it keeps the lock as a reader.
+    /// driver receives the request. For example, a writer that requests the read lock and then
+    /// releases the write lock keeps the lock as a reader.
     fn enter(&self, owner: OwnerId, kind: Kind, intent: Intent) -> Result<EnterOutcome> {
-        // If the lock is not reentrant, every acquire has a separate owner, which must join the
-        // queue.
         if !self.0.settings.reentrant {
             return Ok(EnterOutcome::Queues(intent));
         }
@@ -326,7 +322,6 @@ impl Lock {
         Self(Arc::new(Inner { source, place, kind, settings, first, last }))
     }
 
-    /// Sends the request to the driver.
     fn queue_up(
         &self,
         (owner, caller): (OwnerId, &Owner),
@@ -355,7 +350,6 @@ impl Lock {
         Ok(PendingAcquire { outcome, leave })
     }
 
-    /// Returns the data for a new node.
     fn node_data(&self, options: &ClientOptions, owner: &Owner) -> Vec<u8> {
         let LockSettings { label, stated_permits, .. } = &self.0.settings;
         let holders = self.0.settings.node_holders(self.0.kind, owner);
@@ -368,7 +362,6 @@ impl Lock {
         }
     }
 
-    /// Returns the label of the lock's contenders.
     pub(crate) fn label<'a>(&'a self, options: &'a ClientOptions) -> Option<&'a str> {
         self.0.settings.label.as_deref().or(options.label.as_deref())
     }
@@ -396,7 +389,6 @@ impl Lock {
         self.0.kind
     }
 
-    /// Returns the maximum number of waiters, if limited.
     pub(crate) fn max_waiters(&self) -> Option<u32> {
         self.0.settings.max_waiters
     }
@@ -477,8 +469,8 @@ impl Lock {
         self.resolved(|resolved| Ok(Arc::clone(resolved)))
     }
 
-    /// Calls `body` with the client and its holds. A re-entry uses this function instead of
-    /// [`resolve`](Self::resolve), because it does not need its own `Arc`.
+    /// Calls `body` with the client and its holds. Unlike [`resolve`](Self::resolve), this function
+    /// clones no `Arc` for the caller, so that a re-entry is fast.
     fn resolved<T>(&self, body: impl FnOnce(&Arc<Resolved>) -> Result<T>) -> Result<T> {
         let first = self.0.first.get_or_try_init(|| self.look_up())?;
         if !matches!(self.0.source, ClientSource::Shared(_)) || first.client.mailbox().usable() {
@@ -515,8 +507,6 @@ pub(crate) fn busy_is_none<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// The result of a request for a lock: the lease if the lock was granted immediately, or else the
-/// pending acquire.
 pub(crate) enum Acquiring {
     Granted(Lease),
     Pending(PendingAcquire),

@@ -16,18 +16,17 @@ use crate::lock::busy_is_none;
 use crate::runtime;
 use crate::runtime::backoff::Backoff;
 
-/// Interval at which a waiter checks again whether it waits for itself. This happens if two members
-/// of a multi-lock turn out to be the same lock under two names.
+/// Interval at which a waiter checks again whether it waits for itself. It does so if two members
+/// of the multi-lock are the same lock under two names.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Several locks that are acquired together, all or none, within one deadline.
 ///
 /// All zklock programs acquire the locks in the same order, so two programs cannot wait for each
-/// other. They sort the locks by the bytes of the path from the ensemble's root, and equal paths by
-/// the names of the servers. The order can differ only for the same path on two ensembles, if the
-/// programs use different server names for these ensembles. Curator's `InterProcessMultiLock`
-/// acquires the locks in the order of the caller's list. So programs that use it must sort their
-/// list by path.
+/// other. They sort the locks by the bytes of the path from the ensemble's root. Locks with the
+/// same path on different ensembles are sorted by the names of the servers, so all programs must
+/// use the same names for these servers. Curator's `InterProcessMultiLock` acquires the locks in
+/// the order of the caller's list. So programs that use it must sort their list by path.
 ///
 /// A lock that is listed twice is acquired once. The write half of a read/write lock is acquired
 /// before its read half.
@@ -120,8 +119,9 @@ impl MultiLock {
     /// Acquires all locks if all are free, without queueing. Returns `None` if a lock is taken.
     ///
     /// The call can hold some of the locks for a moment before it finds that another one is taken.
-    /// If it loses one of them in that moment, it returns `None` too. The call takes at most the
-    /// connect timeout, or with several clients, the longest of their connect timeouts.
+    /// If it loses one of the locks before it has all of them, it also returns `None`. The call
+    /// takes at most the client's connect timeout. If the locks have several clients, the longest
+    /// of their connect timeouts applies.
     ///
     /// Cancel safe like [`acquire`](Self::acquire).
     ///
@@ -156,8 +156,7 @@ impl MultiLock {
     /// * [`LockTimeout`](crate::ErrorKind::LockTimeout) if not all locks could be acquired in time,
     ///   or with [`Timeout::Try`] if not all are free.
     /// * [`BadArgument`](crate::ErrorKind::BadArgument) if the owner already holds one of the
-    ///   locks, but not one that precedes it in the order. Acquiring the missing lock now would
-    ///   violate the order.
+    ///   locks, but does not hold a lock that must be acquired before it.
     /// * [`BadArgument`](crate::ErrorKind::BadArgument) if two of the locks turn out to be the same
     ///   lock, because their clients use different host names for the same ensemble.
     /// * The errors of [`Lock::acquire_as`](crate::Lock::acquire_as).
@@ -212,8 +211,8 @@ impl MultiLock {
                 let message = "one of several locks was lost while the others were tried; try again";
                 return Err(Error::timed_out(TimeoutReason::Unknown, message));
             }
-            // Pause, because a lock is lost in every round if its `max_hold` is shorter than the
-            // wait for another lock.
+            // Pause before the next round. If a lock's `max_hold` is shorter than the wait for
+            // another lock, every round fails.
             match &mut backoff {
                 Some(backoff) => pause(backoff.pause(), deadline).await?,
                 first => *first = Some(Backoff::default()),
@@ -222,7 +221,6 @@ impl MultiLock {
     }
 
     /// Acquires all locks. Returns `None` if one of them was lost before all were acquired.
-    /// `explain` adds the context of the whole acquire to the error of a single lock.
     async fn acquire_once(
         &self,
         owners: &[(OwnerId, &Owner)],
@@ -243,7 +241,7 @@ impl MultiLock {
     }
 
     /// Acquires one of the locks. Fails if this call already holds the same lock under another
-    /// name, because the call would wait for itself.
+    /// name. Without this check, the call would wait for itself.
     async fn acquire_member(
         &self,
         place: usize,
@@ -278,8 +276,8 @@ impl MultiLock {
                 lease = &mut acquired => return lease,
                 slept = runtime::sleep(RECHECK_INTERVAL) => slept?,
             }
-            // Check again. A deposed leader still replies to its own clients for a while, so the
-            // first check might have missed the node of the other lock.
+            // Check again, because a deposed leader might have answered the first check. It still
+            // replies to its clients for a while, but does not know new nodes.
             checked().await?;
         }
     }
@@ -312,13 +310,13 @@ async fn pause(time: Duration, deadline: Deadline) -> Result<()> {
     }
 }
 
-/// Returns an error if two locks with the same path cannot be members of one multi-lock.
+/// Checks whether two locks with the same path can be members of one multi-lock.
 fn check_namesakes(one: &AnyLock, other: &AnyLock) -> Result<()> {
     let problem = if !one.same_client(other) {
         let (servers, others) = (one.hosts().ensemble(), other.hosts().ensemble());
-        // A server belongs to one ensemble. If the two locks have no server in common, their
-        // ensembles can differ, or one ensemble can have two names. Only a read after both acquires
-        // can tell.
+        // A server belongs to one ensemble, so a common server proves that both locks are the same.
+        // Without a common server, one ensemble might still have two names. `acquire_member` checks
+        // that with a read.
         return if servers.iter().any(|server| others.contains(server)) {
             Err(same_lock_error(one, other))
         } else {
@@ -377,8 +375,8 @@ mod tests {
             let order = paths(vec![mutex(second, "/b"), mutex(first, "/a")]);
             assert!(order[0].ends_with("/a") && order[1].ends_with("/b"), "{order:?}");
         }
-        // With a chroot, the path from the ensemble's root is compared. The comparison is by bytes,
-        // so `-` precedes `/`.
+        // The order compares the bytes of the path from the ensemble's root, which includes the
+        // chroot. So `-` precedes `/`.
         let below = client("localhost:1/a");
         let order = paths(vec![mutex(&below, "/x"), mutex(&number, "/a/y"), mutex(&number, "/a-b")]);
         assert_eq!(order, ["127.0.0.1:1/a-b", "localhost:1/a/x", "127.0.0.1:1/a/y"]);

@@ -82,7 +82,7 @@ impl LockOptions {
         self
     }
 
-    /// Sets the *grace*: how long before the end of the session's term a lease is reported as lost.
+    /// Sets the *grace*: the time between the report of a loss and the end of the session's term.
     /// Default: zero.
     ///
     /// The term is the time until which the client is certain that the session is alive. The lock's
@@ -154,8 +154,8 @@ impl LockOptions {
     /// * The client is disconnected.
     /// * The session's term ends within a sixth of the session timeout.
     /// * Another client has asked the holder to release the lock.
-    /// * The node is older than [`max_hold`](Self::max_hold). In contrast, the time limit of each
-    ///   hold counts from its own grant.
+    /// * The node is older than [`max_hold`](Self::max_hold). Each hold also has its own time
+    ///   limit, which counts from its grant.
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -186,15 +186,16 @@ impl LockOptions {
     /// not extend it. After that time, the node is deleted. It is also deleted immediately when the
     /// client is closed or the process exits.
     ///
-    /// While the node is kept, the lock is taken for an acquire with
-    /// [`Timeout::Try`](crate::Timeout::Try) by another client. Consecutive holds on one node have
-    /// the same fencing token, so a resource must compare the pair of token and
-    /// [`handoffs`](crate::Lease::handoffs). If keeping nodes is of little use, the client stops it
-    /// for the length of `time`. This happens if, within `time`, it has deleted kept nodes for
-    /// other contenders more than eight times, each time after fewer than eight acquires without a
+    /// While the node is kept, an acquire with [`Timeout::Try`](crate::Timeout::Try) by another
+    /// client fails, because the lock is taken. Consecutive holds on one node have the same fencing
+    /// token, so a resource must compare the pair of token and
+    /// [`handoffs`](crate::Lease::handoffs). If kept nodes save too few requests, the client keeps
+    /// no nodes for the length of `time`. This is the case if, within `time`, it has deleted more
+    /// than eight kept nodes for other contenders, each after fewer than eight acquires without a
     /// request.
     ///
-    /// Semaphores and elections do not support it, and [`once`](crate::Mutex::once) ignores it.
+    /// Semaphores and elections do not support this option, and [`once`](crate::Mutex::once)
+    /// ignores it.
     ///
     /// ```no_run
     /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -216,7 +217,6 @@ impl LockOptions {
         self
     }
 
-    /// Returns the settings of a mutex.
     pub(crate) fn of_mutex(self) -> LockSettings {
         let Self { reentrant, label, naming, max_hold, grace, max_waiters, cohort, linger } = self;
         let reentrant = reentrant.unwrap_or(true);
@@ -234,7 +234,6 @@ impl LockOptions {
         }
     }
 
-    /// Returns the settings of both halves of a read/write lock.
     pub(crate) fn of_read_write_lock(self) -> Result<LockSettings> {
         if self.reentrant == Some(false) {
             return Err(Error::bad_argument(
@@ -245,8 +244,8 @@ impl LockOptions {
         Ok(self.of_mutex())
     }
 
-    /// Returns the settings of a semaphore. `stated_permits` is the number of permits that the data
-    /// of its nodes states, if any.
+    /// Returns the settings of a semaphore. `stated_permits` is the number of permits that its
+    /// nodes contain, if any.
     pub(crate) fn of_semaphore(self, stated_permits: Option<u32>) -> Result<LockSettings> {
         if self.reentrant == Some(true) {
             let problem = "a permit has no owner that could acquire it again; leave it out";
@@ -270,7 +269,6 @@ impl LockOptions {
     }
 }
 
-/// Settings of a lock, for all kinds of locks.
 #[derive(Clone, Debug)]
 pub(crate) struct LockSettings {
     pub(crate) reentrant: bool,
@@ -309,7 +307,7 @@ impl LockSettings {
         Ok(Self { max_hold: self.max_hold.map(|time| time.min(LONGEST)), ..self })
     }
 
-    /// Returns the holders that the data of a new node describes: only `owner`, or several
+    /// Returns the description of the holders for the data of a new node: only `owner`, or several
     /// consecutive holders.
     pub(crate) fn node_holders<'a>(&self, kind: Kind, owner: &'a Owner) -> NodeHolders<'a> {
         match (self.consecutive_holds(kind), Grace::of(self.linger).millis()) {
@@ -325,7 +323,6 @@ impl LockSettings {
         if handed_on { u16::try_from(self.cohort).unwrap_or(u16::MAX) } else { 0 }
     }
 
-    /// Returns the intent with which an acquire with this timeout joins the queue.
     pub(crate) fn intent(&self, timeout: Timeout) -> Intent {
         match (timeout.intent(), self.max_waiters) {
             (Intent::Wait, Some(waiters)) => Intent::WaitIfFewer(waiters),

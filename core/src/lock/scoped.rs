@@ -1,4 +1,5 @@
-//! Scopes that hold a lock. A scope ends when its body returns or when the lock is lost.
+//! Scopes: functions that hold a lock while a body runs. A scope ends when its body returns or when
+//! the lock is lost.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -86,8 +87,8 @@ impl<H: Holdable> Drop for Scope<H> {
 /// Runs `body` while the lock is held.
 ///
 /// If the lock is lost before the body returns, the body is dropped at its next await point, and
-/// this function returns the error. It also returns an error if the lock was lost before the body
-/// returned.
+/// this function returns an error. It returns the error even if the body returns without reaching
+/// an await point.
 pub(crate) async fn run<H: Holdable, F: Future>(
     held: H,
     body: impl FnOnce(Arc<H>) -> F,

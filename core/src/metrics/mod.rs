@@ -124,7 +124,7 @@ pub enum RequestKind {
     Parents,
     /// Reads the data of contenders, the number of permits in a node, or data for the application.
     Read,
-    /// Proves the session, which extends the term of its leases.
+    /// Proves that the session is alive, which extends the term of its leases.
     Heartbeat,
     /// Asks a contender to give up its lock.
     Revoke,
@@ -223,9 +223,8 @@ impl Transport {
         }
     }
 
-    /// Returns the transport that a session used, by asking zklock's transport whether it was used.
-    /// Without the patch, the ZooKeeper client uses a different transport from the one that this
-    /// crate links.
+    /// Returns the transport of a session that has begun. Without the `[patch.crates-io]` lines,
+    /// the ZooKeeper client does not use zklock's transport, although this crate links it.
     pub(crate) fn in_use() -> Self {
         if zklock_transport::used() { Self::Zklock } else { Self::Stock }
     }

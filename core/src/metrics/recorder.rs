@@ -10,7 +10,6 @@ use tokio::time::Instant;
 use crate::error::loss_reason::LossReason;
 use crate::metrics::{Histogram, RequestKind, Stats, Transport};
 
-/// Upper bounds of the buckets: 1, 2 and 5 times every power of ten, from 100 µs to 1,000 s.
 const BOUNDS: [Duration; 22] = bounds();
 
 const fn bounds() -> [Duration; 22] {
@@ -57,7 +56,6 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Counts a hold that began.
     pub(crate) fn acquired(&self, waited: Duration, contended: bool) {
         self.wait.record(waited);
         if contended {
@@ -75,7 +73,6 @@ impl Recorder {
         count(&self.retakes);
     }
 
-    /// Counts a hold that ended.
     pub(crate) fn ended(&self, held: Duration) {
         self.hold.record(held);
     }
@@ -87,12 +84,10 @@ impl Recorder {
         }
     }
 
-    /// Counts a session that began.
     pub(crate) fn session_began(&self) {
         count(&self.sessions);
     }
 
-    /// Counts a reconnection of a session.
     pub(crate) fn reconnected(&self) {
         count(&self.reconnections);
     }
@@ -102,12 +97,10 @@ impl Recorder {
         count(&self.busy);
     }
 
-    /// Counts an attempt that timed out.
     pub(crate) fn timed_out(&self) {
         count(&self.timeouts);
     }
 
-    /// Counts a request that is about to be sent.
     pub(crate) fn requested(&self, request: RequestKind) {
         count(&self.requests[request as usize]);
     }

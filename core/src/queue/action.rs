@@ -9,9 +9,9 @@ pub enum Action {
     /// Create an ephemeral sequential node for a contender. The string is the name without the
     /// sequence number.
     Create(Ticket, JoinId, String),
-    /// Create an ephemeral node with exactly this name, without a new sequence number, for a
-    /// contender. If a writer is given, one transaction creates the node and checks that the
-    /// writer's node exists. These outcomes have a special meaning:
+    /// Create an ephemeral node with exactly this name for a contender. If the last field contains
+    /// a writer's node, one transaction creates the node and checks that the writer's node exists.
+    /// These outcomes have a special meaning:
     ///
     /// - `NoNode`: the writer's node does not exist.
     /// - `Event::CheckForbidden`: the session is not permitted to make the check.

@@ -50,14 +50,14 @@ impl Intent {
         matches!(self, Self::Try | Self::WaitIfFewer(_))
     }
 
-    /// Returns the same intent, but as a downgrade: the reader's node gets the position of this
-    /// writer's node in the queue.
+    /// Returns this intent as a downgrade: the reader's node gets the position of this writer's
+    /// node in the queue.
     #[must_use]
     pub fn in_place_of(&self, writer: NodeName) -> Self {
         Self::Downgrade { writer: Box::new(writer), tries: self.only_tries() }
     }
 
-    /// Returns the same intent, but without a writer's place.
+    /// Returns the same intent, but without a writer's position.
     #[must_use]
     pub(super) fn without_place(&self) -> Self {
         match self {
@@ -93,9 +93,8 @@ pub enum Refusal {
     SequenceExhausted,
     /// The access control lists do not permit the request.
     NotAuthorized,
-    /// This node has the name of a kazoo lock's node, so an election candidate cannot contend with
-    /// it. Contenders on kazoo do not recognize candidates, so a kazoo contender and a candidate
-    /// could lead at the same time.
+    /// The directory contains this node of a kazoo contender. kazoo ignores the nodes of election
+    /// candidates, so the kazoo contender and a candidate could lead at the same time.
     BesideKazoo(NodeName),
     /// The directory is too large to list. The string describes its size.
     TooLarge(String),
@@ -138,8 +137,8 @@ pub enum Event {
     /// No news about this directory has arrived for a long time, so the queue must list it again or
     /// check whether certain nodes exist (rule 10).
     Resync,
-    /// The server can no longer carry out the create with this ticket, whose outcome was unknown,
-    /// because enough time has passed (rule 8).
+    /// Enough time has passed that the server can no longer carry out the create with this ticket.
+    /// The outcome of the create was unknown (rule 8).
     Certain(Ticket),
     /// The outcome of `Action::Create`: the node's name and czxid.
     Created(Ticket, Outcome<(String, i64)>),
@@ -150,8 +149,8 @@ pub enum Event {
     ParentsMade(Ticket, Outcome<()>),
     /// The outcome of `Action::List`: the children's names.
     Listed(Ticket, Outcome<Vec<String>>),
-    /// The outcome of `Action::Probe`: those of the probed nodes that do not exist. A node that is
-    /// not in this list might exist or not.
+    /// The outcome of `Action::Probe`: the probed nodes that do not exist. All other nodes might
+    /// exist or not.
     Probed(Ticket, Outcome<Vec<NodeName>>),
     /// The outcome of `Action::Verify`: the node's czxid if the node belongs to this session, or
     /// else `None`.

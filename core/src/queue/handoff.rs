@@ -1,6 +1,7 @@
 //! Rules for consecutive holds on one node (rule 19). They decide whether another hold can begin on
-//! the node, and which contender is in the queue on behalf of the waiters without nodes. The hold
-//! table, the driver and the explorer all use these rules.
+//! the node. They also decide when a contender must join the queue on behalf of the client's
+//! waiters that have no node. The hold table, the driver and the tests' explorer all use these
+//! rules.
 
 use super::event::{Event, Intent, JoinId};
 use super::node_name::{Kind, Naming};
@@ -17,8 +18,8 @@ pub struct HoldCounts {
 }
 
 impl HoldCounts {
-    /// Returns the counts for a hold that did not directly follow another one. `handoffs` is the
-    /// number of earlier holds on the node, and `limit` is the maximum number of consecutive holds.
+    /// Returns the counts for a hold that begins without a hand-off. `handoffs` is the number of
+    /// earlier holds on the node, and `limit` is the maximum number of consecutive holds.
     #[must_use]
     pub fn new(handoffs: u32, limit: u16) -> Self {
         Self { handoffs, consecutive: 0, limit }
@@ -30,9 +31,9 @@ impl HoldCounts {
         self.handoffs
     }
 
-    /// Returns the counts for the next hold, which directly follows this one. `cohort` is the
-    /// number of consecutive holds that the next holder permits. Returns `None` if no further hold
-    /// is permitted.
+    /// Returns the counts for the next hold after a hand-off. `cohort` is the maximum number of
+    /// consecutive holds in the next holder's options. Returns `None` if no further hold is
+    /// permitted.
     #[must_use]
     pub fn next(self, cohort: u16) -> Option<Self> {
         let (consecutive, limit) = (self.consecutive + 1, self.limit.min(cohort));
@@ -47,7 +48,7 @@ impl HoldCounts {
     }
 }
 
-/// The facts about a hold that decide whether its node can have another one.
+/// Facts about a hold that decide whether another hold can follow it on the same node.
 #[allow(clippy::struct_excessive_bools, reason = "each is one fact, and they combine freely")]
 #[derive(Clone, Copy, Debug)]
 pub struct HoldFacts {
@@ -76,7 +77,7 @@ impl HoldFacts {
     }
 }
 
-/// The contender that is in the queue on behalf of all of a client's waiters without nodes.
+/// The contender that waits in the queue on behalf of all of a client's waiters that have no node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Representative {
     /// The representative's id while it is in the queue.

@@ -1,6 +1,6 @@
-//! Rules for nodes that a client keeps without a hold (rule 19). They decide when a node can be
+//! Rules for nodes that a client keeps after a release (rule 19). They decide when a node can be
 //! kept, which callers can reuse it, and when all kept nodes are deleted. The hold table, the
-//! driver and the explorer all use these rules.
+//! driver and the tests' explorer all use these rules.
 
 use super::machine::Contention;
 use super::node_name::{Kind, NodeName};
@@ -12,10 +12,10 @@ pub enum Access {
     /// No caller. Nodes are deleted when they are released.
     #[default]
     Closed,
-    /// Only the driver, on behalf of a waiter, because the driver does not know yet whether another
-    /// client waits.
+    /// Only the driver, for one of the client's waiters. The driver does not know yet whether
+    /// another client waits.
     Driver,
-    /// Every thread, because no other client waits. A watch on the children reports new contenders.
+    /// Every thread. No other client waits, and a watch on the children reports new contenders.
     AnyThread,
 }
 
@@ -50,7 +50,7 @@ impl<T> KeptNodes<T> {
     }
 
     /// Returns `true` if a released node can be kept. `line` is `true` if one of this client's
-    /// waiters has no node and waits for a hand-off.
+    /// waiters waits for a hand-off.
     #[must_use]
     pub fn may_keep(&self, line: bool) -> bool {
         self.access != Access::Closed && !line
@@ -61,14 +61,14 @@ impl<T> KeptNodes<T> {
         self.nodes.insert(node, needs);
     }
 
-    /// Takes a kept node for a caller with this access. `suits` decides whether the caller can use
-    /// the node.
+    /// Takes a kept node if callers of this class can reuse nodes, and if the node suits the
+    /// caller.
     pub fn take(&mut self, access: Access, suits: impl FnOnce(&T) -> bool) -> Option<(NodeName, T)> {
         if self.access < access {
             return None;
         }
         // Examine only the last node, so that the cost does not grow with the number of kept nodes.
-        // With the same options, the last node is kept at least as long as any other.
+        // Among nodes with the same options, the last one is kept the longest.
         let (name, needs) = self.nodes.iter().next_back()?;
         if !suits(needs) {
             return None;
@@ -123,7 +123,7 @@ pub struct KeepingState {
 pub struct KeepingFacts {
     /// `true` if the session is connected and there is a hold or a kept node.
     pub can_continue: bool,
-    /// `true` if the client has no watch left for the children in its watch budget.
+    /// `true` if the watch budget has no room for a watch on the children.
     pub no_room: bool,
     /// `true` if the children are watched, so that the client notices new contenders.
     pub watched: bool,
@@ -167,7 +167,7 @@ impl KeepingState {
         kind == Kind::Read && self.kind == Kind::Read
     }
 
-    /// Returns `true` if no known contender of another client waits for the kept nodes.
+    /// Returns `true` if no known contender of another client must wait because nodes are kept.
     #[must_use]
     pub fn is_compatible_with(&self, contention: Option<Contention>) -> bool {
         match contention {
@@ -182,8 +182,8 @@ impl KeepingState {
         self.must_end = true;
     }
 
-    /// Decides whether nodes are still kept, and what the driver must do for that. `waiters` are
-    /// the kinds of this client's own waiters.
+    /// Decides whether nodes are still kept, and which callers can reuse them. `waiters` are the
+    /// kinds of this client's own waiters.
     #[must_use]
     pub fn next_step(&mut self, facts: KeepingFacts, mut waiters: impl Iterator<Item = Kind>) -> KeepingStep {
         let KeepingFacts { can_continue, no_room, watched, contention } = facts;

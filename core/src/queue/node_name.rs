@@ -271,8 +271,8 @@ mod tests {
                 // Another program might write the uuid in upper case.
                 let upper = name.replace("abcdef", "ABCDEF").replace("cdef", "CDEF");
                 assert_eq!(namer.own_uuid(&upper), Some(first), "{upper}");
-                // The seeds of two other sessions. Their half of the uuid differs only in the last
-                // or in the first digit.
+                // The seeds of two other sessions. Each differs from this session's seed in one
+                // digit.
                 for other in [0x0123_4567_89ab_cdee, 0x1123_4567_89ab_cdef] {
                     assert_eq!(NodeNamer::new(other).own_uuid(&name), None, "{name}");
                 }

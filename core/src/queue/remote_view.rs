@@ -78,18 +78,16 @@ impl RemoteView {
         !self.subtracted.is_empty()
     }
 
-    /// Returns `true` if an event since the listing removed a node ahead of `name`.
     pub(super) fn stale_before(&self, name: &NodeName) -> bool {
         self.subtracted.range(..name).next().is_some()
     }
 
-    /// Records that our node at `name` is known to exist. So the events about nodes ahead of it are
-    /// true. The events about nodes behind it are still unproven.
+    /// Records that our node at `name` is known to exist. This confirms that the nodes ahead of it
+    /// are gone, but not that nodes behind it are gone.
     pub(super) fn confirm(&mut self, name: &NodeName) {
         self.subtracted = self.subtracted.split_off(name);
     }
 
-    /// Returns `true` if a node before `name` conflicts with it.
     pub(super) fn blocks(&self, name: &NodeName, kind: Kind) -> bool {
         match kind {
             Kind::Read => self.blocks_reader(name),
@@ -104,7 +102,7 @@ impl RemoteView {
     }
 
     /// Returns `true` if there is a writer ahead of the reader at `name`. A deleted writer does not
-    /// count, because only a reader can have taken over its position in the queue.
+    /// count. Only a reader can have taken over its position, and readers do not block readers.
     fn blocks_reader(&self, name: &NodeName) -> bool {
         self.writers_before(name).next().is_some()
     }
@@ -113,12 +111,10 @@ impl RemoteView {
         self.listed.binary_search(name).is_ok() && !self.gone.contains(name)
     }
 
-    /// Returns the nearest node before `name`.
     pub(super) fn before(&self, name: &NodeName) -> Option<&NodeName> {
         self.all_before(name).next_back()
     }
 
-    /// Returns all nodes.
     pub(super) fn all(&self) -> impl DoubleEndedIterator<Item = &NodeName> {
         self.present(&self.listed[self.passed..])
     }
@@ -140,7 +136,6 @@ impl RemoteView {
         self.present(&self.writers[self.writers_passed..end])
     }
 
-    /// Returns the nodes behind `name`.
     pub(super) fn all_behind(&self, name: &NodeName) -> impl Iterator<Item = &NodeName> {
         self.present(&self.listed[below(&self.listed, name)..]).filter(move |node| *node != name)
     }
@@ -161,7 +156,6 @@ impl RemoteView {
         self.present(nodes).next().is_some()
     }
 
-    /// Returns the number of nodes.
     pub(super) fn len(&self) -> usize {
         self.listed.len() - self.gone.len()
     }

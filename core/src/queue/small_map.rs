@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, btree_map};
 use std::hash::{Hash, Hasher};
 use std::ops::RangeBounds;
 
-/// An ordered map.
 #[derive(Clone, Debug)]
 pub(crate) enum SmallMap<K, V> {
     /// At most one entry.
@@ -211,7 +210,6 @@ impl<K: Ord + Hash, V: Hash> Hash for SmallMap<K, V> {
     }
 }
 
-/// An ordered set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SmallSet<K: Ord>(SmallMap<K, ()>);
 

@@ -22,16 +22,16 @@
 //! change. So a node waits for a blocking node ahead of it as long as both exist. All edges of a
 //! confirmed cycle therefore existed together at that moment.
 //!
-//! There is one limitation: some cycles resolve by themselves. Another flow of control than the
-//! owner can release a lease, and the lease of a crashed program ends with its session.
+//! There is one limitation: some cycles resolve by themselves. A task other than the owner can
+//! release a lease, and the lease of a crashed program ends with its session.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::contender::{Contender, ContenderInfo};
 
-/// Maximum number of owners that the searches for a component's shortest cycle visit in total. If a
-/// component is large, the searches start only from its first owners, because a search from every
-/// owner would take quadratic time.
+/// Maximum number of owners to visit in search of a component's shortest cycle. If a component is
+/// large, the searches start only from its first owners, because a search from every owner would
+/// take quadratic time.
 const MOST_VISITS: usize = 1_000_000;
 
 /// The queue of one lock, as it was read.
@@ -55,8 +55,8 @@ pub struct Cycle {
 pub struct CycleOwner {
     /// The owner's contender for which the previous owner waits.
     pub blocking: CyclePlace,
-    /// The contender with which the owner waits for the next owner. It is the same as `blocking` if
-    /// one contender both blocks the previous owner and waits for the next owner in one queue.
+    /// The owner's contender that waits for the next owner. It is the same as `blocking` if one
+    /// contender both blocks the previous owner and waits for the next owner in one queue.
     pub waiting: CyclePlace,
 }
 
@@ -111,7 +111,7 @@ pub struct WaitGraph<'a> {
     queues: &'a [LockQueue],
     /// The owners of the contenders, by queue.
     owners: Vec<Vec<usize>>,
-    /// Whether each contender holds the lock, by queue.
+    /// `true` for each contender that holds the lock, by queue.
     holding: Vec<Vec<bool>>,
     /// The positions of the writers, by queue.
     writers: Vec<Vec<usize>>,
@@ -120,8 +120,8 @@ pub struct WaitGraph<'a> {
     /// The waiting contenders, by owner.
     waits: Vec<Vec<Place>>,
     helpers: Vec<Helper>,
-    /// For each queue, two indexes: of its first helper for all contenders, and of its first helper
-    /// for writers.
+    /// For each queue, the index of its first helper for all contenders, and the index of its first
+    /// helper for writers.
     bases: Vec<(usize, usize)>,
     unattributed: usize,
 }
@@ -167,7 +167,7 @@ impl<'a> WaitGraph<'a> {
             }
             self.places[owner].push((at, position));
             // An owner that holds the lock as a writer can also hold it as a reader (a downgrade,
-            // rule 4). That reader does not wait for the writers between the two.
+            // rule 4). That reader does not wait for writers between the owner's two nodes.
             let in_its_place = !self.queues[at].contenders[0].reader && owners.first() == Some(&owner);
             let holds = position == 0 || contender.reader && (writers.is_empty() || in_its_place);
             // A persistent node blocks other contenders permanently and waits for none.
@@ -245,13 +245,12 @@ impl<'a> WaitGraph<'a> {
         self.queues[queue].contenders[position].reader
     }
 
-    /// Returns the number of writers before a place.
     fn writers_before(&self, (queue, position): Place) -> usize {
         self.writers[queue].partition_point(|writer| *writer < position)
     }
 
-    /// Returns the successor with this number of a vertex. The vertices with the lowest numbers are
-    /// owners, and the others are helpers.
+    /// Returns the vertex at the end of the outgoing edge with this number. The vertices with the
+    /// lowest numbers are owners, and the others are helpers.
     fn successor(&self, vertex: usize, number: usize) -> Option<usize> {
         if let Some(waits) = self.waits.get(vertex) {
             return waits.get(number).map(|place| self.helper(*place));
@@ -323,7 +322,6 @@ impl<'a> WaitGraph<'a> {
         found
     }
 
-    /// Returns the shortest cycle among the owners of a component.
     fn shortest_cycle(&self, component: &[usize]) -> Option<Vec<Edge>> {
         let members: HashSet<usize> = component.iter().copied().collect();
         let mut best: Option<Vec<Edge>> = None;

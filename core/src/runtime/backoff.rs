@@ -9,12 +9,12 @@ const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// Limits for the pauses before a client opens a new session or creates a contender's node again.
-/// These pauses are longer, because each session costs the servers some connections and writes.
+/// They are higher than the limits above, because each session costs the servers some connections
+/// and writes.
 const FIRST_RESTART: Duration = Duration::from_millis(200);
 const LONGEST_RESTART: Duration = Duration::from_secs(4);
 
-/// If a session or node existed for at least this long, its end is not considered related to
-/// earlier failures.
+/// After a session or node has existed for this long, the pauses start again from the shortest.
 const STABLE_LIFETIME: Duration = Duration::from_secs(5);
 
 /// Growing pauses with jitter. The jitter spreads out clients that were rejected at the same
@@ -40,14 +40,12 @@ impl Backoff {
     }
 }
 
-/// The pauses before a client opens a new session or creates a contender's node again. There is no
-/// pause after the first session or node that ends early. Each further early end, for any cause,
-/// makes the pause longer.
+/// The pauses before a client opens a new session or creates a contender's node again. The first
+/// retry is immediate. If the new session or node soon ends too, the next pause is longer.
 #[derive(Debug, Default)]
 pub(crate) struct RestartBackoff(Option<Backoff>);
 
 impl RestartBackoff {
-    /// Returns the pause after the end of a session or node that existed for this long.
     pub(crate) fn after(&mut self, life: Duration) -> Duration {
         if life >= STABLE_LIFETIME {
             self.0 = None;

@@ -1,5 +1,5 @@
-//! Parses data from other programs on separate threads. Other programs choose the size of the data,
-//! and the heartbeats on the library's own thread must not be delayed.
+//! Parses data from other programs on separate threads. Such data can be large, and must not delay
+//! the heartbeats on the library's own thread.
 
 use std::sync::mpsc;
 

@@ -2,7 +2,6 @@
 
 use uuid::Uuid;
 
-/// Returns 64 random bits.
 pub(crate) fn bits() -> u64 {
     let (high, low) = Uuid::new_v4().as_u64_pair();
     // Some bits of a version 4 UUID are fixed. The rotation combines them with random bits of the

@@ -10,9 +10,8 @@ use std::task::{Context, Poll};
 use tokio::sync::watch;
 
 tokio::task_local! {
-    /// The channels between the current supervisor and the tasks that the client crate spawns in
-    /// its scope. The tasks report their end through one channel, and the supervisor stops them
-    /// through the other.
+    /// The channels between [`supervised`] and the tasks that the client crate spawns inside it.
+    /// The tasks report their end through one channel, and are stopped through the other.
     static LINES: Lines;
 }
 
@@ -60,8 +59,8 @@ pub(crate) async fn supervised<F: Future>(future: F) -> (F::Output, Tasks) {
     (LINES.scope(lines, future).await, Tasks { ended: reports, stop })
 }
 
-/// Wraps a task that is about to be spawned. If the spawning code runs inside [`supervised`], the
-/// [`Tasks`] that `supervised` returns receive a report when this task ends, and can stop it.
+/// Wraps a task that is about to be spawned. Inside [`supervised`], the resulting [`Tasks`] notice
+/// when this task ends, and can stop it.
 pub(crate) fn watched(task: impl Future<Output = ()>) -> impl Future<Output = ()> {
     let (end, stopped) = match LINES.try_with(Clone::clone) {
         Ok(Lines { ended, stopped }) => (TaskEnd(Some(ended)), Some(stopped)),
@@ -100,7 +99,7 @@ impl Drop for TaskEnd {
 }
 
 /// Runs a future and returns its output, or the panic message if it panics (after the panic hook
-/// has printed it). A panic in the future must not leave shared state in an inconsistent condition.
+/// has printed it). If `future` panics, it must not leave shared state inconsistent.
 pub(crate) async fn caught<F: Future>(future: F) -> Result<F::Output, String> {
     let mut future = pin!(future);
     poll_fn(|context| poll_caught(future.as_mut(), context)).await

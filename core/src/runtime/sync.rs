@@ -1,5 +1,4 @@
-//! The mutexes and atomics for state that threads share: a hold, the number of its nested acquires,
-//! its term (the time for which the lock is certain to be held), and an operation.
+//! The mutexes and atomics for state that threads share, such as a hold.
 //!
 //! `tests/threads` compiles the files that use these types with replacement types that try every
 //! interleaving of the threads. In normal builds, these are the types of the standard library and

@@ -1,11 +1,12 @@
 //! A compile-time check that the ZooKeeper client and zklock use the same copy of the transport
 //! crate.
 //!
-//! The `[patch.crates-io]` lines replace two crates with stand-in crates from the repository. These
-//! depend on the transport of that repository. If zklock itself comes from a registry, it uses the
-//! transport from the registry, unless a third line of `[patch.crates-io]` also replaces the
-//! transport. With two copies of the transport, zklock's settings would have no effect: connections
-//! would not be encrypted, limited in rate or checked, just as without the stand-in crates.
+//! The `[patch.crates-io]` lines replace two crates with stand-in crates from zklock's repository.
+//! The stand-in crates use the transport crate from this repository. If zklock itself comes from a
+//! registry, it uses the transport crate from the registry, unless a third line of
+//! `[patch.crates-io]` replaces that crate too. With two copies of the transport crate, zklock's
+//! settings would have no effect: connections would not be encrypted, limited in rate or checked,
+//! just as without the stand-in crates.
 
 #[diagnostic::on_unimplemented(
     message = "zklock: `[patch.crates-io]` replaces `async-io` and `async-net`, but not `zklock-transport`",

@@ -1,7 +1,7 @@
 //! Interprets the server's replies, for the queue that sent the request and for the session.
 //!
-//! These functions are pure, like the queue, because they have two users: the driver applies them
-//! to the replies of a connection, and the model in the tests applies them to its simulated server.
+//! These functions are pure. The driver applies them to the replies of a connection, and the model
+//! in the tests applies them to its simulated server.
 
 use zklock_transport::TooLarge;
 use zookeeper_client::{self as zk, MultiWriteError};
@@ -61,8 +61,8 @@ pub fn created(ticket: Ticket, session: i64, answer: Result<(String, NodeOwner),
     (Event::Created(ticket, outcome), verdict)
 }
 
-/// Returns `true` if the node's Stat must be read, because it says more about the create than this
-/// reply does. If not, the loss of a writer can be reported without waiting for the Stat.
+/// Returns `true` if the client must read the node's Stat to interpret the reply. If not, it can
+/// report the loss of a writer without waiting for the Stat.
 #[must_use]
 pub fn needs_stat<T>(committed: &Result<T, MultiWriteError>) -> bool {
     let exists = |error: &MultiWriteError| {
@@ -228,7 +228,6 @@ pub struct Beat {
 pub fn beaten<T>(committed: &Result<T, MultiWriteError>, owned: Option<Result<bool, zk::Error>>) -> Beat {
     use MultiWriteError::OperationFailed;
     let (missing, mut unreadable) = (missing_at(committed), None);
-    // A node that the check finds proves that the session that created the node still exists.
     let found = match committed {
         Ok(_) => true,
         Err(OperationFailed { index, source: zk::Error::NoNode }) => *index > 0,
@@ -309,11 +308,11 @@ pub fn failed<T>(error: &zk::Error) -> Outcome<T> {
     }
 }
 
-/// Adapts an event to the number of the connection on which its request was sent (`asked`).
+/// Replaces the reply to a listing or probe with a lost one, if the request was sent on another
+/// connection (`asked`) than the `current` one.
 ///
-/// A listing that was sent on another connection than the `current` one proves nothing, because the
-/// create before it might have been sent on a different connection than the listing (rule 3). All
-/// other replies are valid, no matter on which connection they arrive.
+/// Such a listing proves nothing, because the create before it might have been sent on a different
+/// connection (rule 3). All other replies are valid, no matter on which connection they arrive.
 #[must_use]
 pub fn discard_stale(event: Event, asked: u64, current: u64) -> Event {
     match event {

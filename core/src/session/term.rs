@@ -33,10 +33,9 @@ pub(crate) struct Term {
     length: Duration,
     /// Times at which the session's server heard from the client.
     heard: LastContact,
-    /// Time from which the term counts, because of the last proof. Zero before the first proof.
+    /// Time at which the half timeout of the last proof begins. Zero before the first proof.
     proof: AtomicU64,
-    /// Time when the write of the last proof was sent, even if the term counts from an earlier
-    /// time.
+    /// Time when the write of the last proof was sent. This can be later than `proof`.
     answered: AtomicU64,
     /// Number of the session's current connection.
     connection: AtomicU64,
@@ -106,9 +105,9 @@ impl Term {
     /// from which a write counts.
     ///
     /// With this limit, the term ends at least a sixteenth of the session timeout before the
-    /// session can end. The client crate normally sends requests and pings so often that the last
-    /// reported request is no older than the report delay plus a fifth of the timeout. The limit is
-    /// a twentieth of the timeout longer than that, to leave room for round trips.
+    /// session can end. Normally, the client crate sends requests and pings so often that the last
+    /// reported request is at most this old: the report delay plus a fifth of the timeout. The
+    /// limit adds a twentieth of the timeout to leave room for round trips.
     fn reach(&self) -> Duration {
         self.length * 2 * 7 / 16
     }
@@ -121,7 +120,6 @@ impl Term {
         }
     }
 
-    /// Returns the rest of the term.
     pub(crate) fn remaining(&self) -> Duration {
         self.left_at(BootInstant::now())
     }
@@ -173,8 +171,8 @@ impl Term {
         self.proven.load(Ordering::Acquire) == connection
     }
 
-    /// Returns `true` if the last acknowledged write arrived on this connection and at most one
-    /// further write is overdue.
+    /// Returns `true` if the last acknowledged write arrived on this connection and more than one
+    /// [`interval`](Self::interval) of the term is left.
     pub(crate) fn is_fresh(&self, connection: u64) -> bool {
         self.is_fresh_at(BootInstant::now(), connection)
     }
@@ -267,7 +265,7 @@ mod tests {
         TIMEOUT / 16 * count
     }
 
-    /// Returns the time from which a write counts that is sent at `sent`.
+    /// Returns the time from which the term counts if a write is sent at `sent`.
     ///
     /// `requests` are earlier requests: for each, the times when it was sent and answered. The
     /// connection's handshake is so much earlier that it has no effect. All times are in sixteenths

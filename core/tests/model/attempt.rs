@@ -5,7 +5,7 @@
 //! which starts a driver with a thread and sockets. They cannot be run step by step here, so this
 //! module models them.
 //!
-//! The model matches them for these reasons:
+//! The model matches the coordinators in these respects:
 //! - Between two waits, both coordinators only join queues, leave queues and release locks. Each
 //!   coordinator waits in one `select!` whose arms have an order.
 //! - An attempt has a stage for each `await`. [`Attempt::run`] does what the function does between
@@ -59,9 +59,8 @@ enum Stage {
     Turn(JoinId),
     /// Waits for permits while it holds its turn through this node.
     Permits(NodeName, Vec<JoinId>),
-    /// The attempt has all of its locks or permits, and waits for nothing. The field is the node of
-    /// the semaphore's internal mutex (its turn), if the attempt held it. The turn has been
-    /// released.
+    /// The attempt has all of its locks or permits, and waits for nothing. An attempt at permits
+    /// has released its turn (the semaphore's internal mutex). The field is the node of that turn.
     Held(Option<NodeName>),
 }
 
@@ -93,7 +92,6 @@ impl Attempt {
         };
     }
 
-    /// Returns the directories of several locks in the order in which they are acquired.
     fn order(&self, client: &Client) -> Vec<usize> {
         let Plan::Locks(named) = self.plan else { return Vec::new() };
         let mut order = named.to_vec();
@@ -118,7 +116,6 @@ impl Attempt {
         Stage::Permits(turn, (0..count).map(ask).collect())
     }
 
-    /// Returns `true` if the attempt's task was woken.
     fn is_woken(&self, client: &Client) -> bool {
         let answered = |join: &JoinId| client.answers.contains_key(join);
         let lost = |node: &NodeName| !client.holds.contains_key(node);
@@ -284,13 +281,13 @@ impl Attempt {
         matches!(self.stage, Stage::Held(_))
     }
 
-    /// Returns `true` if the attempt has the lease with this node and request, or will receive it.
+    /// Returns `true` if the attempt has the lease on this node, or waits for the reply to this
+    /// request.
     pub(super) fn keeps(&self, node: &NodeName, join: JoinId) -> bool {
         let has_turn = matches!(&self.stage, Stage::Permits(turn, _) if turn == node);
         has_turn || self.taken.contains(node) || self.awaits(join)
     }
 
-    /// Returns `true` if the attempt waits for the reply to a request.
     pub(super) fn awaits(&self, join: JoinId) -> bool {
         match &self.stage {
             Stage::Member(asked) | Stage::Turn(asked) => *asked == join,
@@ -299,14 +296,13 @@ impl Attempt {
         }
     }
 
-    /// Returns the leases of a complete attempt, and the node of the semaphore's turn (internal
-    /// mutex) if it held one.
+    /// Returns the leases of a complete attempt, and the node of its turn (the semaphore's internal
+    /// mutex), if any.
     pub(super) fn complete(&self) -> Option<(&[NodeName], Option<&NodeName>)> {
         let Stage::Held(turn) = &self.stage else { return None };
         Some((&self.taken, turn.as_ref()))
     }
 
-    /// Returns the number of leases of a complete attempt.
     pub(super) fn size(&self) -> usize {
         match self.plan {
             Plan::Locks(named) => named.len(),
@@ -337,7 +333,6 @@ impl Client {
         self.attempts.push(attempt);
     }
 
-    /// Returns `true` if an attempt's task was woken and has not run since.
     pub(crate) fn is_woken(&self, which: usize) -> bool {
         self.attempts.get(which).is_some_and(|attempt| attempt.is_woken(self))
     }

@@ -10,7 +10,6 @@ use super::server::watched_directory;
 use super::world::World;
 
 impl World {
-    /// Checks the notifications that the applications received.
     pub(super) fn check(&mut self) -> Result<Vec<(usize, Notification)>, String> {
         let mut notifications = Vec::new();
         self.check_tries()?;
@@ -88,8 +87,8 @@ impl World {
         let who = format!("client {number} was granted {join:?} through {:?}", hold.node);
         let node = &self.server.nodes[hold.node.as_str()];
         let in_place = self.check_place(&who, hold)?;
-        // A reader at its writer's position in the queue (after a downgrade) keeps the writer's
-        // token.
+        // After a downgrade, the reader has the writer's position in the queue and keeps the
+        // writer's token.
         if (node.made != hold.czxid && !in_place) || node.owner != Some(hold.session) {
             return Err(format!("{who}, whose Stat is {node:?}"));
         }
@@ -131,9 +130,9 @@ impl World {
         Ok(())
     }
 
-    /// Checks that the reader of a downgrade has the writer's position in the queue, unless that
-    /// position is lost. At this position, no other contender can get between the writer and the
-    /// reader. Returns `true` if the reader has the position.
+    /// Checks that a downgrade has given the reader the writer's position in the queue, so that no
+    /// other contender can get between the two. The position can be lost, for example with the
+    /// session. Returns `true` if the reader has the position.
     fn check_place(&self, who: &str, hold: &Hold) -> Result<bool, String> {
         let Some(Place { session, sequence, late, .. }) = hold.place else { return Ok(false) };
         let same = |name: &str| NodeName::parse(name).is_some_and(|name| name.sequence() == sequence);
@@ -165,9 +164,8 @@ impl World {
         let names = self.server.nodes.keys().filter_map(|name| NodeName::parse(name));
         let mut before: Vec<_> = names.filter(stood_before).collect();
         before.sort();
-        // A client sends no request before it grants a lock to the node directly behind another one
-        // of its nodes. This applies to hand-offs, and to readers that are granted the lock
-        // together.
+        // Ignore nodes that are behind another node of this client. When the client hands the lock
+        // on between its own nodes, or grants it to several readers together, it sends no request.
         let owner = |name: &NodeName| self.server.nodes[name.as_str()].owner;
         let nearest = before.iter().rev().take_while(|name| owner(name) != node.owner);
         for other in nearest {

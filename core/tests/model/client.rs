@@ -15,15 +15,14 @@ use super::session::{News, Session};
 /// The value of `far_beyond` in production.
 pub(crate) const FAR_BEYOND: u8 = 2;
 
-/// An input of the driver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Input {
     Join(usize, JoinId, Naming, Kind, Intent),
     Leave(usize, JoinId),
     Release(usize, NodeName),
     WatchHold(usize, NodeName),
-    /// A holder handed this node to the next owner, for a lock of this kind. The last field is the
-    /// new owner's request for the other half of a read/write lock, if there is one.
+    /// A holder handed this node to the next owner. The last field is the new owner's request for
+    /// the other half of a read/write lock, if there is one.
     HandedOn(NodeName, Kind, Option<JoinId>),
     /// The time for which a node is kept is over.
     KeepingEnds(NodeName),
@@ -38,16 +37,14 @@ pub(super) enum Input {
     News(News),
 }
 
-/// An application's request for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LockRequest {
-    /// Number of the lock directory.
     pub(crate) directory: usize,
     pub(crate) kind: Kind,
     /// `true` for a try.
     pub(crate) tries: bool,
-    /// The oldest state, as a transaction number, that any server has shown to the client since the
-    /// request. Used only for requests that must not wait (tries).
+    /// The oldest server state that the client has read since the request, as a transaction number.
+    /// Used only for requests that must not wait (tries).
     pub(super) since: Zxid,
     /// `true` if the same client had a conflicting contender at some time since the request.
     pub(super) beside: bool,
@@ -76,7 +73,6 @@ pub(crate) struct Place {
 pub(crate) struct Hold {
     /// The request that became this hold.
     pub(crate) join: JoinId,
-    /// Number of the lock directory.
     pub(crate) directory: usize,
     /// `true` if the hold is part of an acquire of several locks or permits.
     pub(crate) part: bool,
@@ -107,7 +103,7 @@ pub(crate) enum Guard {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Notification {
     Granted(JoinId),
-    /// Granted although no term runs.
+    /// The client granted a lock although its term has ended.
     Unfounded(JoinId),
     /// The client granted a lock without a request to the server, although there is no connection.
     Unconnected(JoinId),
@@ -122,7 +118,7 @@ pub(crate) enum Notification {
     Released(NodeName),
 }
 
-/// An action for a request that must not wait (a try). The checks verify the reason for it.
+/// An action for a try, a request that must not wait. The checks verify that the action was right.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum TryAction {
     /// The try was refused because the lock is taken.
@@ -160,9 +156,7 @@ impl Requests {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
     pub(super) number: u64,
-    /// The application's pending requests.
     pub(crate) waiting: BTreeMap<JoinId, LockRequest>,
-    /// The application's locks.
     pub(crate) holds: BTreeMap<NodeName, Hold>,
     /// The notifications to the application that the test has not read yet.
     pub(crate) notifications: Vec<Notification>,
@@ -211,7 +205,6 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Creates a client with a session.
     pub(crate) fn new(number: u64, server: &mut Server) -> Self {
         Self {
             number,
@@ -282,7 +275,6 @@ impl Client {
         join
     }
 
-    /// Returns `true` if the client has ever requested the lock.
     pub(crate) fn has_joined(&self) -> bool {
         self.joins > 0
     }
@@ -293,8 +285,8 @@ impl Client {
         !self.tried.is_empty() || self.waiting.values().any(|request| request.tries)
     }
 
-    /// Lowers `since` of all requests that must not wait (tries) to the state that the current
-    /// server shows.
+    /// Updates `since` of all requests that must not wait (tries), in case the current server lags
+    /// further behind.
     pub(super) fn follow_tries(&mut self) {
         let Some(session) = &self.session else { return };
         let shows = session.shows();
@@ -414,7 +406,6 @@ impl Client {
         self.holds.values().filter(move |hold| running == Some(hold.session))
     }
 
-    /// Runs an action on the session, and passes the resulting inputs to the driver.
     pub(crate) fn on_session(&mut self, act: impl FnOnce(&mut Session, &mut VecDeque<News>)) {
         let mut news = VecDeque::new();
         if let Some(session) = &mut self.session {

@@ -20,7 +20,6 @@ pub(super) enum Message {
     Closed,
 }
 
-/// A connection with its server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Connection {
     /// The last transaction that the server applied.
@@ -107,8 +106,7 @@ impl Connection {
                 create_in_place(asker, ticket, name, check, server)
             }
             Request::Delete(ticket, name) => {
-                // Pass the session as the client knows it, because the client uses that to decide
-                // whether the reply proves anything.
+                // `Session::judge` decides whether the reply proves anything about the session.
                 reply::deleted(ticket, true, server.delete(&name).map_err(Error::from))
             }
             Request::MakeParents(ticket) => {

@@ -111,15 +111,13 @@ impl Client {
         }
         let event = discard_stale(event, connection, self.connection);
         if matches!(event, Event::Watched(_, Outcome::Refused(_))) {
-            // From now on, heartbeats alone check the hold whose watch was refused, and all holds
-            // with a watch.
+            // A watch was refused. From now on, only heartbeats check the nodes of the holds.
             let watched = self.holds.values_mut().filter(|hold| hold.guard == Guard::Watch);
             watched.for_each(|hold| hold.guard = Guard::Heartbeat);
         }
         self.tell_its_queue(event);
     }
 
-    /// Creates a queue for a directory if there is none.
     fn open(&mut self, directory: usize) {
         if self.queues.contains_key(&directory) {
             return;

@@ -52,7 +52,7 @@ pub(crate) struct Budget {
     /// connection to such a server later breaks, that costs no budget.
     pub(crate) deposals: u8,
     pub(crate) expiries: u8,
-    /// Number of times that a client can no longer rely on its session, without another fault.
+    /// Number of times that so much time passes that a client can no longer rely on its session.
     pub(crate) pauses: u8,
     /// Number of sessions that a server replaces with another session. The driver learns of this
     /// immediately.
@@ -175,8 +175,7 @@ pub(crate) enum Grain {
 pub(crate) struct Scene {
     pub(crate) clients: u64,
     /// `true` if clients may join only in the order of their numbers. The clients differ only in
-    /// their numbers, so the explorer need not try the other orders: they are the same histories
-    /// with other numbers.
+    /// their numbers, so another order would repeat the same history with other numbers.
     pub(crate) interchangeable: bool,
     pub(crate) foreign: u64,
     pub(crate) directory: bool,
@@ -232,7 +231,6 @@ impl Scene {
         }
     }
 
-    /// Creates a scene with readers and writers, both of this crate and of other libraries.
     pub(crate) const fn read_write(clients: u64, foreign: u64, budget: Budget) -> Self {
         Self { kinds: READ_WRITE, foreign_kinds: READ_WRITE, ..Self::new(clients, foreign, budget) }
     }
@@ -303,8 +301,8 @@ impl Scene {
         Ok(Explored { states: parents.len(), grants, unspent })
     }
 
-    /// Builds the counterexample for a state: the moves that lead to it, and the last, wrong move.
-    /// There is no wrong move if the final check of the state failed.
+    /// Builds the counterexample for a state: the moves that lead to it, and the wrong move. If the
+    /// final check of the state failed, there is no wrong move.
     fn counterexample(
         &self,
         problem: String,
@@ -333,9 +331,7 @@ impl Scene {
 /// The result of a scene without an error.
 #[derive(Debug)]
 pub(crate) struct Explored {
-    /// Number of distinct states.
     pub(crate) states: usize,
-    /// Number of moves that granted a lock.
     pub(crate) grants: usize,
     /// The events that never happened as often as the budget allows.
     pub(crate) unspent: Vec<&'static str>,
@@ -362,8 +358,8 @@ struct State {
     budget: Budget,
 }
 
-/// A move, and the budget that is left after it. A move is a sequence of steps that the explorer
-/// executes together, because no other step makes a difference between them.
+/// A move, and the budget that is left after it. The explorer executes the steps of a move
+/// together, because another step between them would make no difference.
 type Move = (Vec<Step>, Budget);
 
 impl State {
@@ -373,7 +369,6 @@ impl State {
         hasher.finish()
     }
 
-    /// Returns all moves from this state.
     fn moves(&self, scene: &Scene) -> Vec<Move> {
         let mut moves = Vec::new();
         for (number, client) in self.world.clients.iter().enumerate() {
@@ -397,7 +392,6 @@ impl State {
         moves
     }
 
-    /// Adds the moves of an application.
     fn add_lock_requests(&self, scene: &Scene, number: usize, client: &Client, moves: &mut Vec<Move>) {
         let (budget, naming) = (self.budget, scene.naming);
         let mut add = |step: Step, left: Budget| moves.push((vec![step, Step::Drive(number, ALL)], left));
@@ -435,7 +429,6 @@ impl State {
         }
     }
 
-    /// Adds the moves of an application that acquires several locks or permits.
     fn add_attempts(&self, scene: &Scene, number: usize, client: &Client, moves: &mut Vec<Move>) {
         let budget = self.budget;
         let mut add = |step: Step, left: Budget| moves.push((vec![step, Step::Drive(number, ALL)], left));
@@ -565,8 +558,8 @@ impl State {
             let may = budget.faults > 0 && budget.cuts > 0;
             may.then(|| Budget { cuts: budget.cuts - 1, ..fewer })
         };
-        // Flushing and receiving these messages makes a difference only if the connection is cut
-        // afterwards, so the steps are combined with the cut.
+        // Combine the flush or receipt of messages with the cut, because these steps make a
+        // difference only together.
         if let Some(left) = cut.filter(|_| up) {
             add(&[Step::Cut(number), drive], left);
             if left.put_offs > 0 {
@@ -632,7 +625,6 @@ impl State {
         }
     }
 
-    /// Adds the moves of a foreign contender.
     fn add_foreign(&self, scene: &Scene, number: usize, moves: &mut Vec<Move>) {
         if number < scene.queued {
             return;

@@ -142,7 +142,6 @@ impl Foreign {
         self.dead.is_some()
     }
 
-    /// Ends the session of the dead process.
     pub(crate) fn expire_dead_session(&mut self, server: &mut Server) {
         if let Some(session) = self.dead.take() {
             server.expire(session);

@@ -16,7 +16,6 @@ pub(super) struct Ledger {
     prefixes: BTreeMap<Ticket, (JoinId, String)>,
     /// The node of each waiting contender, and its czxid.
     pub(super) waiting: BTreeMap<JoinId, (NodeName, i64)>,
-    /// The nodes of the holders.
     pub(super) held: BTreeSet<NodeName>,
     /// Watches that were requested and have not fired.
     pub(super) watches: BTreeMap<Ticket, NodeName>,
@@ -100,7 +99,6 @@ impl Ledger {
         self.downgrades.iter().filter(|(_, of)| *of == writer).map(|(join, _)| *join).collect()
     }
 
-    /// Returns the tries without a reply.
     pub(super) fn tries(&self) -> Vec<(JoinId, Naming, Kind)> {
         self.tries.iter().map(|(join, (naming, kind))| (*join, *naming, *kind)).collect()
     }
@@ -121,7 +119,6 @@ impl Ledger {
         !self.prefixes.is_empty()
     }
 
-    /// Returns `true` if a create is in flight.
     pub(super) fn awaits_create(&self) -> bool {
         self.under_way.values().any(|event| matches!(event, Event::Created(..)))
     }
@@ -146,7 +143,6 @@ impl Ledger {
         unanswered.any(|prefix| name.starts_with(prefix))
     }
 
-    /// Returns the name prefix that a create requested.
     pub(super) fn prefix(&self, create: Ticket) -> Option<&str> {
         self.prefixes.get(&create).map(|(_, prefix)| prefix.as_str())
     }

@@ -38,7 +38,6 @@ use super::server::{SessionId, Zxid};
 use super::session::Session;
 use super::world::World;
 
-/// The options of a client's locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct LocalOptions {
     /// Maximum number of consecutive holds on one node.
@@ -47,7 +46,6 @@ pub(crate) struct LocalOptions {
 }
 
 impl LocalOptions {
-    /// Returns the maximum for a lock of this kind.
     fn cohort_of(self, kind: Kind) -> u16 {
         if matches!(kind, Kind::Exclusive | Kind::Write) { self.cohort } else { 0 }
     }
@@ -78,7 +76,6 @@ pub(crate) struct SharedNode {
 }
 
 impl SharedNode {
-    /// Returns the state for the next hold, or for a kept node.
     fn after(&self, row: HoldCounts, in_row: u16) -> Self {
         let Self { time, asked, .. } = *self;
         Self { row, time, revoked: false, downgrading: false, in_row, asked }
@@ -113,7 +110,6 @@ impl Local {
         Self { options, ..Self::default() }
     }
 
-    /// Resets the state for a new process.
     pub(super) fn reset(&mut self) {
         *self = Self::new(self.options);
     }
@@ -132,7 +128,6 @@ impl Local {
         })
     }
 
-    /// Returns the kept nodes.
     pub(crate) fn kept(&self) -> impl Iterator<Item = &NodeName> {
         self.kept.iter().map(|(node, _)| node)
     }
@@ -217,7 +212,6 @@ impl Client {
         true
     }
 
-    /// Begins a hold without a request to the server.
     fn begin_hold(&mut self, hold: Hold) {
         let join = hold.join;
         self.waiting.remove(&join);
@@ -247,7 +241,6 @@ impl Client {
         }
     }
 
-    /// Ends the time for which a node is kept, if it has begun.
     pub(crate) fn end_keeping_time(&mut self, node: &NodeName) {
         let held = self.holds.get_mut(node).and_then(|hold| hold.shared.as_mut());
         if let Some(shared) = held.filter(|shared| shared.time == KeepingTime::Runs) {
@@ -331,8 +324,8 @@ impl Client {
         self.leave_representative();
     }
 
-    /// Returns the waiter that receives the lock when this contender is granted it: the contender
-    /// itself, or the first of the waiters that it represents.
+    /// Handles a grant to this contender and returns the waiter that receives the lock: the
+    /// contender itself, or the first of the waiters that it represents.
     pub(super) fn granted_waiter(&mut self, join: JoinId) -> Option<JoinId> {
         let Some(local) = &mut self.local else { return Some(join) };
         if !local.representative.as_mut().is_some_and(|representative| representative.end(join)) {
@@ -380,12 +373,10 @@ impl Client {
         self.local.as_ref().and_then(|local| local.keeping)
     }
 
-    /// Returns the contenders of other clients in the last listing.
     fn contention(&self) -> Option<Contention> {
         self.queues.get(&0).and_then(Pipe::contention)
     }
 
-    /// Returns `true` if the children are watched.
     fn is_watched(&self) -> bool {
         self.queues.get(&0).is_some_and(|queue| queue.child_watch().is_some())
     }
@@ -417,7 +408,6 @@ impl Client {
         }
     }
 
-    /// Gives up the kept nodes if a new waiter of this client conflicts with them.
     fn give_up_conflicting_nodes(&mut self, kind: Kind) {
         if self.keeping().is_some_and(|keeping| !keeping.suits(kind)) {
             self.end_keeping();
@@ -434,7 +424,6 @@ impl Client {
         }
     }
 
-    /// Gives up all kept nodes.
     pub(super) fn end_keeping(&mut self) {
         for node in self.forget_keeping() {
             self.tell(0, Event::Release(node));
@@ -477,7 +466,6 @@ impl Client {
         }
     }
 
-    /// Records that a reader is about to take over this writer's position in the queue.
     pub(super) fn begin_downgrade(&mut self, writer: &NodeName) {
         if let Some(shared) = self.holds.get_mut(writer).and_then(|hold| hold.shared.as_mut()) {
             shared.downgrading = true;
@@ -485,7 +473,6 @@ impl Client {
     }
 }
 
-/// Invariants of hand-off and keeping.
 impl World {
     /// Checks that the number of consecutive holds on a node stays within the limit, and that no
     /// node is kept without a connection.

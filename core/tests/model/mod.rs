@@ -29,9 +29,8 @@ pub(crate) mod world;
 
 use zklock::queue::Ticket;
 
-/// Returns the number that precedes a directory's first ticket. The directory's queue counts up
-/// from it, so no request has this ticket. The upper half of a ticket is the number of the
-/// directory.
+/// Returns the ticket before a directory's first ticket. The upper half of a ticket is the number
+/// of the directory.
 fn first_ticket(directory: usize) -> Ticket {
     Ticket((directory as u64) << 32)
 }

@@ -48,8 +48,8 @@ pub(crate) enum Mutant {
     /// Bug: the client watches the node ahead of the predecessor instead of the predecessor (rule
     /// 6).
     WrongPredecessor,
-    /// Bug: the client still remembers a deleted writer at the next listing, so it sends that
-    /// listing without a sync (rule 5).
+    /// Bug: the client remembers that a writer was deleted. It sends the next listing without a
+    /// sync and ignores the writer in the reply (rule 5).
     Tombstones,
     /// Bug: a writer's release does not wait for the reader that takes over its position (rule 4).
     DowngradeDoesNotBlock,
@@ -94,8 +94,8 @@ pub(crate) enum Mutant {
     /// Bug: a node in a listing does not block other contenders if the reply to its create is still
     /// missing (rule 8).
     UnansweredOverlooked,
-    /// Bug: if no listing has shown a contender yet, the client assumes that it is directly behind
-    /// the nodes of the last listing (rule 3).
+    /// Bug: if no listing has shown a contender yet, the client assumes that the last listing shows
+    /// all nodes ahead of it (rule 3).
     OldListing,
     /// Bug: a contender that joined without a listing never requests one (rule 3).
     NoLookAhead,
@@ -273,7 +273,6 @@ impl Pipe {
         self.queue.is_idle()
     }
 
-    /// Starts or stops watching the children.
     pub(crate) fn guard(&mut self, guards: bool) {
         self.queue.guard(guards);
     }
@@ -283,7 +282,6 @@ impl Pipe {
         self.queue.child_watch()
     }
 
-    /// Returns the contenders of other clients in the last listing.
     pub(crate) fn contention(&self) -> Option<Contention> {
         self.queue.contention()
     }
@@ -310,14 +308,12 @@ impl Pipe {
     }
 }
 
-/// Effect of an action.
 enum ActionEffect {
     Out(Action),
     /// The action is dropped, but the queue receives this event as if the action had been executed.
     Suppressed(Event),
 }
 
-/// A mutant and its state.
 #[allow(clippy::struct_excessive_bools, reason = "each is one fact, and they combine freely")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Planted {
@@ -585,7 +581,7 @@ impl Planted {
         self.listed.is_some() && self.ledger.waiting.values().any(|(node, _)| !shown(node))
     }
 
-    /// Returns what happens to an action that the queue requests.
+    /// Decides the effect of an action that the queue requests.
     fn carry(&mut self, action: Action, queue: &Queue) -> ActionEffect {
         let mut refused_with_node = false;
         if let Action::Refuse(join, Refusal::Busy) = &action {
@@ -703,7 +699,6 @@ impl Planted {
         }
     }
 
-    /// Translates one of the server's node names to the name that the queue receives.
     fn told(&mut self, name: String) -> String {
         if let Some(told) = self.names.get(&name) {
             return told.clone();
@@ -750,8 +745,8 @@ fn parse(name: &str) -> NodeName {
     NodeName::parse(name).expect("a sequential name")
 }
 
-/// Renumbers a name so that numeric order equals text order among large numbers: a negative number
-/// becomes zero and sorts first.
+/// Renumbers a name, so that numeric order equals the text order of the original numbers. A
+/// negative number becomes zero and sorts first. The other numbers must be large.
 fn as_text(name: &str) -> String {
     let (stem, number) = name.split_at(name.len() - 10);
     match (stem.strip_suffix("--"), number.parse::<u64>()) {

@@ -23,8 +23,7 @@ pub(crate) enum Request {
     Unwatch(String),
     Delete(Ticket, String),
     /// A transaction that checks nodes. It is a committed write, even if a node is missing. If the
-    /// flag is `true`, the request also asks the server whether the first node belongs to the
-    /// session in which the server answers.
+    /// flag is `true`, the request also asks whether the connection's session owns the first node.
     Heartbeat(Vec<NodeName>, bool),
 }
 

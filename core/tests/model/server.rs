@@ -149,7 +149,6 @@ impl Server {
         id
     }
 
-    /// Starts the clock.
     pub(crate) fn start_clock(&mut self, mutant: Option<Mutant>) {
         self.clock = Some(Clock::new(mutant, self.sessions.keys().copied()));
     }
@@ -161,7 +160,6 @@ impl Server {
         }
     }
 
-    /// Returns `true` if the leader may end a session according to the clock.
     pub(crate) fn may_expire(&self, session: SessionId) -> bool {
         self.clock.as_ref().is_some_and(|clock| self.is_alive(session) && clock.may_expire(session))
     }
@@ -201,7 +199,6 @@ impl Server {
         Ok((name, made))
     }
 
-    /// Creates a node with exactly this name.
     pub(crate) fn create(
         &mut self,
         directory: usize,
@@ -276,7 +273,6 @@ impl Server {
         self.nodes.iter().filter(is_there).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Returns the children of all directories.
     pub(crate) fn all_children(&self) -> Vec<String> {
         let all = 0..self.directories.len();
         all.flat_map(|directory| self.children_at(directory, self.now)).collect()

@@ -39,10 +39,11 @@ pub(crate) struct Session {
     /// `true` if the server could not restore the session and the crate adopted another one. The
     /// crate does not close the old session. The ensemble ends it after the session timeout.
     replaced: bool,
-    /// The session that is still certain to exist, according to the client's clock, because of its
-    /// last acknowledged write. `None` if that time has passed.
+    /// The session that certainly still exists, because its last acknowledged write is recent.
+    /// `None` if too much time has passed since that write.
     term: Option<SessionId>,
-    /// In scenes in which time passes, the time for which the session is certain to exist.
+    /// The term of the session (the time for which it certainly exists), in scenes in which time
+    /// passes.
     timed: Option<TimedTerm>,
     /// `true` if so much time has passed that the server may have ended the session. Replies to
     /// earlier requests no longer show that the session is alive.
@@ -75,7 +76,6 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Creates a session with a connection.
     pub(crate) fn begin(server: &mut Server, number: u64) -> Self {
         let id = server.begin_session();
         let mut session = Self {
@@ -145,8 +145,8 @@ impl Session {
         Asker { serving: self.serving, known: self.id }
     }
 
-    /// Ends the time for which the session is certain to exist (the term). In the model, too much
-    /// time has passed without a reply, for the client alone or also for the server.
+    /// Ends the term, which is the time for which the session certainly exists. In the model, the
+    /// client received no reply for too long.
     pub(crate) fn end_term(&mut self) {
         self.term = None;
     }
@@ -214,7 +214,6 @@ impl Session {
             .is_some_and(|connection| !connection.closed && !connection.deposed && connection.at < server.now)
     }
 
-    /// Returns `true` if the connected server was deposed.
     pub(crate) fn is_deposed(&self) -> bool {
         self.connection.as_ref().is_some_and(|connection| connection.deposed)
     }
@@ -231,7 +230,6 @@ impl Session {
         self.connection.iter().flat_map(|connection| &connection.watches).cloned().collect()
     }
 
-    /// Returns `true` if the server has acknowledged a watch on a directory's children.
     pub(crate) fn watches_children(&self) -> bool {
         self.watchers.values().any(|(name, _)| watched_directory(name).is_some())
     }
@@ -243,7 +241,6 @@ impl Session {
         self.watchers.values().map(|(name, _)| name.clone()).chain(pending).collect()
     }
 
-    /// Takes a request from the driver.
     pub(crate) fn send(&mut self, sent: Sent, news: &mut VecDeque<News>) {
         if self.terminated {
             report(&sent, news);
@@ -275,7 +272,6 @@ impl Session {
         }
     }
 
-    /// Writes up to `count` requests to the connection.
     pub(crate) fn flush(&mut self, count: usize) {
         let Some(connection) = &mut self.connection else {
             return;
@@ -311,7 +307,7 @@ impl Session {
         messages.any(|message| matches!(message, Message::Fired(..)))
     }
 
-    /// Drops a watch event. The server believes that it has sent the event.
+    /// Drops a watch event that the server has sent.
     pub(crate) fn miss_event(&mut self) {
         if let Some(connection) = &mut self.connection
             && let Some(at) =
@@ -321,7 +317,6 @@ impl Session {
         }
     }
 
-    /// Lets the server handle one request.
     pub(crate) fn serve(&mut self, server: &mut Server) {
         let asker = self.asker();
         let open = |connection: &&mut Connection| !connection.closed && !connection.is_stuck();
@@ -351,14 +346,12 @@ impl Session {
         }
     }
 
-    /// Lets the server apply all of the leader's transactions.
     pub(crate) fn catch_up(&mut self, server: &Server) {
         if let Some(connection) = self.connection.as_mut().filter(|connection| !connection.closed) {
             connection.apply_to(server.now, self.serving, server);
         }
     }
 
-    /// Reads one message.
     pub(crate) fn receive(&mut self, news: &mut VecDeque<News>) {
         let Some(message) = self.connection.as_mut().and_then(|connection| connection.replies.pop_front())
         else {
@@ -408,7 +401,7 @@ impl Session {
         }
     }
 
-    /// Updates the session's state after a reply that can show that the session is alive.
+    /// Updates the session's state according to the evidence in a reply.
     fn judge(&mut self, sent: &Sent, verdict: SessionEvidence, news: &mut VecDeque<News>) {
         // A reply to a delete shows that the session is alive only if an earlier reply on this
         // connection has shown it: another client can have deleted the node too.
@@ -418,7 +411,7 @@ impl Session {
             if verdict == SessionEvidence::Alive && tells {
                 timed.prove(sent.at, sent.connection, number);
             }
-            // The term that this reply starts may already be over. The driver then sends another
+            // The term might already be over when the reply arrives. The driver then sends another
             // heartbeat.
             if matches!(sent.request, Request::Heartbeat(..)) {
                 news.push_back(News::HeartbeatAnswered);
@@ -485,7 +478,6 @@ impl Session {
         current.replies.push_back(Message::Closed);
     }
 
-    /// Returns `true` if a previous server may still execute requests of the session.
     pub(crate) fn has_old_requests(&self) -> bool {
         !self.stale.is_empty()
     }

@@ -23,8 +23,8 @@ impl<T> Deref for Shared<T> {
 }
 
 impl<T: Clone> DerefMut for Shared<T> {
-    /// Copies the value if another state shares it. Before calling this, check whether there is
-    /// anything to change.
+    /// Copies the value if another state shares it. To avoid the copy, use this only to change the
+    /// value.
     fn deref_mut(&mut self) -> &mut T {
         Rc::make_mut(&mut self.0)
     }

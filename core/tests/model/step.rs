@@ -5,8 +5,8 @@ use zklock::queue::{Kind, Naming};
 use super::attempt::Plan;
 use super::server::{Permission, Zxid};
 
-/// A step. The first number is the index of the client or of the foreign contender. An impossible
-/// step does nothing. Indexes of joins and nodes wrap around.
+/// The first number is the index of the client or of the foreign contender. Indexes that are too
+/// large wrap around. A step that is impossible in the current state does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
     Join(usize, Naming, Kind),
@@ -32,7 +32,7 @@ pub(crate) enum Step {
     /// An acquire of several locks or permits is cancelled, or its leases are released.
     End(usize, usize),
     LookAgain(usize),
-    /// Enough time passes that no create with an unknown result can be executed any more.
+    /// Time passes until the server can no longer execute a create whose result is unknown.
     Certain(usize),
     /// The driver sends a heartbeat, if it has a reason to.
     Beat(usize),
@@ -56,8 +56,8 @@ pub(crate) enum Step {
     ReceiveAll(usize),
     /// The driver processes this many inputs.
     Drive(usize, usize),
-    /// Runs the client's network steps until nothing changes any more, with a server that does not
-    /// lag. Then the driver processes all inputs.
+    /// The client and its server exchange all messages, and the server does not lag. Then the
+    /// driver processes all inputs.
     Pump(usize),
     /// One time step, in scenes in which time passes.
     Tick,
@@ -69,12 +69,13 @@ pub(crate) enum Step {
     ServeGhost(usize),
     /// The client connects again, to a server that is this many transactions behind.
     Reconnect(usize, Zxid),
-    /// A previous server takes the session back and executes the requests that had reached it.
+    /// The session returns to a previous server, which executes the session's requests in its
+    /// queue.
     TakeBack(usize),
     /// The client's session is no longer certain to exist, because no reply arrived in time.
     EndTerm(usize),
-    /// So much time passes that the server ends the client's session. The client has stopped
-    /// relying on the session before that.
+    /// The server ends the client's session after the session timeout. Before that, the client has
+    /// stopped relying on the session.
     Expire(usize),
     /// The client gives up its session without informing the server.
     GiveUp(usize),

@@ -10,9 +10,9 @@ use super::server::{Node, Zxid};
 use super::world::World;
 
 impl World {
-    /// Checks that each result of a try (an acquire that does not wait) has a reason. The reason
-    /// must have been true at some time since the request, in the state of a server that has
-    /// answered since then.
+    /// Checks each result of a try (an acquire that does not wait). The client may refuse a try
+    /// only if the lock was taken, and create a node only if the lock was free, in some state that
+    /// a server could have shown since the request.
     pub(super) fn check_tries(&mut self) -> Result<(), String> {
         for number in 0..self.clients.len() {
             if !self.clients[number].has_tries() {
@@ -49,7 +49,7 @@ impl World {
         let blocks = move |(name, node): &(&String, &Node)| {
             let Some(parsed) = NodeName::parse(name) else { return false };
             let kind = matches!(request.kind, Kind::Permit(_)) || conflict(request.kind, parsed.kind());
-            // A node of an earlier session blocks the contender like any other node.
+            // Only nodes of the current session count as the contender's own.
             let session = client.session.as_ref().map(|session| session.id);
             let own = (client.made_for(name) == Some(join) && node.owner == session)
                 || request.place.is_some_and(|place| place.sequence == parsed.sequence());
@@ -58,7 +58,7 @@ impl World {
         self.server.nodes.iter().filter(blocks)
     }
 
-    /// Returns how many of these nodes existed at each transaction since the request.
+    /// Returns the number of these nodes after each transaction since the request.
     fn crowd(&self, nodes: &[&Node], request: &LockRequest) -> impl Iterator<Item = usize> {
         let there = |at: Zxid| {
             nodes.iter().filter(|node| node.made <= at && node.gone.is_none_or(|gone| at < gone)).count()
@@ -83,8 +83,8 @@ impl World {
         self.crowd(&nodes, request).any(|count| count < room)
     }
 
-    /// Returns `true` if the client needs this node: a contender waits with it or holds the lock
-    /// with it, or the client keeps it.
+    /// Returns `true` if the client needs this node for a waiter or a hold, or keeps it for later
+    /// holds.
     fn is_wanted(client: &Client, name: &str) -> bool {
         let made_for = client.made_for(name);
         let local = client.local.as_deref();
@@ -95,8 +95,9 @@ impl World {
             || client.holds.keys().any(|node| node.as_str() == name)
     }
 
-    /// Returns a node that an idle client has left behind. Returns `None` while the outcome of a
-    /// create is unknown, because the client cannot know of the node then.
+    /// Returns a node that the client no longer needs but has not deleted. Returns `None` while the
+    /// result of a create is unknown, because the client cannot delete a node that it does not
+    /// know.
     pub(super) fn kept_by(&self, client: &Client) -> Option<&String> {
         let session = client.session.as_ref()?;
         let knows = client.queues.values().all(|queue| queue.doubt().is_none()) && !session.has_ghosts();
@@ -106,9 +107,9 @@ impl World {
         self.server.nodes.iter().filter(|_| knows).find(kept).map(|(name, _)| name)
     }
 
-    /// Checks a completed acquire of several locks or permits. It must hold everything that it
-    /// requested. While its node in the semaphore's mutex exists, that mutex must have no earlier
-    /// node.
+    /// Checks that a completed acquire of several locks or permits holds all of them. For permits,
+    /// also checks that the acquire had its turn: its node is the first one in the semaphore's
+    /// mutex, or does not exist any more.
     pub(super) fn check_complete(&self, number: usize, attempt: &Attempt) -> Result<(), String> {
         let Some((leases, turn)) = attempt.complete() else { return Ok(()) };
         let client = &self.clients[number];
@@ -125,8 +126,7 @@ impl World {
         }
     }
 
-    /// Checks that no acquire of several locks or permits is left after all complete ones were
-    /// released.
+    /// Checks that every acquire of several locks or permits has completed.
     pub(super) fn check_attempts(&self) -> Result<(), String> {
         for (number, client) in self.clients.iter().enumerate() {
             if let Some(attempt) = client.attempts.first() {

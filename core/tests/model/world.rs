@@ -11,8 +11,7 @@ use super::session::Session;
 use super::shared::Shared;
 use super::step::Step;
 
-/// Number of listings that is enough for a queue to stop expecting a create that the server
-/// executes late.
+/// After this many listings, a queue no longer expects a late create.
 const MANY_LOOKS: u32 = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -152,8 +151,7 @@ impl World {
             Step::Expire(client) => {
                 let client = client % self.clients.len();
                 self.clients[client].on_session(|session, _| {
-                    // With a clock, the time for which the session is certain to exist ends by
-                    // itself.
+                    // With a clock, the term ends when its time has passed.
                     if server.clock.is_none() {
                         session.outlive();
                     }
@@ -277,8 +275,8 @@ impl World {
         }
     }
 
-    /// Clears the counters, and the data that matters only if a server takes a session back. Two
-    /// states that differ only in these then compare equal.
+    /// Clears the counters and the requests of old connections, so that states that differ only in
+    /// these compare equal.
     pub(crate) fn forget_costs(&mut self) {
         for client in &mut self.clients {
             if client.requests != Requests::default() {
@@ -307,8 +305,8 @@ impl World {
                 self.step(Step::Establish(client))?;
                 self.step(Step::ExpireOldSessions(client))?;
                 self.step(Step::EndPause(client))?;
-                // List the directory again only in some rounds, because a client with a listing in
-                // flight is not idle.
+                // Do this only in every eighth round, because a client with a listing in flight is
+                // not idle.
                 if self.server.event_was_missed && round % 8 == 0 {
                     self.step(Step::LookAgain(client))?;
                 }
@@ -339,8 +337,8 @@ impl World {
             // Require two idle rounds, because a client that was idle early in a round may have
             // been woken later in it.
             let rests = self.is_at_rest();
-            // Require a second listing, because the first one may coincide with a check that was
-            // sent before the event was missed.
+            // Require a second `LookAgain`. The first one does nothing while a check is in flight,
+            // and that check can be older than the missed event.
             let looked = !self.server.event_was_missed || round > 8;
             if rested && rests && looked && self.outlast_keeping() {
                 rested = false;
@@ -357,7 +355,7 @@ impl World {
         Err("it never comes to rest".to_owned())
     }
 
-    /// Lets so much time pass that the server can no longer execute a delayed create.
+    /// Waits until the server can no longer execute a delayed create.
     fn outlast_late_creates(&mut self) -> Result<(), String> {
         for client in 0..self.clients.len() {
             self.step(Step::Certain(client))?;

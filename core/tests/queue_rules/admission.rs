@@ -25,8 +25,8 @@ fn rule_04_a_writer_waits_for_its_own_clients_reader_before_it() {
     let reader = format!("{}0000000003", create(&first).1);
     let writer = format!("{}0000000004", create(&second).1);
     let look = fixture.tell([created(create(&second).0, &writer), listed(list(&first).0, &[])]);
-    // The client does not know yet whether the reader has taken over the writer's position. The
-    // reader does not hold the lock yet, but counts as a holder for other contenders.
+    // The client has not verified yet that the reader's node belongs to its session. Until then,
+    // the reader is not granted the lock, but the writer must wait for it.
     let found = fixture.tell([listed(list(&look).0, [&reader, &writer])]);
     assert_eq!(grants(&found), []);
     let again = fixture.tell([Event::Verified(verify(&found).0, Outcome::Done(Some(9)))]);
@@ -94,8 +94,6 @@ fn rule_04_a_writer_is_lost_when_its_place_is_gone_although_the_reader_leaves() 
     }
 }
 
-/// An earlier create of the reader may have been executed, but its result is unknown. The client
-/// nevertheless learns that the writer is lost.
 #[test]
 fn rule_04_a_writer_is_lost_when_its_place_is_gone_although_a_reply_was_lost() {
     let mut fixture = QueueFixture::new(1);
@@ -136,15 +134,14 @@ fn rule_04_a_reader_in_the_place_of_a_lost_writer_stays_there() {
         let mut fixture = QueueFixture::new(1);
         let (writer, ticket, reader) = downgrading(&mut fixture);
         let missing = Event::Missing(name(&writer));
-        // The reader's node was created while the writer's node still existed, so no contender
-        // behind it can hold the lock. But other contenders may have joined since the writer did,
-        // and their tokens are lower than the token of the reader's own node.
+        // The reader's node was created while the writer's node existed, so no contender behind it
+        // holds the lock. The reader must use the writer's token: a contender that joined in
+        // between holds the lock later, with a lower token than that of the reader's node.
         let in_place = Event::Created(ticket, Outcome::Done((reader.clone(), czxid(&writer) + 1000)));
         let look = fixture.tell(if known_before {
             vec![missing, in_place]
         } else {
-            // While the session is not certain to exist, the reader cannot be granted the lock
-            // between the two events.
+            // End the term, so that `in_place` does not grant the lock before `missing` arrives.
             vec![Event::TermEnded, in_place, missing]
         });
         assert_eq!((grants(&look), deleted(&look)), (vec![], Vec::<String>::new()));
@@ -186,7 +183,7 @@ fn rule_04_a_reader_that_finds_no_writer_queues_like_any_other() {
     );
 }
 
-/// After a listing has shown no node, the server executes the delayed first create.
+/// If `late` is `true`, the server executes the reader's first create only after the first listing.
 #[test]
 fn rule_04_a_reader_that_finds_no_writer_after_a_lost_reply_looks_for_its_node_first() {
     for late in [true, false] {
@@ -213,13 +210,13 @@ fn rule_04_a_reader_that_finds_no_writer_after_a_lost_reply_looks_for_its_node_f
     }
 }
 
-/// Returns the node of another client's writer, in tests where `writer` is the node of A.
+/// Returns a writer's node of another client.
 fn someone(sequence: u32) -> String {
     writer(sequence)
 }
 
-/// B tries to take over the position of A's node, which is gone. Returns the actions, which include
-/// B's listing.
+/// Lets B try to take over the position of A's node, which does not exist any more. Returns the
+/// actions.
 fn try_without_place(fixture: &mut QueueFixture) -> Vec<Action> {
     let (writer, ticket, _) = going_down(fixture, true);
     let look = fixture.tell([Event::Created(ticket, Outcome::NoNode)]);

@@ -1,5 +1,6 @@
-//! A waiter that has received no event for a while checks a few nodes. A waiter far from the front
-//! lists the directory only for a reason (rule 10).
+//! Tests of the checks for missed events (rule 10). A waiter that receives no event for a while
+//! checks whether a few nodes still exist. After a reconnection, a waiter far from the front defers
+//! its listing.
 
 use zklock::queue::{Action, Event, Intent, JoinId, Kind, NEAR, Naming, Outcome, Refusal, Ticket};
 
@@ -158,8 +159,7 @@ fn rule_10_where_all_of_ours_hold_there_is_nothing_to_look_at() {
 #[test]
 fn rule_10_a_waiter_that_waits_only_for_the_watch_on_its_own_node_lists_after_a_silence() {
     let mut fixture = QueueFixture::new(1);
-    // The number of watches is limited, and the watch on A's own node is above the limit. It is
-    // never acknowledged.
+    // The watch on A's own node is never acknowledged, because the client has too many watches.
     let (node, set) = fixture.place(A, 5, &[other(4)]);
     assert_eq!(fixture.tell([Event::Gone(watch(&set, &other(4)))]), []);
     let look = fixture.tell([Event::Resync]);

@@ -63,8 +63,8 @@ impl QueueFixture {
         node
     }
 
-    /// Lets so much time pass that the server can no longer execute a delayed create. No number of
-    /// listings without the node is enough, because time must pass.
+    /// Waits until the server can no longer execute a delayed create. Before that, the queue
+    /// expects the node even after many listings without it.
     pub(crate) fn rule_out_late_creates(&mut self) {
         for _ in 0..100 {
             let look = self.tell([Event::Resync]);

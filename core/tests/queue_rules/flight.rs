@@ -118,8 +118,8 @@ fn rule_03_only_the_first_two_waiters_of_a_client_join_with_a_listing() {
     let second = fixture.place(JoinId(3), 2, &[holder.clone(), first.clone()]).0;
     let crowd = crowd(&mut fixture, [(waits(JoinId(4)), 4), (waits(JoinId(5)), 5)]);
     assert_eq!(crowd.iter().map(|(_, sent)| lists(sent)).collect::<Vec<_>>(), [0, 0]);
-    // A foreign contender joined between our two. The client finds it when the contender behind it
-    // gets close to the front. One listing shows both of our contenders behind it.
+    // Another client's contender joined before our last two. The client finds it by a listing when
+    // one of the two gets near the front.
     let look = fixture.tell([release(&holder)]);
     assert_eq!((grants(&look), deleted(&look)), (vec![JoinId(2)], vec![holder]));
     let nodes = [first.clone(), second.clone(), other(3), crowd[0].0.clone(), crowd[1].0.clone()];

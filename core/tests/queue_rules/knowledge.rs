@@ -1,5 +1,5 @@
-//! Tests of a client's knowledge about other contenders, and of how long the client relies on this
-//! knowledge (rules 5 and 10).
+//! Tests of the information that a client has about other contenders, and of how long the client
+//! uses it (rules 5 and 10).
 
 use zklock::queue::{Action, Contention, Event, Outcome, Refusal};
 
@@ -15,7 +15,7 @@ fn rule_05_no_tombstones() {
     let look = fixture.reconnect();
     let actions = fixture.tell([listed(list(&look).0, [&other(4), &node])]);
     assert_eq!((grants(&actions), watched(&actions)), (vec![], vec![other(4)]));
-    // The deletion is reported again, this time because the node cannot be watched.
+    // The new watch fails because the node does not exist.
     let actions = fixture.tell([Event::Watched(watch(&actions, &other(4)), Outcome::NoNode)]);
     assert_eq!(grants(&actions), [A]);
 }

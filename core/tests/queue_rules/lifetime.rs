@@ -1,5 +1,5 @@
-//! Tests that a queue is dropped only when this is safe, and tests of the next queue for the same
-//! path.
+//! Tests of the end of a queue. If a queue is dropped too early, the next queue for the same path
+//! receives replies and events that it does not expect.
 
 use zklock::queue::{Action, Event, Outcome, Queue};
 

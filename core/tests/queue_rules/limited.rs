@@ -1,4 +1,4 @@
-//! Tests of contenders that wait only if at most a given number of other contenders wait (rule 14).
+//! Tests of the limit on waiters: a contender that finds too many waiters is refused (rule 14).
 
 use zklock::queue::{Action, Event, Kind, Outcome, Refusal};
 

@@ -1,5 +1,5 @@
-//! Tests of the watches on nodes ahead of the predecessor, and of locks that are granted because of
-//! a watch event (rule 6).
+//! Tests of lookahead: a waiter watches the two nearest nodes ahead of it, so that a watch event is
+//! enough to grant the lock (rule 6).
 
 use zklock::queue::{Action, Event, Intent, Kind, Naming};
 
@@ -79,7 +79,8 @@ fn rule_06_one_place_that_is_certain_does_not_vouch_for_those_behind_it() {
     let mut fixture = QueueFixture::new(1);
     let (first, near) = fixture.queue_up(A, 2, &[other(1)]);
     let (node, far) = fixture.queue_up(B, 4, &[other(1), first.clone(), other(3)]);
-    // This event uses up the watch, so no watch reports later changes of B's node.
+    // The event uses up the watch on B's node, so the client no longer knows whether the node
+    // exists.
     let used_up = Event::Changed(watch(&far, &node));
     assert_eq!(fixture.tell([used_up, Event::Gone(watch(&far, &other(3)))]), []);
     assert_eq!(grants(&fixture.tell([Event::Gone(watch(&near, &other(1)))])), [A]);
@@ -107,8 +108,7 @@ fn rule_06_a_vanished_writer_is_not_cleared_by_a_listing_from_before() {
     let mut fixture = QueueFixture::new(1);
     let (node, actions) = fixture.queue_up(A, 5, &[writer(4)]);
     let look = fixture.tell([waits(B)]);
-    // Both events arrive in one batch: the reply to the listing is older than the deletion of the
-    // writer.
+    // Both events arrive together, but the listing was made before the writer's node was deleted.
     let next =
         fixture.tell([listed(list(&look).0, [&writer(4), &node]), Event::Gone(watch(&actions, &writer(4)))]);
     assert_eq!(grants(&next), []);

@@ -34,7 +34,6 @@ fn rule_08_lost_create_reply_a_node_of_another_session_is_not_ours() {
 #[test]
 fn rule_08_lost_create_reply_only_a_listing_after_a_sync_concludes_that_there_is_no_node() {
     let mut fixture = QueueFixture::new(1);
-    // B's listing is in flight when the result of A's create becomes unknown.
     let first = fixture.tell([waits(A)]);
     let look = fixture.tell([Event::Created(create(&first).0, Outcome::Lost), listed(list(&first).0, &[])]);
     assert!(matches!(&look[..], [Action::List { sync: true, .. }]), "{look:?}");
@@ -91,9 +90,8 @@ fn rule_08_a_place_found_late_before_a_holder_waits_for_it() {
     assert_eq!(grants(&fixture.tell([release(&b)])), [A]);
 }
 
-/// A deposed leader answers a sync, and its listing lacks a node that the majority has. The listing
-/// after the second create shows the first node. The contender returns to the position of that
-/// first node, and no other contender has overtaken it.
+/// A deposed leader answers the sync, so the listing lacks A's first node. The listing after the
+/// second create shows both nodes. A then waits with the first node, and the second is deleted.
 #[test]
 fn rule_08_the_create_after_a_stale_sync_corrects_its_result() {
     let mut fixture = QueueFixture::new(1);
@@ -111,9 +109,8 @@ fn rule_08_the_create_after_a_stale_sync_corrects_its_result() {
     assert!(matches!(&actions[..], [Action::Grant(A, _, 3)]), "{actions:?}");
 }
 
-/// A deposed leader answers a sync. The next listing shows that another contender of this client is
-/// first. That contender must wait for the contender ahead of it, whose node the listing does not
-/// show.
+/// A deposed leader answers the sync, so the listing lacks A's node. The next listing shows A's
+/// node ahead of B's, and B must wait for A.
 #[test]
 fn rule_08_a_stale_sync_lets_no_other_contender_of_ours_overtake() {
     let mut fixture = QueueFixture::new(1);
@@ -122,8 +119,6 @@ fn rule_08_a_stale_sync_lets_no_other_contender_of_ours_overtake() {
     let again = fixture.tell([listed(look, &[])]);
     assert_eq!(create(&again).1, name);
     let (first, other) = (format!("{name}0000000003"), format!("{}0000000004", create(&joined).1));
-    // The listing's reply arrives first. The reply to the create is lost, and the queue learns of
-    // this loss later.
     let actions =
         fixture.tell([created(create(&joined).0, &other), listed(list(&again).0, [&first, &other])]);
     assert_eq!((deleted(&actions), grants(&actions)), (vec![], vec![]));
@@ -132,9 +127,8 @@ fn rule_08_a_stale_sync_lets_no_other_contender_of_ours_overtake() {
     assert_eq!((verify(&actions).1, grants(&actions)), (first, vec![]));
 }
 
-/// Two creates were in flight when the connection was lost. The queue learns of the first loss
-/// late, because the driver pauses before it repeats requests that are lost again and again. The
-/// next listing shows the second contender behind the node of the first.
+/// Two creates are lost with the connection. The driver reports the loss of A's create only after a
+/// pause. In the meantime, a listing shows B's node behind A's.
 #[test]
 fn rule_08_a_loss_that_is_told_late_lets_no_other_contender_of_ours_overtake() {
     let mut fixture = QueueFixture::new(1);

@@ -1,4 +1,4 @@
-//! Tests of node names, and of the decision which children are contenders (rules 1 and 2).
+//! Tests of node names, and of which children count as contenders (rules 1 and 2).
 
 use zklock::queue::{Action, Event, Intent, Kind, Naming, Outcome, Refusal};
 

@@ -1,5 +1,5 @@
-//! Tests of probes: requests that check a few nodes by name where a listing would return very many
-//! names (rule 6).
+//! Tests of probes: requests that check a few nodes by name, instead of listing a long queue (rule
+//! 6).
 
 use zklock::queue::{Action, Event, Outcome, Refusal, Ticket};
 
@@ -29,9 +29,8 @@ fn crowd(range: impl IntoIterator<Item = u32>) -> Vec<String> {
     range.into_iter().map(other).collect()
 }
 
-/// Queues A behind the nodes 1 to 4, in a directory with more nodes behind A, and removes the node
-/// second nearest to A. Returns A's node, the actions that set its watches, and the actions that
-/// follow.
+/// Queues A behind the nodes 1 to 4 and ahead of the nodes 6 to 9. Then removes node 3. Returns A's
+/// node, the actions that set its watches, and the actions after the removal.
 fn the_third_goes(fixture: &mut QueueFixture) -> (String, Vec<Action>, Vec<Action>) {
     let (node, set) = fixture.queue_up(A, 5, &crowd((1..=4).chain(6..=9)));
     let asked = fixture.tell([Event::Gone(watch(&set, &other(3)))]);
@@ -43,7 +42,7 @@ fn rule_06_the_few_nodes_that_may_be_ahead_are_probed_in_one_request() {
     let mut fixture = QueueFixture::new(1);
     let (_, set, asked) = the_third_goes(&mut fixture);
     assert_eq!((probe(&asked).1, asked.len()), (crowd([1, 2]), 1));
-    // All probed nodes are gone. Then the event for the nearest node is enough, as after a listing.
+    // The probe finds none of the nodes, so A is granted the lock as soon as node 4 is removed.
     assert_eq!(fixture.tell([probed(probe(&asked).0, &crowd([1, 2]))]), []);
     assert_eq!(grants(&fixture.tell([Event::Gone(watch(&set, &other(4)))])), [A]);
 }

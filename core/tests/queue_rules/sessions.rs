@@ -40,7 +40,7 @@ fn rule_11_session_lost_parents_are_made_again_in_the_new_one() {
         Event::Created(create(&sent).0, Outcome::NoNode),
         Event::Listed(list(&sent).0, Outcome::NoNode),
     ]);
-    // The request to create the parent directories was in flight, and its result never arrives.
+    // The session is lost before the reply to `MakeParents` arrives.
     let again =
         fixture.tell([Event::SessionLost, Event::SessionBegan(2), Event::Connected, Event::TermBegan]);
     let made = fixture.tell([Event::Created(create(&again).0, Outcome::NoNode)]);

@@ -43,9 +43,8 @@ fn near_and_far_waiters_are_distinguished() {
     }
 }
 
-/// Regression: the client counted the readers ahead of one of its readers, although it is not
-/// notified when they leave. If the session's term ended while the reader waited, the client sent
-/// no heartbeat when the reader was next. No other term started, and the reader waited forever.
+/// Regression: a reader behind many readers did not count as near the front. If its term ended
+/// while it waited, the client sent no heartbeat for it, and the reader waited forever.
 #[test]
 fn a_reader_is_near_regardless_of_readers_ahead() {
     let mut fixture = QueueFixture::new(1);

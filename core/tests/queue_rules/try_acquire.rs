@@ -78,7 +78,8 @@ fn rule_14_a_try_is_answered_by_a_listing_sent_after_it() {
 fn rule_14_a_try_beside_a_contender_without_a_node_waits_for_an_answer() {
     let mut fixture = QueueFixture::new(1);
     let sent = fixture.tell([waits(A)]);
-    // The server may never receive A's create. Only a server's reply shows the state of the lock.
+    // The server might never receive A's create, so B is not refused before a reply shows the state
+    // of the lock.
     let look = fixture.tell([tries(B)]);
     assert_eq!(refusals(&look), []);
     let look = if look.is_empty() { fixture.tell([listed(list(&sent).0, &[])]) } else { look };

@@ -1,5 +1,4 @@
-//! Tests of the replies that show that a session is alive, of the time from which such a reply
-//! counts, and of the interval between heartbeats.
+//! Tests of heartbeats: which replies extend the term, and how often the client sends heartbeats.
 
 use std::time::Duration;
 
@@ -88,7 +87,8 @@ fn a_lock_was_not_broken_because_a_session_that_may_be_another_does_not_find_its
     block_on(async {
         let client = client(&server);
         let lease = hold(&client).await;
-        // A lagging server that gave the client another session does not have the node.
+        // Imitate a lagging server that does not have the node, and that might have given the
+        // client another session.
         server.answer(|request| match request.op {
             Op::Multi => Answer::Error(code::THROTTLED),
             Op::Delete => Answer::Error(code::NO_NODE),
@@ -133,9 +133,9 @@ fn a_heartbeat_that_finds_no_node_extends_no_term() {
         let client = client(&server);
         let lock = ReadWriteLock::new(&client, DIRECTORY).expect("a path").read_lock;
         let leases = [lock.acquire().await.expect("the lock"), lock.acquire().await.expect("the lock")];
-        // The reply to the first heartbeat reports that the first node is missing. That can also
-        // happen in an ended session (`localSessionsEnabled`). After that, the server does not
-        // reply any more.
+        // The reply to the first heartbeat reports that the first node is missing. It must not
+        // extend the term, because the session might have ended (`localSessionsEnabled`). After
+        // that, the server sends no replies.
         let mut beats = 0;
         server.answer(move |request| match request.op {
             Op::Multi if beats == 0 => {
@@ -156,9 +156,9 @@ fn a_heartbeat_that_finds_no_node_extends_no_term() {
     });
 }
 
-/// Until a reply on a new connection has shown that the session is alive, the client also sends a
-/// request for the owner of the session's nodes. In this test, the first reply shows that a node is
-/// missing. The lease on that node is lost, although the second reply does not arrive.
+/// After a reconnection, the client sends a heartbeat and a request that shows who owns the nodes.
+/// The first reply shows that a node is missing. The lease on that node is lost, although the
+/// second reply does not arrive.
 #[test]
 fn a_missing_node_is_lost_before_it_is_known_whose_session_it_is() {
     for answer in [Answer::FirstFailed(code::NO_NODE), Answer::DoneButSecondFailed(code::NO_NODE)] {

@@ -125,9 +125,9 @@ fn a_server_that_skips_a_login_is_not_used() {
     assert_eq!(kind, ErrorKind::AuthFailed);
 }
 
-/// ZooKeeper 3.9.6 replies to the first token with AUTHFAILED, or with -124 if it requires a login
-/// from every client. With `allowSaslFailedClients`, and before 3.9.6 if the mechanism is missing,
-/// it replies without a token.
+/// ZooKeeper 3.9.6 refuses an unknown mechanism with AUTHFAILED, or with -124 if it requires a
+/// login from every client. Older servers, and servers with `allowSaslFailedClients`, reply without
+/// a token.
 #[test]
 fn a_server_that_refuses_the_mechanism_is_named_with_the_way_out() {
     for answer in [Answer::Error(-115), Answer::Error(-124), Answer::Token(None)] {

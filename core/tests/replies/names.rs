@@ -1,5 +1,5 @@
-//! A host name resolver that replaces the C library's in this program. It knows one name, and a
-//! test sets its addresses.
+//! Replaces the C library's host name resolver in this test program. The resolver knows one name,
+//! and each test sets its addresses.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::net::Ipv4Addr;

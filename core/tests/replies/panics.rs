@@ -1,6 +1,6 @@
 //! A panic in a task of the client crate or in one of our requests ends the session, but not the
-//! client. Both kinds of tasks log through `tracing`, so a subscriber that panics at a given text
-//! makes a task panic at the right point.
+//! client. The tests cause such a panic with a `tracing` subscriber that panics when a task logs a
+//! given text.
 
 use std::fmt::{self, Write};
 use std::sync::{Mutex, Once, PoisonError};
@@ -14,7 +14,7 @@ use zklock::{ClientState, ErrorKind, LossReason, Mutex as Lock, Owner, ReadWrite
 use crate::server::{Answer, Op, Server, code};
 use crate::{DIRECTORY, TIMEOUT, block_on, client, hold};
 
-/// If a log event contains one of these texts, the subscriber panics, once for each text.
+/// The subscriber panics when a log event contains one of these texts, and removes that text.
 static TRAPS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Makes the client crate or the driver panic once, when it logs an event that contains this text.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use zklock_jute::{Reader, Writer};
 
-/// Size of the largest request in bytes. A server closes the connection on a larger one.
+/// Size of the largest accepted request, in bytes.
 const LARGEST: usize = 0xf_ffff;
 
 /// The type of a client's request.
@@ -49,9 +49,8 @@ pub(crate) enum Answer {
     Truth,
     /// Replies like ZooKeeper, but this much later. The client's next requests wait too.
     Late(Duration),
-    /// Sends no reply until the test makes the server answer truthfully again. The client's later
-    /// requests on the same connection get no reply either, except pings, because a session's
-    /// replies keep the order of its requests.
+    /// Sends no more replies on this connection, except to pings, until the test makes the server
+    /// answer truthfully again.
     Silence,
     /// Replies with a body that is only this number.
     Number(i32),
@@ -210,7 +209,7 @@ impl Server {
         self.shared.lock().requests.clone()
     }
 
-    /// Returns the times of the connect requests. Each was on a new connection.
+    /// Returns the times at which clients connected.
     pub(crate) fn greetings(&self) -> Vec<Instant> {
         self.shared.lock().greetings.clone()
     }
@@ -424,8 +423,8 @@ fn operations(reader: &mut Reader<'_>) -> usize {
     }
 }
 
-/// Returns the results of a failed transaction with `count` operations. The server has not executed
-/// the operations after the last error.
+/// Returns the results of a failed transaction with `count` operations: these errors, and then
+/// `NOT_TRIED` for each remaining operation.
 fn failed(errors: &[i32], count: usize) -> Writer {
     let mut body = Writer::default();
     for error in errors.iter().chain(std::iter::repeat(&code::NOT_TRIED)).take(count) {

@@ -18,8 +18,7 @@ fn a_session_that_was_given_up_is_closed_before_anyone_queues_in_the_next() {
         let lease = hold(&client).await;
         server.go_away();
         assert_eq!(lease.lost().await, LossReason::TermEnded);
-        // The client gives the session up after seven fifths of the session timeout. Because of the
-        // pings, the server would keep the session forever.
+        // Wait until the client has given the session up. The test server keeps the session.
         tokio::time::sleep(brief * 7 / 5).await;
         server.come_back();
         let again = hold(&client).await;
@@ -163,8 +162,8 @@ fn a_node_that_belongs_to_another_session_ends_this_session_immediately() {
             Op::Create if request.session == before => Answer::Foreign,
             _ => Answer::Truth,
         });
-        // The reply to the create has shown that the session is another one, so the client sends no
-        // more requests in the old session.
+        // The reply to the create has shown that the client has another session now, so the client
+        // sends no more requests in the old session.
         let mut waiting = pin!(hold(&client));
         while client.session_id() == before {
             assert!(waits(waiting.as_mut(), Duration::from_millis(10)).await);

@@ -1,5 +1,5 @@
-//! If connections, sessions or requests keep failing early, the client retries less and less often.
-//! It still keeps its promises to callers.
+//! Tests of backoff: if connections, sessions or requests keep failing early, the client retries
+//! less and less often. Even so, calls complete within their timeouts.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -27,14 +27,12 @@ fn besieged(op: Op, answer: Answer) -> (Vec<Duration>, usize) {
         assert_eq!(refused.kind(), ErrorKind::LockTimeout, "{refused}");
         assert!(took >= time && took < time + Duration::from_millis(700), "{took:?}");
         let creates = server.requests().iter().filter(|request| request.op == Op::Create).count();
-        // If the timeout ends during a pause, the acquire and the close do not wait for the end of
-        // the pause.
+        // The close does not wait until the backoff pause ends.
         let closing = Instant::now();
         client.close().await.expect("an end");
         let took = closing.elapsed();
         assert!(took < Duration::from_millis(500), "closing took {took:?}");
         let came: Vec<_> = server.greetings().iter().map(|at| *at - began).collect();
-        // The client soon forgets the failures, so a working session is established immediately.
         server.answer_truthfully();
         server.clear();
         assert_eq!(hold(&crate::client(&server)).await.state(), LeaseState::Held);

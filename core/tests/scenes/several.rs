@@ -1,6 +1,6 @@
 //! Scenes in which a client acquires several locks, or several permits of a semaphore, together. An
-//! acquire gets all of them or none, and no acquire waits forever (rules 17 and 18). For permits,
-//! it first takes the semaphore's internal mutex (its turn).
+//! acquire gets all of them or none, and no acquire waits forever (rules 17 and 18). Before an
+//! acquire requests permits, it takes its turn: it acquires the semaphore's internal mutex.
 
 use super::model::attempt::Plan;
 use super::model::explorer::{Budget, NOTHING, Scene};

@@ -1,6 +1,7 @@
-//! Scenes in which a client hands a lock's node on to its next waiter (`cohort`) or keeps the node
-//! for a while (`linger`). Other contenders use Curator. No two conflicting contenders hold the
-//! lock at the same time, no contender waits for a kept node, and no node is left (rule 19).
+//! Scenes with the options `cohort` (a client hands a lock's node on to its next waiter) and
+//! `linger` (a client keeps a node after the release). Other contenders use Curator. No two
+//! conflicting contenders hold the lock at the same time, no contender waits forever for a node
+//! that is kept, and no node is left (rule 19).
 
 use zklock::queue::Kind;
 
@@ -125,7 +126,7 @@ fn a_lock_that_is_kept_and_a_term_that_ends() {
     play(mutex(LINGER, Budget { joins: 2, enters: 1, pauses: 1, ..NOTHING }), 8_300);
 }
 
-/// If a watch event does not arrive, a contender waits at most until the node's keeping time ends.
+/// If a watch event does not arrive, the client still deletes the node when `linger` ends.
 #[test]
 fn a_lock_that_is_kept_and_a_lost_event() {
     play(mutex(LINGER, Budget { joins: 2, enters: 1, misses: 1, ..NOTHING }), 1_900);

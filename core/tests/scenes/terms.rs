@@ -1,7 +1,6 @@
 //! Scenes in which a clock determines the terms of sessions (the times for which they are certain
-//! to exist). A request, the reply that shows that the session is alive, or the end of a session
-//! can be late. Even so, no two contenders hold the lock at the same time, and no grant uses an
-//! ended session (rule 16).
+//! to exist). Requests, replies and the end of a session can be late. Even so, no two contenders
+//! hold the lock at the same time, and no grant uses an ended session (rule 16).
 //!
 //! One of our clients contends with a contender of another library, which has no term. Two of our
 //! clients and a clock would have too many states to explore.

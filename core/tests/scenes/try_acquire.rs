@@ -1,5 +1,5 @@
-//! Scenes with tries (acquires that do not wait). Each try ends and leaves no node. It is granted
-//! or refused, and creates a node, only for a valid reason (rules 14 and 21).
+//! Scenes with tries (acquires that do not wait). Each try completes and leaves no node. It fails
+//! only if the lock was taken, and creates a node only if the lock was free (rules 14 and 21).
 
 use zklock::queue::Kind;
 
@@ -44,8 +44,8 @@ fn a_try_for_a_permit_and_a_cut() {
     play(Scene { kinds: &[Kind::Permit(1)], grain: Grain::Coarse, ..Scene::new(2, 0, budget) }, 17_000);
 }
 
-/// The owner of the write lock tries to acquire the read lock. It loses the write lock with its
-/// session, or because an operator deletes the node. Then a foreign contender holds the lock.
+/// The owner of the write lock tries to acquire the read lock, but has lost the write lock to a
+/// foreign contender.
 #[test]
 #[ignore = "takes 4 s optimized: `make worlds` runs it so, as part of `make test-all`, which continuous integration runs"]
 fn a_try_to_go_down_a_cut_and_a_lost_session() {

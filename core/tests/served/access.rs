@@ -86,9 +86,8 @@ fn a_holder_without_read_permission_keeps_its_locks_and_learns_of_broken_ones() 
             leases.push(hold(&holder, path).await);
         }
         let beats = || holder.stats().requests.get(&RequestKind::Heartbeat).copied().unwrap_or_default();
-        // After each heartbeat, the client reads the nodes that are not checked yet. Nine
-        // heartbeats take longer than a lease lasts without a reply that shows that the session is
-        // alive.
+        // After each heartbeat, the client reads the nodes that the heartbeat did not check. If
+        // these replies did not extend the leases, the leases would be lost within nine heartbeats.
         while beats() < 18 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

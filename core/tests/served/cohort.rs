@@ -73,8 +73,8 @@ fn a_lock_is_handed_on_in_order_on_one_node_as_often_as_it_may_be() {
         let handoffs: Vec<_> = seen.iter().map(|(_, handoffs)| *handoffs).collect();
         assert_eq!(handoffs, [0, 1, 2, 0, 1, 2, 0, 1]);
         assert!(seen.is_sorted() && seen.windows(2).all(|two| two[0] != two[1]), "{seen:?}");
-        // The last of these nodes was created for the last waiter, but another holder handed the
-        // lock to that waiter first.
+        // One of these nodes was created for the last waiter, which then got the lock on another
+        // waiter's node.
         assert_eq!(creates(&client), before + 3);
         lease.release().await.expect("held");
         until_contenders(&lock, 0).await;
@@ -127,8 +127,8 @@ fn a_waiter_in_the_line_counts_as_contended_without_a_listing() {
         server.pause().await;
         let mut waiters = waiters(&client, &lock, 2).await;
         lease.release().await.expect("held");
-        // The third waiter requested the lock while the first waiter held it. The server lists the
-        // third waiter's node only after both earlier holds have ended.
+        // The server is paused until the first two holds have ended, so it lists the third waiter's
+        // node only then.
         get(waiters.remove(0)).await.release_in_background().expect("held");
         server.resume().await;
         let third = get(waiters.remove(0)).await;
@@ -241,8 +241,7 @@ fn a_node_that_is_older_than_max_hold_is_not_handed_on_and_each_hold_has_its_own
         let released = Instant::now();
         lease.release().await.expect("held");
         let second = get(waiters.remove(0)).await;
-        // The second hold's limit counts from its own grant, so the second hold continues after the
-        // first hold's limit.
+        // The limit of each hold counts from its own grant.
         let remaining = second.remaining();
         assert!(remaining <= limit && remaining + released.elapsed() >= limit, "{remaining:?}");
         assert_eq!(second.handoffs(), 1);
@@ -294,7 +293,7 @@ fn a_loss_ends_the_current_hold_and_waiters_keep_waiting() {
         let mut waiters = waiters(&client, &lock, 2).await;
         first.release().await.expect("held");
         let second = get(waiters.remove(0)).await;
-        // After a lock was held for this time, the client watches the holder's node.
+        // Wait until the client watches the node that it holds.
         tokio::time::sleep(Duration::from_millis(300)).await;
         other.break_lock(&second.node()).await.expect("there is such a node");
         assert_eq!(second.lost().await, LossReason::NodeDeleted);

@@ -43,7 +43,8 @@ fn the_connect_timeout_does_not_limit_a_connected_waiter() {
         let lease = hold(&holder, "/l").await;
         let limit = Duration::from_millis(300);
         let waiter = Client::new(options(&server.hosts()).connect_timeout(limit).expect("a time-out"));
-        // The acquire begins before there is a session, so the connect timeout applies to it.
+        // The acquire begins without a session, so the connect timeout applies until the client is
+        // connected.
         let lock = mutex(&waiter, "/l");
         let waiting = tokio::spawn(async move { lock.acquire().await });
         until_contenders(&mutex(&holder, "/l"), 2).await;

@@ -55,8 +55,8 @@ fn heartbeats_check_each_of_many_waiting_nodes_in_turn() {
     });
 }
 
-/// Fails unless the next heartbeats check all these nodes, and no heartbeat checks too many of
-/// them.
+/// Waits for the next heartbeats, which must check all these nodes. No single heartbeat may check
+/// too many of them.
 async fn all_are_checked(proxy: &Proxy, nodes: Vec<String>) {
     let known = proxy.requests().len();
     let beats = || {
@@ -141,8 +141,8 @@ fn nodes_between_two_waiters_of_a_client_are_probed_by_name() {
     });
 }
 
-/// Limits on the requests and replies for a hand-off in a crowd, from the creation of the node to
-/// its deletion. Heartbeats are not counted, because their number depends on time.
+/// Limits on the traffic for one acquire in a long queue, from the creation of the node to its
+/// deletion. Heartbeats are not counted, because their number depends on time.
 const MOST_REQUESTS: usize = 6_500;
 const PER: usize = 1_000;
 const MOST_BYTES: usize = 8 * 1024;

@@ -11,8 +11,8 @@ use zklock::{
 use super::proxy::{Request, RequestEffect, op};
 use super::{behind_proxy, client, mutex, options, run, server, until_contenders};
 
-/// Timeout that is long enough for a search for deadlocks in its last quarter, even on a busy
-/// machine.
+/// Timeout of an acquire. The client searches for a deadlock in its last quarter, which is long
+/// enough even on a busy machine.
 const AMPLE: Duration = Duration::from_secs(4);
 
 async fn hold_as(lock: &Lock, owner: &Owner) -> Lease {
@@ -120,7 +120,7 @@ fn waits_without_a_cycle_are_not_reported_as_a_deadlock() {
             let (ours, theirs) = (Owner::new(), Owner::new());
             let _held = hold_as(&mutex(&one, "/a"), &ours).await;
             let _theirs = hold_as(&mutex(&other, "/b"), &theirs).await;
-            // Another owner of that client waits, but that owner does not hold the other lock.
+            // The owner that waits for `/a` does not hold `/b`.
             let waiting = wait_as(&mutex(&other, "/a"), &Owner::new());
             until_contenders(&mutex(&one, "/a"), 2).await;
             let error = time_out(&mutex(&one, "/b"), &ours).await;
@@ -137,7 +137,7 @@ fn waits_without_a_cycle_are_not_reported_as_a_deadlock() {
         };
         let other_owner_holds = async {
             let (ours, theirs) = (Owner::new(), Owner::new());
-            // The holder is in the same client as the waiter, but is another owner.
+            // The owner that holds `/c` does not wait for `/d`.
             let _held = hold_as(&mutex(&one, "/c"), &Owner::new()).await;
             let _theirs = hold_as(&mutex(&other, "/d"), &theirs).await;
             let waiting = wait_as(&mutex(&other, "/c"), &theirs);
@@ -229,8 +229,8 @@ fn an_owner_that_leaves_during_the_search_is_in_no_deadlock() {
         while !proxy.requests().iter().skip(known).any(lists) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        // The search found this other owner in the queue behind our owner. The other owner leaves
-        // before the search reads the other lock's queue.
+        // The search has found a waiter behind our owner. The waiter leaves before the search lists
+        // `/b`.
         waiting.abort();
         until_contenders(&mutex(&other, "/a"), 1).await;
         proxy.rule(|_| RequestEffect::Pass);

@@ -41,7 +41,7 @@ fn a_drain_waits_for_holds_and_refuses_new_acquires() {
         let new = [mutex(&client, "/m").acquire().await.err(), permit.err()];
         assert!(new.iter().flatten().all(|error| error.kind() == ErrorKind::ClientClosed), "{new:?}");
         assert_eq!(new.iter().flatten().count(), 2);
-        // The running scope continues, so its owner can acquire the lock again.
+        // The owner that already holds the lock can acquire it again.
         drop(lock.acquire_as(&owner, Timeout::Forever).await.expect("it is the owner's"));
         assert_eq!((lease.state(), client.state()), (LeaseState::Held, ClientState::Connected));
         assert!(tokio::time::timeout(Duration::from_millis(50), &mut draining).await.is_err());

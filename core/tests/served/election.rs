@@ -69,7 +69,7 @@ fn a_candidate_next_to_a_kazoo_contender_gets_an_error_with_the_reason() {
     });
 }
 
-/// If the election looked up the shared client for each campaign, the next campaign would use a new
+/// The election looks up the shared client only once. Otherwise, the next campaign would use a new
 /// client.
 #[test]
 fn repeated_leadership_ends_when_its_shared_client_closes() {

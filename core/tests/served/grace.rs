@@ -8,7 +8,8 @@ use zklock::{Client, ErrorKind, Lease, LeaseState, LockOptions, LossReason, Mute
 use super::proxy::{Proxy, Request, RequestEffect, op};
 use super::{behind_proxy, brief_client, client, hold, mutex, options, run, until_contenders};
 
-/// Session timeout. A reply makes a session certain to exist for half of this time, three seconds.
+/// Session timeout. After each reply, the session is certain to exist for three seconds, half of
+/// this time.
 const SESSION: Duration = Duration::from_secs(6);
 
 /// The longest allowed grace.
@@ -85,7 +86,8 @@ fn an_answer_within_the_grace_does_not_bring_the_lease_back() {
         }
         assert_eq!(other.state(), LeaseState::Held);
         assert_eq!(lease.state(), LeaseState::Lost(LossReason::TermEnded));
-        // The late reply does not make the node outlive the time for which the lease was certain.
+        // The client deletes the node when the lease's term ends, although a reply has arrived
+        // since then.
         drop(hold(&next, "/l").await);
         assert_eq!(other.state(), LeaseState::Held);
     });
@@ -108,8 +110,7 @@ fn a_lock_is_granted_when_its_grace_and_a_sixth_of_the_timeout_are_left() {
         until_less_is_left(&term, SESSION / 3).await;
         taken.release().await.expect("the end of the hold");
         beside.release().await.expect("the end of the hold");
-        // At this time, the session is certain to exist for long enough to grant a lock without a
-        // grace.
+        // The remaining term is long enough to grant a lock without a grace.
         let hasty = hasty.await.expect("no panic").expect("the lock");
         assert!(term.remaining() > SESSION / 6, "the machine is too slow for this test");
         assert!(!waiting.is_finished());

@@ -107,8 +107,8 @@ fn a_waiter_that_leaves_the_line_unblocks_its_owners_next_attempt() {
     run(async {
         let server = server().await;
         let (holder, waiter) = (client(&server.hosts()).await, client(&server.hosts()).await);
-        // The first acquire is in the queue, and the second is not. Round one cancels only the
-        // first. Round two cancels the second and then the first.
+        // Only the first acquire has a node in the queue. Cancel this acquire, or the second
+        // acquire and then this one.
         for leaving in [&[0][..], &[1, 0]] {
             let lease = hold(&holder, "/l").await;
             let owner = Owner::new();

@@ -212,8 +212,8 @@ fn a_silent_server_delays_no_health_report_and_the_remaining_term_shrinks() {
     });
 }
 
-/// A program's log subscriber can request a dump whenever it receives a log event. So the library's
-/// own thread might request the dump.
+/// A waker or a log subscriber of the program can request the health on the library's own thread,
+/// in the middle of the driver's work.
 #[test]
 fn health_on_the_librarys_busy_thread_is_not_responsive() {
     struct Asking(zklock::Client, std::sync::mpsc::Sender<bool>);

@@ -1,5 +1,5 @@
-//! Tests of a lock's two limits. The maximum hold time ends a hold even while the holder is not
-//! connected. The other limit is the maximum number of waiters.
+//! Tests of the options `max_hold` and `max_waiters`. `max_hold` ends a hold even while the holder
+//! is not connected.
 
 use std::time::Duration;
 

@@ -37,8 +37,8 @@ fn halves(client: &Client, path: &str) -> (Lock, Lock) {
     (read_lock, write_lock)
 }
 
-/// Returns a lease if the lock can be acquired without a request. The library's thread is stopped
-/// during the call, because it could otherwise grant the lock between two polls.
+/// Returns a lease if the lock can be acquired without a request. Stops the library's thread during
+/// the call, so that the thread cannot grant the lock.
 fn at_once(lock: &Lock) -> Option<Lease> {
     let (stop, told_to_stop) = oneshot::channel::<()>();
     let ((stands, stood), (go_on, told_to_go_on)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
@@ -58,8 +58,8 @@ fn at_once(lock: &Lock) -> Option<Lease> {
     }
 }
 
-/// Acquires and releases a lock until its node is kept and the lock can be acquired again without a
-/// request. Returns the fencing token.
+/// Acquires and releases a lock until the client keeps its node, so that it can acquire the lock
+/// without a request. Returns the fencing token.
 async fn kept(lock: &Lock) -> i64 {
     loop {
         drop(lock.acquire().await.expect("the lock"));
@@ -326,8 +326,8 @@ fn a_kept_node_is_given_up_when_it_is_broken_or_revoked() {
     });
 }
 
-/// If the reader's node were kept, another reader of the process could acquire the read lock while
-/// the writer still holds the write lock.
+/// The client must not keep the reader's node while the writer holds the lock. Otherwise, another
+/// reader of the process could acquire the read lock.
 #[test]
 fn a_reader_in_the_place_of_a_writer_that_still_writes_is_not_kept() {
     run(async {
@@ -345,8 +345,8 @@ fn a_reader_in_the_place_of_a_writer_that_still_writes_is_not_kept() {
     });
 }
 
-/// If an operator deletes a kept node, the client stops keeping it. The client must then drop the
-/// watch on the children even if nothing else happens in the directory.
+/// An operator deletes a node that the client keeps. The client must then remove its watch on the
+/// children, even if nothing else happens in the directory.
 #[test]
 fn a_node_that_is_broken_while_it_is_kept_leaves_no_watch() {
     run(async {
@@ -359,8 +359,8 @@ fn a_node_that_is_broken_while_it_is_kept_leaves_no_watch() {
         }
         let node = lock.contenders().await.expect("an answer").remove(0).node;
         operator.break_lock(&node).await.expect("a node");
-        // If the watch fires, the listing that follows could set it again. The server answers each
-        // of these requests after all earlier events and requests.
+        // The server answers these listings after all earlier requests and events, including any
+        // listing that sets the watch again.
         for _ in 0..8 {
             lock.contenders().await.expect("an answer");
         }
@@ -409,8 +409,8 @@ fn nothing_is_kept_over_a_lost_connection_or_a_lost_session() {
     });
 }
 
-/// Gives the lock up to another client ten times, each time after `acquires` acquires. Then
-/// acquires it five times, and returns the number of these acquires that sent a request.
+/// Ten times, acquires the lock as often as `acquires` says, and then lets another client acquire
+/// it. Returns how many of the next five acquires create a node.
 async fn acquires_after_give_ups(client: &Client, other: &Client, acquires: usize) -> u64 {
     let (lock, wanted) = (keeps(client, "/l", LONG), mutex(other, "/l"));
     for _ in 0..10 {
@@ -522,7 +522,7 @@ fn a_node_is_not_kept_while_a_transaction_may_be_under_way_or_by_a_downgraded_wr
         server.resume().await;
         released.await.expect("held");
         assert!(lock.acquire().await.expect("the lock").fencing_token() > lease.fencing_token());
-        // A reader takes over the position of a writer whose lock keeps its nodes.
+        // A reader of a lock with `linger` takes over its writer's position.
         let (owner, (reads, writes)) = (Owner::new(), halves(&client, "/rw"));
         let writing = writes.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
         let reading = reads.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
@@ -547,8 +547,7 @@ fn keeping_pauses_when_it_costs_more_listings_than_it_saves_acquires() {
             drop(theirs.acquire().await.expect("the lock"));
         }
         assert!(listed(&client) - before <= client.stats().retakes.max(8) + 2);
-        // The client now keeps no node for a while. This pause lasts as long as a node would be
-        // kept.
+        // Keeping has paused, so the client deletes the node at the release.
         drop(reads.acquire().await.expect("the lock"));
         until_contenders(&theirs, 0).await;
     });

@@ -1,5 +1,5 @@
-//! Tests of the engine against the embedded server over TCP. A proxy in between disturbs single
-//! requests. The embedded server is for tests only. `tests/scenarios` tests real servers.
+//! Tests of the engine against the embedded server over TCP. A proxy between them can delay, drop
+//! or refuse single requests. `tests/scenarios` tests real servers.
 
 mod access;
 mod chroot;

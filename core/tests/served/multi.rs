@@ -24,11 +24,11 @@ fn a_member_that_is_lost_at_the_moment_of_the_last_grant_is_not_returned() {
         while second.contenders().await.expect("an answer").len() < 2 {
             assert!(timeout(Duration::from_millis(10), taking.as_mut()).await.is_err());
         }
-        // After this time, the client watches the node of the lock that it already holds.
+        // Wait until the client watches the node of the lock that it already holds.
         assert!(timeout(Duration::from_millis(300), taking.as_mut()).await.is_err());
         let member = first.contenders().await.expect("an answer").remove(0).node;
-        // When the client checks the leases of the multi-lock, one of them is already lost and the
-        // other has been granted.
+        // Delete both nodes in one transaction: the multi-lock loses one lock and is granted the
+        // other at the same time.
         let broken = gate.transaction().delete(&member, None).delete(&blocker.node(), None).commit().await;
         broken.expect("both are gone");
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -42,8 +42,7 @@ async fn begun(client: &Client, key: &str, record: Record) -> Turn {
     turn.expect("an answer").expect("a slot that is not recorded")
 }
 
-/// Writes the node that records the last slot of the lock at `/l`, like another program that does
-/// not hold the lock.
+/// Writes the record of the lock at `/l` without holding the lock.
 async fn write(client: &Client, data: &str) {
     let lease = hold(client, "/another").await;
     let transaction = match client.get("/l.once").await.expect("an answer") {
@@ -255,8 +254,8 @@ fn a_record_whose_reply_is_lost_with_the_session_is_found() {
     });
 }
 
-/// A read alone could return the old state of a lagging server. The body would then run although
-/// the previous holder has recorded its slot.
+/// Before the read, the client sends a write. Without it, a lagging server could return the old
+/// record, and the body would run twice for one slot.
 #[test]
 fn the_record_is_read_behind_a_write() {
     run(async {
@@ -457,11 +456,11 @@ fn once_per_period_refuses_to_go_back() {
             lock.once_per(HOUR, |_| async { Ok::<_, Error>(()) }).await.expect("an answer").is_some()
         };
         for (per, number, expected) in [
-            // Another machine's clock is ahead, so all other clients wait until their clocks reach
-            // its time.
+            // The clock of the client that wrote the record is five hours ahead. Other clients skip
+            // until their clocks reach that hour.
             (3_600_000, now + 5, false),
             (3_600_000, now - 1, true),
-            // Another period counts as another slot, and so does another key.
+            // A record for another length of period does not count.
             (1_800_000, 2 * now + 9, true),
         ] {
             write(&client, &format!(r#"{{"v":1,"slot":"x","token":"1","per":{per},"n":{number}}}"#)).await;
@@ -498,7 +497,7 @@ fn once_that_is_cancelled_leaves_no_node() {
         let busy = lock.once_as(&Owner::new(), &key, Timeout::Try, Record::Start, unwanted).await;
         assert_eq!(busy.expect_err("the lock is taken").kind(), ErrorKind::LockTimeout);
         lease.release().await.expect("the end of the hold");
-        // The right to run the slot is dropped while its lease is still in use.
+        // Dropping the turn releases the lock, although the lease is still referenced.
         let turn = begun(&client, "a", Record::AfterBody).await;
         let lease = Arc::clone(turn.lease());
         drop(turn);
@@ -596,8 +595,8 @@ fn five_clients_run_each_slot_once() {
     });
 }
 
-/// Replies are lost, requests are refused and sessions end at the worst moments. No slot is
-/// recorded twice, and no body begins for a slot that was already recorded.
+/// Replies are lost, requests are refused and sessions end while slots run. No slot is recorded
+/// twice, and no body begins for a slot that is already recorded.
 #[test]
 fn slots_are_recorded_once_despite_faults() {
     run(async {

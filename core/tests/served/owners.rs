@@ -109,7 +109,7 @@ fn each_kind_of_lock_tells_the_owner_that_asked() {
         let lease = once.acquire_as(&owner, Timeout::Forever).await.expect("the lock");
         assert_ne!(lease.owner(), owner);
         assert_eq!(told(&other, "/once").await, expected);
-        // A permit has no named owner, and each acquire of a permit has a number.
+        // A permit's owner has no name.
         let _permit =
             Semaphore::new(&client, "/permits", 2).expect("a path").acquire().await.expect("a permit");
         assert!(matches!(told(&other, "/permits/leases").await[..], [Some((_, None))]));

@@ -1,4 +1,4 @@
-//! Tests a lease that is granted after a pause: for how long the lease is certain to be held.
+//! Tests the remaining time of a lease that an idle client acquires.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ fn an_idle_client_gets_a_whole_term() {
         let began = std::time::Instant::now();
         let lease = hold(&client, "/l").await;
         let whole = timeout / 2;
-        // The tolerance allows for a slow machine. Without the pings, the remaining time would be
-        // shorter by more than this tolerance.
+        // If the pings did not count, the remaining time would be too short by more than the
+        // tolerance for a slow machine.
         let (remaining, took) = (lease.remaining(), began.elapsed());
         assert!(
             remaining <= whole && remaining + took + timeout / 16 > whole,

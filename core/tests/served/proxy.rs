@@ -1,5 +1,5 @@
-//! A proxy between a client and a server. It disturbs single requests, and passes all other
-//! requests to the server.
+//! A proxy between a client and a server. It applies the test's rule to each request: for example,
+//! it can refuse the request or lose its reply.
 
 use std::collections::HashMap;
 use std::io;
@@ -75,7 +75,7 @@ pub(crate) enum RequestEffect {
 pub(crate) struct Replies {
     /// Total number of bytes, including the replies to pings.
     pub(crate) bytes: usize,
-    /// The connection and the node of each deletion that a watch event reported.
+    /// The connection and the node of each watch event that reported a deletion.
     pub(crate) told: Vec<(usize, String)>,
 }
 

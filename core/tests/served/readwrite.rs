@@ -92,8 +92,7 @@ fn a_downgrade_keeps_the_token_and_admits_no_writer_in_between() {
     });
 }
 
-/// A writer behind a proxy. Its lock was broken, and another client might have acquired the lock.
-/// The writer does not know that yet.
+/// A client behind a proxy whose write lock was broken. The client does not know that yet.
 struct Broken {
     _server: Server,
     proxy: Proxy,
@@ -105,8 +104,8 @@ struct Broken {
 
 impl Broken {
     /// Tries to acquire the read lock for the owner of the broken write lock. Returns the result,
-    /// and `true` if the client requested a downgrade. On a busy machine, the client may have
-    /// learned of the loss before it could do so.
+    /// and `true` if the client requested a downgrade. On a busy machine, the client might notice
+    /// the broken lock before that.
     async fn try_to_read(&self) -> (Result<Lease, zklock::Error>, bool) {
         let tried = self.lock.read_lock.acquire_as(&self.owner, Timeout::Try).await;
         let in_place = |request: &super::proxy::Request| request.op == op::MULTI && request.names("__READ__");

@@ -1,5 +1,5 @@
-//! Tests of the reason that a timed-out acquire reports: the lock was taken, no server replied, or
-//! neither is certain.
+//! Tests of `timeout_reason`: a timed-out acquire reports whether the lock was taken or no server
+//! replied, if either is certain.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,8 +95,8 @@ fn holders_of_permits_are_named() {
             held.0.release().await.expect("the end of the hold");
             let two = labelled(&other, "late", permits.clone()).acquire_many(2, Timeout::For(AMPLE)).await;
             let error = two.expect_err("one is held");
-            // The node of the wait above may still exist, because its delete is sent without
-            // waiting for the reply.
+            // The node of the acquire that timed out might still exist, because the client does not
+            // wait until it is deleted.
             let labels: Vec<_> =
                 error.blockers().iter().filter_map(label).filter(|one| one != "late").collect();
             assert_eq!(labels, ["second"], "{error}");

@@ -52,9 +52,8 @@ fn contenders_are_read_in_as_few_requests_as_possible() {
         let (reader, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
         let lock = format!("/{}", "d".repeat(800));
         drop(hold(&operator, &lock).await);
-        // In a request, each node takes 14 bytes and its path, and everything else takes 17 bytes.
-        // 990 nodes and the rest fill the request exactly: if each node were counted as one byte
-        // less, one more name would fit.
+        // A request takes 17 bytes, plus 14 bytes and the path for each node. The first 990 nodes
+        // fill a request exactly.
         let rest = LARGEST - 17 - 990 * (14 + lock.len() + 1);
         let name = |number: usize| {
             let long = rest / 990 + usize::from(number < rest % 990);
@@ -77,8 +76,8 @@ fn contenders_are_read_in_as_few_requests_as_possible() {
 #[test]
 fn directories_are_created_together_if_they_fit_into_a_request_and_else_one_by_one() {
     run(async {
-        // 20 levels of 25 bytes each, with their rules and paths. The paths without the last one
-        // take 380 bytes, and the rest of the request takes 17 bytes.
+        // The request creates 20 directories. Each takes 25 bytes, its rules and its path. All
+        // paths except the last one take 380 bytes, and the rest of the request takes 17 bytes.
         let last = LARGEST - 17 - 20 * (25 + 52_299) - 380;
         for (larger, together) in [(0, true), (1, false)] {
             let (_server, proxy) = behind_proxy().await;

@@ -51,8 +51,8 @@ fn a_permit_can_be_revoked_or_broken_without_affecting_others() {
     });
 }
 
-/// Waits until the first contender for a lock has the mark that an operator asked it to give up the
-/// lock. Returns the contender's description.
+/// Waits until the node of a lock's first contender shows that an operator has asked for the lock.
+/// Returns the contender's description.
 async fn asked(lock: &Mutex) -> zklock::ContenderInfo {
     loop {
         let first = lock.contenders().await.expect("an answer").remove(0);
@@ -83,8 +83,7 @@ fn a_holder_that_is_asked_to_give_up_keeps_its_identity_in_its_node() {
             let about = asked(&watched).await;
             assert_eq!((about.label.as_deref(), about.pid), (Some("first"), std::process::id()));
         }
-        // A waiter receives the request when it holds the lock, and reports its identity from then
-        // on.
+        // A waiter that is asked for the lock receives the request when it is granted the lock.
         operator.revoke(&nodes[1].node).await.expect("a node");
         first.release().await.expect("the end of the hold");
         let second = waiting.await.expect("no panic").expect("the lock");

@@ -6,9 +6,9 @@ use zklock::{ErrorKind, LossReason};
 
 use super::{client, hold, mutex, run, server};
 
-/// The server ended the session while the lock was held. The client can learn that while the body
-/// runs, or only at the release, because no reply confirms it. The scope must end with the same
-/// error in both cases.
+/// The server ended the session while the lock was held. The client can learn this while the body
+/// runs, or only from the reply to its delete. The scope must fail with the same error in both
+/// cases.
 #[test]
 fn a_scope_reports_an_ended_session_however_early_its_body_ends() {
     run(async {
@@ -41,8 +41,8 @@ fn a_scope_reports_a_deleted_node_however_early_its_body_ends() {
             let operator = &operator;
             let lock = mutex(&client, "/l");
             let outcome = lock.hold(|lease| async move {
-                // During a long hold, the client watches the hold's node, so it learns of the
-                // deletion before the release does.
+                // During a long hold, the client watches the node and notices the deletion before
+                // the release.
                 tokio::time::sleep(Duration::from_millis(held)).await;
                 operator.break_lock(&lease.node()).await.expect("an answer");
             });

@@ -55,8 +55,8 @@ fn a_try_that_finds_its_permit_taken_meanwhile_ends_immediately() {
         let (server, proxy) = behind_proxy().await;
         let (slow, fast) = (client(&proxy.hosts).await, client(&server.hosts()).await);
         let (slow, fast) = (Semaphore::new(&slow, "/s", 1).unwrap(), Semaphore::new(&fast, "/s", 1).unwrap());
-        // Wait for each release, because a try that finds the node of a dropped lease completes
-        // without creating a node.
+        // Release each permit, and wait for the reply. If a node were left, the try below would not
+        // create one.
         for semaphore in [&fast, &slow] {
             semaphore.acquire().await.expect("the permit").release().await.expect("the end of the hold");
         }

@@ -82,8 +82,8 @@ fn a_waiter_behind_its_own_client_rejoins_when_its_node_is_deleted() {
         let node = seen.contenders().await.expect("an answer").remove(1).node;
         let known = proxy.requests().len();
         operator.break_lock(&node).await.expect("a node");
-        // The client has no watch on the waiter's node, so the heartbeat must find the deletion.
-        // Any other check would first send a read or a listing.
+        // The client has no watch on the waiter's node, so only a heartbeat can show the deletion.
+        // The client then creates a new node, without a listing or a read before that.
         until_contenders(&seen, 2).await;
         assert_ne!(seen.contenders().await.expect("an answer")[1].node, node);
         let found = |request: &&Request| [op::LIST, op::MULTI_READ, op::CREATE].contains(&request.op);

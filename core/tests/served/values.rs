@@ -38,8 +38,8 @@ fn setting_a_number_without_an_acknowledgement_is_an_error() {
         let unknown = client.set_shared_count("/n", 8).await.expect_err("no answer came");
         assert_eq!(unknown.kind(), ErrorKind::ConnectionFailed, "{unknown}");
         assert_eq!(number(&operator).await, Some(vec![0, 0, 0, 8]));
-        // The client did not write the number again, because another client may have set it in the
-        // meantime.
+        // The client did not repeat the write, because another client could have set the number
+        // since then.
         let writes = proxy.requests().iter().filter(|request| request.op == op::SET_DATA).count();
         assert_eq!(writes, 2, "one to find that there is no node, and one that was lost");
         client.set_shared_count("/n", 9).await.expect("a number");
@@ -68,7 +68,7 @@ fn a_canceled_call_does_not_change_the_client() {
             assert!(timeout(soon, writing.as_mut()).await.is_err());
         }
         proxy.open();
-        // The server can still execute the cancelled call, but executes later requests after it.
+        // The server executes the cancelled write first.
         client.set_shared_count("/n", 9).await.expect("a number");
         assert_eq!(number(&client).await, Some(vec![0, 0, 0, 9]));
         lease.check().expect("it is held");
@@ -86,8 +86,8 @@ fn a_number_is_set_although_its_node_is_deleted_and_recreated_meanwhile() {
         proxy.once(op::SET_DATA, RequestEffect::Refuse(code::NO_NODE));
         client.set_shared_count("/n", 8).await.expect("a number");
         assert_eq!(number(&operator).await, Some(vec![0, 0, 0, 8]));
-        // Now the opposite order: the client finds the node, but the node is deleted before the
-        // write, which the proxy holds back until then.
+        // Now the opposite case: the node exists at first, but an operator deletes it before the
+        // write reaches the server.
         let known = proxy.requests().len();
         proxy.once(op::SET_DATA, RequestEffect::Wait);
         let setting = {

@@ -18,8 +18,8 @@ fn path(number: usize) -> String {
     format!("/{number}{}", "x".repeat(4_000))
 }
 
-/// Returns the leases of one client, and waiters of another client. The waiters' watches reach that
-/// limit.
+/// Returns the leases of one client, and the waiters of another client. The waiters need more
+/// watches than that limit allows.
 async fn crowded(holder: &Client, waiter: &Client) -> (Vec<Lease>, Vec<JoinHandle<zklock::Result<Lease>>>) {
     let (mut leases, mut waiting) = (Vec::new(), Vec::new());
     for number in 0..24 {

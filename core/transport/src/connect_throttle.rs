@@ -25,13 +25,12 @@ use silent_servers::SilentServers;
 pub(crate) use silent_servers::{AttemptEnd, Server};
 pub use urgency::Urgency;
 
-/// Length of the first pause. Each further pause is twice as long, up to the longest. The first one
-/// is short, because one lost connection is harmless.
+/// Length of the first pause. Each further pause is twice as long, up to the limit in [`Urgency`].
+/// The first pause is short, because one lost connection is harmless.
 const FIRST: Duration = Duration::from_millis(10);
-/// If an attempt lasts for this long and the server has replied to it, it counts as a success, no
-/// matter how it ended.
+/// An attempt that lasts this long counts as a success if the server has replied at least once.
 const LASTING: Duration = Duration::from_secs(2);
-/// If no attempt fails for this long after a pause has ended, the next pause is the shortest again.
+/// If no attempt fails for this long after a pause, the next pause has the length [`FIRST`].
 const FORGOTTEN: Duration = Duration::from_secs(10);
 
 /// The pauses of one client, server by server.
@@ -110,8 +109,8 @@ impl ConnectThrottle {
     }
 
     /// Returns `true` if the other servers must be tried before this one, because it stopped
-    /// sending data. Returns `true` at most once each time this happens, so that no server is
-    /// excluded for long.
+    /// sending data. Each such failure counts only once, so that the server is not excluded for
+    /// long.
     pub(crate) fn passes_over(&self, server: &Server) -> bool {
         self.history().silent_servers.passes_over(server)
     }

@@ -1,6 +1,6 @@
-//! Records which requests the server of a connection has certainly received, and when they were
-//! sent. From these times, the client computes the session's term: the time for which the session
-//! is certainly alive (`docs/safety.md`).
+//! Records when the client sent the requests that the server has received for certain. From these
+//! times, the client computes the session's term: the time for which the session is certain to be
+//! alive (`docs/safety.md`).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,8 +8,8 @@ use std::time::Duration;
 /// Number of requests that are remembered for each connection.
 const MAX_MARKS: usize = 32;
 
-/// The client remembers one request for each 1/32 of the session timeout. All of them together
-/// cover the whole timeout.
+/// The client remembers at most one request in each 1/32 of the session timeout, so [`MAX_MARKS`]
+/// requests cover the whole timeout.
 const PARTS: u32 = 32;
 
 /// The evidence of contact between the client and the server of its current connection: the
@@ -31,12 +31,11 @@ struct Connections {
 struct ConnectionContact {
     /// Time at which the handshake was sent.
     greeted: u64,
-    /// Minimum time between two remembered requests. If requests were sent closer together, only
-    /// the first is remembered.
+    /// Minimum time between two remembered requests. Requests in between are not remembered.
     spacing: u64,
-    /// Ring buffer of requests with replies. `newest` is the index of the request that was sent
-    /// last. Both times of a request, `sent` and `answered`, are at least as late as those of the
-    /// request before it.
+    /// Ring buffer of requests with replies, in the order in which they were sent. `newest` is the
+    /// index of the last one. Neither `sent` nor `answered` ever decreases from one request to the
+    /// next.
     marks: [Mark; MAX_MARKS],
     newest: usize,
 }
@@ -48,7 +47,7 @@ struct Mark {
     answered: u64,
 }
 
-/// Recorder for one connection. Only the recorder of the current connection has an effect.
+/// Records the requests of one connection. Ignores them if the client has a newer connection.
 #[derive(Debug)]
 pub struct ContactRecorder {
     heard: LastContact,
@@ -60,10 +59,10 @@ impl LastContact {
     /// certainly received by `moment`.
     ///
     /// The handshake counts even if its reply arrived after `moment`, because the leader itself
-    /// receives the handshake and does not depend on the server's report.
+    /// receives the handshake. It does not depend on a later report from the server.
     ///
-    /// Returns `None` if no connection of this transport had a session yet. The result can be too
-    /// early by up to 1/32 of the session timeout, because not every request is remembered.
+    /// Returns `None` if no connection of this transport had a session yet. The actual time can be
+    /// up to 1/32 of the session timeout later, because not every request is remembered.
     #[must_use]
     pub fn by(&self, moment: u64) -> Option<u64> {
         Some(self.connections().current.as_ref()?.by(moment))

@@ -43,16 +43,16 @@ struct Inner {
 }
 
 impl Settings {
-    /// Creates settings with these limits. `random` returns a number between 0 and 1. `clock` reads
-    /// a clock in nanoseconds, which cannot be set and which continues while the machine is
+    /// Creates settings with these limits. `random` returns a number between 0 and 1. `clock`
+    /// returns a time in nanoseconds. The clock must be monotonic and continue while the machine is
     /// suspended.
     #[must_use]
     pub fn new(limits: Limits, random: fn() -> f64, clock: fn() -> u64) -> Self {
         Self::make(limits, random, clock, false)
     }
 
-    /// Creates a probe: settings that show whether settings reach the connection code. If they do,
-    /// a connection attempt inside the probe's [`scope`](Self::scope) fails immediately, and
+    /// Creates a probe, which checks whether settings reach the connection code. If they do, a
+    /// connection attempt inside the probe's [`scope`](Self::scope) fails immediately, and
     /// [`followed`](Self::followed) then returns `true`.
     #[must_use]
     pub fn probe() -> Self {
@@ -206,8 +206,8 @@ impl Settings {
     }
 }
 
-/// Wraps `future`, so that it still uses the settings of the current task after it has become a
-/// task itself.
+/// Wraps `future`, so that it uses the settings of the current task even if it is spawned as
+/// another task.
 pub fn inherit<F: Future>(future: F) -> impl Future<Output = F::Output> + use<F> {
     let settings = Settings::current();
     async move {

@@ -83,8 +83,8 @@ impl TcpStream {
         self.validated.as_ref().map_or(0, |validated| validated.attempt.settings().now())
     }
 
-    /// Passes the first `count` bytes of `pieces` to the validator. They were not written before
-    /// `since`.
+    /// Passes the first `count` bytes of `pieces` to the validator. `since` is a time before the
+    /// bytes were written.
     fn written(&mut self, pieces: &[IoSlice<'_>], mut count: usize, since: u64) {
         let Some(ValidatedConnection { validator, .. }) = &mut self.validated else { return };
         for piece in pieces {

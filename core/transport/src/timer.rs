@@ -1,16 +1,15 @@
 //! Timers on tokio, which replace the timers of `async-io`. The timers of `async-io` start a hidden
 //! reactor thread for the whole process. A forked child does not have that thread, and heartbeats
-//! would depend on when it is scheduled. The timers of this module run on the runtime that creates
+//! would be late whenever that thread is. The timers of this module run on the runtime that creates
 //! them: zklock's own runtime.
 //!
-//! This module changes one timer of the client crate: the pause before it retries a server, in its
-//! `endpoint.rs`. That pause doubles each time all servers were tried, and only the end of the
-//! session limits it. Assume that the servers are not reachable for half of the time for which a
-//! lease is valid. Then the next pause could be so long that the lease is lost. The connect
-//! throttle of this crate already limits the rate of attempts, with pauses for each server. So if
-//! `endpoint.rs` requests a timer in a task of one of our clients, the timer fires after one
-//! millisecond. The client crate's other timers keep their durations, such as the time limit of a
-//! connection attempt (`session/connection.rs`).
+//! This module also shortens one timer of the client crate: the pause in its `endpoint.rs` before
+//! it tries all servers again. That pause doubles after each round. After an outage of half a
+//! lease's term, the next pause could last until the lease is lost. The connect throttle of this
+//! crate already limits the rate of attempts, with pauses for each server. So if `endpoint.rs`
+//! requests a timer in a task of one of our clients, the timer fires after one millisecond. The
+//! client crate's other timers keep their durations, such as the time limit of a connection attempt
+//! (`session/connection.rs`).
 
 use std::future::Future;
 use std::panic::Location;
@@ -53,9 +52,9 @@ impl Timer {
         Self { sleep: None, period: None }
     }
 
-    /// Creates a timer that fires once, after `duration`. It never fires if the time is too far in
-    /// the future to be represented. A retry pause of the client crate ends almost immediately,
-    /// because the throttle decides when to connect again.
+    /// Creates a timer that fires once, after `duration`, or never if `duration` is too long for an
+    /// [`Instant`]. A retry pause of the client crate ends almost immediately, because the throttle
+    /// decides when to connect again.
     #[must_use]
     #[track_caller]
     pub fn after(duration: Duration) -> Self {
@@ -142,6 +141,6 @@ mod tests {
         assert_eq!(seconds(&pause(long)), 10);
     }
 
-    // This file replaces the client crate's file of the same name. Only the name matters.
+    // `is_pause` checks only the name of this file, which is the same as in the client crate.
     include!("timer/endpoint.rs");
 }

@@ -1,9 +1,9 @@
 //! Combines the pieces that the client crate writes into one write to the socket.
 //!
-//! The client crate writes each request immediately, and flushes when it has no further request. So
-//! an uncontended acquire, which sends two requests, would cost two packets and two system calls,
-//! and the server would read twice. The same applies to the requests of many contenders. With this
-//! module, a flush first lets the thread's other tasks run, because they might write more.
+//! The client crate writes each request immediately, and flushes when it has no further request.
+//! Without this module, an uncontended acquire, which sends two requests, would cost two packets
+//! and two system calls, and the server would read twice. With this module, a flush first lets the
+//! thread's other tasks run, because they might write more.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -43,8 +43,8 @@ impl WriteBuffer {
         Poll::Ready(Ok(self.bytes.len() - before))
     }
 
-    /// Writes all bytes if none were added since the last call. Between the two calls, this
-    /// thread's other tasks have run.
+    /// Writes all bytes if none were added since the last call. Otherwise, first lets this thread's
+    /// other tasks run.
     pub(crate) fn poll_send<W: AsyncWrite + Unpin>(
         &mut self,
         socket: &mut W,

@@ -1,5 +1,4 @@
-//! A minimal client without a library: one connection, on which a test sees each message as it
-//! arrives.
+//! A minimal client with one connection. A test receives each message separately.
 
 use std::time::Duration;
 

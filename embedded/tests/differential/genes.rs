@@ -1,5 +1,6 @@
-//! Maps random bytes to steps. Every list of genes is a valid sequence of steps, so any part of a
-//! list is valid too, and the list in hexadecimal digits is enough to repeat a sequence.
+//! Maps random bytes, the genes, to steps. Every list of genes gives a valid sequence of steps. A
+//! failing sequence can therefore be shortened by removing genes, and repeated from its genes in
+//! hexadecimal digits.
 
 use crate::steps::{Acl, Data, Op, Path, SESSIONS, Step};
 

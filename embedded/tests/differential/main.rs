@@ -20,8 +20,8 @@
 //! embedded server has no quotas.
 //!
 //! The test leaves out these requests:
-//! - A `createTTL` with a non-TTL mode and a negative time crashes the real server. In 3.9.5 it
-//!   passes every check, and then the transaction cannot be applied.
+//! - A `createTTL` whose mode is not a TTL mode and whose time to live is negative. ZooKeeper 3.9.5
+//!   accepts this request, and crashes when it applies the transaction.
 //! - SASL (102) is not supported by the embedded server.
 //! - `createSession` (-10) is internal to the servers.
 //!

@@ -122,7 +122,8 @@ impl Line {
         Line { stream, received: Vec::new() }
     }
 
-    /// Sends a frame. If the server has closed the connection, reading the reply reports it.
+    /// Sends a frame. An error is ignored: if the server has closed the connection, the next read
+    /// reports this.
     pub(crate) fn send(&mut self, record: &Record) {
         let mut frame = Record::default().bytes(Some(&record.0));
         self.stream.write_all(&frame.0).unwrap_or_default();

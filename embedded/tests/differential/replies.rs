@@ -50,7 +50,8 @@ impl Said {
 
 impl IdTranslator {
     fn zxid(&self, zxid: i64) -> String {
-        // No transaction created the root, and an event of `setWatches` has no transaction.
+        // These are not transaction numbers: the root has zxid 0, and events of `setWatches` have
+        // -1.
         if zxid <= 0 { format!("{zxid}") } else { format!("{:+}", zxid - self.zxid) }
     }
 

@@ -7,8 +7,8 @@ pub(crate) const SESSIONS: usize = 3;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// Sends a request. Without `wait`, the same session sends the next step before this reply is
-    /// read.
+    /// Sends a request. If `wait` is false, the session can send its next request before it reads
+    /// the reply.
     Say { session: usize, op: Op, wait: bool },
     /// Closes the connection. The session continues.
     Abandon { session: usize },
@@ -32,8 +32,8 @@ pub(crate) enum Path {
 #[derive(Default)]
 pub(crate) struct Place {
     pub(crate) directory: String,
-    /// The root. In a sequence that is repeated to find a shorter one, this is the directory
-    /// instead, because after a difference the two servers report different values for the root.
+    /// The path that steps use for the root: `/`, or `directory` while the test shortens a failing
+    /// sequence. After the failure, the two servers would report different values for `/`.
     pub(crate) root: String,
 }
 
@@ -49,7 +49,8 @@ impl Path {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    /// Creates a node by operation 1, 15, 19 or 21. Only 21 has a time to live.
+    /// Creates a node with operation number `by`: 1, 15, 19 or 21. Only operation 21 sends the
+    /// `ttl`.
     Create {
         by: i32,
         path: Path,
@@ -158,7 +159,7 @@ impl Op {
         !self.overtakes() && !matches!(self, Op::CloseSession | Op::Cut { .. })
     }
 
-    /// Returns `true` if the real server replies to the operation without regard to the order of
+    /// Returns `true` if the real server can reply to the operation before it replies to earlier
     /// requests.
     pub(crate) fn overtakes(&self) -> bool {
         match self {

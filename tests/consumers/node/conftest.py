@@ -12,7 +12,7 @@ from harness import installed
 
 @pytest.fixture(scope="session")
 def tarball() -> Path:
-    """Return the main package as `npm publish` would send it. The platform packages have no JavaScript."""
+    """Return the main package as `npm publish` would upload it. It contains all JavaScript code."""
     return installed.tarballs()[0]
 
 

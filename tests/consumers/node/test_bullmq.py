@@ -1,4 +1,4 @@
-"""BullMQ with a blocked event loop on a real Redis: invoices.mjs of docs/howto/node-servers.md."""
+"""Runs invoices.mjs of docs/howto/node-servers.md: BullMQ with a blocked event loop and a real Redis."""
 
 from __future__ import annotations
 

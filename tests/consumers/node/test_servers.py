@@ -208,7 +208,7 @@ def job(project: Project, name: str) -> Path:
 def test_a_tick_runs_once(
     project: Project, server: Standalone, observer: Observer, source: Source, tmp_path: Path, name: str
 ) -> None:
-    """Of three instances whose clocks differ by more than the job takes, exactly one runs each tick."""
+    """Three instances have clocks that differ by more time than the job takes. Exactly one runs each tick."""
     source.takes = 0.05
     chroot = f"/once-{name.partition('.')[0]}"
     records = Records(observer, chroot + JOBS[name])

@@ -18,7 +18,7 @@ PATH = os.environ["LOCK_PATH"]
 
 
 def put(channel: filesystem.Channel, queue: str, payload: Any, **_: object) -> None:
-    """Put a message into the queue atomically. Kombu's own files can be read while they are still empty."""
+    """Put a message into the queue atomically. With kombu's method, a worker could read an empty file."""
     file = Path(channel.data_folder_out, f"{time.monotonic_ns() // 1_000_000}_{uuid.uuid4()}.{queue}.msg")
     part = file.with_name(f"{file.name}.part")
     part.write_text(json.dumps(payload))

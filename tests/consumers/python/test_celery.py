@@ -127,10 +127,7 @@ def station(server: Standalone, path: str, tmp_path: Path) -> Iterator[Station]:
 def test_tasks_exclude_each_other_and_a_warm_shutdown_frees_everything(
     station: Station, observer: Observer, path: str, pool: str
 ) -> None:
-    """After SIGTERM, the worker finishes its running task and frees all locks.
-
-    It even frees a lock that a task never released.
-    """
+    """After SIGTERM, the worker finishes its running task, and frees a lock that a task never released."""
     worker = station.start(pool, 3)
     results = [station.send("work", 0.2) for _ in range(5)]
     reported = [result() for result in results]
@@ -182,7 +179,7 @@ def test_eventlet_is_refused(station: Station) -> None:
 
 
 def show(station: Station, name: str, *more: tuple[str, str]) -> None:
-    """Write a module of docs/frameworks.md to the workers' directory, with its own configuration."""
+    """Write a module of docs/frameworks.md and a Celery configuration to the workers' directory."""
     (code,) = re.findall(rf"```python\n(# {name}\.py.*?)```", PAGE.read_text(), re.DOTALL)
     for old, new in more:
         assert code.count(old) == 1
@@ -214,9 +211,9 @@ def test_the_documentations_example_works(station: Station) -> None:
 
 @contextmanager
 def beats(station: Station, *before: str) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Run a Celery beat process for each of three hosts, started one after another.
+    """Run three Celery beat processes, started one after another, as if on three hosts.
 
-    Their ticks differ by more than a task takes.
+    Between two starts, more time passes than a task takes.
     """
     with ExitStack() as stack:
         started = []

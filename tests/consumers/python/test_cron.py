@@ -1,6 +1,6 @@
 """Runs the crontab of docs/howto/cron.md as printed.
 
-Of three hosts whose clocks differ, exactly one runs each night's job.
+Three hosts whose clocks differ run the crontab. Exactly one runs each night's job.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Gunicorn:
         environment = {**os.environ, "ZKLOCK_HOSTS": hosts, "LOCK_PATH": path}
         with log.open("wb") as errors:
             self.master = spawn(command, env=environment, stdout=errors, stderr=errors, cwd=HERE)
-        # A worker that does not listen yet ignores SIGTERM, and the master would wait for it.
+        # Wait until all workers listen. Before that they ignore SIGTERM, and the master would wait for them.
         self.expect_workers()
 
     def ask(self, page: str = "") -> dict[str, Any]:
@@ -87,7 +87,6 @@ def test_requests_exclude_each_other(gunicorn: Gunicorn, observer: Observer, pat
     turns = sorted((answer["token"], answer["began"], answer["ended"]) for answer in reported)
     assert all(before[2] <= after[1] for before, after in pairwise(turns))
     assert all(before[0] < after[0] for before, after in pairwise(turns))
-    # The module name of the patched function shows that gevent has patched it.
     assert {answer["patched"][1] for answer in reported} == {"gevent.hub"}
     observer.wait_queue(path, 0)
 

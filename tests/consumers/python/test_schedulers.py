@@ -47,7 +47,7 @@ def written(name: str, directory: Path) -> Path:
 
 
 def test_apscheduler(server: Standalone, observer: Observer, tmp_path: Path) -> None:
-    """Of three hosts whose clocks differ by more than the job takes, exactly one runs each tick."""
+    """Three hosts have clocks that differ by more time than the job takes. Exactly one runs each tick."""
     records = Records(observer, "/apscheduler/jobs/nightly")
     program = [sys.executable, str(written("scheduled.py", tmp_path))]
     with instances(program, tmp_path / "ran", {"ZKLOCK_HOSTS": f"{server.hosts}/apscheduler"}) as hosts:
@@ -94,7 +94,7 @@ def nightly(program: Path, server: Standalone, chroot: str) -> list[str]:
 
 
 def test_dask_once(server: Standalone, tmp_path: Path) -> None:
-    """Of three programs, each with its own cluster, exactly one worker writes each part of a night's job."""
+    """Three programs, each with its own cluster, run a night's job. Each part is written exactly once."""
     regions = ("east", "north", "south", "west")
     written_once = [f"{region} 2026-11-{day}" for region in regions for day in (25, 26)]
     assert nightly(written("dask_once.py", tmp_path), server, "dask-once") == written_once

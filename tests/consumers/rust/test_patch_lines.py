@@ -28,10 +28,7 @@ def manifest(patched: list[str], zklock: str) -> str:
 
 
 def program(at: Path, patched: list[str], zklock: str = f'zklock = {{ path = "{CORE}" }}') -> Path:
-    """Create a program whose lock file is older than its patch lines.
-
-    Update the lock file as the page says.
-    """
+    """Create a program, add the patch lines, and update its lock file as docs/rust.md describes."""
     shutil.copytree(HERE / "stock", at)
     (at / "Cargo.toml").write_text(manifest(patched, zklock))
     if patched:
@@ -104,9 +101,9 @@ def repository_of_core(at: Path) -> Path:
     "patched", [[], ["async-io"], ["async-net"], LINES], ids=lambda names: "+".join(names)
 )
 def test_the_check_of_the_page_is_right(tmp_path: Path, patched: list[str]) -> None:
-    """The check on the page prints a line for each of the two crates.
+    """The command that docs/rust.md shows prints whether each of the two crates is patched.
 
-    The line names this repository if the crate is patched.
+    The line of a patched crate names this repository.
     """
     done = cargo(program(tmp_path / "program", patched), *documented_check())
     assert done.returncode == 0, done.stderr

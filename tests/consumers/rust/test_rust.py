@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 def test_a_program_without_the_patch_is_warned_once(tmp_path: Path) -> None:
     """A program without the patch works, logs one warning, and cannot use TLS.
 
-    The cryptography providers of the program's own rustls make no difference.
+    The program also depends on rustls with two cryptography providers, which must not affect zklock.
     """
     target = REPOSITORY / ".make" / "stock"
     build = ["cargo", "build", "--locked", "--quiet", "--target-dir", str(target)]
@@ -41,13 +41,13 @@ def test_a_program_without_the_patch_is_warned_once(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(900)
 def test_without_the_patch_the_stock_transport_is_used() -> None:
-    """Second half of S595.
+    """A program without the patch works on the oldest Rust, and uses the stock transport.
 
-    It is a separate test because it compiles the crate again, with the oldest Rust.
+    This belongs to S595 (tests/packages/test_crates.py), but must compile the crate again.
     """
     minimal = HERE / "minimal"
-    # In this directory cargo finds the same settings, so it reuses the dependencies compiled for the first
-    # half.
+    # In this directory cargo finds the same settings as for the test with the patch, and reuses its
+    # dependencies.
     copied = REPOSITORY / ".make" / "unpatched" / "minimal"
     shutil.rmtree(copied, ignore_errors=True)
     shutil.copytree(minimal / "src", copied / "src")

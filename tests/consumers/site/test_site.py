@@ -81,7 +81,7 @@ def test_no_code_is_wider_than_its_column(site: Path, addresses: list[str]) -> N
 
 
 def test_no_page_is_wider_than_a_phone(site: Path, addresses: list[str]) -> None:
-    """No page is wider than a phone. Code and tables can scroll sideways, but a page must not."""
+    """On a phone, a page never scrolls sideways. Only code and tables can."""
     assert look(site, TOO_WIDE, {"pages": addresses, "width": 390}) == []
 
 
@@ -90,5 +90,5 @@ def test_the_search_lists_user_pages_first(site: Path) -> None:
     assert {query: pages[:1] for query, pages in found.items()} == {
         query: [page] for query, page in FIRST.items()
     }
-    # The search also finds decisions, but after the pages that apply them.
+    # The search lists decisions too, but not first.
     assert "/decisions/logging-and-metrics/" in found["metrics"]

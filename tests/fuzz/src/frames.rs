@@ -27,16 +27,15 @@ const TIMEOUT: i32 = 10_000;
 /// A small limit, so that replies reach it.
 const MAX_FRAME: usize = 100_000;
 
-/// Size in bytes that the validator always accepts, both for a reply and for data that arrives
-/// before the server's greeting.
+/// Number of bytes that the validator always accepts in a reply, and before the server's greeting.
 const LEAST_FRAME: usize = 64 << 10;
 
 /// Maximum number of bytes that the server sends together, as in a socket's buffer.
 const PIECE: usize = 64 << 10;
 
 /// Maximum ratio of a buffer's memory to its content. A growing buffer has up to twice the size of
-/// its content. While it grows, the old and the new memory exist together. The same is true while
-/// the data after a replaced reply is copied.
+/// its content. While it grows, the old and the new memory exist together. When the validator
+/// replaces a reply, it also copies the data behind the reply.
 const DOUBLING: usize = 4;
 
 /// Number of bytes allocated for each request in flight: for its operations, and for its entry in
@@ -81,7 +80,7 @@ struct Conversation {
     next_xid: i32,
     in_flight: VecDeque<Asked>,
     requests: usize,
-    /// True if the client has written only complete requests from the table. Only then can each
+    /// True if the client has written only complete requests from `exchanges`. Only then can each
     /// reply be checked.
     known: bool,
     asked: usize,
@@ -149,7 +148,7 @@ impl Conversation {
             9 => self.answer(&reply(PING, 0, &bytes().raw(input.bytes()))),
             10 => self.login(input.bytes()),
             _ => {
-                // The reply announces an arbitrary size, but the server sends only its beginning.
+                // The reply announces an arbitrary size, but the server sends only its first bytes.
                 let size = i32::try_from(input.short() * input.short()).unwrap_or(i32::MAX);
                 self.reply(|honest| [&size.to_be_bytes()[..], &honest[4..honest.len().min(24)]].concat());
             }
@@ -205,9 +204,8 @@ impl Conversation {
         if self.reads {
             self.read();
         }
-        // If the client reads, the validator keeps only the current frame and the piece of data
-        // that contains the frame's end. If the client does not read, the validator keeps all data
-        // that it has checked.
+        // A client that reads leaves at most the current frame and one piece of data in the
+        // validator. Otherwise the validator keeps all data that it has checked.
         let kept = if self.reads { MAX_FRAME + LEAST_FRAME + self.largest } else { self.sent };
         let limit = DOUBLING * (kept.min(self.sent) + self.asked) + REQUEST * (self.requests + 8);
         self.meter.assert_at_most(limit, "the frame validator");
@@ -257,7 +255,8 @@ impl Conversation {
         }
     }
 
-    /// Checks an incomplete frame. The validator can pass on all its bytes except the last.
+    /// Checks an incomplete frame, because the validator can pass on a frame before its last byte
+    /// arrives.
     fn judge_rest(&self, rest: &[u8], size: usize) {
         assert!(rest.len() < 4 + size && size <= self.sent.max(MAX_FRAME), "{size} bytes were announced");
     }
@@ -280,8 +279,8 @@ impl Conversation {
             *ordered = xid;
         }
         let (_, body) = frame.split_at(20);
-        // The validator replaces replies that are too large. It also replaces a reply to a login if
-        // the reply contains no token.
+        // The validator replaces replies that are too large. It also replaces a reply to a SASL
+        // request that contains no token.
         let replaced = TooLarge::from_code(error).is_some() && body.is_empty();
         let refused = asked.op == SASL && error != 0 && (body.is_empty() || body == [0xff; 4]);
         let fits = replaced || refused || grammar::accepts(frame, xid, asked.grammar);

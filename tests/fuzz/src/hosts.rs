@@ -10,8 +10,8 @@ const LONGEST_REFUSAL: usize = 32 * 1024;
 /// Bytes allocated even for the shortest string.
 const LEAST: usize = 64 * 1024;
 
-/// Number of bytes allocated for each byte of input. Even a server whose name has one character
-/// needs a port and an entry in a list.
+/// Number of bytes allocated for each byte of input. The worst case is a list of servers with one
+/// character each, because each server also needs a port and an entry in a list.
 const EXPANSION: usize = 64;
 
 /// Parses a hosts string and checks the result.

@@ -1,14 +1,13 @@
-//! Fuzzes node names: the parser of names, and a lock's queue that receives the names in listings.
+//! Fuzzes the parser of node names, and a lock's queue that receives listings with these names.
 
 use crate::allocations::Meter;
 use crate::input::Input;
 use crate::queue::{Action, Event, Intent, JoinId, Kind, Naming, NodeName, Outcome, Queue, is_kazoos};
 
-/// Number of bytes allocated for each name of a listing in addition to its text: for the entries in
-/// the queue's tables and in the actions.
+/// Number of bytes allocated for each name of a listing in addition to its text.
 const NAME: usize = 1024;
 
-/// Number of copies of a name's text: in the listing, in the queue, in probes and in the actions.
+/// Maximum number of copies of a name's text.
 const COPIES: usize = 8;
 
 /// Number of bytes that a queue allocates even if the listing is empty, including those for this
@@ -18,11 +17,12 @@ const LEAST: usize = 64 * 1024;
 /// Seed of the names of this session's nodes.
 const SEED: u64 = 0x0123_4567_89ab_cdef;
 
-/// Number of the queue's requests that receive a reply before contenders leave the queue.
+/// Maximum number of requests that are answered in each step.
 const ANSWERS: usize = 64;
 
-/// Fuzzes the parser and a queue. The first four bytes are choices. The rest is a list of names,
-/// separated by zero bytes or slashes, because no name contains these characters.
+/// Fuzzes the parser and a queue. The first four bytes choose the behavior of the contenders. The
+/// rest is a list of names, separated by zero bytes or slashes, because no name contains these
+/// characters.
 pub fn check(input: &[u8]) {
     let mut input = Input::new(input);
     let ways: [usize; 4] = std::array::from_fn(|_| input.below(256));
@@ -55,7 +55,7 @@ fn check_name(name: &str) -> Option<NodeName> {
     Some(node)
 }
 
-/// Checks that the order of nodes is antisymmetric and follows their sequence numbers.
+/// Checks the order of each two neighboring nodes.
 fn check_order(nodes: &[NodeName]) {
     for pair in nodes.windows(2) {
         let order = pair[0].cmp(&pair[1]);
@@ -132,7 +132,8 @@ impl Contenders {
                 self.tell(event);
             }
         }
-        // Discard the remaining actions. They are finite, because the queue gets no more replies.
+        // Discard the remaining actions. The loop ends, because the queue adds no actions without
+        // replies.
         while self.queue.next_action().is_some() {}
     }
 

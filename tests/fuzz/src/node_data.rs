@@ -27,11 +27,11 @@ pub fn check(input: &[u8]) {
     assert_eq!(seen.permits, value.as_ref().and_then(stated_permits));
     let revoked = meter.count(|| ContenderInfo::revoked_data(input));
     assert_eq!(revoked.is_some(), value.as_ref().is_some_and(Value::is_object));
-    // Skip data with fractions: zklock writes none, and their last digit can change when they are
-    // parsed.
+    // Skip data with fractions: zklock writes no fractions, and parsing can change the last digit
+    // of a fraction.
     if let Some(revoked) = revoked.filter(|_| !value.as_ref().is_some_and(has_fraction)) {
-        // The data with the mark differs from the original only in the member `revoked`. Marking it
-        // again changes nothing.
+        // A request to give up the lock sets only the member `revoked`. A second request changes
+        // nothing.
         let again = ContenderInfo::revoked_data(&revoked);
         assert_eq!(again.as_ref(), Some(&revoked));
         let written: Value = serde_json::from_slice(&revoked).expect("what was written is read");

@@ -1,4 +1,4 @@
-"""Lies of size: frames that are announced or sent with an extreme length."""
+"""Lies about sizes: frames of extreme length, some of which are only announced and not sent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _names(count: int) -> bytes:
 
 
 def _many(count: int) -> Tell:
-    # Create the names in advance. This takes a second, in which the other liars of this thread cannot reply.
+    # Create the names in advance. This takes a second, and it blocks all servers that run on this thread.
     names = _names(count)
 
     async def tell(exchange: Exchange) -> None:

@@ -1,4 +1,4 @@
-"""Lies about contenders: node data that no contender writes, sent to a client that lists contenders."""
+"""Lies about contenders: a client that lists the contenders receives hostile node data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lies in headers: replies to other requests, in the wrong order or unsolicited, and events."""
+"""Lies in headers: wrong, repeated, reordered and unsolicited replies, and unsolicited events."""
 
 from __future__ import annotations
 

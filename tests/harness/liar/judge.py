@@ -29,18 +29,14 @@ PATIENCE = 3.0
 """Timeout in seconds of a client's connect, and of its acquire."""
 
 HOLD = 2.0
-"""Time in seconds for which a client holds its lock.
-
-This is long enough for a heartbeat to fail and for a lease to expire.
-"""
+"""Time in seconds for which a client holds its lock: long enough for the lease to expire."""
 
 CLOSE_LIMIT = 2.0
 """Maximum time in seconds that a close waits for the server's reply."""
 
 MARGIN = 2.5
-"""Maximum delay of a reply in seconds. On an idle machine a timeout is at most 0.2 s late (S7), but here a
-hundred clients and their liars share two processors with other programs. A client that hangs never
-replies."""
+"""Maximum delay of a reply in seconds. On an idle machine, a timeout is at most 0.2 s late (S7). Here, a
+hundred clients and servers share two processors with other programs."""
 
 MEMORY = 64 * 1024
 """Maximum growth of the process's peak memory, in KiB."""
@@ -52,13 +48,11 @@ FIRST_SECOND = 25
 """Maximum number of new connections in the first second, when the backoff is still short."""
 
 WINDOW = 2.0
-"""Number of seconds over which `RATE` is averaged, because the backoff is random within a factor of three."""
+"""Number of seconds over which `RATE` is averaged, because the random pauses differ by a factor of 3."""
 
 HONEST_TIMEOUT = 12.0
-"""Session timeout in seconds of the client that holds the honest lock. A heartbeat every sixth of this
-timeout extends the lease, so at least a third of the timeout remains. If only a sixth remains, the lease is
-no longer `held`. Therefore the heartbeat can be two seconds late. This happens when eight threads share a
-processor."""
+"""Session timeout in seconds of the client that holds a lock on the honest server. It is long enough that the
+lease stays `held` if a heartbeat is two seconds late. This happens when eight threads share a processor."""
 
 LEAST_REMAINING = HONEST_TIMEOUT / 6
 
@@ -109,7 +103,7 @@ class LiarConversation:
         self.account = ClientResult(liar)
 
     def _ask(self, command: str, limit: float, **fields: object) -> Line | None:
-        """Send a command. Return its reply, or None if the limit and the margin pass without one."""
+        """Send a command. Return its reply, or None if there is none after `limit` plus `MARGIN` seconds."""
         pending = self._worker.send(command, owner=self._name, **fields)
         return self._await(command, pending, limit)
 
@@ -170,7 +164,7 @@ class LiarConversation:
         self._ask("release", SESSION_TIMEOUT / 2, lease=self._name)
 
     def _is_told_late(self, ends: float) -> bool:
-        """Return whether the server has not lied to the holder yet, and a busy machine can be the reason."""
+        """Return whether to wait for the server's lie, which can be late on a busy machine."""
         to_come = self._liar.lie.step == "beat" and not self._liar.told
         return to_come and time.monotonic() < ends + MARGIN
 

@@ -21,7 +21,7 @@ PASSWORD = bytes(range(16))
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 ACCEPT, HELLO, ANYTHING = "accept", "hello", "anything"
-"""Values of `Lie.step` other than operations: a connection, its handshake, and any later request."""
+"""Steps that are not requests of one kind: a connection, its handshake, and any later request."""
 
 
 class Exchange:
@@ -125,7 +125,7 @@ class Connection:
 
     def __init__(self, liar: Liar, writer: asyncio.StreamWriter) -> None:
         self.liar = liar
-        # The id of this connection's real session, and the session id that the client received.
+        # The id of the real session, and the id that the client received, which can be a lie.
         self.session = 0
         self.known_as = 0
         self.timeout = 0.0
@@ -195,10 +195,7 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
 
 
 class Liar:
-    """A server with one lie.
-
-    The event loop's thread writes the record of the clients, which the test reads at the end.
-    """
+    """A server that tells one lie, and records the connections and requests of its clients."""
 
     def __init__(self, lie: Lie) -> None:
         self.lie = lie

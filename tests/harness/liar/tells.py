@@ -24,7 +24,7 @@ def raw(data: bytes) -> Tell:
 def body(data: bytes, *, proves: bool = False) -> Tell:
     """Reply with this body without executing the request.
 
-    With `proves`, the client can rightly conclude from the reply that its session is alive.
+    With `proves`, the reply proves to the client that its session is alive.
     """
 
     async def tell(exchange: Exchange) -> None:

@@ -35,8 +35,8 @@ OPS = {
 }
 """Names of the operations that the client requests, by opcode.
 
-The client reads a node's data only together with a watch, so `getData` is named `watch`. A transaction that
-consists only of checks is a heartbeat (`beat`). Any other transaction counts as `parents`.
+The client reads a node's data only to set a watch, so `getData` is named `watch`. A transaction that consists
+only of checks is a heartbeat (`beat`). Any other transaction is named `parents`.
 """
 
 
@@ -71,9 +71,9 @@ class Node:
 
 @dataclass
 class Proof:
-    """A committed write that the server acknowledged. It extends the session's leases.
+    """A write that the server acknowledged.
 
-    Their term (half the session timeout) starts when the server received the write.
+    It extends the session's leases to half a session timeout after the server received the write.
     """
 
     asked: float
@@ -82,10 +82,7 @@ class Proof:
 
 @dataclass
 class Truth:
-    """The tree, and the record of true replies.
-
-    Times are CLOCK_MONOTONIC in seconds, the clock of the workers' stamps.
-    """
+    """The tree, and the record of true replies. Times are in seconds of CLOCK_MONOTONIC."""
 
     zxid: int = 0
     nodes: dict[str, Node] = field(default_factory=dict)

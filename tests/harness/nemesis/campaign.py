@@ -124,14 +124,13 @@ class Campaign:
         with ExitStack() as stack:
             links = stack.enter_context(Links())
             tick = round(self._session_timeout * 1000 / TICKS)
-            # With this `sync_limit`, a server that is cut off keeps replying for one and a half session
-            # timeouts.
             lines, tls = stack.enter_context(certificates())
             settings = Settings(
                 tick=tick,
+                # A server that is cut off keeps replying for 1.5 session timeouts.
                 sync_limit=TICKS * 3 // 2,
                 init_limit=TICKS * 3,
-                # The spare lock's directory is a container, so that the server deletes it between two uses.
+                # The directory of the spare lock is a container. The server deletes it while it is empty.
                 container_check=SOON,
                 secure=True,
                 config=lines,
@@ -139,8 +138,8 @@ class Campaign:
             ensemble = stack.enter_context(Ensemble(settings=settings, links=links))
             observer = stack.enter_context(Observer(ensemble.hosts))
             self.registers = stack.enter_context(Registers())
-            # Create persistent nodes, because go-zookeeper and kazoo create their parents only once. In
-            # addition, sequence numbers then restart only if a fault deletes the directory.
+            # Create persistent directories, because go-zookeeper and kazoo create a missing directory only
+            # once. The server does not delete these directories, so their sequence numbers do not restart.
             for path in {*self._paths, f"{self._root}/{PROBE}"} - {self._spare}:
                 observer.create(path)
             self.stations = [
@@ -289,7 +288,7 @@ class Campaign:
         return comparison.problems
 
     def _assert_nothing_left(self) -> None:
-        """Assert that no node and no watch is left, while the clients that created them still exist."""
+        """Assert that no node and no watch is left although zklock's clients are still open."""
         observer = self._stage.observer
         for station in self.stations:
             if not station.is_ours:

@@ -1,4 +1,4 @@
-"""The interface between faults and a campaign: the parts that a fault can use, and checks of its effect."""
+"""The parts of a campaign that faults can use, and checks that a fault had an effect."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ class FaultContext:
     def holder(
         self, station: Station | None = None, *, at: Server | None = None, confined: bool = False
     ) -> Iterator[tuple[Station, Grant]]:
-        """Run the block while an owner at a station holds a lock and keeps it.
+        """Run the block while an owner at a station keeps a lock.
 
-        With `at`, the station is connected to that server. After its grant it can move to another server,
-        unless it is `confined`.
+        With `at`, the station is connected to that server when it acquires the lock. Afterwards it can
+        connect to other servers, except with `confined`.
         """
         victim = station or self.victim()
         if at is not None:

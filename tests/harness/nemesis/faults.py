@@ -1,9 +1,9 @@
 """Faults at a holder: in its process, its connection, its session, or its node.
 
-Each fault causes damage, waits, repairs the damage, and proves that it took effect. Without this proof, its
-round fails. A fault needs a holder. Therefore the holders at the attacked station keep their locks until the
-fault is over or they lose the lock. If a hold is no longer certain because of a fault, the fault first notes
-this in the worker's record.
+Each fault causes damage, waits, repairs the damage, and checks that it had an effect. If it had none, the
+campaign fails. A fault needs a holder. Therefore the holders at the attacked station keep their locks until
+the fault is over or they lose the lock. Before a fault makes a hold uncertain, it notes this in the worker's
+record.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from harness.nemesis.station import Station
 HOUR = 3600
 
 HARMLESS = 0.25
-"""Maximum silence that causes no loss of a lease, in session timeouts.
+"""Duration of a silence that causes no loss of a lease, in session timeouts.
 
-While heartbeats are acknowledged, every lease is valid for at least another third of the session timeout.
+A heartbeat every sixth of the session timeout extends the lease to half a session timeout. Therefore at least
+a third of the session timeout remains when the silence begins.
 """
 
 # Faults of the holder's process.
@@ -62,7 +63,7 @@ def stopped(context: FaultContext) -> None:
 def wall_clock_stepped(context: FaultContext) -> None:
     """The wall clock is set an hour ahead and an hour back, in random order, and then to the true time.
 
-    Each node contains the client's wall-clock time, so the fault can prove its effect.
+    Each node contains the client's wall-clock time, which shows that the fault took effect.
     """
     with context.holder() as (victim, grant):
         try:
@@ -177,9 +178,8 @@ def slow(context: FaultContext) -> None:
     with context.holder() as (victim, _):
         victim.connections.slow_down(delay)
         context.pass_time(1)
-        # The lease is valid for half a session timeout after the client sent its last acknowledged request.
-        # The client learns from the reply that the request was acknowledged, and the reply arrives two delays
-        # later.
+        # A lease is valid for half a session timeout after the client has sent a heartbeat. The reply, which
+        # extends the lease, arrives two delays later.
         longest = context.session_timeout / 2 - 2 * delay
         remaining, _ = probe(context, victim)
         assert remaining <= longest, f"a term of {remaining} s, where {longest} s is the most that is certain"
@@ -230,7 +230,7 @@ def session_ended(context: FaultContext) -> None:
             return [line["t"] for line in lines if line["event"] == "state" and line["t"] > began]
 
         context.wait_for_effect(lambda: bool(losses()), f"{victim.worker} reported that its session is over")
-        # The stamp of an acquire can be just after this report although the acquire succeeded just before it.
+        # Allow some time: an acquire that succeeded before this report can have a stamp shortly after it.
         known = losses()[0] + round(context.session_timeout / 8 * 1e9)
         context.interventions.append(Intervention(grant.session, None, began, known))
         context.pass_time(0.5)

@@ -15,7 +15,7 @@ from harness.nemesis.record import Entry, FirstCheck, Held, Intervention, Loss, 
 Span = tuple[int, int | None]
 
 RESUMING = 500_000_000
-"""Time in nanoseconds after a pause in which the process can still stamp an action from before the pause."""
+"""Time in nanoseconds that a resumed process can take to stamp an action from before the pause."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class Excuses:
 def certain(
     holds: Iterable[Hold], excuses: Excuses, peers: Collection[str], troubles: Sequence[tuple[int, int]]
 ) -> list[Hold]:
-    """Return the holds that the checker can compare, shortened to the part that was certain.
+    """Return the holds that the checker can compare, and cut off the part of each that is uncertain.
 
-    When servers fail, a peer (a worker of another library) does not learn in time which locks it has lost.
-    Its earlier holds count until the fault. Its grants between the fault and full recovery do not count.
+    When servers fail, a peer (a worker of another library) does not learn in time that it has lost a lock.
+    Therefore its hold is certain only until the fault. Its grants until full recovery are left out.
     """
     found = []
     for hold in holds:
@@ -80,10 +80,7 @@ def certain(
 
 
 def lost_at_first_check(first_checks: Iterable[FirstCheck], excuses: Excuses) -> list[str]:
-    """Report leases that were lost at the owner's first check, although their term had not ended.
-
-    Also report grants without any remaining term.
-    """
+    """Report leases whose first check failed before their term ended, and leases granted without a term."""
     return [
         f"lost at the first check: {check}"
         for check in first_checks
@@ -98,7 +95,7 @@ def lost_at_first_check(first_checks: Iterable[FirstCheck], excuses: Excuses) ->
 
 
 def lost_early(losses: Iterable[Loss], excuses: Excuses) -> list[str]:
-    """Report leases that were lost without an excuse within the term that they had when granted."""
+    """Report leases that were lost, without an excuse, before the end of their first term."""
     return [
         f"lost before its term was over: {loss}"
         for loss in losses
@@ -123,7 +120,6 @@ def granted_in_ended_sessions(
 
 
 def late_writes(writes: Sequence[Write], excuses: Excuses) -> list[str]:
-    """Report fenced writes that undid a write, tokens that decreased, and late writes without an excuse."""
     found = []
     newest: dict[str, int] = {}
     for write in writes:
@@ -140,9 +136,10 @@ def late_writes(writes: Sequence[Write], excuses: Excuses) -> list[str]:
 
 
 def _is_effect_of_another(write: Write, writes: Sequence[Write]) -> bool:
-    """Return whether another owner's late write, which only the plain register accepted, preceded this write.
+    """Return whether a late write of another owner explains that this write undid an update.
 
-    That late write happened after this write's owner had acquired the lock, so it explains the undone update.
+    The plain register accepted the late write while this write's owner held the lock. The fenced register
+    refused it.
     """
     return any(
         late.refused and late.name == write.name and write.held.granted < late.t < write.t for late in writes
@@ -154,7 +151,7 @@ def changed_while_reading(
 ) -> list[str]:
     """Report registers that changed while a reader held the lock.
 
-    Late writes, which are checked separately, can also change the plain register.
+    Ignore changes by late writes, which only the plain register accepts. `late_writes` reports them.
     """
     found = []
     refused = [write for write in writes if write.refused]

@@ -123,9 +123,10 @@ def follower_stopped(context: FaultContext) -> None:
 
 @fault("leader stopped for a moment", servers=True)
 def leader_stopped(context: FaultContext) -> None:
-    """The leader stops for less than the margin by which a session outlives the term of a lease.
+    """The leader stops for a short time.
 
-    The library's only assumption about a leader is that it never stops for longer (docs/safety.md).
+    A lease ends some time before its session expires. The library's only assumption about a leader is that
+    it never stops for longer than this time (docs/safety.md). This fault stops it for less.
     """
     leader = context.ensemble.leader()
     with context.holder(at=leader):

@@ -19,7 +19,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Intervention:
-    """An intervention from outside that deleted one node, or all nodes, of a session."""
+    """An operator's intervention that deleted one node, or all nodes, of a session."""
 
     session: int
     # None for all nodes of the session.
@@ -32,7 +32,7 @@ class Intervention:
     def took(self, held: Held) -> bool:
         """Return whether the intervention ended this hold.
 
-        It does not excuse the loss of a lock that was granted after the client knew of the intervention.
+        This is false for a lock that was granted after the client knew of the intervention.
         """
         mine = held.session == self.session and self.node in {None, held.node}
         return mine and held.granted < self.known
@@ -74,7 +74,7 @@ class Write:
     writer: str
     token: int
     t: int
-    # True if another owner had written since the writer's read, so one of the two updates is lost.
+    # True if another owner wrote between this owner's read and its write. That update is then lost.
     undid_plain: bool
     undid_fenced: bool
     # True if the fenced register refused the write, because an owner with a newer token had already used it.
@@ -84,7 +84,7 @@ class Write:
 
 @dataclass(frozen=True)
 class Reading:
-    """The result of a reader's two reads of a register: whether it changed during the reader's hold."""
+    """A reader's hold, and whether a register changed during it."""
 
     name: str
     held: Held
@@ -96,9 +96,9 @@ class Reading:
 
 @dataclass(frozen=True)
 class Entry:
-    """A permit holder's entry to a room, with the other holders in it.
+    """A permit holder that enters a room, and the holders that are already in it.
 
-    A holder that has lost its permit leaves the room when it notices.
+    A holder that has lost its permit leaves the room when it notices the loss.
     """
 
     name: str

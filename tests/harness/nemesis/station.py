@@ -50,7 +50,7 @@ class Lock:
 
     @property
     def is_exclusive(self) -> bool:
-        """Return whether only one owner at a time can hold this lock. It can then write the guarded data."""
+        """Return whether only one owner at a time can hold this lock. Only such an owner writes the data."""
         return self.kind in {"mutex", "write"}
 
 
@@ -193,8 +193,7 @@ class Station:
         self.surface = surface
         self.name = f"{surface}@{next(self._numbers)}"
         self.is_ours = surface not in PEERS
-        # Locks that the workers acquire. A peer (another library) acquires only the first mutex that uses its
-        # node naming.
+        # A peer (a worker of another library) acquires only one lock, which uses its node names.
         naming = "kazoo" if surface == "kazoo" else "curator"
         named = [lock for lock in locks if lock.naming == naming]
         self.locks = locks if self.is_ours else named[:1]
@@ -205,7 +204,7 @@ class Station:
         self.detained = threading.Event()
         # Grants that are kept, by owner.
         self.kept: dict[str, Grant] = {}
-        # Set after a peer has reported an error. Its state is then unknown, so the campaign kills it.
+        # Set when a peer reports an error. The state of the peer is then unknown, so the campaign kills it.
         self.is_broken = threading.Event()
         self.workers: list[Worker] = []
         self._session_timeout = session_timeout

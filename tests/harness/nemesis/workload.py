@@ -22,8 +22,8 @@ HANG = 90.0
 """Time in seconds after which a missing reply counts as a hang, over three times as long as any fault."""
 
 NAMES = 8
-"""Number of lease names that an owner cycles through, so that a late report of a loss does not match a newer
-lease."""
+"""Number of lease names that an owner uses in turn. With only one name, a late report of a loss would apply
+to the next lease."""
 
 HOLD = (0.0, 0.02)
 THINK = (0.02, 0.15)
@@ -31,9 +31,12 @@ PATIENCE = (0.2, 3.0)
 TRIED = 0.15
 IMPATIENT = 0.2
 CANCELLED = 0.1
-"""The first three constants are ranges of seconds: for a hold, for the pause after it, and for a timeout or
-the time until a cancel. The others are the shares of acquires that do not wait, that have a timeout, and that
-are cancelled."""
+"""Ranges of seconds, and shares of all acquires:
+
+- `HOLD` and `THINK`: duration of a hold, and of the pause after it.
+- `PATIENCE`: time until an acquire times out or is cancelled.
+- `TRIED`, `IMPATIENT` and `CANCELLED`: acquires that do not wait, have a timeout, and are cancelled.
+"""
 
 AGAIN = 0.25
 DOWNGRADED = 0.35
@@ -84,9 +87,9 @@ class Contender(threading.Thread):
             time.sleep(self._random.uniform(*THINK))
 
     def _is_excused(self, worker: Worker) -> bool:
-        """Return whether a failed round is no error: its worker was killed, or uses another library (a peer).
+        """Return whether to ignore a failed round: its worker was killed, or is a peer (another library).
 
-        A peer is killed after its error.
+        A peer is killed after an error.
         """
         if worker.killed is None:
             if self._station.is_ours:
@@ -187,10 +190,7 @@ class Contender(threading.Thread):
     # Work.
 
     def _work(self, grants: list[Grant]) -> str | None:
-        """Work with the guarded data.
-
-        Return the lease to release if it is not the acquired lease, else None.
-        """
+        """Work with the guarded data. After a downgrade, return the reader's lease, else None."""
         kind = self._lock.kind
         if self._lock.naming == "kazoo":
             self._progress.outcomes["kazoo's names"] += 1
@@ -212,7 +212,7 @@ class Contender(threading.Thread):
     def _update(self, grants: list[Grant]) -> None:
         """Increment each lock's register, unless the worker has reported the loss of a lease.
 
-        The worker does not check its leases directly before the write.
+        The worker does not check its leases before the write, so it can write too late.
         """
         seen = [self._tell(grant, "read") for grant in grants]
         self._hold(grants)

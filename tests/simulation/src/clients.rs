@@ -14,8 +14,8 @@ use crate::setting::Setting;
 /// Connect timeout of every client.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Offset between the numbers of the two kinds of clients that a visitor creates. It is larger than
-/// any number of visits.
+/// Added to the numbers of clients without read permission, so that they differ from the numbers of
+/// the visitor's other clients. It is larger than any number of visits.
 const APART: usize = 1 << 20;
 
 /// All clients, by number. A new client replaces a closed one under the same number.
@@ -113,8 +113,7 @@ fn options(setting: &Setting, name: usize) -> ClientOptions {
         Some(_) => options.auth("digest", frame::PASSWORD).expect("good credentials"),
         None => options,
     };
-    // Each node's data names the host and the process that created the node, so that the node can
-    // be traced to an acquire. The seed does not determine these two values, but no behavior
-    // depends on them.
+    // The data of each node contains the host name and the process ID. The seed does not determine
+    // them, but no behavior depends on them.
     options.connect_timeout(CONNECT_TIMEOUT).expect("a good time-out")
 }

@@ -1,5 +1,5 @@
-//! Simulated time: tokio's clock, which does not advance while any task can run and then jumps to
-//! the next timer.
+//! Simulated time is tokio's clock. It does not advance while any task can run. When all tasks wait,
+//! it jumps to the next timer.
 //!
 //! All code reads the time through libc: the client crate uses the standard library's `Instant` and
 //! `SystemTime`, and zklock has a clock of its own. This binary replaces `clock_gettime`, so all of
@@ -22,7 +22,7 @@ const BOOTED: Duration = Duration::from_secs(1_000_000);
 enum Source {
     /// This thread runs no simulation.
     System,
-    /// The time stands still at the start of the simulation. Used while a simulation is being set
+    /// The start of the simulation; the time does not advance. Used while a simulation is being set
     /// up, and while [`elapsed`] reads tokio's clock.
     Beginning,
     /// Simulated time since that instant.
@@ -37,7 +37,7 @@ thread_local! {
     static OWN: Cell<Option<WallClock>> = const { Cell::new(None) };
 }
 
-/// A wall clock that is ahead of the simulated time and runs faster than it. It is never adjusted.
+/// A wall clock that starts ahead of the simulated time and runs faster than it.
 #[derive(Clone, Copy, Debug)]
 pub struct WallClock {
     pub ahead: Duration,
@@ -71,9 +71,9 @@ impl WallClock {
 /// Suspends the machine that all clients run on, or resumes it. While it is suspended, the clock
 /// that excludes suspended time does not advance.
 ///
-/// On a real machine, that clock then stays behind forever. Here it catches up when the machine
-/// resumes, because tokio has one clock for clients and servers: if the client crate's timers
-/// followed a different clock, all of them would fire too early from then on.
+/// On a real machine, that clock remains behind by the suspended time. Here it catches up when the
+/// machine resumes. The timers of the client crate follow tokio's clock, which clients and servers
+/// share. If the two clocks differed, all of these timers would fire too early from then on.
 pub fn suspend(suspended: bool) {
     SUSPENDED.set(elapsed().filter(|_| suspended));
 }
@@ -125,8 +125,8 @@ fn elapsed() -> Option<Duration> {
 }
 
 /// Returns the wall clock's time. It jumps every second, by up to an hour, so that a violation
-/// occurs if any code depends on it by mistake. Only slots that are periods may depend on the wall
-/// clock. Their contenders have separate wall clocks, which do not jump.
+/// occurs if any code depends on it by mistake. Only contenders that run a job once per period may
+/// depend on it. They have separate wall clocks, which do not jump.
 fn wall(elapsed: Duration) -> Duration {
     if let Some(own) = OWN.get() {
         return own.shows(elapsed);

@@ -23,12 +23,12 @@ pub struct ConnectionTrace {
     pub client: usize,
     /// Incomplete frames, to the server and to the client.
     pub rest: [Vec<u8>; 2],
-    /// True if the next frame is a handshake: first for frames to the server, then for frames to
-    /// the client.
+    /// True if the next frame is a handshake. The first element is for frames to the server, the
+    /// second for frames to the client.
     pub first: [bool; 2],
-    /// The session that the client asked for. The next field is the session that the server gave to
-    /// the client. 0 means no session.
+    /// Session that the client asked for, or 0 for a new one.
     pub wanted: i64,
+    /// Session that the server gave to the client, or 0.
     pub session: i64,
     pub asked: BTreeMap<i32, Asked>,
     /// Time at which the handshake was sent.
@@ -41,25 +41,25 @@ pub struct ConnectionTrace {
     pub heard: u64,
     /// True if a violation was reported for the connection.
     pub accused: bool,
-    /// Time at which the client last sent a write. Before the first write, the time of the reply to
-    /// the client's first ping, because the client crate sends no write before that reply.
+    /// Time at which the client last sent a write. Before the first write: time of the reply to its
+    /// first ping, because the client crate sends no write earlier.
     pub wrote: Option<u64>,
     /// True if the client knows that a write was executed.
     pub proven: bool,
-    /// Number of answered heartbeats. `owned` is true if the query for the session's own nodes was
-    /// answered. `vouched` is the time at which the client knew which session the connection
-    /// serves.
-    ///
-    /// To know this, the client needs the answer to that query and to two heartbeats. One heartbeat
-    /// is not enough: it might have been queued before the connection was made, so the client
-    /// cannot tell on which connection it was sent.
+    /// Number of answered heartbeats.
     pub beats: usize,
+    /// True if the server has answered the query for the nodes of the session.
     pub owned: bool,
+    /// Time at which the client knew which session the connection serves.
+    ///
+    /// To know this, the client needs the replies to the query for the session's nodes and to two
+    /// heartbeats. One heartbeat is not enough: it might have been queued before the connection was
+    /// made, so the client cannot tell on which connection it was sent.
     pub vouched: Option<u64>,
     /// True if the client wants a new session and must not use this connection any more.
     pub left: bool,
-    /// Time at which the client learned that it has a different session than it asked for. It
-    /// learns this from the owner of a node that it created.
+    /// Time at which the client learned that the server had replaced its session. A node that the
+    /// client created then has another owner.
     pub foreign: Option<u64>,
 }
 
@@ -84,9 +84,9 @@ impl ConnectionTrace {
         body
     }
 
-    /// Returns the latest time from which a write that was sent at `sent` can show that the session
-    /// was alive: see docs/safety.md, section *After a pause*. The result is rounded up, because
-    /// the client's clock is more precise than milliseconds.
+    /// Returns an upper limit of the time from which the client may count the term of a lease after
+    /// a write that was sent at `sent`: see docs/safety.md, section *After a pause*. The result is
+    /// rounded up, because the client's clock is more precise than milliseconds.
     pub fn counts_from(&self, sent: u64, timeout: u64) -> u64 {
         let reported = (sent + 1).saturating_sub(timeout * 3 / 16);
         let heard = self.answered.iter().rev().find(|(_, answered)| *answered <= reported);
@@ -94,23 +94,22 @@ impl ConnectionTrace {
         sent.min(heard + timeout * 7 / 16 + 1)
     }
 
-    /// Returns the earliest time from which a write that was sent at `sent` shows that the session
-    /// was alive.
+    /// Returns a lower limit of the same time.
     ///
-    /// The second result, if any, is a time since which the client must have run without a stop. A
-    /// client that was stopped notices a reply later than it arrives, so the write can then count
-    /// from an earlier time.
+    /// The limit is valid only if the client has not been stopped since the second result, if there
+    /// is one. A stopped client notices a reply later than it arrives, so it can use an earlier
+    /// time.
     pub fn counts_at_least_from(&self, sent: u64, timeout: u64) -> (u64, Option<u64>) {
         let reported = sent.saturating_sub(timeout * 3 / 16 + 1);
-        // If two requests were sent within this time, the client can remember only the earlier one.
+        // A client can forget a request that it sends within this time after another one.
         let spacing = timeout / 32 + 1;
         let heard = self.answered.iter().rev().find(|(_, answered)| *answered <= reported);
         let from = heard.map_or(self.greeted, |(sent, _)| sent.saturating_sub(spacing).max(self.greeted));
         (sent.min(from + timeout * 7 / 16), heard.map(|(_, answered)| *answered))
     }
 
-    /// Ignores a check of only the holder's node, which is sent together with the read of a slot
-    /// record. This check is not a heartbeat, and the library concludes nothing from it.
+    /// Ignores the check of the holder's node that is sent together with the read of a slot record.
+    /// It is not a heartbeat, and the library draws no conclusion from it.
     pub fn ignore_check(&mut self, now: u64) {
         let same = |(_, asked): &(&i32, &mut Asked)| asked.at == now && asked.checks.len() == 1;
         let Some((number, asked)) = self.asked.iter_mut().rev().find(same) else { return };
@@ -120,8 +119,8 @@ impl ConnectionTrace {
         }
     }
 
-    /// Returns the time since which the server has replied only to pings, and the body of the
-    /// oldest unanswered request for which the client can rightly give up the session.
+    /// Returns the oldest unanswered request because of which the client may give up the session,
+    /// and the time since which the server has replied only to pings.
     pub fn is_deaf_since(&self) -> Option<(u64, &[u8])> {
         let mut asked = self.sent.iter().filter(|(number, ..)| *number != frame::PING);
         let (_, at, body) = asked.find(|(_, _, body)| frame::insists(body))?;

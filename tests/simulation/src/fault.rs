@@ -40,16 +40,16 @@ pub enum FaultKind {
     Forget { server: usize },
     /// A server refuses requests.
     Throttle { server: usize, percent: u64 },
-    /// The connections of a client become deaf: the server replies only to pings on them. The
-    /// client is one that holds a lock when the fault begins.
+    /// The connections of a client that holds a lock become deaf: the server replies only to pings
+    /// on them.
     Deafen { part: usize },
     /// For the duration of one session timeout, each request of this kind makes its connection
     /// deaf: from that request on, the server replies only to pings.
     DeafenAt { request: CriticalRequest },
     /// A server drops watch events.
     Mute { server: usize },
-    /// A client's connections are cut, and the servers give it a new session as if they had
-    /// forgotten the old one. With `stop`, the client's process is stopped meanwhile.
+    /// A client's connections are cut, and the servers give it a new session instead of its old
+    /// one. With `stop`, the client is stopped until shortly before the fault ends.
     Replace { client: usize, stop: bool },
     /// Packets from or to a client are delayed. The client is one that holds a lock when the fault
     /// begins.
@@ -60,8 +60,8 @@ pub enum FaultKind {
     Break { client: usize, part: Part },
     /// An operator ends a client's session.
     Kill { client: usize },
-    /// An operator deletes a contender's node. `part` is the position of the node in the queue, in
-    /// percent.
+    /// An operator deletes a contender's node. `part` selects the node by its position in the
+    /// queue: 0 is the first node, and 50 is the one in the middle.
     Delete { place: usize, part: u64 },
     /// The server removes a lock's directory, if it is empty.
     Reap { place: usize },
@@ -74,14 +74,13 @@ pub enum FaultKind {
     /// A foreign contender (a *stranger*) joins the queue with a node whose data no client can
     /// read.
     Intrude { place: usize },
-    /// An operator deletes several nodes of one queue at the same time. It chooses a queue in which
-    /// two contenders of one client wait, with another client's node between them. It deletes that
-    /// node and the second contender's node.
+    /// An operator deletes several nodes of one queue at the same time: see
+    /// [`Sweep`](crate::sweep::Sweep).
     Sweep,
 }
 
 impl Fault {
-    /// Changes the target of the fault to a lock whose slots are recorded.
+    /// If the fault affects a lock, changes the lock to a mutex that has slot records.
     pub fn on_slots(mut self) -> Self {
         if let FaultKind::Delete { place, .. } | FaultKind::Reap { place } | FaultKind::Intrude { place } =
             &mut self.what
@@ -91,7 +90,7 @@ impl Fault {
         self
     }
 
-    /// Draws the faults that affect writes of slot records. Only runs with slots have them.
+    /// Returns random faults that affect writes of slot records.
     pub fn of_records(seed: u64, setting: &Setting) -> impl Iterator<Item = Self> {
         let mut chance = Chance::of(seed, "records", 0);
         let count = chance.index(5);
@@ -122,9 +121,8 @@ impl Fault {
         chance.percent(15).then_some(Self { what, at, lasts })
     }
 
-    /// Draws a fault that makes a connection deaf at a certain kind of request. The fault begins
-    /// near the end of the run, when clients send few other requests, or at the start, while
-    /// directories are created.
+    /// Returns a random fault that makes a connection deaf at a certain kind of request. If that is
+    /// a delete, the fault begins near the end of the run, when clients send few other requests.
     fn critical_request(seed: u64, setting: &Setting) -> Option<Self> {
         let mut chance = Chance::of(seed, "fateful request", 0);
         if !chance.percent(20) {
@@ -181,7 +179,7 @@ impl Fault {
                 part: if chance.percent(50) { Part::Service } else { Part::Request },
             },
         };
-        // Choose durations close to those after which sessions expire and leases are lost.
+        // Choose a duration close to the limit at which a lease is lost or a session expires.
         let lasts = match what {
             FaultKind::Corner { .. } | FaultKind::Suspend => {
                 chance.number(setting.timeout / 3..=setting.timeout * 8 / 5)

@@ -7,8 +7,8 @@ use crate::locks::DIRECTORIES;
 use crate::world::{FaultEvent, World};
 use crate::{clock, network, sweep};
 
-/// Interval at which an operator looks for a queue that suits [`FaultKind::Sweep`], in
-/// milliseconds.
+/// Interval in milliseconds at which an operator looks for a queue in which [`FaultKind::Sweep`] is
+/// possible.
 const LOOK: u64 = 10;
 
 impl World {
@@ -49,8 +49,8 @@ impl World {
         }
     }
 
-    /// Cuts a client's connections and replaces its session. If the client was stopped, the fault
-    /// ends some time after the client has continued.
+    /// Cuts a client's connections and replaces its session. A stopped client continues at the
+    /// first end event. The servers refuse to resume sessions until the last one.
     fn replace(&mut self, event: &FaultEvent, client: usize, stop: bool, until: u64) {
         self.ensemble.borrow_mut().forget_all(!event.last);
         if event.begins {
@@ -210,20 +210,18 @@ impl World {
         });
     }
 
-    /// Waits for a queue that suits the fault, and deletes nodes of it: see
-    /// [`Sweep`](crate::sweep::Sweep).
+    /// Waits for a queue that fits [`Sweep`](crate::sweep::Sweep), and deletes nodes of it.
     ///
-    /// Two contenders in that queue belong to the same client. That client is stopped while the
-    /// nodes are deleted, so that it receives all watch events together. The fault is used only
-    /// with a single server. There, the operator's deletes take effect before anything else can
-    /// happen.
+    /// Two contenders in the queue belong to the same client. That client is stopped during the
+    /// deletes, so it receives all watch events together. The fault needs a single server: with
+    /// several servers, other events could happen between the deletes.
     fn sweep(&mut self, event: &FaultEvent, until: u64) {
         if !event.begins || clock::now() >= until {
             return;
         }
         let mut ensemble = self.ensemble.borrow_mut();
-        // The fault works only in the queue of a mutex. Without a leader, the ensemble would not
-        // execute the operator's deletes.
+        // Search only the queues of mutexes, and only while there is a leader: without a leader, no
+        // delete would be executed.
         let is_led = ensemble.leader().is_some();
         let mut mutexes = DIRECTORIES[..2].iter().filter(|_| is_led);
         let found = mutexes.find_map(|directory| sweep::find(&mut ensemble, directory));

@@ -1,10 +1,9 @@
-//! The features that one attempt (one acquire with its hold) can combine, and the combinations that
-//! a run aims at.
+//! The features that one attempt (an acquire and its hold) can combine.
 //!
 //! Two features that work alone can fail together. In a run with `--together`, each attempt
-//! therefore aims at another triple of features. Not every attempt can use all features that it
-//! aims at, so the run counts the pairs and triples that actually occurred in one attempt. Add a
-//! new feature to [`ALL`], and report it where it occurs.
+//! therefore tries to combine a different triple of features (its *aims*). It cannot always use all
+//! three, so the run counts the pairs and triples that actually occurred. To add a feature, add it
+//! to [`ALL`] and report it where it occurs.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -87,7 +86,7 @@ pub type Features = BTreeSet<Feature>;
 /// Returns `true` if no attempt can have both features.
 fn excludes(one: Feature, other: Feature) -> bool {
     let both = |group: &[Feature]| group.contains(&one) && group.contains(&other);
-    // True if the pair combines this feature with a kind of lock other than the given ones.
+    // True if the pair consists of this feature and a kind of lock that is not in `kinds`.
     let only = |feature: Feature, kinds: &[Feature]| {
         let pair = [(one, other), (other, one)];
         pair.iter().any(|(a, b)| *a == feature && KINDS.contains(b) && !kinds.contains(b))
@@ -103,11 +102,11 @@ fn excludes(one: Feature, other: Feature) -> bool {
         || only(OtherClient, &[Several])
         // Only `Mutex` has `once`.
         || only(RunsOnce, &[Mutex])
-        // A release can hand on only an exclusive lock, because readers hold their lock together.
+        // Only the release of an exclusive lock can hand the lock on: readers hold it together.
         || only(HandsOn, &[Mutex, Write, Several])
         || only(Keeps, &[Mutex, Read, Write, Several])
-        // A limit of waiters counts nodes, but waiters that can receive the lock by a hand-off
-        // inside their client have no nodes.
+        // The limit of waiters counts nodes, but a waiter for a hand-off inside its client has no
+        // node.
         || is(HandsOn, LimitsWaiters)
         || is(HandsOn, Upgrades)
         // `Election` has no lock options.
@@ -154,8 +153,7 @@ fn combinations(count: usize) -> Vec<Features> {
     found
 }
 
-/// Returns the features that an attempt aims at: the triple whose number is `turn`, and a kind of
-/// lock that permits this triple.
+/// Returns the aims of an attempt: the triple with this number, and a kind of lock that permits it.
 pub fn aims(turn: u64) -> Features {
     let triples = &*TRIPLES;
     let turn = usize::try_from(turn % triples.len() as u64).unwrap_or(0);

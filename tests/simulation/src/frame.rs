@@ -51,8 +51,8 @@ fn text(bytes: &[u8], at: usize) -> Option<&str> {
     reader(bytes, at).text().ok()
 }
 
-/// Returns the length of the first frame, including its length field, once it is known. A
-/// four-letter word has no length field.
+/// Returns the length of the first frame, including its length field, or `None` if `bytes` is too
+/// short. A four-letter word has no length field.
 pub fn length(bytes: &[u8], first: bool) -> Option<usize> {
     let length: [u8; 4] = bytes.get(..4)?.try_into().ok()?;
     if first && length.iter().all(u8::is_ascii_lowercase) {
@@ -189,12 +189,11 @@ pub fn deletes(body: &[u8]) -> Option<String> {
     path(body).filter(|_| int(body, 0) == 2).map(str::to_owned)
 }
 
-/// Returns `true` if the client gives up its session when this request gets no reply
+/// Returns `true` if the client must give up its session when this request gets no reply
 /// (docs/protocol.md, rule 16).
 ///
-/// These are the requests with which a client joins, reads and leaves a queue, and the request with
-/// which a semaphore reads its number of permits. A kind of request that the library also sends for
-/// other purposes is left out.
+/// Clients use such requests to join, read and leave a queue, and to read a semaphore's number of
+/// permits. Requests that the library also sends for other purposes are excluded.
 pub fn insists(body: &[u8]) -> bool {
     let heartbeat =
         || int(body, 0) == MULTI && int(body, 4) == CHECK && body.get(8) == Some(&0) && !names_record(body);
@@ -255,8 +254,7 @@ pub fn authentication() -> Vec<u8> {
     request.into_frame()
 }
 
-/// The name and password of all clients, in settings in which some nodes can be read only with
-/// them.
+/// The name and password of all clients, for settings with a private client.
 pub const PASSWORD: &str = "simulated:password";
 
 /// Returns `true` if a request reads the data of a stranger's node.
@@ -274,8 +272,8 @@ pub fn without_stranger(request: &[u8], mut reply: Vec<u8>) -> Vec<u8> {
     let (mut asked, mut answered) = (12, 20);
     while int(request, 8) == MULTI_READ && request.get(asked + 4) == Some(&0) {
         let path = text(request, asked + 9).unwrap_or_default();
-        // All results have the same length: of a missing node, of a node without children, and of a
-        // refused read.
+        // The three possible results have the same length: missing node, no children, and no
+        // permission.
         if let Some(answer) = reply.get_mut(answered..answered + refused.len())
             && path.contains(STRANGER)
             && int(answer, 0) != -1
@@ -287,7 +285,7 @@ pub fn without_stranger(request: &[u8], mut reply: Vec<u8>) -> Vec<u8> {
     reply
 }
 
-/// Creation flags: a persistent node, and an ephemeral sequential node.
+/// Flags of a create request. A `SEQUENTIAL` node is also ephemeral.
 pub const PERSISTENT: i32 = 0;
 pub const SEQUENTIAL: i32 = 3;
 
@@ -323,7 +321,7 @@ pub fn owner(reply: &[u8]) -> i64 {
     if int(reply, 16) == 0 { long(reply, 64) } else { 0 }
 }
 
-/// Returns `true` if these bytes, sent together, contain a request that creates a node.
+/// Returns `true` if any request in these bytes creates a node.
 pub fn creates(mut bytes: &[u8]) -> bool {
     while let Some(length) = length(bytes, false).filter(|length| (12..=bytes.len()).contains(length)) {
         if matches!(int(bytes, 8), 1 | 15) {
@@ -340,7 +338,7 @@ fn names_record(request: &[u8]) -> bool {
     request.windows(SUFFIX.len()).any(|part| part == SUFFIX)
 }
 
-/// Returns `true` if these bytes, sent together, contain a transaction that records a slot.
+/// Returns `true` if any request in these bytes is a transaction that records a slot.
 pub fn records(mut bytes: &[u8]) -> bool {
     while let Some(length) = length(bytes, false).filter(|length| (12..=bytes.len()).contains(length)) {
         let (request, rest) = bytes.split_at(length);

@@ -1,5 +1,4 @@
-//! Stops clients, like SIGSTOP or an overloaded machine: their tasks do not run while time
-//! advances.
+//! Stops clients as SIGSTOP would: their tasks do not run while simulated time advances.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -11,9 +10,9 @@ use zklock::simulation::{Gate, Part};
 
 use crate::clock;
 
-/// Maximum number of times that one client's tasks can run at one instant of simulated time. Beyond
-/// it, the client counts as running without end. Even a client that asks for more than a thousand
-/// permits at the same time needs far fewer.
+/// Maximum number of times that a client's tasks can run before simulated time advances. If they
+/// run more often, the client is in an endless loop. Even a client that requests more than a
+/// thousand permits at the same time needs far fewer runs.
 const MOST_RUNS: u64 = 60_000;
 
 /// The state of a client that has run or was stopped.
@@ -31,8 +30,8 @@ struct Process {
     ran: (u64, u64),
 }
 
-/// The state of all clients, the client that runs without end (if there is one), and a signal that
-/// there is such a client.
+/// The state of all clients, the client that is in an endless loop, and a signal that there is such
+/// a client.
 #[derive(Clone, Debug, Default)]
 pub struct Stopped(Rc<RefCell<BTreeMap<usize, Process>>>, Rc<Cell<Option<usize>>>, Rc<Notify>);
 

@@ -27,8 +27,8 @@ pub const SEMAPHORES: [Place; 4] = [
     Place { path: "/locks/f", permits: "/locks/f/leases", turns: "/locks/f/locks", count: None },
     Place { path: "/locks/g", permits: "/locks/g/leases", turns: "/locks/g/locks", count: Some(CROWD) },
 ];
-/// Indexes of special semaphores: one with a single permit, one whose number of permits changes,
-/// and one with more permits than one request of the library can cover.
+/// Indexes of special semaphores. `SINGLE` has one permit. The number of permits of `SHARED`
+/// changes. `CROWDED` has `CROWD` permits, more than one request of the library can cover.
 pub const SINGLE: usize = 1;
 pub const SHARED: usize = 2;
 pub const CROWDED: usize = 3;
@@ -40,8 +40,7 @@ pub const RECORDS: [&str; 2] = ["/locks/record-a", "/locks/record-b"];
 /// The nodes in which the last slot of each mutex is recorded.
 pub const SLOT_RECORDS: [&str; 2] = ["/locks/a.once", "/locks/b.once"];
 
-/// The directories whose nodes are counted, for the checks of attempts that limit the number of
-/// waiters.
+/// The directories whose nodes are counted, to check attempts that limit the number of waiters.
 pub const COUNTED: [&str; 5] =
     [MUTEXES[0], MUTEXES[1], READ_WRITE, SEMAPHORES[0].permits, SEMAPHORES[0].turns];
 
@@ -62,7 +61,6 @@ pub const DIRECTORIES: [&str; 12] = [
 ];
 
 impl Place {
-    /// Returns the number of permits in the form that the library expects.
     pub fn number(&self, below: impl Fn(&str) -> String) -> Permits {
         self.count.map_or_else(|| Permits::SharedCount(below(COUNT)), Permits::Fixed)
     }

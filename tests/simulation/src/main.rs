@@ -109,7 +109,7 @@ enum Faults {
     All,
     /// One outage in each seed.
     Outages,
-    /// At most three faults in each seed, and contenders that combine features on purpose.
+    /// At most three faults in each seed, and contenders that combine features (see `features`).
     Together,
     /// All faults, and contenders that run code once per time slot.
     Once,
@@ -184,7 +184,6 @@ impl Options {
         plan.seeking(self.find.clone())
     }
 
-    /// Runs a plan. Writes its history for other checkers if the options ask for it.
     fn simulate(&self, plan: &Plan, lines: bool) -> Outcome {
         let outcome = simulate(plan, Records { lines, holds: self.histories.is_some() });
         if let Some(file) = &self.histories {
@@ -206,8 +205,8 @@ fn main() -> ExitCode {
         say(USAGE);
         return ExitCode::from(2);
     };
-    // Do not print expected panics. These are the planned ones, and those of the client crate's
-    // watches when their session is given up. If a contender panics, the run reports it separately.
+    // Do not print expected panics: the planned ones, and those of the client crate when a session
+    // with watches is given up. If a contender panics, the run reports it separately.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let words = panic.payload_as_str().unwrap_or_default();

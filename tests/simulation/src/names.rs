@@ -3,8 +3,8 @@
 /// The number of a connection.
 pub type Id = u64;
 
-/// Names of clients are numbers. When a client is closed, the name of its replacement is larger by
-/// this number. It is larger than the number of clients that exist at the same time.
+/// Clients have numbers. When a client is closed, the number of its replacement is larger by
+/// `CLIENTS`. Fewer than `CLIENTS` clients exist at the same time.
 pub const CLIENTS: usize = 100;
 
 /// Larger than the number of servers.

@@ -104,15 +104,16 @@ pub struct Network {
     silence: BTreeMap<(usize, usize, Direction), u64>,
     /// Time at which each client last opened or closed a connection.
     looked: BTreeMap<usize, u64>,
-    /// Time at which each client last closed a connection, and how long that connection had been
-    /// silent while a packet for the client was in flight.
+    /// For each client, the time at which it last closed a connection. If a packet for the client
+    /// was in flight at that time, also how long ago the previous packet had arrived (otherwise 0).
     left: BTreeMap<usize, (u64, u64)>,
     /// Time at which each client last left a connection because it noticed that the server had
     /// given it another session.
     replaced: BTreeMap<usize, u64>,
-    /// The clients that all servers but one refuse, each with the server that accepts it.
+    /// The clients that only one server accepts, with that server.
     refused: BTreeMap<usize, usize>,
-    /// How a server refuses a client, by client and server. A refusal takes one round trip.
+    /// The way in which a server refuses a client, by client and server. A refusal takes one round
+    /// trip.
     unserved: BTreeMap<(usize, usize), Refusal>,
     /// Packets in flight.
     arrivals: Schedule<Arrival>,
@@ -205,8 +206,8 @@ impl Network {
         self.connections.get(&id).is_some_and(|connection| connection.stage == Stage::Open)
     }
 
-    /// Cuts a connection. The client notices it immediately, and the server after the latency.
-    /// Packets that the client has sent still arrive, but no replies.
+    /// Cuts a connection. The client notices it immediately. The server notices it later, because
+    /// packets of the client that are in flight still arrive first. Packets of the server are lost.
     pub fn cut(&mut self, id: Id) {
         self.send(id, Direction::ToServer, Packet::Close);
         self.deliver(id, Packet::Reset);
@@ -231,8 +232,8 @@ impl Network {
         self.connections.get(&id).map(|connection| connection.name)
     }
 
-    /// Returns the time at which a client last opened or closed a connection. If it has a
-    /// connection or is opening one, this is now.
+    /// Returns the time at which a client last opened or closed a connection. If the client has a
+    /// connection or is opening one, returns the current time.
     pub fn looked(&self, name: usize) -> Option<u64> {
         let any = self.connections.values().any(|connection| connection.name == name);
         if any { Some(clock::now()) } else { self.looked.get(&name).copied() }
@@ -260,7 +261,6 @@ impl Network {
         }
     }
 
-    /// Returns the kind of request after which the server replies only to pings on a connection.
     pub fn critical_request(&self, id: Id) -> Option<CriticalRequest> {
         self.connections.get(&id)?.critical_request
     }
@@ -384,14 +384,10 @@ impl Network {
         }
     }
 
-    /// Returns the time at which a client last closed a connection, and how long that connection
-    /// had been silent while a packet for the client was in flight.
     pub fn left(&self, name: usize) -> Option<(u64, u64)> {
         self.left.get(&name).copied()
     }
 
-    /// Returns the time at which a client last left a connection because it noticed that the server
-    /// had given it another session.
     pub fn replaced(&self, name: usize) -> Option<u64> {
         self.replaced.get(&name).copied()
     }

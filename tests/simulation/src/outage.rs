@@ -1,6 +1,6 @@
-//! Runs in which a client that holds a lock, or is next to get it, loses all servers. After a
-//! while, one server returns. The client must then be connected in time. If enough of its lease's
-//! term is left, it must keep the lease.
+//! Runs in which a client loses its connections to all servers while it holds a lock or is the next
+//! waiter. After a while, one server returns. The client must then reconnect in time. If the
+//! remaining term of its lease is long enough, the client must keep the lease.
 //!
 //! docs/safety.md, section *How soon a client is back*, lists the bounds.
 
@@ -21,8 +21,8 @@ use crate::setting::Setting;
 /// The lock.
 const PATH: &str = "/outage";
 
-/// The two clients. The first one holds the lock or waits for it. In the second case, the second
-/// client holds the lock.
+/// The two clients. `CLIENT` loses its servers while it holds the lock or waits for it. If it
+/// waits, `OTHER` holds the lock.
 const CLIENT: usize = 0;
 const OTHER: usize = 1;
 
@@ -84,7 +84,7 @@ impl Outage {
     }
 
     /// Returns the maximum time from a server's return until the client is connected. For a black
-    /// hole, it is measured from the beginning of the silence.
+    /// hole, returns the maximum time from the moment at which the server stops responding.
     fn bound(self, setting: &Setting) -> u64 {
         let soon = 1500.min(setting.timeout / 8);
         let round_trip = 2 * setting.latency;
@@ -115,8 +115,7 @@ impl Outage {
         let waiting = client.clone();
         let waiter = self.waits.then(|| tokio::task::spawn_local(async move { acquire(&waiting).await }));
         sleep(Duration::from_millis(setting.timeout / 2 + self.before)).await;
-        // Report a fault to the oracle, so that it does not check the client. This function checks
-        // it.
+        // Report a fault to the oracle, so that it skips its own checks of this client.
         oracle.borrow_mut().calm.fault(true);
         "is without a server".clone_into(&mut doing.borrow_mut());
         let note = |what: &str| oracle.borrow_mut().history.note(what);
@@ -213,8 +212,8 @@ impl Outage {
         sleep_until(clock::at(began + remaining + setting.timeout / 2)).await;
         let kept = lease.state() == LeaseState::Held;
         note(if kept { "the lease is kept" } else { "the lease is lost" });
-        // In a black hole, the term can end before the client notices the silence. So require that
-        // the lease is kept only if enough of the term was left.
+        // In a black hole, the term can end before the client notices that the server is silent. So
+        // check only a lease with enough remaining term.
         (left >= bound && !kept)
             .then(|| format!("{fault:?}: the lease is lost: {left} ms of the term were left"))
     }

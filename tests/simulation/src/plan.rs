@@ -27,7 +27,7 @@ pub struct Plan {
     pub script: Option<Script>,
     /// A text to search for. Each line of the history that contains it counts as a violation.
     pub sought: Option<String>,
-    /// Numbers of faults and of contenders of the complete plan. A shrunk plan has fewer.
+    /// Numbers of faults and contenders in the complete plan. A shrunk plan has fewer.
     all: (usize, usize),
 }
 
@@ -64,11 +64,12 @@ impl Plan {
         }
     }
 
-    /// Makes contenders combine features on purpose, and reduces the number of faults.
+    /// Makes contenders combine features (see `features`), and reduces the number of faults.
     pub fn together(mut self) -> Self {
         self.together = true;
-        // With several servers, no client's nodes can be private: in the model, a replica knows
-        // only the credentials of clients that are connected to its own server.
+        // With several servers, no client can have private nodes (readable only with a password):
+        // in the model, a replica knows only the credentials of clients that are connected to its
+        // own server.
         self.setting.private = (self.setting.servers == 1).then_some(self.setting.clients - 1);
         // Only the client that creates a private directory can use it. So no client may create one:
         // the directories exist from the start and are not removed.

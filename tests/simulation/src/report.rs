@@ -31,7 +31,7 @@ pub struct Report {
     measured: BTreeMap<String, (usize, u64)>,
 }
 
-/// Two violations are of the same kind if this many leading characters are equal.
+/// Number of leading characters that are compared to find violations of the same kind.
 const KIND: usize = 160;
 
 /// Returns the kind of a violation: its text without the numbers that differ between seeds.

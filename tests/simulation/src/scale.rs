@@ -1,8 +1,8 @@
 //! Runs many clients on one server and counts their requests while they are idle, hold, wait, and
 //! reconnect at the same time.
 //!
-//! It counts requests, checks that leases are kept, and measures how soon clients are connected
-//! again: see docs/scale.md.
+//! It also checks that leases are kept, and measures how soon clients have reconnected: see
+//! docs/scale.md.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,14 +38,14 @@ const PAUSE: u64 = 2_000;
 /// Number of clients that wait for the same lock.
 const SHARE: usize = 10;
 
-/// A waiter with at most this many contenders ahead of it must be connected again soon.
+/// A waiter with at most this many contenders ahead of it must reconnect soon after an outage.
 const NEAR: usize = 2;
 
 /// Tolerance in milliseconds, because each timer is rounded up.
 const SLACK: u64 = 5;
 
-/// Stack size in bytes. It is large, because calls nest deeply: a single server processes each
-/// change inside the call that processes the previous request.
+/// Stack size in bytes. It is large, because a single server processes queued requests in nested
+/// calls.
 const STACK: usize = 256 << 20;
 
 /// Counts the packets that arrive.
@@ -78,7 +78,7 @@ impl Tally {
         let now = clock::now();
         while !bytes.is_empty() {
             let first = self.begun.insert(id);
-            // A client sends complete frames, so these bytes contain no further request.
+            // No buffer is needed: a client sends only complete frames.
             let Some(length) = frame::length(bytes, first).filter(|length| *length <= bytes.len()) else {
                 return;
             };
@@ -277,8 +277,8 @@ impl Fleet {
         self.end("drain", began, None);
     }
 
-    /// Stops and restarts the server. Checks that the clients for which `promised` is true are
-    /// connected again in time.
+    /// Stops and restarts the server. Checks that the clients that `promised` selects reconnect in
+    /// time.
     async fn outage(&mut self, name: &'static str, promised: impl Fn(usize) -> bool) {
         self.forget();
         let refuse = |how| {
@@ -344,7 +344,7 @@ async fn acquire(client: &Client, path: String) -> Option<Lease> {
     Mutex::new(client, path).ok()?.acquire().await.ok()
 }
 
-/// Runs the events of the network and of the servers when they are due. Never returns.
+/// Processes the events of the network and the servers when they are due. Never returns.
 async fn happen(tally: Rc<RefCell<Tally>>) {
     let mut ensemble = Ensemble::new(Chance::of(0, "ensemble", 0), &Setting::plain(1, 0, TIMEOUT, LATENCY));
     let news = network::with(|network| network.news());

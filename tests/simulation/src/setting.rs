@@ -35,14 +35,14 @@ pub struct Setting {
     pub visited: bool,
     /// True if there is a guest instead of a visitor.
     pub hosts: bool,
-    /// The client whose nodes can be used only with the password, if there is such a client. All
-    /// clients then have the password.
+    /// The client with private nodes, if any: other clients need the password to use them. All
+    /// clients know the password.
     pub private: Option<usize>,
 }
 
 impl Setting {
-    /// Creates a setting without optional features, for kinds of runs that plan their faults
-    /// themselves.
+    /// Creates a setting without optional features, for runs that do not choose their faults at
+    /// random.
     pub fn plain(servers: usize, clients: usize, timeout: u64, latency: u64) -> Self {
         Self {
             servers,
@@ -68,11 +68,11 @@ impl Setting {
         let tick = chance.pick(&[250, 500, 1000]);
         let timeout = tick * chance.pick(&[4, 4, 6, 10]);
         let clients = chance.index(4) + 2;
-        // The slowest packets take twenty times this latency. That must not end a session.
+        // The slowest packets take twenty times this latency, and must not make a session expire.
         let latency = chance.pick(&[2, 5, 20, 60]).min(timeout / 50);
         let periods = chance.number(6..=10);
-        // Draw the following from separate sequences of random numbers, so that they do not change
-        // the draws above.
+        // Use separate sequences of random numbers here, so that the numbers drawn above stay the
+        // same.
         let mut rare = Chance::of(seed, "rare setting", 0);
         let watch_room = rare.percent(20).then(|| rare.index(220));
         let visited = Chance::of(seed, "visitor", 0).percent(15);

@@ -1,6 +1,5 @@
-//! Finds queues for the sweep fault, in which an operator deletes several nodes of a queue at the
-//! same time. In such a queue, two contenders of one client wait, with nodes of other clients ahead
-//! of them and between them.
+//! The sweep fault: an operator deletes several nodes of a queue at the same time. In this queue,
+//! two contenders of one client wait, with nodes of other clients ahead of them and between them.
 
 use crate::ensemble::Ensemble;
 
@@ -17,7 +16,7 @@ pub struct Sweep {
     pub second: String,
 }
 
-/// Finds such a queue in a directory.
+/// Finds a queue for the fault in a directory.
 ///
 /// Each contender watches the two nodes directly ahead of it, and the operator must delete only
 /// watched nodes. There must therefore be at most two other nodes ahead of the first contender, and

@@ -1,12 +1,12 @@
-//! Observes the network traffic: the requests of each client, the replies to it, and what the
-//! client must know after each reply.
+//! Observes the network traffic: the requests of each client, the replies to it, and the facts that
+//! the client must know after each reply.
 //!
-//! docs/safety.md promises how long a lease reports that it is held: half a session timeout,
-//! counted from the time at which the client sent its last acknowledged write. After a pause
-//! without writes, the period is shorter and depends on the times of other requests and replies.
-//! The witness knows the times of all packets.
+//! docs/safety.md promises how long a lease reports that it is held (its *term*): half a session
+//! timeout, counted from the time at which the client sent its last acknowledged write. After a
+//! pause without writes, the term is shorter. The witness can compute it, because it knows the
+//! times of all packets.
 //!
-//! Here, a closed client and its replacement have different names, so a name stands for one client.
+//! A closed client and its replacement have different names here.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -18,13 +18,11 @@ use crate::names::Id;
 /// A heartbeat of a session that its client knows to have succeeded.
 #[derive(Clone, Copy, Debug)]
 pub struct ProvenHeartbeat {
-    /// Earliest time from which the client can count the term of its leases because of this
-    /// heartbeat.
+    /// The term of the session's leases counts from this time or later, because of this heartbeat.
     pub from: u64,
     /// Time at which the client learned that it succeeded.
     pub known: u64,
-    /// If the client has been stopped since this time, the heartbeat can count from an earlier time
-    /// than `from`.
+    /// `from` is valid only if the client has not been stopped since this time.
     pub runs: u64,
 }
 
@@ -34,12 +32,12 @@ struct Session {
     /// The client that received the session.
     client: usize,
     timeout: u64,
-    /// Latest time at which the session was certainly alive, as far as the client knows: usually
-    /// the time at which it sent its last acknowledged write.
+    /// The term of the session's leases counts from this time or earlier. It is usually the time at
+    /// which the client sent its last acknowledged write.
     proof: Option<u64>,
     sure: Option<ProvenHeartbeat>,
-    /// True if the client does not have to close the session: it has closed it, or has learned that
-    /// it cannot resume it.
+    /// True if the client need not close the session, because it has closed it before or has
+    /// learned that the session cannot be resumed.
     settled: bool,
 }
 
@@ -56,12 +54,12 @@ pub struct Gap {
 pub struct NetworkObservations {
     pub gaps: Vec<Gap>,
     /// Clients that have received only replies to pings for too long. Each entry has the client,
-    /// the beginning of that period, and the node of an unanswered delete, if any.
+    /// the time since which this is so, and the node of an unanswered delete, if any.
     pub deaf: Vec<(usize, u64, Option<String>)>,
     /// Clients that asked for a new session.
     pub anew: Vec<usize>,
     /// Clients that keep using a session that they did not ask for. Each entry has the client, and
-    /// the time at which it learned that the session is another one.
+    /// the time at which it could know that.
     pub foreign: Vec<(usize, u64)>,
     /// Violations that do not concern leases.
     pub wrong: Vec<String>,
@@ -76,13 +74,14 @@ pub struct Witness {
     sessions: BTreeMap<i64, Session>,
     /// The last session of each client.
     last: BTreeMap<usize, i64>,
-    /// For each client's last closed connection, whether a write succeeded on it, and the time of
-    /// the close.
+    /// For each client, whether a write succeeded on its last closed connection, and the time at
+    /// which that connection was closed.
     served: BTreeMap<usize, (bool, u64)>,
-    /// Nodes whose owner has received a reply that they do not exist, with the time of that reply.
+    /// Nodes whose owner knows that they do not exist, with the time at which it received that
+    /// reply.
     missing: BTreeMap<String, u64>,
-    /// For each client and request body, the beginning of the period in which refusals are counted,
-    /// and their number.
+    /// For each client and request body, the number of refusals, and the time since which they are
+    /// counted.
     refused: BTreeMap<(usize, Vec<u8>), (u64, usize)>,
     /// The client and path of each create whose reply was lost with its connection. The client must
     /// send a `sync` before it creates the node again.
@@ -97,8 +96,8 @@ pub struct Witness {
 /// Period in which refusals are counted, in milliseconds.
 const REFUSAL_TIME: u64 = 2000;
 
-/// Maximum number of refusals of one request of one client within `REFUSAL_TIME`. Beyond it, the
-/// client repeats the request too often.
+/// Maximum number of times that one request of a client can be refused within `REFUSAL_TIME`. A
+/// client whose request is refused more often repeats it too fast.
 pub const MOST_REFUSED: usize = 60;
 
 impl Witness {
@@ -133,8 +132,8 @@ impl Witness {
         self.ended.insert(client);
     }
 
-    /// Checks that the sender of a packet may still use the connection: its client is not closed
-    /// and has not given up the session. Even a ping would keep the session alive.
+    /// Called when a packet is sent. Reports a violation if its client is closed or has given up
+    /// the session: even a ping would keep the session alive.
     fn expect_silence(&mut self, id: Id) {
         let Some(ConnectionTrace { client, left, .. }) = self.talks.get(&id) else { return };
         let of = match (self.ended.contains(client), left) {
@@ -206,8 +205,8 @@ impl Witness {
         }
         self.news.anew.push(client);
         let last = self.last.get(&client).copied().unwrap_or(0);
-        // A client must close its session before it asks for a new one, but only if it certainly
-        // knows of the session.
+        // A client must close its session before it asks for a new one. This applies only if a
+        // reply has shown the client that the session exists.
         if self.sessions.get(&last).is_some_and(|last| last.proof.is_some() && !last.settled) {
             let wrong = format!("client {client} wants a new session, but did not close {last:#x}");
             self.news.wrong.push(wrong);
@@ -218,9 +217,8 @@ impl Witness {
         let Some(trace) = self.talks.get_mut(&id) else { return };
         let kind = frame::kind(frame, false);
         let body = frame.get(8..).unwrap_or_default();
-        // A contender that runs a slot also sends a check of its node. This request looks like a
-        // heartbeat but extends no term. So in runs with slots, the check of a single node does not
-        // count as a heartbeat.
+        // In runs with slots, ignore a check of a single node. A contender that runs a slot sends
+        // such a check, which looks like a heartbeat but does not extend the term.
         let is_check = self.slots && frame::checks(frame).len() == 1;
         let body = if is_check { &body[..0] } else { body };
         if frame::reads_record(body) {
@@ -262,16 +260,15 @@ impl Witness {
         let Some(trace) = self.talks.get_mut(&id) else { return };
         let connected = frame::connected(frame);
         trace.session = connected.map_or(0, |(session, _)| session);
-        // If a client receives another session than it asked for, it can no longer close the one
-        // that it asked for.
+        // The server has replaced the session that the client asked for. The client can no longer
+        // close the old one.
         if trace.wanted != trace.session {
             self.sessions.entry(trace.wanted).or_default().settled = true;
         }
         if let Some((session, timeout)) = connected {
             let given = self.sessions.entry(session).or_default();
             (given.client, given.timeout) = (trace.client, timeout);
-            // It does not close the session that it received either, because it did not ask for
-            // that one.
+            // The client does not close the new session either, because it did not ask for it.
             given.settled |= trace.wanted != 0 && trace.wanted != session;
             self.last.insert(trace.client, session);
         }
@@ -288,8 +285,8 @@ impl Witness {
         if code == 0 && frame::is_sync(&body) {
             self.lost.retain(|(client, _)| *client != trace.client);
         }
-        // Ignore a session that was never used. It can be lost and replaced while the client crate
-        // is still looking for its first connection.
+        // Ignore a session that was never used. It can expire and be replaced while the client
+        // crate is still looking for its first connection.
         let used = self.sessions.get(&trace.wanted).is_some_and(|session| session.proof.is_some());
         if code == 0 && used && trace.wanted != trace.session && frame::contender(&body).is_some() {
             trace.foreign.get_or_insert(now);
@@ -306,7 +303,8 @@ impl Witness {
             }
         }
         let timeout = self.sessions.get(&trace.session).map_or(0, |session| session.timeout);
-        // A closing client can wait longer than others, for the reply to its close.
+        // A closing client can wait longer than other clients, because it waits for the reply to
+        // its close.
         let closes = trace.asked.values().any(|asked| asked.kind == Kind::Close);
         // The client gives up a connection without replies after seven fifths of its timeout,
         // counted from its first unanswered request. The limit here leaves a margin.
@@ -324,7 +322,7 @@ impl Witness {
         let missing = failure.filter(|(_, code)| *code == frame::NO_NODE).map(|(at, _)| at);
         let unreadable = failure.is_some_and(|(_, code)| code == frame::NO_AUTH);
         let done = if asked.is_multi { frame::is_done(frame) } else { code == 0 };
-        // A reply shows that the session is alive if it shows that the session's node exists.
+        // The session is alive if the reply shows that the session's node exists.
         let proven = done || unreadable || missing.is_some_and(|at| at > 0);
         if proven {
             session.proof = session.proof.max(Some(trace.counts_from(asked.at, session.timeout)));
@@ -349,7 +347,7 @@ impl Witness {
     }
 
     /// Returns the earliest time at which the term of this session's leases can end, and the
-    /// heartbeat that determines this time. Other causes can end a lease earlier.
+    /// heartbeat from which the term counts.
     pub fn sure_until(&self, session: i64) -> Option<(u64, ProvenHeartbeat)> {
         let session = self.sessions.get(&session)?;
         session.sure.map(|sure| (sure.from + session.timeout / 2, sure))
@@ -372,8 +370,8 @@ impl Witness {
     }
 
     /// Returns `true` if the client knows that a write of this session has succeeded on one of its
-    /// current connections. A connection that was closed at this instant also counts, because it
-    /// might have been closed after the grant.
+    /// current connections. Also counts a connection that was closed in this millisecond, because
+    /// it might have been closed after the grant.
     pub fn is_proven(&self, client: usize, session: i64) -> bool {
         let mut own = self.talks.values().filter(|trace| trace.client == client && trace.session == session);
         let lost = self.served.get(&client).is_some_and(|(proven, at)| *proven && *at == clock::now());
@@ -385,13 +383,10 @@ impl Witness {
         self.served.get(&client).is_some_and(|(proven, _)| *proven)
     }
 
-    /// Returns the time at which the owner of a node learned that the node does not exist.
     pub fn missing(&self, node: &str) -> Option<u64> {
         self.missing.get(node).copied()
     }
 
-    /// Returns the time at which a client last sent a check of its node. Only nodes of guests are
-    /// recorded.
     pub fn checked(&self, node: &str) -> Option<u64> {
         self.checked.get(node).copied()
     }

@@ -26,9 +26,9 @@ use crate::schedule::Schedule;
 use crate::workload::{Contender, EXHAUSTED, GUARDED, VISITED, Visitor};
 use crate::{chance, clients::Clients, clock, frame};
 
-/// Stack size in bytes. It is large, because a single server processes all requests that have
-/// arrived from a client in nested calls. A client with a thousand contenders sends a thousand
-/// requests together.
+/// Stack size in bytes. It is large, because a single server processes requests that arrive
+/// together in nested calls. A client with a thousand contenders sends a thousand requests
+/// together.
 const STACK: usize = 256 << 20;
 
 /// Maximum duration of a run after its last fault, in session timeouts. It must be several times
@@ -66,8 +66,8 @@ pub struct Records {
     pub holds: bool,
 }
 
-/// Runs a plan on a new thread. A thread draws the keys of its hash tables only once, so another
-/// run on the same thread would have different keys.
+/// Runs a plan on a new thread. A thread generates the keys of its hash tables only once, so a
+/// second run on the same thread would have different keys.
 pub fn simulate(plan: &Plan, keep: Records) -> Outcome {
     let plan = plan.clone();
     let simulation = std::thread::Builder::new().stack_size(STACK).spawn(move || run(&plan, keep));
@@ -148,10 +148,11 @@ pub struct World {
     pub clients: Clients,
     pub ensemble: Rc<RefCell<Ensemble>>,
     pub fault_events: Schedule<FaultEvent>,
-    /// The times at which clients continue that were stopped for a sweep fault.
+    /// The clients that were stopped for a sweep fault, scheduled for the time at which they
+    /// continue.
     pub going_on: Schedule<usize>,
     rounds: Rounds,
-    /// Directories that strangers (contenders that are not zklock clients) are about to join.
+    /// Directories that strangers (foreign contenders) are about to join.
     pub strangers: Vec<&'static str>,
     /// Servers that were cut off as the leader, by fault.
     pub deposed: Vec<(usize, usize)>,
@@ -256,10 +257,10 @@ impl World {
             }
         };
         sleep_until(clock::at(end)).await;
-        // From now on, only the code under test may be the reason that a contender is stuck. Limit
-        // the latencies: the client crate gives up a connection that is silent for 2/5 of the
-        // session timeout, so with long latencies, sessions would keep expiring. Half of that time
-        // is left for the messages between servers before a reply.
+        // From now on, a stuck contender must be a fault of the code under test. So limit the
+        // latencies: the client crate gives up a connection that is silent for 2/5 of the session
+        // timeout. Half of that time must suffice for the messages between servers before a reply.
+        // With longer latencies, sessions would keep expiring.
         network::with(|network| network.calm(calm));
         let stuck = timeout(wait_limit, all_done).await.is_err();
         for (number, doing) in &doings {

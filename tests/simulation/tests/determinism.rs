@@ -8,7 +8,6 @@ use std::process::Command;
 /// The simulation program of this build.
 const THIS: &str = env!("CARGO_BIN_EXE_simulation");
 
-/// Returns the digest of each seed's history, in the order of the seeds.
 fn digests(simulation: &Path, seeds: usize, jobs: &str) -> Vec<String> {
     digests_with(simulation, seeds, jobs, &[])
 }

@@ -1,5 +1,5 @@
-//! Code that must run once per time slot does so under all simulated faults: a slot is recorded
-//! once, and no code runs for a slot that is already recorded.
+//! Tests runs with time slots under all simulated faults: a slot is recorded once, and no code runs
+//! for a slot that is already recorded.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! After outages of one, three and five servers, the client is connected in time. It keeps every
-//! lease that had enough of its term left.
+//! Tests outages of one, three and five servers: the client reconnects in time. It keeps its lease
+//! if the remaining term was long enough.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! Waiters are granted locks, losses are reported, and calls return within their bounds.
+//! Tests the time bounds in docs/safety.md for grants, for reports of losses, and for calls to
+//! return.
 
 use std::process::Command;
 

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-/// A text that the histories of the first seeds contain. The tests treat it as a failure.
+/// A text that occurs in the histories of the first seeds. The tests treat it as a violation.
 const SOUGHT: &str = "is refused: LOCK_TIMEOUT";
 
 fn simulation(args: &[&str]) -> (bool, Vec<String>) {

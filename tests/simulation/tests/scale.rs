@@ -40,8 +40,7 @@ fn what_clients_ask_does_not_depend_on_how_many_they_are() {
     let beats = CLIENTS * TIMEOUTS * 6;
     let writes = count("hold", "writes");
     assert!((beats * 19 / 20..=beats * 21 / 20).contains(&writes), "{writes} writes instead of {beats}");
-    // Of the ten clients in a queue, at most three send writes to keep their sessions certain: the
-    // holder and the next two.
+    // At most three of the ten clients in a queue send heartbeats: the holder and the next two.
     assert!(count("wait", "writes") <= beats * 3 / 10 * 21 / 20, "{:?}", phases["wait"]);
     // Each client reconnects with one handshake, and the handshakes are spread over time.
     for outage in ["outage of holders", "outage of waiters"] {

@@ -26,8 +26,8 @@ use crate::session::term::Term;
 /// Longer than any test runs.
 const DAY: Duration = Duration::from_hours(24);
 
-/// Replaces the driver and records the notices that it receives, in order. Its lock is not a loom
-/// type, because it is not tested.
+/// Replaces the driver and records the notices that it receives, in order. It uses a lock of the
+/// standard library, so loom does not test the driver.
 #[derive(Default)]
 struct Driver(std::sync::Mutex<Vec<Told>>);
 
@@ -61,7 +61,7 @@ impl Report for Driver {
     }
 }
 
-/// A lock's directory with one holder, and other owners in the client's queue of waiters.
+/// A client's queue for one lock: one owner holds the lock, and others wait.
 pub(crate) struct Scene {
     driver: Arc<Driver>,
     pub(crate) holds: Arc<HoldTable>,
@@ -136,8 +136,8 @@ pub fn a_hand_off_against_a_timeout() {
     });
 }
 
-/// The first of two waiters leaves the queue while the holder releases the lock. One of the two
-/// gets the lock, and no remaining waiter is skipped.
+/// The first of two waiters leaves the queue while the holder releases the lock. The lock is handed
+/// on to one of the two waiters. If the first one has left, that is the second one.
 pub fn a_hand_off_against_a_waiter_that_leaves() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 2);
@@ -156,8 +156,8 @@ pub fn a_hand_off_against_a_waiter_that_leaves() {
     });
 }
 
-/// A node is lost while its lock is handed on. If the waiter has already received the lock, the
-/// waiter loses it. No owner holds the lock afterwards.
+/// A node is lost while its lock is handed on. If the waiter has already received the lock, it
+/// loses the lock. No owner holds the lock afterwards.
 pub fn a_hand_off_against_a_loss() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 1);
@@ -196,8 +196,8 @@ pub fn a_late_end_of_the_first_hold_spares_the_second() {
     });
 }
 
-/// An owner has acquired its lock twice (re-entry), and two threads release the two leases. The
-/// later release hands the lock on, once.
+/// An owner has acquired its lock twice (re-entry), and two threads release the two leases. Only
+/// the second release hands the lock on.
 pub fn two_threads_release_levels_of_a_hold_that_is_handed_on() {
     every_interleaving(|| {
         let (mut scene, outer) = Scene::new(Kind::Exclusive, 1);
@@ -211,10 +211,9 @@ pub fn two_threads_release_levels_of_a_hold_that_is_handed_on() {
     });
 }
 
-/// A writer asks for the read lock while another thread releases the write lock. There are two
-/// possible outcomes. Either the owner gets the read lock at the writer's position, and the
-/// writer's node is not handed on. Or the node is handed on, and the owner waits for the read lock
-/// like any other reader.
+/// A writer asks for the read lock while another thread releases the write lock. Either the owner
+/// gets the read lock at the writer's position, or the write lock is handed on and the owner waits
+/// for the read lock like any other reader. Both must not happen.
 pub fn a_hand_off_against_a_downgrade() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Write, 1);

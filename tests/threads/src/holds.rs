@@ -25,8 +25,8 @@ use crate::session::term::Term;
 /// Longer than any test runs.
 const DAY: Duration = Duration::from_hours(24);
 
-/// Replaces the driver and counts the notices that it receives. Its lock is not a loom type,
-/// because it is not tested.
+/// Replaces the driver and counts the notices that it receives. It uses a lock of the standard
+/// library, so loom does not test the driver.
 #[derive(Default)]
 struct Driver(std::sync::Mutex<Notices>);
 
@@ -70,8 +70,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// Creates a scene with a held lease. If `runs` is false, the lease's term is already over, so
-    /// the first check finds the lease lost.
+    /// Creates a scene with a lease. If `runs` is false, the term of the lease is already over, so
+    /// the first check reports its loss.
     fn new(runs: bool) -> (Self, Lease) {
         let driver = Arc::<Driver>::default();
         let report: Arc<dyn Report> = Arc::clone(&driver) as _;
@@ -91,8 +91,8 @@ impl Scene {
         NodeName::parse("_c_0-lock-0000000001").expect("a node's name")
     }
 
-    /// Acquires the lock again, which adds a level to the hold. Returns `None` if there is no hold,
-    /// so that the owner would have to queue.
+    /// Acquires the lock again, which adds a level to the hold. Returns `None` if the owner does
+    /// not hold the lock any more and would have to wait in the queue.
     fn enter(&self) -> Option<Lease> {
         match self.holds.enter(self.owner.id(), Kind::Exclusive, Intent::Wait).expect("not refused") {
             EnterOutcome::Reentered(lease) => Some(lease),
@@ -118,8 +118,8 @@ fn may_follow(earlier: LeaseState, later: LeaseState) -> bool {
     earlier == later || earlier.holds()
 }
 
-/// A hold is lost, released and checked at the same time. It ends once, and no thread sees it held
-/// after another thread has seen its end.
+/// A hold is lost, released and checked at the same time. It ends once. After a thread has seen the
+/// end, no thread sees the hold as held.
 pub fn loss_against_release_against_check() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);
@@ -216,7 +216,6 @@ pub fn a_loss_is_final() {
     });
 }
 
-/// A loss wakes the thread that waits for the end of the lease, with the reason.
 pub fn a_loss_wakes_the_waiting_thread() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);
@@ -242,7 +241,6 @@ pub fn a_release_wakes_the_thread_that_waits_for_a_level() {
     });
 }
 
-/// A request to give up the lock wakes the thread that listens for it.
 pub fn a_request_to_give_up_wakes_the_listener() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);
@@ -254,8 +252,8 @@ pub fn a_request_to_give_up_wakes_the_listener() {
     });
 }
 
-/// A level is moved to shared memory while one thread releases it and another one reads its state.
-/// No thread sees it held after it has ended, and the lock is released once.
+/// A lease is moved to shared memory while one thread releases it and another one reads its state.
+/// No thread sees it as held after it has ended, and the lock is released once.
 pub fn a_level_is_shared_while_it_ends() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);

@@ -1,5 +1,5 @@
-//! Tests of the inboxes of the bindings: some threads add items while others take items or close
-//! the inbox.
+//! Tests of the inboxes of the Python binding: some threads add items while other threads take
+//! items or close the inbox.
 
 use std::sync::Arc;
 
@@ -57,8 +57,8 @@ pub fn a_queue_ends_while_its_thread_waits() {
     });
 }
 
-/// Two threads add items, and wake the receiver if the inbox tells them to. The receiver takes all
-/// items at each wake-up, and no item is left behind.
+/// Two threads add items. If `push` returns `true`, the thread runs the receiver, which takes all
+/// items. In the end, no item is left.
 pub fn every_arrival_is_taken_by_a_wake_up() {
     every_interleaving(|| {
         let inbox = Arc::<Arrivals<usize>>::default();
@@ -81,8 +81,8 @@ pub fn every_arrival_is_taken_by_a_wake_up() {
     });
 }
 
-/// The receiver takes all items and stops while another item arrives. Either the item is taken with
-/// the others, or the sender must wake the receiver again.
+/// The receiver takes all items and stops while another item arrives. Either the receiver takes
+/// that item, too, or `push` reports that the receiver must be woken again.
 pub fn an_arrival_against_the_end_of_its_receiver() {
     every_interleaving(|| {
         let inbox = Arc::<Arrivals<usize>>::default();

@@ -1,6 +1,6 @@
-//! Tests of a node that the client keeps after a release, while no owner holds the lock. Threads
-//! keep and reuse the node while the driver gives it up, while it is lost, or while another thread
-//! takes it.
+//! Tests of a node that the client keeps after a release, while no owner holds the lock. One thread
+//! keeps or reuses the node. At the same time, the driver deletes it, it is lost, or another thread
+//! reuses it.
 
 use std::sync::Arc;
 
@@ -71,8 +71,8 @@ pub fn a_take_against_the_end_of_keeping() {
     });
 }
 
-/// The driver learns of a possible waiter while a thread takes the kept node to acquire the lock.
-/// Either the thread gets the node, or the driver can give it up for the waiter.
+/// The driver learns that another client might wait while a thread takes the kept node to acquire
+/// the lock. Either the thread gets the node, or the driver can delete it for the waiter.
 pub fn a_take_against_a_possible_waiter() {
     every_interleaving(|| {
         let scene = kept();

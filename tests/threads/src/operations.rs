@@ -1,5 +1,5 @@
-//! Tests of the operations (futures) that bindings start. They are woken while they start, woken
-//! twice, woken after their end, canceled, and continued by a thread of the binding.
+//! Tests of the operations (futures) that bindings start. The tests wake them at different times
+//! (at the start, twice, after the end), cancel them, and continue them on a thread of the binding.
 
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, PoisonError};
@@ -113,7 +113,8 @@ pub fn cancelled_while_it_is_woken() {
     });
 }
 
-/// Two threads wake an operation at the same time. It becomes one task of the library's thread.
+/// Two threads wake an operation at the same time. Only one task for it is started on the library's
+/// thread.
 pub fn woken_twice_it_becomes_one_task() {
     every_interleaving(|| {
         let library = LibraryThread::start();
@@ -130,7 +131,7 @@ pub fn woken_twice_it_becomes_one_task() {
     });
 }
 
-/// One thread wakes an operation and continues it itself, while another thread also wakes it. The
+/// One thread wakes an operation and polls it immediately, while another thread also wakes it. The
 /// operation completes and delivers its result once.
 pub fn woken_by_the_thread_that_continues_it_and_by_another() {
     every_interleaving(|| {

@@ -40,8 +40,8 @@ impl Drop for Value {
     }
 }
 
-/// All threads get the same complete value. If two threads create one, the value of the slower
-/// thread is dropped. The other value is dropped with its owner.
+/// All threads get the same complete value. If two threads create a value, the slower thread drops
+/// its own.
 pub fn all_threads_get_one_value() {
     every_interleaving(|| {
         let alive = Arc::new(AtomicUsize::new(0));

@@ -13,7 +13,7 @@ use crate::session::term::Term;
 const TIMEOUT: Duration = Duration::from_secs(6);
 
 /// Two replies show at the same time that the session is alive. The term counts from the request
-/// that was sent later, in whatever order the replies are processed.
+/// that was sent later, even if its reply is processed first.
 pub fn an_older_proof_shortens_no_term() {
     every_interleaving(|| {
         let term = Arc::new(Term::new(TIMEOUT, 1));
@@ -28,8 +28,8 @@ pub fn an_older_proof_shortens_no_term() {
     });
 }
 
-/// A thread that sees that a reply has shown the session to be alive on a connection also sees the
-/// term that follows from this reply.
+/// A reply shows that the session is alive on a connection. A thread that sees this also sees the
+/// term that follows from the reply.
 pub fn a_proof_is_seen_with_its_connection() {
     every_interleaving(|| {
         let term = Arc::new(Term::new(TIMEOUT, 1));

@@ -1,5 +1,4 @@
-// The worker that uses zklock in Node. A pair is an acquire and a release. A re-entry is a scope of
-// `using`.
+// The worker that uses zklock in Node.
 
 import { createRequire } from 'node:module'
 import process from 'node:process'

@@ -52,8 +52,8 @@ class Task:
 
 
 class Gate:
-    """A gate that stops contenders while nothing is counted. A holder at the closed gate keeps its lock, so
-    the other contenders are idle too.
+    """A gate that stops contenders between two measurements. While it is closed, the holder keeps its lock,
+    so the other contenders are idle too.
     """
 
     def __init__(self, contenders: int) -> None:

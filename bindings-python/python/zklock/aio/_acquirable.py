@@ -35,8 +35,7 @@ _ANY_OWNER = _zklock.Owner()
 _FOREVER = _zklock.Timeout(True, None)
 _ACKNOWLEDGED = _zklock.ReleaseTimeout(True, None)
 
-# Numbers for `Hold` objects. They distinguish the scopes of a hold from the scopes of its lock and of other
-# holds.
+# Numbers that identify scopes: one number for each `Hold` object, and one for each call of `once()`.
 numbers = itertools.count(1)
 
 
@@ -76,16 +75,17 @@ class Acquirable(Generic[_L]):
         return Answer(self._acquire(owner, wait_limit), "acquire()")
 
     def release(self, wait: bool = True, timeout: float | None = None) -> Coroutine[Any, Any, None]:
-        """Undo the calling task's newest acquire of this object. Wait up to `timeout` seconds for the reply.
+        """Release the newest lease that the calling task acquired through this object.
 
         >>> if await lock.acquire(blocking=False):
         ...     await lock.release()
 
-        With `reentrant=False`, undo the newest acquire of this object by any task or thread. In a callback,
-        undo the newest acquire of the task that scheduled the callback. A callback need not await this:
-        `loop.call_later(5, lock.release)`.
+        With `reentrant=False`, release the newest lease of this object, from any task or thread. In a
+        callback, release the newest lease of the task that scheduled the callback. A callback need not await
+        the result: `loop.call_later(5, lock.release)`.
 
-        See `Lease.release`. Raise `NotHeld` if there is nothing to release.
+        Wait up to `timeout` seconds for the server's reply. See `Lease.release`. Raise `NotHeld` if there is
+        nothing to release.
         """
         unlimited = wait is True and timeout is None
         wait_limit = _ACKNOWLEDGED if unlimited else _zklock.ReleaseTimeout(wait, timeout)

@@ -20,7 +20,7 @@ from zklock.aio._tasks import call_soon, outcome, represent, running_loop, this_
 
 @final
 class Leadership(Lease):
-    """Proof of leading, returned by `Election.campaign()`: a `Lease` of the election's lock.
+    """Proof of leadership, returned by `Election.campaign()`: a `Lease` of the election's lock.
 
     >>> async with election.lead() as leadership:
     ...     leadership.check()
@@ -124,7 +124,7 @@ class Election:
         return outcome(_zklock.start_leader(self._inner))
 
     def candidates(self) -> Coroutine[Any, Any, list[Candidate]]:
-        """Return the candidates, in the order in which they lead.
+        """Return the candidates, in the order in which they will lead.
 
         >>> async with election.lead():
         ...     [candidate.id for candidate in await election.candidates()]

@@ -100,7 +100,7 @@ class Lease(Level[_zklock.Lease]):
 
     @property
     def handoffs(self) -> int:
-        """The number of earlier holds on this lease's node. See `zklock.Lease.handoffs`."""
+        """The number of earlier holds that used the same node. See `zklock.Lease.handoffs`."""
         return self._inner.handoffs
 
     @property
@@ -123,7 +123,7 @@ class Lease(Level[_zklock.Lease]):
 
     @property
     def remaining(self) -> float:
-        """The time in seconds in which no other client can get the lock. See `zklock.Lease.remaining`.
+        """The time in seconds during which no other client can get the lock. See `zklock.Lease.remaining`.
 
         Sends no request.
         """
@@ -131,7 +131,7 @@ class Lease(Level[_zklock.Lease]):
 
     @property
     def loss_reason(self) -> _LossReason | None:
-        """The reason of the loss, or None. Sends no request. See `zklock.Lease.loss_reason`."""
+        """The reason for the loss, or None. Sends no request. See `zklock.Lease.loss_reason`."""
         return self._inner.loss_reason
 
     def on_lost(self, callback: Callable[[Lease], object]) -> Notice:

@@ -158,7 +158,7 @@ class Mutex(Lock):
         timeout: float | None = None,
         record: Literal["body", "start"] = "body",
     ) -> Coroutine[Any, Any, _T | None]:
-        """Await `body(lease)` unless this slot is recorded. Then record the slot, and release the lock.
+        """Await `body(lease)` unless `key` is already recorded. Then record it, and release the lock.
 
         >>> async def report(lease):
         ...     return "a report"
@@ -198,8 +198,8 @@ class Mutex(Lock):
         body: Callable[[Lease], Awaitable[_T]],
         wait_limit: _zklock.Timeout,
     ) -> _T | None:
-        # The owner is the task that runs the body, even if another task called `once()`. So several such
-        # tasks of the same caller exclude each other.
+        # The owner is the task that runs the body. So two calls of `once()` that run as separate tasks, for
+        # example in `asyncio.gather`, exclude each other.
         owner = this_task()
         turn = await outcome(_zklock.start_turn(self._mutex, owner, slot, wait_limit))
         if turn is None:

@@ -62,8 +62,8 @@ class Scope:
         try:
             await outcome(turn.start_record())
         finally:
-            # If the lock was lost but the body swallowed the cancellation, take the cancellation back. The
-            # recording above fails and reports the loss.
+            # If the lock was lost, but the body swallowed the cancellation, undo the cancellation. The
+            # statement above reports the loss.
             self._uncancel()
 
     def _close(self) -> None:
@@ -72,7 +72,7 @@ class Scope:
             notice.cancel()
 
     def _uncancel(self) -> bool:
-        """Take back the cancellation of the task. Return whether nothing else has cancelled it."""
+        """Undo the cancellation by this scope. Return whether nothing else has cancelled the task."""
         if not self._cancelled or self._task is None:
             return False
         return self._task.uncancel() <= self._cancelling

@@ -16,12 +16,12 @@ _T = TypeVar("_T")
 # The owners of tasks. The key is the task itself, because ids and addresses of tasks are reused.
 _owners: WeakKeyDictionary[asyncio.Task[Any], _zklock.Owner] = WeakKeyDictionary()
 
-# The owner of the task that scheduled the current callback, because a callback runs in a copy of its task's
-# context.
+# The owner of the task that scheduled the current callback. A callback runs in a copy of that task's context,
+# so it inherits this value.
 _scheduled_by: ContextVar[_zklock.Owner] = ContextVar("_scheduled_by")
 
-# A copy of the task's entry in `_owners`, for fast access. It contains the task, because another task might
-# run in this context or in a copy of it.
+# A cached copy of the task's entry in `_owners`. It includes the task, because another task that runs in this
+# context, or in a copy of it, must not use the entry.
 _here: ContextVar[tuple[ref[asyncio.Task[Any]], _zklock.Owner]] = ContextVar("_here")
 
 # References to the tasks of callbacks, because event loops keep only weak references.

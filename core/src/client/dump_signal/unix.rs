@@ -87,10 +87,10 @@ pub(super) fn dump_on(signal: i32, file: &impl AsFd) -> Result<()> {
 /// thread of that pipe reads everything before this byte, and then exits. It is not enough to close
 /// the write end of the old pipe, because a forked child might have a copy of that end.
 ///
-/// The new pipe gets the descriptor number of the old one, because a handler on another thread
-/// might have just read this number. That handler then writes to the old or the new pipe. If this
-/// function closed the number, it could refer to another file by then. If it left the number open,
-/// each call would leak a descriptor.
+/// The new pipe gets the descriptor number of the old one. A handler on another thread might have
+/// just read this number, and then writes to the old or the new pipe. If this function closed the
+/// old descriptor instead, that handler could write to an unrelated file. If it left the old
+/// descriptor open, each call would leak a descriptor.
 fn replace(former: i32, by: &OwnedFd) -> Result<()> {
     // SAFETY: this module owns `former` and never closes it.
     let mut last = File::from(unsafe { BorrowedFd::borrow_raw(former) }.try_clone_to_owned()?);

@@ -14,9 +14,9 @@ use self::unix::listen;
 use self::windows::listen;
 
 /// Closes all clients on Ctrl-C and SIGTERM before the process ends, so that its locks are free
-/// immediately. Waits for this at most one second, and then lets the signal end the process. Does
-/// not change the handling of a signal that the program handles or ignores. A further call has no
-/// effect.
+/// immediately. Closing the clients takes at most one second, and then the signal ends the process.
+/// If the program already handles or ignores one of the signals, it continues to do so. A further
+/// call has no effect.
 ///
 /// Without this function, the process's locks stay held until the session timeout, because a signal
 /// that ends a process runs no destructors and no exit hooks. A program that needs its own cleanup

@@ -15,10 +15,9 @@ use crate::session::term::Term;
 /// The heartbeat is a transaction that changes nothing. The server commits it as a write even if a
 /// node is missing or unreadable, so its reply proves that the session is alive.
 ///
-/// After a reconnection, the session might not be ours: a server that no longer knows our session
-/// assigns a new one, and the client crate accepts it silently (rule 11). Our nodes can then still
-/// exist, but they do not belong to the new session. So until a reply on this connection has shown
-/// that the session is ours, a second request lists the nodes of the session.
+/// After a reconnection, the server might have silently assigned a new session (rule 11). Nodes of
+/// the old session can then still exist. So until a reply on this connection has shown that the
+/// session is still ours, each heartbeat also lists the session's nodes.
 pub(in crate::driver) async fn heartbeat(
     client: &CountedClient,
     term: &Term,
@@ -46,8 +45,8 @@ pub(in crate::driver) async fn heartbeat(
     let unknown = nodes.first().map(path).filter(|_| !term.is_proven_on(connection_number));
     let owned = unknown.as_ref().map(|node| client.ask(RequestKind::Heartbeat).list_ephemerals(node));
     let committed = committed.await;
-    // Whether or not the session is ours, this node is missing, so its lease is lost. Report the
-    // loss without waiting for the second reply.
+    // Report a missing node without waiting for the second reply. Its lease is lost even if the
+    // session is still ours.
     let first_missing = missing_at(&committed).and_then(|at| nodes.get(at)).filter(|_| owned.is_some());
     let first_missing_reported = first_missing.is_some();
     if let Some(node) = first_missing {
@@ -63,12 +62,11 @@ pub(in crate::driver) async fn heartbeat(
         SessionEvidence::Over => return report(SessionEvent::Over(epoch)),
         SessionEvidence::Unknown => {}
     }
-    // The report on the first missing node was sent before the second reply arrived. The last
-    // report must state again that the server answered the heartbeat.
+    // A report on the first missing node might have been sent above. The last report repeats that
+    // the server answered the heartbeat.
     let answered = first_missing_reported || missing.is_some() || matches!(verdict, SessionEvidence::Alive);
     let checked = |missing, last| report_checked(missing, last, answered);
-    // Suspended holders wait until the session is known to be alive, so send this report even if no
-    // node is missing.
+    // Send this report even if no node is missing: it ends the suspension of the leases.
     let Some(stop) = missing.or(unreadable).filter(|stop| *stop < nodes.len()) else {
         return checked(Vec::new(), None);
     };
@@ -78,8 +76,8 @@ pub(in crate::driver) async fn heartbeat(
     if behind.is_empty() {
         return checked(gone, None);
     }
-    // Read the other nodes only if a reply has shown that this connection serves our session.
-    // Otherwise the server might lag behind, and not know our nodes yet.
+    // Read the other nodes only if this connection certainly serves our session. Otherwise the
+    // server might lag behind its leader and not have our nodes yet.
     if !term.is_proven_on(connection_number) {
         return checked(gone, last);
     }
@@ -90,12 +88,12 @@ pub(in crate::driver) async fn heartbeat(
     }
 }
 
-/// Returns those of the given nodes that do not exist, or `None` if this is not certain. The
-/// request is a multiRead, because a transaction stops at the first node that is missing or
-/// unreadable. The reply is short, because ephemeral nodes have no children.
+/// Returns the given nodes that do not exist, or `None` if the request fails. Uses a multiRead,
+/// because a transaction stops at the first missing or unreadable node. The reply is short, because
+/// ephemeral nodes have no children.
 ///
-/// Before this request, the caller must have received the reply to a transaction. Only then is it
-/// certain that the server knows our nodes.
+/// Call this function only after the server has replied to a transaction. Otherwise the server
+/// might not have our nodes yet.
 async fn missing_ones(client: &CountedClient, nodes: Vec<OwnNode>) -> Option<Vec<OwnNode>> {
     let mut reader = client.ask(RequestKind::Heartbeat).new_multi_reader();
     nodes.iter().try_for_each(|node| reader.add_get_children(&path(node))).ok()?;

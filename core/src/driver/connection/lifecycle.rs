@@ -93,9 +93,9 @@ impl Connection {
                 }
                 ConnectionEvent::Checked(checked)
             }
-            // The reply came from a connection that is lost by now. A missing node is never created
-            // again, so report the loss of its lease now. The heartbeat on the next connection
-            // checks the other nodes.
+            // The reply arrived on a connection that is now lost, but a node that was missing stays
+            // missing, so its lease is lost. The heartbeat on the next connection checks the other
+            // nodes.
             SessionEvent::HeartbeatAnswered(epoch, _, Checked { missing, .. })
                 if epoch == self.epoch && !missing.is_empty() =>
             {
@@ -105,7 +105,7 @@ impl Connection {
         }
     }
 
-    /// Returns `true` if there is a session whose end the client crate has not reported.
+    /// Returns `true` if there is a session and the client crate has not reported its end.
     fn claims_to_live(&self) -> bool {
         matches!(&self.stage, SessionStage::Live(live) if !live.session.client.state().is_terminated())
     }
@@ -178,8 +178,8 @@ impl Connection {
                     ConnectionEvent::Began { session_id, timeout: live.term.session_timeout() }
                 }
             }
-            // A read-only connection counts as disconnected: the client never requests one, and it
-            // does not keep a lock alive (rule 16).
+            // A read-only connection counts as disconnected, because it does not keep a lock alive
+            // (rule 16). The client never requests one.
             zk::SessionState::Disconnected | zk::SessionState::ConnectedReadOnly => {
                 self.number += 1;
                 live.term.moved(self.number);
@@ -209,8 +209,8 @@ impl Connection {
         }
     }
 
-    /// Starts a task that logs a warning when no server has accepted the client, with the reasons.
-    /// The task is stopped when there is a connection.
+    /// Starts a task that logs a warning during an outage, with the problem at each server. The
+    /// task is stopped when the client is connected.
     fn log_outages(&mut self) {
         let outage = self.outages.clone().watch(self.settings.clone(), self.options.hosts.servers.clone());
         if matches!(&self.stage, SessionStage::Live(Live { outage_logger: None, .. })) {
@@ -235,17 +235,17 @@ impl Connection {
     /// Ends everything that runs on the session.
     fn end(&mut self) -> Option<zk::SessionInfo> {
         self.number += 1;
-        // Start a new watch budget. Otherwise the watches of the old session would later be
-        // credited to the budget of the next session.
+        // Start a new watch budget. Otherwise the watches of the old session, when dropped, would
+        // increase the budget of the next session.
         self.room = WatchBudget::default();
         self.tasks = JoinSet::new();
         self.unanswered = Unanswered::default();
         match std::mem::replace(&mut self.stage, SessionStage::Idle) {
             SessionStage::Live(live) => {
                 drop(live.session_context);
-                // Drop the client, which closes its connection. The session might be given up
-                // because a request is unanswered. The client crate would keep the connection open
-                // for that request, and its pings would keep the session alive forever.
+                // Drop the client, which closes its connection. If a request is unanswered, the
+                // client crate would otherwise keep the connection open, and its pings would keep
+                // the session alive forever.
                 Some(live.session.client.into_session())
             }
             SessionStage::Searching(search) => {

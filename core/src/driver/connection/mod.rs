@@ -134,13 +134,10 @@ impl Connection {
         }
     }
 
-    /// Returns the connection settings. They also record the last attempt to connect to each
-    /// server.
     pub(super) fn settings(&self) -> Settings {
         self.settings.clone()
     }
 
-    /// Returns the server of the current connection as `host:port`, or `None` without a connection.
     pub(super) fn server(&self) -> Option<String> {
         server(&self.settings)
     }
@@ -195,8 +192,8 @@ impl Connection {
         self.term().map(|term| term.remaining()).unwrap_or_default()
     }
 
-    /// Checks whether this grace is short enough for the session's timeout. Without a session,
-    /// accepts any grace.
+    /// Checks the value of a lock's option `grace` against the session timeout. Accepts any value
+    /// if there is no session.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) if the grace is longer than a sixth of the
@@ -231,9 +228,9 @@ impl Connection {
         self.run(task, Some(unanswered));
     }
 
-    /// Runs a task that sends a request whose reply does not show that the session is alive. If the
-    /// reply does not arrive, something is wrong all the same: replies arrive in the order of the
-    /// requests, so a server that answers later pings has dropped the request.
+    /// Runs a task that sends a request whose reply does not show that the session is alive. A
+    /// missing reply still shows a problem: the server replies in the order of the requests, so if
+    /// it answers later pings, it has dropped the request.
     pub(super) fn spawn_request(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         let task = self.run(task, None);
         self.unanswered.note_request(task, BootInstant::now());
@@ -259,16 +256,15 @@ impl Connection {
         self.unanswered.note_proof_request();
     }
 
-    /// Records a reply to a request of the kind that
-    /// [`note_proof_request`](Self::note_proof_request) records.
+    /// Records a reply that can show that the session is alive.
     pub(super) fn note_proof_reply(&mut self) {
         self.unanswered.note_proof_reply();
     }
 
-    /// Returns the time that the server still has to answer the pending requests, or `None` if no
-    /// request is unanswered. When this time is over, the driver gives up the session, even if it
-    /// seems to be connected: a server that executes no requests can still answer pings, and the
-    /// client crate still reports a connection after its task has ended.
+    /// Returns the time after which the driver gives up the session if no reply arrives, or `None`
+    /// if no request is unanswered. The driver does this even if the session seems to be connected:
+    /// a server that executes no requests can still answer pings, and the client crate still
+    /// reports a connection after its task has ended.
     pub(super) fn give_up_in(&mut self) -> Option<Duration> {
         let SessionStage::Live(Live { term, .. }) = &self.stage else { return None };
         let since = self.unanswered.since()?;
@@ -289,9 +285,9 @@ impl Connection {
         });
     }
 
-    /// Returns a client for one directory on the current session. The client reports outcomes to
-    /// `directory`. A caller that awaits the outcomes itself passes the default id, which no
-    /// directory has.
+    /// Returns a client that sends requests about one directory on the current session, and reports
+    /// their outcomes to `directory`. A caller that awaits the outcomes itself passes the default
+    /// id, which belongs to no directory.
     pub(super) fn directory_client(
         &self,
         directory: DirectoryId,
@@ -308,7 +304,7 @@ impl Connection {
         })
     }
 
-    /// Runs a task until the task or the session ends. Tasks start in the order in which they were
+    /// Runs a task, and aborts it if the session ends. Tasks start in the order in which they were
     /// spawned. If a task panics, the driver gives up the session, because it would otherwise wait
     /// forever for the outcome of the task's request.
     pub(super) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
@@ -350,8 +346,8 @@ impl Connection {
         self.is_connected() && connection_number == self.number
     }
 
-    /// Returns the event to pass to the queue for a reply that arrived on the given connection. If
-    /// that was an earlier connection, the reply might be out of date.
+    /// Returns the event that the queue receives for a reply. A reply on an earlier connection
+    /// might be out of date.
     pub(super) fn discard_stale(&self, connection_number: u64, event: Event) -> Event {
         reply::discard_stale(event, connection_number, self.number)
     }

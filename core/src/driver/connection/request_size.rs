@@ -19,8 +19,8 @@ pub(in crate::driver) fn creates(levels: &[(&str, &[zk::Acl])]) -> usize {
     transaction(levels.iter().map(|(path, acl)| create(path.len(), 0, acl)))
 }
 
-/// Returns the size of a transaction of these operations below a chroot, including a check that the
-/// `condition` node exists.
+/// Returns the size of a transaction that checks that the `condition` node exists and then carries
+/// out these operations.
 pub(in crate::driver) fn conditional(
     condition: &str,
     chroot: &str,

@@ -95,7 +95,6 @@ impl DirectoryClient {
     }
 
     pub(in crate::driver) fn child(&self, name: &str) -> String {
-        // `concat` computes the length in advance; `format!` only estimates it.
         [&*self.path, "/", name].concat()
     }
 
@@ -111,8 +110,9 @@ impl DirectoryClient {
         self.client.session_id()
     }
 
-    /// Reports the reply to a request that was sent at `sent`. If the reply proves that the session
-    /// is alive, extends the term. If it proves that the session is over, reports its end.
+    /// Handles the reply to a request that was sent at `sent`. A reply that proves that the session
+    /// is alive extends the term. If the reply shows that the session has ended, reports this to
+    /// the driver.
     fn report_judged(&self, sent: BootInstant, (event, verdict): Judged) {
         match verdict {
             SessionEvidence::Alive => self.term.prove(sent, self.connection_number),
@@ -136,10 +136,10 @@ impl DirectoryClient {
     }
 
     /// Creates the node of a reader that takes over the queue position of its owner's writer (a
-    /// downgrade). One transaction creates the node and checks that the writer's node exists. A
-    /// second request, sent without waiting for the first, reads the new node's Stat to find the
-    /// node's owner, because the Stat in the transaction's own reply is invalid before ZooKeeper
-    /// 3.7.2 and 3.8.2 (ZOOKEEPER-4026).
+    /// downgrade). One transaction creates the node and checks that the writer's node exists.
+    ///
+    /// A second request reads the new node's Stat to find the node's owner, because before
+    /// ZooKeeper 3.7.2 and 3.8.2 the Stat in the transaction's reply is invalid (ZOOKEEPER-4026).
     pub(in crate::driver) async fn create_beside(
         self,
         ticket: Ticket,
@@ -177,8 +177,7 @@ impl DirectoryClient {
     }
 
     pub(in crate::driver) async fn list(self, ticket: Ticket, sync: bool) {
-        // The second request is sent without waiting for the first reply. The server answers them
-        // in order.
+        // Send both requests before waiting for a reply. The server answers them in order.
         let synced = sync.then(|| self.client.ask(RequestKind::Sync).sync(&self.path));
         let listed = self.client.ask(RequestKind::List).list_children(&self.path);
         let synced = match synced {
@@ -188,8 +187,8 @@ impl DirectoryClient {
         self.report(self.listed(ticket, synced, listed.await));
     }
 
-    /// Lists the children and waits until their watch fires. Drops `unanswered` when the reply to
-    /// the listing arrives. If this future is dropped, the watch is removed on the server.
+    /// Lists the children and waits until their watch fires. Drops `unanswered` when the server
+    /// replies. If this future is dropped, the watch is removed on the server.
     pub(in crate::driver) async fn list_and_watch(
         self,
         ticket: Ticket,
@@ -215,8 +214,8 @@ impl DirectoryClient {
         }
     }
 
-    /// Returns the event for a listing's reply. If the directory is too large to list, the listing
-    /// counts as refused: a retry would not help, and the client cannot queue without a listing.
+    /// Returns the event for a listing's reply. If the directory is too large to list, the event is
+    /// a refusal, because a retry would fail too.
     fn listed(
         &self,
         ticket: Ticket,
@@ -230,7 +229,7 @@ impl DirectoryClient {
     }
 
     /// Asks in one request which of these nodes exist, by reading their children. Ephemeral nodes
-    /// have no children, so the reply is short however much data the nodes have.
+    /// have no children, so the reply is short, regardless of the nodes' data.
     pub(in crate::driver) async fn probe(self, ticket: Ticket, names: Vec<NodeName>) {
         if request_size::readable(&self.path, &names) < names.len() {
             return self.report(reply::probed(ticket, names, Err(zk::Error::MarshallingError)));
@@ -302,8 +301,6 @@ impl DirectoryClient {
         self.await_change(ticket, watcher).await;
     }
 
-    /// Restores the data of one of our nodes. Does nothing if the node no longer has this version,
-    /// because it was written again.
     pub(in crate::driver) async fn restore_data(self, name: NodeName, data: Vec<u8>, version: i32) {
         let node = self.child(name.as_str());
         let restored = self.client.ask(RequestKind::Write).set_data(&node, &data, Some(version)).await;
@@ -343,8 +340,8 @@ impl DirectoryClient {
     }
 
     /// Creates the lock directory and its parents as container nodes, which the server deletes some
-    /// time after their last child is gone. `lock` is the length of the lock's path. Nodes with
-    /// shorter paths are parents, and can also be parents of other locks.
+    /// time after their last child is gone. `lock` is the length of the lock's path: nodes with
+    /// shorter paths get the access control list for parents.
     pub(in crate::driver) async fn make_parents(self, ticket: Ticket, lock: usize) {
         let ends = self.path.match_indices('/').skip(1).map(|(at, _)| at).chain([self.path.len()]);
         let list = |at| if at < lock { &self.lists.parents } else { &self.lists.own };
@@ -399,8 +396,8 @@ impl DirectoryClient {
             }
             outcome = match last {
                 Ok(()) | Err(zk::Error::NodeExists) => Outcome::Done(()),
-                // A parent might already exist although this client is not permitted to create it.
-                // So only the result for the lock directory itself counts.
+                // Only the result for the lock directory counts: a create of a parent can be
+                // refused although the parent already exists.
                 Err(zk::Error::NoNode) if forbidden => Outcome::Refused(Refusal::NotAuthorized),
                 Err(zk::Error::Unimplemented) => continue,
                 Err(error) => failed(&error),
@@ -411,8 +408,8 @@ impl DirectoryClient {
     }
 }
 
-/// Returns a description of the oversized reply and of the client's limit, or `None` if the error
-/// has another cause.
+/// If the error means that a reply was too large, returns a text with its size and the client's
+/// limit.
 pub(in crate::driver) fn too_large(error: &zk::Error, limits: Limits) -> Option<String> {
     let zk::Error::UnexpectedErrorCode(code) = error else { return None };
     let large = TooLarge::from_code(*code)?;

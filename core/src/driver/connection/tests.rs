@@ -7,7 +7,6 @@ use crate::driver::mailbox::{Checked, DirectoryId, OwnNode, SessionEvent};
 use crate::queue::NodeName;
 use crate::runtime::supervise::Tasks;
 
-/// Returns a server and a connection that has started to look for a session on it.
 async fn searching() -> (Server, Connection, mpsc::UnboundedReceiver<Input>) {
     let server = Server::start("127.0.0.1:0").await.expect("a free port");
     let (sender, receiver) = mpsc::unbounded_channel();
@@ -25,13 +24,12 @@ async fn session_event(receiver: &mut mpsc::UnboundedReceiver<Input>) -> Session
     }
 }
 
-/// Returns the tasks that serve this new session, and the session's timeout.
 fn serving(found: &SessionEvent) -> (Tasks, Duration) {
     let SessionEvent::Established(_, Ok(session)) = found else { panic!("a session") };
     (session.tasks.clone(), session.client.session_timeout())
 }
 
-/// Waits for the end of these tasks, and fails if they last until the session's own end.
+/// Waits for the end of these tasks. Fails if it takes longer than half the session timeout.
 async fn end_before_their_session((mut tasks, timeout): (Tasks, Duration)) {
     tokio::time::timeout(timeout / 2, tasks.ended()).await.expect("nothing serves it any more");
 }
@@ -47,8 +45,8 @@ async fn a_session_that_is_found_when_nobody_wants_it_any_more_is_not_begun() {
         let (_server, mut connection, mut receiver) = searching().await;
         let found = session_event(&mut receiver).await;
         assert!(matches!(found, SessionEvent::Established(_, Ok(_))));
-        // The last caller gives up when the session is established but the driver does not know it
-        // yet.
+        // The caller stops waiting after the session is established, but before the driver handles
+        // that event.
         assert!(connection.stop());
         assert!(matches!(connection.handle(found), ConnectionEvent::None) && !connection.is_live());
         // The next caller starts a new search.
@@ -78,8 +76,6 @@ async fn nothing_is_left_of_a_session_that_nobody_wants_when_its_link_closes() {
     .await;
 }
 
-/// If the driver ends before it receives a session that is already established, no task of that
-/// session remains.
 #[tokio::test]
 async fn nothing_is_left_of_a_session_that_nobody_hears_of() {
     on_the_runtime(async {
@@ -121,7 +117,6 @@ async fn what_is_asked_without_a_connection_is_asked_on_the_next_one() {
         assert_eq!(connection.give_up_in(), None);
         assert!(matches!(connection.changed(zk::SessionState::SyncConnected), ConnectionEvent::Reconnected));
         assert!(connection.give_up_in().is_some(), "a delete has no answer");
-        // A request that is answered before the next connection does not count as unanswered.
         assert!(matches!(connection.changed(zk::SessionState::Disconnected), ConnectionEvent::Disconnected));
         drop(end);
         tokio::task::yield_now().await;
@@ -151,7 +146,7 @@ async fn a_heartbeat_is_answered_even_if_another_write_was_answered_in_between()
         };
         connection.send_heartbeat(vec![node]);
         tokio::task::yield_now().await;
-        // After the heartbeat is sent, the reply to an earlier delete arrives first.
+        // A reply to an earlier delete arrives after the heartbeat was sent.
         connection.note_proof_reply();
         assert!(connection.give_up_in().is_some(), "the heartbeat is under way");
         let beaten = session_event(&mut receiver).await;

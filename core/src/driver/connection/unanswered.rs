@@ -12,21 +12,21 @@ use crate::runtime::clock::BootInstant;
 pub(super) struct Unanswered {
     /// The time when the connection was established, if there is one.
     connected: Option<BootInstant>,
-    /// Moment from which this connection has waited for a reply that can prove the session, which
-    /// means to show that it is alive. `None` if it does not wait for such a reply.
+    /// Start of the current wait for a reply that can *prove the session* (show that it is alive).
+    /// `None` if no such reply is awaited.
     proof_awaited_since: Option<BootInstant>,
     /// Shared token for requests whose replies can prove the session. Each such request keeps a
     /// clone until its reply arrives. So the reference count shows whether one of them is
     /// unanswered.
     proof_token: Arc<()>,
-    /// All other requests, in the order in which they were sent, each with the moment from which it
-    /// counts as unanswered. Answered requests are removed from the front by the next call.
+    /// All other requests in the order in which they were sent, each with the start of its wait.
+    /// The next call removes the answered requests at the front.
     requests: VecDeque<(AbortHandle, BootInstant)>,
 }
 
 impl Unanswered {
-    /// Returns the token for a request whose reply can prove the session. The request must keep the
-    /// token until its reply arrives.
+    /// Returns the token for a request whose reply can prove the session. The task of the request
+    /// keeps the token until the reply arrives.
     pub(super) fn proof_token(&self) -> Arc<()> {
         Arc::clone(&self.proof_token)
     }
@@ -39,7 +39,7 @@ impl Unanswered {
     }
 
     /// Records a request whose reply cannot prove the session. Its task ends when the reply
-    /// arrives. The request counts as unanswered from the moment `from`.
+    /// arrives. `from` is the start of its wait.
     pub(super) fn note_request(&mut self, task: AbortHandle, from: BootInstant) {
         self.forget_answered();
         self.requests.push_back((task, from));
@@ -51,15 +51,14 @@ impl Unanswered {
         }
     }
 
-    /// Records that the server has answered a request that could prove the session. If another such
-    /// request is still unanswered, the time without a reply now counts from this moment, because
-    /// no later request might restart the count.
+    /// Records a reply that can prove the session. If another such request is unanswered, its wait
+    /// is now counted from this reply.
     pub(super) fn note_proof_reply(&mut self) {
         self.proof_awaited_since = (Arc::strong_count(&self.proof_token) > 1).then(BootInstant::now);
     }
 
-    /// Records that a connection was established. Requests that were made without a connection are
-    /// sent on it, so their time counts from now.
+    /// Records that a connection was established. The waits of pending requests are counted from
+    /// now, because these requests are only now sent.
     pub(super) fn note_connected(&mut self) {
         self.connected = Some(BootInstant::now());
         self.note_proof_reply();
@@ -70,7 +69,7 @@ impl Unanswered {
         (self.connected, self.proof_awaited_since) = (None, None);
     }
 
-    /// Returns the moment from which the oldest request has been unanswered.
+    /// Returns the start of the longest wait for a reply, or `None` if no request is unanswered.
     pub(super) fn since(&mut self) -> Option<BootInstant> {
         self.forget_answered();
         let request =

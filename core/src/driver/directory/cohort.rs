@@ -1,8 +1,6 @@
 //! Hand-offs inside a client (the option `cohort`): a holder can hand the lock directly to a waiter
 //! of the same client. Such waiters have no nodes of their own. They form a *line*, which has one
-//! node in the queue. The contender with this node is the line's *representative*. So a waiter of
-//! the line can also receive the lock in the order of the queue, when that node is granted the
-//! lock.
+//! node in the queue. The contender with this node is the line's *representative*.
 //!
 //! No waiter waits forever. While the line has a waiter, it has a representative, which waits in
 //! the queue like any contender. When the representative is granted the lock, the first waiter of
@@ -25,8 +23,7 @@ use crate::queue::{Event, JoinId, Queue, Representative};
 pub(in crate::driver) struct Cohort {
     /// The contender in the queue on behalf of the line.
     representative: Representative,
-    /// The hold table. The reference is weak, because hold tables keep the client open, and the
-    /// line must not.
+    /// The hold table. This is a weak reference, because a hold table keeps the client open.
     holds: Weak<HoldTable>,
     /// The pauses before the representative gets another node.
     pub(super) pacing: Pacing,
@@ -43,11 +40,11 @@ impl Cohort {
     }
 
     /// Returns `true` if this attempt can join the line. All attempts in a line have the same kind
-    /// and naming. An empty line takes any attempt.
+    /// and naming. Any attempt can join an empty line.
     pub(super) fn takes(&mut self, attempt: &AcquireAttempt) -> bool {
         if self.representative.is_unneeded() {
-            // Since the line was last used, all lock objects might have been dropped, and their
-            // hold table with them.
+            // The old hold table might no longer exist, because the program can drop all lock
+            // objects while the line is unused.
             self.holds = Arc::downgrade(&attempt.holds);
         }
         self.representative.takes(attempt.claim.kind, attempt.naming)
@@ -71,8 +68,8 @@ impl Cohort {
         self.holds.upgrade()?.first_local()
     }
 
-    /// If `join` is the representative, notes that it has left the queue, because it was granted
-    /// the lock or refused. Returns `false` if `join` is another contender.
+    /// Records that the queue has granted the lock to the representative or has refused it. Returns
+    /// `false` if `join` is another contender.
     fn end(&mut self, join: JoinId) -> bool {
         self.representative.end(join)
     }
@@ -82,8 +79,8 @@ impl Cohort {
     fn update_queue(&mut self, queue: &mut Queue) -> bool {
         let Some(event) = self.representative.next_event() else { return false };
         if matches!(event, Event::Join(..)) {
-            // The previous representative's node existed as long as it was needed, so the new node
-            // is created without a pause.
+            // No pause is necessary, because the previous node was not deleted while the line
+            // needed it.
             self.pacing = Pacing::default();
         }
         queue.handle(event);
@@ -99,9 +96,9 @@ impl Directory {
         }
     }
 
-    /// Removes and returns the waiter that receives the lock that this contender was granted. For
-    /// the representative, that is the first waiter in the line. Returns `None` if no such waiter
-    /// is left.
+    /// Removes and returns the waiter that receives a granted lock: the first waiter in the line if
+    /// the representative was granted the lock, or else the contender itself. Returns `None` if
+    /// this waiter has already left.
     pub(super) fn granted_waiter(&mut self, join: JoinId) -> Option<Waiter> {
         if !self.waiters.cohort_mut().is_some_and(|cohort| cohort.end(join)) {
             return self.remove_waiter(join);

@@ -41,8 +41,8 @@ impl Directory {
         Some(self.waiters.get(join)?.claim.caller.id())
     }
 
-    /// Returns `true` if this owner currently holds the lock through this node. The node can have
-    /// another owner than at its grant, because a hand-off changes the owner.
+    /// Returns `true` if this owner currently holds the lock through this node. A hand-off changes
+    /// the owner of a node.
     pub(in crate::driver) fn is_held_by(&self, node: &NodeName, owner: OwnerId) -> bool {
         self.holders.caller(node) == Some(owner)
     }
@@ -60,7 +60,6 @@ impl Directory {
         }
     }
 
-    /// Returns a search for a deadlock between this waiter and the locks that its owner holds.
     pub(in crate::driver) fn deadlock_search(
         &self,
         join: JoinId,

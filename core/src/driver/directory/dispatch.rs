@@ -67,19 +67,18 @@ impl Directory {
             Action::Verify(ticket, name) => connection.spawn_request(directory_client.verify(ticket, name)),
             Action::Delete(ticket, name) => {
                 self.releases.deleting(ticket, &name);
-                // The reply to a delete can prove that the session is alive. Other contenders wait
-                // behind this node as long as the session is alive. So the request counts as
-                // unanswered until its reply arrives, and the driver notices if the reply is
-                // missing.
+                // Other contenders wait behind this node until it is deleted or the session ends.
+                // So count the delete as unanswered until its reply arrives: the driver gives up
+                // the session if no reply arrives.
                 connection.spawn_proof_request(directory_client.delete(ticket, name));
             }
             other => unreachable!("{other:?} is no request"),
         }
     }
 
-    /// Returns the pause before a contender's node is created. There is no pause if the lock
-    /// directory was just created. During a pause, a reaper (a process that deletes empty lock
-    /// directories) could delete it again.
+    /// Returns the pause before a contender's node is created. It is zero if the lock directory was
+    /// just created, because a reaper (a process that deletes empty lock directories) could delete
+    /// the directory during a pause.
     pub(super) fn pause_before_create(&mut self, join: JoinId) -> Duration {
         let is_new = self.queue.has_new_directory(join);
         self.waiters

@@ -1,11 +1,11 @@
 //! The option `grace`: the program learns that a lock is lost some time (the *grace*) before the
-//! session's term ends. The *term* is the period for which the session's nodes certainly exist.
-//! This module tracks the holds that have a grace, and the waiters that requested one.
+//! session's term ends. Until the end of the *term*, the server does not expire the session. This
+//! module tracks the holds that have a grace, and the waiters that requested one.
 //!
-//! A grace only makes the report earlier, so it does not affect mutual exclusion. The node of a
-//! lost hold is deleted when its lease is released, but at the latest at the end of the term in
-//! which the hold was lost. If a heartbeat is answered during the grace, this neither restores the
-//! lease nor delays the deletion of the node.
+//! A grace only makes the report earlier, so it does not affect mutual exclusion. After the report,
+//! the node is deleted when the program releases the lease, or at the end of the term. A heartbeat
+//! that is answered during the grace does not restore the lease and does not delay the deletion of
+//! the node.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,13 +26,13 @@ pub(super) struct Graces {
     /// The nodes of the holds with a grace, each with its grace and the alarm for the start of that
     /// grace.
     holds: SmallMap<NodeName, (Duration, AlarmKey)>,
-    /// The nodes of holds that were reported as lost but are not released yet, each with the alarm
-    /// for the end of its term.
+    /// The nodes of lost holds that the program has not released yet, each with the alarm that
+    /// deletes the node at the end of the term.
     kept: SmallMap<NodeName, AlarmKey>,
     /// The graces of the waiters, each with its number of waiters.
     waiters: BTreeMap<Duration, usize>,
-    /// `true` if a waiter with a grace needs more time than is left in the term. The queue then
-    /// grants no lock, as if the term were over.
+    /// `true` if the time left in the term is too short for a waiter's grace. The queue then grants
+    /// no lock, as if the term were over.
     short: bool,
     /// `true` if the term is long enough for a hold without a grace.
     term: bool,
@@ -99,7 +99,7 @@ impl Directory {
         self.graces().holds.insert(node.clone(), (grace, alarm));
     }
 
-    /// Sets the alarm for the grace of the new hold after a hand-off on the same node.
+    /// Replaces the grace and the alarm of a node, because the node was handed to another hold.
     pub(super) fn hand_on_grace(
         &mut self,
         node: &NodeName,
@@ -112,17 +112,17 @@ impl Directory {
         self.await_grace(node, grace, left, timers);
     }
 
-    /// Reports the hold on a node as lost if its grace has begun: `left`, the time left in the
-    /// term, is at most the grace. Otherwise sets the alarm again.
+    /// Reports the hold on a node as lost if the time left in the term (`left`) is at most the
+    /// hold's grace. Otherwise sets the alarm again.
     pub(in crate::driver) fn check_grace(&mut self, node: &NodeName, left: Duration, timers: &mut Timers) {
         let hold = self.graces.as_ref().and_then(|graces| graces.holds.get(node));
         let Some((noted, _)) = hold.copied() else { return };
         if self.stop_keeping(node, timers) {
             return;
         }
-        // A hand-off might have given the node to a hold with another grace, and the notice of the
-        // hand-off might not have arrived yet. So read the grace from the holder. A hold that is
-        // lost here cannot be handed on afterwards, because by the clock it is already over.
+        // Read the grace from the holder: the node might have been handed to a hold with another
+        // grace, while the notice of this hand-off is still in the inbox. A hold that is lost here
+        // cannot be handed on afterwards, because a hand-off checks the term and the grace again.
         let grace = self.holders.grace(node).map_or(noted, Grace::time);
         if left > grace {
             self.await_grace(node, grace, left, timers);
@@ -131,9 +131,9 @@ impl Directory {
         }
     }
 
-    /// Handles the loss of a hold whose time is over. If the hold has a grace and the term has not
-    /// ended, its node is kept until the program releases the lease. Returns `true` if the node is
-    /// kept.
+    /// Handles a hold that was reported as lost before the end of the term. If the hold has a grace
+    /// and the term has not ended, the node is kept until the program releases the lease. Returns
+    /// `true` if the node is kept.
     pub(super) fn begin_grace(&mut self, node: &NodeName, left: Duration, timers: &mut Timers) -> bool {
         let Some(graces) = &mut self.graces else { return false };
         let Some((_, alarm)) = graces.holds.remove(node) else { return false };
@@ -187,8 +187,8 @@ impl Directory {
         let Some(graces) = &mut self.graces else { return };
         let grace = graces.waiters.last_key_value().map(|(grace, _)| *grace);
         let enough = |grace: Duration| {
-            // A waiter whose grace is too long for the session is refused when the queue grants it
-            // the lock, so its grace must not delay that grant.
+            // If the grace is too long for the session, the waiter is refused only when the queue
+            // grants it the lock. So such a grace must not prevent the grant.
             let needed = |interval: Duration| interval + grace.min(interval);
             connection.term().is_none_or(|term| term.remaining() > needed(term.interval()))
         };
@@ -198,8 +198,8 @@ impl Directory {
         }
     }
 
-    /// Handles an event that says that a term began or ended. Returns `true` if the event must not
-    /// be passed to the queue.
+    /// Handles the events `TermBegan` and `TermEnded`. Returns `true` if the event must not be
+    /// passed to the queue.
     pub(super) fn hides_term_event(&mut self, event: &Event) -> bool {
         let Some(graces) = &mut self.graces else { return false };
         match event {
@@ -210,7 +210,6 @@ impl Directory {
         graces.short
     }
 
-    /// Returns `true` if a waiter with a grace needs more time than is left in the term.
     pub(in crate::driver) fn is_short_of_term(&self) -> bool {
         self.graces.as_ref().is_some_and(|graces| graces.short)
     }

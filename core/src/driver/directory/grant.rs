@@ -60,7 +60,7 @@ impl Directory {
     }
 
     /// Answers the other waiters of an owner that was just granted the lock. If the owner has
-    /// already lost it, these waiters enter the queue instead.
+    /// already lost the lock, these waiters enter the queue instead.
     pub(super) fn answer_owners_other_waiters(
         &mut self,
         holds: &Arc<HoldTable>,
@@ -97,8 +97,8 @@ impl Directory {
     }
 
     /// Answers the waiters of this owner that requested the other half (read or write) of a
-    /// read/write lock. An owner can request both halves concurrently. When it is granted one half,
-    /// its request for the other half must not wait for the release of the granted half.
+    /// read/write lock, which an owner can do concurrently. Otherwise they would wait until their
+    /// own owner releases the granted half.
     fn answer_other_half(
         &mut self,
         holds: &HoldTable,
@@ -116,8 +116,8 @@ impl Directory {
             }
             Kind::Write => {
                 let reader = self.waiters.first_of_owner((owner, Kind::Read));
-                // From now on the writer's node must not be handed to another owner, because that
-                // owner would hold the write lock together with this reader.
+                // Prevent a hand-off of the writer's node: otherwise its next owner would hold the
+                // write lock at the same time as this reader.
                 if let Some(reader) = reader.filter(|_| holds.begin_downgrade(hold)) {
                     self.on_event(Event::Downgrade(reader, hold.node.clone()));
                 }

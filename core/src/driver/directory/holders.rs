@@ -41,15 +41,16 @@ impl Holder {
         self.alarms.has(KEEPING)
     }
 
-    /// Marks this hold as lost, which notifies the program. Returns `Some(false)` if the program
-    /// had already released the lock but the release has not reached the driver. Returns `None` if
-    /// the node was handed to another hold but the driver does not know it yet.
+    /// Marks this hold as lost and notifies the program. Returns `Some(false)` if the program has
+    /// already released the lock, but the notice of the release is still in the inbox. Returns
+    /// `None` if the node was handed to another hold, but the notice of the hand-off is still in
+    /// the inbox.
     pub(in crate::driver) fn lose_unless_handed_on(&self, hold: &HoldId, reason: LossReason) -> Option<bool> {
         self.holds.upgrade().map_or(Some(false), |holds| holds.lose_unless_handed_on(hold, reason))
     }
 
-    /// Marks the hold on this node as lost, which notifies the program. Returns `false` if the
-    /// program had already released the lock but the release has not reached the driver.
+    /// Marks the hold on this node as lost and notifies the program. Returns `false` if the program
+    /// has already released the lock, but the notice of the release is still in the inbox.
     pub(in crate::driver) fn lose(&self, node: &NodeName, reason: LossReason) -> bool {
         self.holds.upgrade().is_some_and(|holds| holds.lose(node, reason))
     }
@@ -57,11 +58,10 @@ impl Holder {
 
 /// Index of the alarm for the maximum hold time.
 const LIMIT: usize = 0;
-/// Index of the alarm for the end of the time for which the node is kept (the option `linger`).
+/// Index of the alarm for the end of the `linger` time.
 const KEEPING: usize = 1;
 
-/// Sets the alarm for the maximum time of a hold. Replaces the alarm of the previous hold on the
-/// same node.
+/// Sets the alarm for `max_hold`. Cancels the alarm of the previous hold on the same node.
 fn limit(
     alarms: &mut RareAlarms,
     hold: HoldId,
@@ -80,7 +80,6 @@ fn limit(
 pub(in crate::driver) struct Holders(SmallMap<NodeName, Holder>);
 
 impl Holders {
-    /// Adds a hold that was granted for a request (`claim`). `data` is the data of the hold's node.
     pub(in crate::driver) fn add(
         &mut self,
         hold: &HoldId,
@@ -97,8 +96,8 @@ impl Holders {
     }
 
     /// Records that the node was handed to this hold. Returns the hold table, or `None` if the node
-    /// is lost. Does not restart the alarm for long holds, because it measures the time since the
-    /// first hold on the node began.
+    /// is lost. Does not restart the long-hold alarm, because that alarm counts from the first hold
+    /// on the node.
     pub(in crate::driver) fn hand_on(
         &mut self,
         hold: &HoldId,
@@ -189,8 +188,7 @@ impl Holders {
         }
     }
 
-    /// Returns a report on each hold. Omits holds that exist only during another acquire, such as
-    /// the internal mutex of a semaphore.
+    /// Returns a report on each hold. Omits internal holds, such as the mutex of a semaphore.
     pub(in crate::driver) fn reports(&self) -> impl Iterator<Item = HoldReport> {
         self.0.iter().filter_map(|(node, holder)| holder.holds.upgrade()?.report(node))
     }
@@ -207,7 +205,6 @@ impl Holders {
         holds.is_some_and(|holds| holds.revoke(node))
     }
 
-    /// Informs the holds that the connection to the server was lost or is restored.
     pub(in crate::driver) fn suspend(&self, suspended: bool) {
         for (node, holder) in self.0.iter() {
             if let Some(holds) = holder.holds.upgrade() {

@@ -1,6 +1,6 @@
-//! Lets other threads read the driver's directories while the driver waits for input. A diagnostic
-//! query about a hanging program must not wait for the driver's thread, because that thread might
-//! be the one that hangs.
+//! Lets other threads read the driver's directories while the driver is idle. A diagnostic query
+//! about a hanging program must not wait for the driver's thread, because that thread might be the
+//! one that hangs.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -40,13 +40,12 @@ impl SharedDirectories {
         Self { directories: Mutex::default(), settings, label }
     }
 
-    /// Locks the directories for the driver. The map is empty if the driver has panicked.
     pub(in crate::driver) fn lock(&self) -> MutexGuard<'_, All> {
         self.directories.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the directories for a query from another thread. Returns `None` if the driver does not
-    /// release them in time.
+    /// Locks the directories for a query from another thread. Returns `None` if the driver keeps
+    /// them locked for longer than [`LONGEST_WAIT`].
     fn look(&self) -> Option<MutexGuard<'_, All>> {
         let mut waited = Duration::ZERO;
         loop {

@@ -1,18 +1,18 @@
 //! The option `linger`: a client keeps the node of a released hold, so that its next acquire can
 //! reuse the node.
 //!
-//! The driver starts to keep nodes when the lock is granted while no other client is known to wait.
-//! From then on, it watches the children of the lock directory. It stops in each of these cases,
-//! and can start again only with the next grant:
+//! The driver starts to keep nodes when it grants the lock and knows of no waiter of another
+//! client. From then on, it watches the children of the lock directory. It stops in each of these
+//! cases, and can start again only with the next grant:
 //!
 //! - A waiter appears that conflicts with the kept nodes (for example, a writer if the nodes are
 //!   readers').
 //! - The connection is lost, so the driver does not know whether there is a waiter.
 //! - The watch on the children does not fit in the session's watch budget.
 //!
-//! When the driver stops, it deletes all kept nodes. Until the reply to the listing that sets the
-//! watch arrives, lock objects cannot take a kept node directly. Only the driver can then reuse the
-//! node, for a waiter of this client.
+//! When the driver stops, it deletes all kept nodes. While the watch is not set yet, only the
+//! driver can reuse a kept node, for a waiter of this client. Afterwards, a lock object can also
+//! reuse it directly, on the caller's thread.
 //!
 //! Each change of the children costs a listing. The driver stops keeping nodes when the listings
 //! cost more requests than the acquires save. For example, if a hundred clients keep nodes for
@@ -42,8 +42,7 @@ pub(super) struct Keeping {
 }
 
 impl Directory {
-    /// Starts to keep nodes after a grant, so that the granted node can be kept when its lock is
-    /// released.
+    /// Starts to keep nodes after a grant. The granted node is then kept when its lock is released.
     pub(super) fn begin_keeping(
         &mut self,
         holds: &Arc<HoldTable>,
@@ -87,8 +86,8 @@ impl Directory {
         let waiters = self.waiters.attempts().map(|attempt| attempt.claim.kind);
         let fired = std::mem::take(&mut keeping.fired);
         match keeping.state.next_step(facts, waiters) {
-            // The watch on the children fired although no waiter arrived. To set it again costs a
-            // listing, which does not pay.
+            // The watch on the children fired although no waiter arrived. Stop keeping nodes,
+            // because setting the watch again would cost more than it saves.
             KeepingStep::Unchanged | KeepingStep::Access(_) if fired && !holds.pays_to_watch() => {
                 holds.pause_keeping(keeping.time);
             }
@@ -101,9 +100,8 @@ impl Directory {
         self.end_keeping(timers);
     }
 
-    /// Records that the watch with this ticket has fired. Sets `fired` if it is the watch on the
-    /// directory's children. This also works if the reply to the listing that set the watch is not
-    /// processed yet.
+    /// Sets `fired` if the watch with this ticket is the watch on the directory's children. The
+    /// queue knows this ticket even before it processes the reply to the listing.
     pub(super) fn note_fired(&mut self, ticket: Ticket) {
         if let Some(keeping) = &mut self.keeping {
             keeping.fired |= self.queue.child_watch() == Some(ticket);
@@ -156,8 +154,8 @@ impl Directory {
         }
     }
 
-    /// Sets the alarm for the end of the keeping time. Called when a node is kept without a hold
-    /// for the first time.
+    /// Sets the alarm for the end of the `linger` time, when the first hold on this node is
+    /// released.
     pub(in crate::driver) fn node_kept(&mut self, node: &NodeName, time: Duration, timers: &mut Timers) {
         if self.keeping.is_none() {
             // Keeping ended before this node was kept.

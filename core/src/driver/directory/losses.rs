@@ -43,7 +43,6 @@ impl Directory {
         timers: &mut Timers,
     ) {
         let Some(holder) = self.holders.get(&hold.node) else { return };
-        // `None` means that the node was handed to a later hold, whose time limit is not over.
         if let Some(known) = holder.lose_unless_handed_on(hold, reason) {
             self.end_in_time(&hold.node, (reason, known), left, timers);
         }
@@ -64,7 +63,8 @@ impl Directory {
 
     /// Deletes the node of a hold that is lost because its time is over. The program was notified
     /// first, so no other client is granted the lock before that notification. `known` is `false`
-    /// if the program had already released the lock but the release has not reached the driver.
+    /// if the program has already released the lock, but the notice of the release is still in the
+    /// inbox.
     fn end_in_time(
         &mut self,
         node: &NodeName,
@@ -95,8 +95,8 @@ impl Directory {
         true
     }
 
-    /// Reports all holds as lost and forgets all kept nodes, at the end of the session or the
-    /// client.
+    /// Reports all holds as lost and forgets all kept nodes, because the session has ended or the
+    /// client is closed.
     pub(super) fn lose_all(&mut self, reason: LossReason) {
         self.forget_keeping();
         let nodes = self.holders.nodes();

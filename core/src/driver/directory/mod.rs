@@ -61,13 +61,13 @@ pub(super) struct Directory {
     graces: Option<Box<Graces>>,
     /// The state of keeping, if nodes can be kept without a hold.
     keeping: Option<Box<Keeping>>,
-    /// Nodes of waiters that another client asked to give up the lock before they held it, each
-    /// with the version of the node's data.
+    /// Nodes of waiters that another client has already asked to give up the lock, each with the
+    /// version of its data. A waiter is informed when it is granted the lock.
     revoked: SmallMap<NodeName, i32>,
     watches: DirectoryWatches,
     pauses: RetryBackoff,
-    /// Tickets of creates that a pause delayed. The listing that belongs to such a create was sent
-    /// before the create.
+    /// Tickets of creates that were sent after a pause. Their listings were sent earlier, without
+    /// the pause.
     delayed_creates: SmallSet<Ticket>,
     /// State of the pauses before this client creates the lock directory again, after a reaper or
     /// another client has deleted it. `None` for most directories, because this client never
@@ -79,8 +79,8 @@ pub(super) struct Directory {
     listed: bool,
     /// `true` if the queue has received an event since its last flush.
     needs_flush: bool,
-    /// `true` if this client has had a contender with Curator's node names in this directory. kazoo
-    /// recognizes such a node only if it is configured for these names.
+    /// `true` if this client has had a contender with Curator's node names in this directory. By
+    /// default, kazoo does not recognize such names.
     hidden_from_kazoo: bool,
     /// `true` if the client is about to close.
     drains: bool,
@@ -89,12 +89,12 @@ pub(super) struct Directory {
 impl Directory {
     /// Creates a directory.
     ///
-    /// - `last_ticket`: the ticket after which this queue's tickets start.
-    /// - `term`: `true` if the session is certain to exist (its term has not ended).
-    /// - `seed`: seed for the names of this directory's nodes, used only here.
+    /// - `last_ticket`: the queue's tickets are higher than this one.
+    /// - `term`: `true` if the session's term has not ended.
+    /// - `seed`: seed for the names of this directory's nodes.
     ///
-    /// If there is a session, the new queue receives `Event::SessionBegan`, even if the connection
-    /// is lost at the moment, because this event is not sent again when the connection is restored.
+    /// If there is a session, the new queue receives `Event::SessionBegan` even while the
+    /// connection is lost. The event is not sent when the connection is restored.
     pub(super) fn new(
         (id, path): (DirectoryId, Arc<str>),
         last_ticket: Ticket,
@@ -163,8 +163,8 @@ impl Directory {
         }
     }
 
-    /// Returns the time at which to report a lost request to the queue, or `None` to report it
-    /// immediately. `connection_number` is the connection on which the request was sent.
+    /// Returns the end of the pause before the queue learns that a request was lost, or `None` if
+    /// there is no pause. `connection_number` is the connection on which the request was sent.
     /// `connected` is `true` if that connection is still up.
     pub(super) fn delay_until(
         &mut self,
@@ -176,8 +176,8 @@ impl Directory {
     }
 
     /// Makes the queue list or probe its directory again if the server has been silent for too long
-    /// (see `resync`). If the outcome of a create has been unknown for so long that the server can
-    /// no longer carry it out, informs the queue. Returns `true` if it did one of these.
+    /// (see `resync`). Also informs the queue when the server can no longer carry out a create
+    /// whose outcome is unknown. Returns `true` if it did one of these.
     pub(super) fn resync_if_silent(&mut self) -> bool {
         let event = match self.resync.due(self.queue.doubt(), self.is_vital(), Instant::now()) {
             Due::Nothing => return false,
@@ -213,7 +213,7 @@ impl Directory {
     }
 
     /// Returns `true` if this event shows that the server refuses check requests (requests that
-    /// only check that a node exists). A server older than 3.6 also closes the connection.
+    /// only check that a node exists).
     pub(super) fn is_refused_check(&self, event: &Event) -> bool {
         let Event::Probed(ticket, Outcome::NoNode | Outcome::Refused(_)) = event else { return false };
         self.queue.is_checking(*ticket)
@@ -249,13 +249,13 @@ impl Directory {
         self.waiters.get(join).is_some_and(|attempt| attempt.intent.only_tries())
     }
 
-    /// Returns the maximum time that an acquire without waiting (a *try*) waits for the server's
-    /// reply. Returns `None` if the client's connect timeout applies.
+    /// Returns the time limit for the server's reply to an acquire that does not wait for the lock.
+    /// Returns `None` if the client's connect timeout applies.
     pub(super) fn answer_within(&self, join: JoinId) -> Option<Duration> {
         let attempt = self.waiters.get(join).filter(|_| self.only_tries(join))?;
         let within = attempt.deadline.end()?.saturating_duration_since(attempt.asked);
-        // Round down to whole milliseconds, so that the error shows the limit that the caller gave,
-        // without the microseconds that passed before this call.
+        // Round down to whole milliseconds, because the error message shows this time. It is some
+        // microseconds longer than the limit that the caller passed.
         Some(Duration::from_millis(within.as_millis().try_into().unwrap_or(u64::MAX)))
     }
 
@@ -280,8 +280,8 @@ impl Directory {
                 return;
             }
             self.needs_flush = true;
-            // The waiter must wait for a holder of this client, even if no listing ever shows the
-            // waiter's node behind the holder's node.
+            // Mark the waiter as contended: this client already holds the lock, and a listing might
+            // never show the waiter's node behind the holder's node.
             if !self.holders.is_empty() {
                 self.waiters.contend(join);
             }
@@ -297,9 +297,9 @@ impl Directory {
         Some(attempt)
     }
 
-    /// Removes a waiter. From then on, only the caller of this function can answer the waiter.
-    /// Returns `None` if the waiter was already answered, for example because a holder handed it
-    /// the lock.
+    /// Removes a waiter. Returns `None` if the waiter was already answered, for example because a
+    /// holder handed it the lock. After a removal, only the caller of this function can answer the
+    /// waiter.
     fn remove_waiter(&mut self, join: JoinId) -> Option<Waiter> {
         let waiter = self.waiters.remove(join)?;
         self.forget_grace(&waiter.attempt);
@@ -319,8 +319,8 @@ impl Directory {
 
     /// Handles the release of a hold's last lease.
     pub(super) fn release(&mut self, node: &NodeName, release: Release, timers: &mut Timers) {
-        // The hold was lost earlier, so there is nothing to release. Dropping `release` completes
-        // the call of the program.
+        // The hold was lost earlier, so there is nothing to release. The program's call completes
+        // when `release` is dropped.
         let Some(holder) = self.holders.remove(node) else {
             self.releases.late_release(node, &release);
             return self.end_grace(node, timers);
@@ -336,14 +336,12 @@ impl Directory {
         self.releases.stop_waiting(node);
     }
 
-    /// Handles the outcome of a delete. `missing` is `true` if the reply proves that the node did
-    /// not exist when the server executed the delete.
     pub(super) fn delete_answered(&mut self, ticket: Ticket, missing: bool) {
         self.releases.delete_answered(ticket, missing);
     }
 
-    /// Watches the node of a hold. This is done for long holds, and if the program wants to be
-    /// notified immediately when another client asks it to give up the lock.
+    /// Watches the node of a hold: a long hold, or a hold whose program waits for requests to give
+    /// up the lock.
     pub(super) fn watch_hold(&mut self, node: &NodeName) {
         if self.holders.contains(node) {
             self.on_event(Event::WatchHold(node.clone()));
@@ -381,8 +379,8 @@ impl Directory {
         }
     }
 
-    /// Handles another client's request that the owner of one of our nodes give up the lock. If
-    /// that owner is still waiting, it receives the request when it is granted the lock.
+    /// Handles another client's request to give up the lock of one of our nodes. If the owner of
+    /// the node is still waiting, it receives the request when it is granted the lock.
     pub(super) fn revoked(
         &mut self,
         node: NodeName,
@@ -394,9 +392,8 @@ impl Directory {
         if !holder_notified && self.stop_keeping(&node, timers) {
             return;
         }
-        // If the holder did not receive the request, a new hold might have reused the node in the
-        // meantime, so try again. A holder that received the request does not keep its node after
-        // the release.
+        // If there was no hold on the node, a new hold might have begun in the meantime, so try
+        // again. After the holder has received the request, its node is not kept or handed on.
         if holder_notified || self.holders.revoke(&node) {
             self.restore_data(node, version, connection);
             return;
@@ -407,10 +404,8 @@ impl Directory {
         }
     }
 
-    /// Restores the data of a holder's node: the description of its owner, and a note that the
-    /// holder was asked to give up the lock. That request overwrote the data. Curator's and
-    /// zklock's clients write the same bytes for it, because a holder on Curator compares all
-    /// bytes.
+    /// Restores the data of a holder's node, which the request to give up the lock has overwritten.
+    /// The data describes the owner. The restored data also notes the request.
     fn restore_data(&self, node: NodeName, version: i32, connection: &mut Connection) {
         let data = self.holders.data(&node).and_then(ContenderInfo::revoked_data);
         let directory_client = connection.directory_client(self.id, &self.path);
@@ -419,7 +414,6 @@ impl Directory {
         }
     }
 
-    /// Informs the holders that the connection to the server was lost or is restored.
     pub(super) fn suspend(&mut self, suspended: bool) {
         if suspended {
             self.suspend_keeping();
@@ -477,7 +471,6 @@ impl Directory {
         }
     }
 
-    /// Returns the queue's next action, for a test that replies in place of a server.
     #[cfg(test)]
     pub(super) fn next_action(&mut self) -> Option<Action> {
         self.queue.flush();
@@ -496,7 +489,6 @@ impl Directory {
                 self.holders.cancel_alarms(&node, timers);
                 self.lose_kept(&node, timers);
                 if !self.lose(&node, reason) {
-                    // The program released this hold before the driver carried out this action.
                     self.releases.lost(&node, reason);
                 }
             }

@@ -13,8 +13,8 @@ use crate::queue::{NodeName, SmallMap, Ticket};
 struct PendingRelease {
     /// The waiting caller, and the alarm that ends its wait.
     waiter: Option<(oneshot::Sender<()>, AlarmKey)>,
-    /// Reports to the program that the lock was lost before it was released. `None` after that
-    /// report.
+    /// Reports to the program that the lock was lost before it was released. `None` if this was
+    /// already reported.
     reporter: Option<LateLossReporter>,
     /// `true` if a delete was sent.
     tried: bool,
@@ -25,14 +25,12 @@ pub(in crate::driver) struct Releases {
     by_node: SmallMap<NodeName, PendingRelease>,
     /// The first delete of each node, while it is under way.
     first_deletes: SmallMap<Ticket, NodeName>,
-    /// Nodes of holds that were lost after the program called `release` and before the driver
-    /// received the call, each with the reason: the node was deleted, or the session ended.
+    /// Nodes of holds that were lost while the notice of their release was in the inbox, each with
+    /// the reason for the loss.
     lost: SmallMap<NodeName, LossReason>,
 }
 
 impl Releases {
-    /// Returns `true` if `lost` has entries: a hold was lost after the program called `release`,
-    /// and the driver has not received the call yet.
     pub(in crate::driver) fn awaits_any(&self) -> bool {
         !self.lost.is_empty()
     }
@@ -53,8 +51,6 @@ impl Releases {
         self.by_node.insert(node.clone(), PendingRelease { waiter, reporter, tried: false });
     }
 
-    /// Completes a release, because its node is gone, or because the driver continues to delete the
-    /// node while the caller no longer waits.
     pub(in crate::driver) fn end(&mut self, node: &NodeName, timers: &mut Timers) {
         let waiter = self.by_node.remove(node).and_then(|releasing| releasing.waiter);
         if let Some((done, alarm)) = waiter {
@@ -80,7 +76,7 @@ impl Releases {
         }
     }
 
-    /// Handles the outcome of a delete. `missing` is `true` if the node did not exist although the
+    /// Handles the outcome of a delete. `missing` is `true` if the node did not exist, although the
     /// session was alive and its term had not ended.
     pub(in crate::driver) fn delete_answered(&mut self, ticket: Ticket, missing: bool) {
         let node = self.first_deletes.remove(&ticket).filter(|_| missing);
@@ -96,8 +92,7 @@ impl Releases {
         }
     }
 
-    /// Records that a hold was lost after the program called `release` and before the driver
-    /// received the call.
+    /// Records that a hold was lost while the notice of its release was in the inbox.
     pub(in crate::driver) fn lost_meanwhile(&mut self, node: &NodeName, reason: LossReason) {
         if matches!(reason, LossReason::NodeDeleted | LossReason::SessionExpired) {
             self.lost.insert(node.clone(), reason);
@@ -111,9 +106,8 @@ impl Releases {
         }
     }
 
-    /// Handles the end of the session. Later replies of that session do not count. If its term
-    /// still runs, the session ended too early, and a lock whose release is not completed might
-    /// have been lost before its release.
+    /// Handles the end of the session. If the session's term has not ended yet, each lock whose
+    /// release is not acknowledged counts as lost. Later replies to deletes are ignored.
     pub(in crate::driver) fn end_session(&mut self) {
         self.first_deletes.clear();
         for (node, releasing) in self.by_node.iter_mut() {
@@ -151,7 +145,6 @@ mod tests {
     }
 
     impl Fixture {
-        /// Returns a fixture with a released hold. A caller waits for the release.
         fn new() -> Self {
             let mut fixture = Self::on_its_way().0;
             let (done, released) = oneshot::channel();
@@ -234,8 +227,8 @@ mod tests {
         assert_eq!(fixture.losses(), 1);
     }
 
-    /// A watch event reports that the node is gone. It arrived before the release, but the driver
-    /// handled the release first.
+    /// The watch event that reports the node's deletion arrives before the release, but the driver
+    /// handles the release first.
     #[tokio::test]
     async fn a_node_that_is_known_to_be_gone_when_its_release_begins_was_broken() {
         let mut fixture = Fixture::new();
@@ -267,8 +260,7 @@ mod tests {
     }
 
     /// If the session ends within its term, a lock whose release is not completed counts as lost,
-    /// because it might have been lost before the release. The number of unanswered deletes does
-    /// not matter.
+    /// regardless of how many deletes were sent.
     #[tokio::test]
     async fn a_session_that_ends_within_its_term_before_the_release_is_acknowledged_was_ended_by_somebody() {
         for deletes in 0..3 {
@@ -281,7 +273,6 @@ mod tests {
             fixture.releases.end_session();
             assert_eq!(fixture.losses(), 1);
         }
-        // A release whose delete was acknowledged in time is not reported as lost.
         let mut fixture = Fixture::new();
         fixture.delete(1, false);
         fixture.releases.end(&fixture.node, &mut fixture.timers);
@@ -313,8 +304,7 @@ mod tests {
         fixture.releases.late_release(&fixture.node, &release);
         assert_eq!(fixture.level.late_loss(), Some(LossReason::NodeDeleted));
         assert!(!fixture.releases.awaits_any());
-        // If the hold was lost for a reason other than the node's deletion or the session's end,
-        // the program is informed of the loss in another way.
+        // A hold that was lost for another reason is not reported as a late loss.
         let (mut fixture, release) = Fixture::on_its_way();
         fixture.releases.late_release(&fixture.node, &release);
         assert_eq!(fixture.level.late_loss(), None);

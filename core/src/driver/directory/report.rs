@@ -38,8 +38,8 @@ impl Directory {
         holds.extend(self.holders.reports());
     }
 
-    /// Returns the timeout error of a contender. `servers` describes the connection attempts, if
-    /// the client is not connected. `deadlock` is the deadlock that was found, if any.
+    /// Returns the timeout error of a contender. `servers` is given if the client is not connected.
+    /// `deadlock` is given if a search has found one.
     pub(in crate::driver) fn timeout_error(
         &self,
         join: JoinId,

@@ -1,11 +1,10 @@
 //! Decides when a queue lists or probes its directory again because the server has sent nothing
 //! about it for some time. This is a safety net for missed watch events (rule 10).
 //!
-//! - A *look* is a listing or a probe that the queue sends because of the silence.
-//! - *News* is any watch event or reply about the directory. Replies to listings and probes do not
-//!   count, because they might belong to a look.
-//! - A *doubt* is a create whose outcome is unknown. Either the create was abandoned but the server
-//!   might still carry it out, or a refused listing did not show whether its node exists (rule 8).
+//! In this module, such a listing or probe is a *look*. Any watch event or reply about the
+//! directory is *news*, except the replies to listings and probes, because a look could have caused
+//! them. A *doubt* is a create whose outcome is unknown: the server might still carry it out, or
+//! has already done so (rule 8).
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -15,15 +14,15 @@ use tokio::time::Instant;
 use crate::queue::{Event, Ticket};
 use crate::runtime::random;
 
-/// Time without news after which a queue lists or probes its directory again. It applies even if
-/// all watches are set.
+/// Maximum time without news if one of our contenders is near the front of the queue. After that,
+/// the queue lists or probes its directory, even if all its watches are set.
 const NEAR_SILENCE: Duration = Duration::from_secs(20);
 
-/// The same limit for a queue in which none of our contenders is near the front. The longer limit
-/// keeps the load low when many clients wait.
+/// Maximum time without news if all our contenders are far from the front. It is longer, to keep
+/// the load low when many clients wait.
 const FAR_SILENCE: Duration = Duration::from_secs(60);
 
-/// If many clients join or reconnect at the same time, their listings and probes are spread over
+/// When many clients join or reconnect at the same time, their listings and probes are spread over
 /// this period.
 const SPREAD: Duration = Duration::from_secs(10);
 
@@ -43,8 +42,9 @@ pub(in crate::driver) struct ResyncTimer {
     /// Random extra delay in seconds before the next listing or probe, while none of our contenders
     /// is near the front.
     delay: u8,
-    /// Delay in milliseconds from the last look to the look after a reconnection. `None` if one of
-    /// our contenders is near the front, because the queue has then already listed the directory.
+    /// Time of the look that follows a reconnection, in milliseconds since the last look. `None` if
+    /// one of our contenders is near the front, because the queue then lists the directory without
+    /// this timer.
     reconnected: Option<NonZeroU32>,
     /// The queue's current doubt and its start.
     doubt: Option<(Ticket, Instant)>,
@@ -55,7 +55,7 @@ pub(in crate::driver) struct ResyncTimer {
 pub(in crate::driver) enum Due {
     Nothing,
     Resync,
-    /// The create with this ticket, whose outcome was unknown, can no longer be carried out.
+    /// The create with this ticket is no longer in doubt: the server can no longer carry it out.
     DoubtOver(Ticket),
 }
 
@@ -64,8 +64,7 @@ impl ResyncTimer {
         Self { news: now, looked: now, delay: 0, reconnected: None, doubt: None }
     }
 
-    /// Records an event. Local events, and changes of the connection or the term, are not news.
-    /// Replies to listings and probes do not count either, because they might answer a look.
+    /// Records an event, if it is news. Changes of the connection or the term are not news.
     pub(in crate::driver) fn on_event(&mut self, event: &Event, now: Instant) {
         let looks = matches!(event, Event::Listed(..) | Event::Probed(..));
         let asked = event.is_outcome() && !event.is_lost() && !looks;
@@ -79,9 +78,8 @@ impl ResyncTimer {
         }
     }
 
-    /// Returns the step that is due now. `doubt` is the ticket of a create with unknown outcome, if
-    /// the queue has one. `near` is `true` if one of our contenders holds the lock or might hold it
-    /// soon.
+    /// Returns the step that is due now. `doubt` is the ticket of a create in doubt, if the queue
+    /// has one. `near` is `true` if one of our contenders holds the lock or might hold it soon.
     pub(in crate::driver) fn due(&mut self, doubt: Option<Ticket>, near: bool, now: Instant) -> Due {
         if self.doubt.map(|(ticket, _)| ticket) != doubt {
             self.doubt = doubt.map(|ticket| (ticket, now));
@@ -89,8 +87,8 @@ impl ResyncTimer {
         if let Some((ticket, _)) = self.doubt.filter(|(_, since)| now - *since >= DOUBT_TIME) {
             return Due::DoubtOver(ticket);
         }
-        // While the outcome of a create is unknown, other news does not postpone the look, because
-        // no event reports a create that is carried out late.
+        // While a create is in doubt, look again even if there is news: no event reports that the
+        // server has carried out the create.
         let since = if doubt.is_some() { self.looked } else { self.looked.max(self.news) };
         let often = near || doubt.is_some();
         let limit = if often { NEAR_SILENCE } else { FAR_SILENCE + Duration::from_secs(self.delay.into()) };
@@ -104,7 +102,8 @@ impl ResyncTimer {
         Due::Resync
     }
 
-    /// Returns the time from the last look to `moment` in milliseconds, plus one.
+    /// Returns the time from the last look to `moment` in milliseconds. Adds one, so that the
+    /// result is never zero.
     fn after_look(&self, moment: Instant) -> NonZeroU32 {
         let millis = moment.saturating_duration_since(self.looked).as_millis();
         NonZeroU32::MIN.saturating_add(u32::try_from(millis).unwrap_or(u32::MAX))
@@ -121,9 +120,8 @@ mod tests {
     use super::*;
     use crate::queue::{JoinId, Outcome};
 
-    /// Lets these events arrive every second for five minutes. Returns the number of looks that are
-    /// due in that time, and the second at which the create with the unknown outcome can no longer
-    /// be carried out.
+    /// Delivers these events every second for five minutes. Returns the number of looks, and the
+    /// second at which the doubt ends.
     fn looks(heard: &[Event], doubt: Option<Ticket>) -> (usize, Option<u64>) {
         let began = Instant::now();
         let mut resync = ResyncTimer::new(began);
@@ -161,7 +159,8 @@ mod tests {
         assert_eq!(looks(&local, None), (15, None));
     }
 
-    /// Returns the seconds at which looks are due if none of our contenders is near the front.
+    /// Returns the seconds at which a queue looks at its directory if our contenders are far from
+    /// the front.
     fn far_looks(
         resync: &mut ResyncTimer,
         began: Instant,
@@ -226,7 +225,7 @@ mod tests {
     fn doubt_lasts_for_five_minutes_and_is_looked_into_meanwhile() {
         for heard in [&[][..], &[Event::Gone(Ticket(1))]] {
             let (looks, certain) = looks(heard, Some(Ticket(7)));
-            // `due` noticed the unknown outcome at its first check, 5 s after the start.
+            // The doubt starts at the first call of `due`, after 5 s.
             assert_eq!((looks, certain), (15, Some(305)), "{heard:?}");
         }
     }

@@ -31,24 +31,23 @@ impl RetryBackoff {
         Self { lost: HashMap::new(), until: now }
     }
 
-    /// Forgets the losses of a kind of request when one of that kind succeeds.
+    /// Removes the losses of this kind of request if the event reports a success.
     pub(in crate::driver) fn on_event(&mut self, event: &Event) {
         if event.is_outcome() && !event.is_lost() && !self.lost.is_empty() {
             self.lost.remove(&std::mem::discriminant(event));
         }
     }
 
-    /// Returns the time at which to report a lost request to the queue, which then repeats it.
-    /// `None` means immediately. `connection_number` is the connection on which the request was
-    /// sent. `connected` is `true` if that connection is still up.
+    /// Returns the time at which the queue learns that a request was lost and repeats it. `None`
+    /// means immediately. `connection_number` is the connection on which the request was sent.
+    /// `connected` is `true` if that connection is still up.
     ///
-    /// There is no pause if the connection was lost too, because the lost connection was probably
-    /// the cause. If the request is also lost on the next connection, the request itself might be
+    /// If the connection was lost too, it is probably the cause, so there is no pause. If the next
+    /// request of this kind is lost together with the next connection, the request itself might be
     /// the cause, so there is a pause.
     ///
-    /// For requests that were in flight together, the decision is the same. A pause has a cost: if
-    /// the loss of a contender's create is reported late, the contender also checks late whether
-    /// its node exists. If the node exists, the contenders behind it wait longer.
+    /// A pause can delay other clients: a contender whose create was lost checks only after the
+    /// pause whether its node exists.
     pub(in crate::driver) fn after(
         &mut self,
         event: &Event,
@@ -88,14 +87,13 @@ mod tests {
     const CREATE: Event = Event::Created(TICKET, Outcome::Lost);
     const LISTING: Event = Event::Listed(TICKET, Outcome::Lost);
 
-    /// Loses the request of `event` `count` times, and returns the pause after each loss. Between
-    /// the losses, only requests of another kind succeed.
+    /// Simulates that the request of `event` is lost `count` times. Returns the pause after each
+    /// loss. In between, only requests of another kind succeed.
     fn pauses(event: &Event, connected: bool, count: usize) -> Vec<Option<Duration>> {
         let mut now = Instant::now();
         let mut pauses = RetryBackoff::new(now);
         let mut connection_number = 0;
         let mut lose = || {
-            // If the request is lost with its connection, each attempt uses the next connection.
             connection_number += u64::from(!connected);
             let until = pauses.after(event, connection_number, connected, now);
             let pause = until.map(|until| until - now);

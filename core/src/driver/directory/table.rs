@@ -19,29 +19,31 @@ use crate::error::loss_reason::LossReason;
 use crate::queue::{Event, NodeName, SmallSet, Ticket};
 use crate::runtime::random;
 
-/// The directories in which one of our contenders waits or holds the lock. If the driver stops for
-/// any reason, all holds are lost, because the session ends too.
+/// The directories in which one of our contenders waits or holds the lock. Dropping the table
+/// reports all holds as lost, because the session ends with the driver.
 pub(in crate::driver) struct DirectoryTable {
     /// Holds the directories while the driver waits for input.
     shared: Option<Arc<SharedDirectories>>,
     status: Arc<Status>,
-    /// All directories, in a deterministic order. When a session begins, the directories get new
-    /// seeds for node names in this order.
+    /// All directories, in a deterministic order. New seeds for node names are assigned in this
+    /// order, when a session begins.
     all: All,
     by_path: BTreeMap<Arc<str>, DirectoryId>,
     last_id: DirectoryId,
     seeds: Seeds,
     /// The directories whose queues have received events since their last flush.
     to_flush: SmallSet<DirectoryId>,
-    /// The directories in which a waiter needs more time than is left in the term.
+    /// The directories that grant no lock, because the time left in the term is too short for a
+    /// waiter's grace.
     short: SmallSet<DirectoryId>,
     /// The highest ticket that a dropped queue used. New queues use higher tickets, so a late reply
     /// to a request of a dropped queue matches no request of a new queue.
     last_ticket: Ticket,
-    /// The paths for which the client has warned about a child without a sequence number. The queue
-    /// that logged the warning no longer exists, but one warning for each path is enough.
+    /// The paths for which the client has warned about a child without a sequence number. This
+    /// outlives the queue that logged the warning, so that there is one warning for each path.
     warned: Reported,
-    /// The paths with a warning that kazoo contenders might not see our contenders.
+    /// The paths for which the client has warned that kazoo contenders might not see our
+    /// contenders.
     blind_kazoo: Reported,
     /// `true` if the server refuses checks. Then no queue sends any.
     refuses_checks: bool,
@@ -51,9 +53,8 @@ pub(in crate::driver) struct DirectoryTable {
 /// lifetime.
 const MOST_REPORTED: usize = 1_000;
 
-/// The paths for which a once-only warning was logged. At most [`MOST_REPORTED`] paths are
-/// remembered, for the life of the client. When this limit is reached, no warning is logged for any
-/// other path, because repeated warnings would fill the log.
+/// The paths for which a once-only warning was logged. After [`MOST_REPORTED`] paths, the client
+/// logs no more of these warnings.
 #[derive(Default)]
 struct Reported(BTreeSet<Arc<str>>);
 
@@ -63,8 +64,8 @@ impl Reported {
         self.0.len() >= MOST_REPORTED || self.0.contains(path)
     }
 
-    /// Remembers that a warning was logged for this path. `what` describes the warnings in the
-    /// final log message.
+    /// Records that a warning was logged for this path. `what` is the text for the message that
+    /// announces the last warning.
     fn add(&mut self, path: &Arc<str>, what: &'static str) {
         if !self.is_silent(path) {
             self.0.insert(Arc::clone(path));
@@ -90,8 +91,7 @@ impl Seeds {
         Self { secret: [random::bits(), random::bits()], count: 0 }
     }
 
-    /// Returns the next seed, a keyed hash of a counter, which is indistinguishable from random
-    /// numbers.
+    /// Returns the next seed: a counter, hashed with a secret key, so that the seeds look random.
     fn next(&mut self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.secret, self.count).hash(&mut hasher);
@@ -118,8 +118,7 @@ impl DirectoryTable {
         }
     }
 
-    /// Sets the shared map in which other threads can read the directories while the driver waits
-    /// for input.
+    /// Sets the map in which other threads can read the directories while the driver is idle.
     pub(in crate::driver) fn with_shared_directories(mut self, place: &Arc<SharedDirectories>) -> Self {
         self.shared = Some(Arc::clone(place));
         self
@@ -161,7 +160,7 @@ impl DirectoryTable {
     }
 
     /// Returns the directory at a path, and creates it if there is none. `term` is `true` if the
-    /// session's term runs.
+    /// session's term has not ended.
     pub(in crate::driver) fn open(
         &mut self,
         path: &Arc<str>,
@@ -205,9 +204,8 @@ impl DirectoryTable {
         }
     }
 
-    /// Logs a warning if a kazoo contender might not see our contenders. Whether it does depends on
-    /// its configuration, which its node does not show. So there is at most one warning for each
-    /// directory.
+    /// Logs a warning if a kazoo contender might not see our contenders, once for each directory.
+    /// This depends on the configuration of the kazoo client, which this client cannot see.
     fn warn_of_kazoo(&mut self, id: DirectoryId, event: &Event) {
         let directory = self.all.get(&id).filter(|directory| !self.blind_kazoo.is_silent(directory.path()));
         let blind_kazoo =
@@ -254,8 +252,6 @@ impl DirectoryTable {
         self.to_flush.extend(short);
     }
 
-    /// Makes each queue that has received no news for a long time list or probe its directory
-    /// again.
     pub(in crate::driver) fn resync_silent(&mut self) {
         for (id, directory) in &mut self.all {
             if directory.resync_if_silent() {
@@ -264,13 +260,12 @@ impl DirectoryTable {
         }
     }
 
-    /// Returns and clears the set of directories whose queues must be flushed.
     pub(in crate::driver) fn take_to_flush(&mut self) -> SmallSet<DirectoryId> {
         std::mem::take(&mut self.to_flush)
     }
 
     /// Flushes a queue and carries out its actions. Returns the number of this queue's nodes that
-    /// the heartbeat must check, or 0 if the queue does not need the session's term.
+    /// the heartbeats must check, or 0 if this queue needs no heartbeats.
     pub(in crate::driver) fn flush(
         &mut self,
         id: DirectoryId,

@@ -40,15 +40,15 @@ impl Report for Nobody {
     }
 }
 
-/// Returns a connection without a session. No term runs, so every hold is lost when it is first
+/// Returns a connection without a session. A hold without a session is lost when it is first
 /// checked.
 fn connection() -> Connection {
     let (sender, _) = mpsc::unbounded_channel();
     Connection::new(ClientOptions::new(Some("h")).unwrap(), Arc::default(), sender)
 }
 
-/// A directory with several waiters (joins) of one owner, numbered from 1. The first of them has
-/// been granted the lock.
+/// A directory in which one owner has several waiters. Their join ids start at 1. The first of them
+/// has been granted the lock.
 struct Granted {
     directory: Directory,
     holds: Arc<HoldTable>,
@@ -81,7 +81,8 @@ fn table() -> Arc<HoldTable> {
 
 type Outcomes = Vec<oneshot::Receiver<Result<Lease>>>;
 
-/// Returns a directory whose queue has just requested a node for the first join of one owner.
+/// Returns a directory in which one owner has `joins` waiters. The queue has just requested a node
+/// for the first of them.
 fn joined(
     joins: u64,
     connection: &Connection,
@@ -183,8 +184,8 @@ async fn the_node_of_a_hold_that_is_lost_within_its_grace_goes_with_its_release(
     directory.release(&node, Release { waiter: None, reporter: None }, &mut timers);
     assert!(matches!(directory.next_action(), Some(Action::Delete(_, name)) if name == node));
     assert_eq!(timers.len(), 0);
-    // At the end of the term, the client also stops keeping a node without a hold. The same happens
-    // if the node is deleted or the session ends.
+    // The kept node is also forgotten at the end of the term, when it is deleted, and when the
+    // session ends.
     let (mut directory, mut timers, node) = expired();
     directory.end_term(&mut timers);
     assert!(matches!(directory.next_action(), Some(Action::Delete(_, name)) if name == node));
@@ -261,7 +262,6 @@ async fn a_contender_on_kazoo_is_told_from_those_that_see_ours() {
     assert_eq!(directory.find_blind_kazoo(&listed(&[node.as_str()])), None);
     assert_eq!(directory.find_blind_kazoo(&listed(&[node.as_str(), kazoos])), Some(kazoos));
     assert_eq!(directory.find_blind_kazoo(&Event::Connected), None);
-    // If none of our contenders uses Curator's node names, every kazoo contender sees all of them.
     let other =
         Directory::new((DirectoryId::default(), "/l".into()), Ticket::default(), &connection(), false, 1);
     assert_eq!(other.find_blind_kazoo(&listed(&[kazoos])), None);
@@ -313,7 +313,7 @@ struct Kept {
     claim: AcquireRequest,
 }
 
-/// Returns a directory with a node that is kept by a lock with this grace.
+/// Returns a directory with a node that is kept after its hold, which had this grace.
 fn kept(grace: Duration) -> Kept {
     let (holds, mut timers) = (table(), Timers::default());
     let path = Arc::clone(holds.place.full());

@@ -1,8 +1,11 @@
 //! The waiters in one lock directory.
 //!
-//! The waiters of one owner that request the same kind of hold form a line. Only the first waiter
-//! of the line is in the queue. The waiters to which a holder of this client can hand the lock form
-//! a separate line, the *cohort* (see `cohort`).
+//! An owner can have several waiters, for example if several tasks share the owner. Waiters with
+//! the same owner and kind form a line, and only the first of them is in the queue. When it is
+//! granted the lock, the others re-enter the lock.
+//!
+//! The waiters to which a holder of this client can hand the lock form a separate line, the
+//! *cohort* (see `cohort`).
 
 use std::iter::once;
 
@@ -20,7 +23,7 @@ pub(in crate::driver) struct Waiter {
     pub(in crate::driver) alarms: RareAlarms,
     /// The pauses before the waiter gets another node.
     pacing: Pacing,
-    /// `true` if a reply since the attempt began showed another contender that blocks it.
+    /// `true` if a reply has shown another contender that blocks the attempt.
     blocked: bool,
 }
 
@@ -41,7 +44,6 @@ type OwnerWaiters = (OwnerId, Kind);
 /// The sort key of an owner's line of waiters.
 type Key = (u64, u8, u32);
 
-/// An owner's line: the waiter that is in the queue, and the waiters that follow it.
 struct OwnerLine {
     first: JoinId,
     others: Vec<JoinId>,
@@ -61,11 +63,10 @@ fn key((owner, kind): OwnerWaiters) -> Key {
 #[derive(Default)]
 pub(in crate::driver) struct Waiters {
     all: SmallMap<JoinId, Waiter>,
-    /// Each owner's lines. The oldest waiter is the first of its line, and only this waiter is in
-    /// the queue. When it is granted the lock, the other waiters of the line re-enter the lock. If
-    /// they were in the queue too, they would wait for a lock that their own owner holds.
+    /// Each owner's lines. If the later waiters of a line were in the queue too, they would wait
+    /// for a lock that their own owner holds.
     lines: SmallMap<Key, OwnerLine>,
-    /// Waiters that are not marked yet as contended, or not marked yet as blocked.
+    /// Waiters that are not yet marked as both contended and blocked.
     newcomers: SmallSet<JoinId>,
     /// The waiters to which a holder can hand the lock. Most locks have none.
     cohort: Option<Box<Cohort>>,
@@ -91,8 +92,8 @@ impl Waiters {
         self.all.values().map(|waiter| &waiter.attempt)
     }
 
-    /// Returns the state of the pauses between the nodes that are created for a waiter. The pauses
-    /// grow if the waiter's nodes disappear immediately or are never seen.
+    /// Returns the pauses before a waiter gets another node. The pauses grow if the waiter's nodes
+    /// are deleted immediately or never appear in a listing.
     pub(super) fn pacing(&mut self, join: JoinId) -> Option<&mut Pacing> {
         if self.representing(join).is_some() {
             return self.cohort.as_mut().map(|cohort| &mut cohort.pacing);
@@ -100,8 +101,8 @@ impl Waiters {
         self.all.get_mut(&join).map(|waiter| &mut waiter.pacing)
     }
 
-    /// Resets the pauses between nodes at the end of the session. The client already pauses between
-    /// its attempts to get a new session.
+    /// Resets the pauses at the end of the session, because the client already pauses before it
+    /// gets a new session.
     pub(in crate::driver) fn end_session(&mut self) {
         for waiter in self.all.values_mut() {
             waiter.pacing = Pacing::default();
@@ -119,8 +120,9 @@ impl Waiters {
         self.enter_owner_line(join)
     }
 
-    /// Puts a waiter at the end of its owner's line, unless its acquire does not wait (a try).
-    /// Returns `true` if it must enter the queue now.
+    /// Puts a waiter at the end of its owner's line. Returns `true` if it must enter the queue now:
+    /// because it is the first of the line, or because its acquire does not wait and so is not in a
+    /// line.
     pub(in crate::driver) fn enter_owner_line(&mut self, join: JoinId) -> bool {
         let Some(attempt) = self.get(join) else { return false };
         if attempt.intent.only_tries() {
@@ -136,8 +138,8 @@ impl Waiters {
         true
     }
 
-    /// Removes a waiter, but leaves its entry in its owner's line. Returns `None` if the waiter
-    /// already has an outcome, because a holder has handed it the lock.
+    /// Removes a waiter, but not from its owner's line. Returns `None` if a holder has already
+    /// handed it the lock.
     pub(in crate::driver) fn remove(&mut self, join: JoinId) -> Option<Waiter> {
         let attempt = self.get(join)?;
         if !attempt.is_in_cohort() {
@@ -165,7 +167,8 @@ impl Waiters {
         all.into_iter().filter_map(|join| Some((join, self.remove(join)?))).collect()
     }
 
-    /// Removes and returns all waiters, except those waiters in the queue that `keep` selects.
+    /// Removes and returns all waiters. Keeps a waiter only if it is in the queue and `keep`
+    /// selects it.
     pub(in crate::driver) fn refuse_waiters(
         &mut self,
         keep: impl Fn(&AcquireAttempt) -> bool,
@@ -218,16 +221,16 @@ impl Waiters {
         self.lines.get(&key(line)).map(|line| line.first)
     }
 
-    /// Marks a waiter as contended, because it joins the queue behind other contenders of this
-    /// client. It must wait for them even if no listing shows that order.
+    /// Marks a waiter as contended because another contender of this client is ahead of it, which a
+    /// listing might never show.
     pub(in crate::driver) fn contend(&mut self, join: JoinId) {
         if let Some(waiter) = self.all.get_mut(&join) {
             waiter.attempt.claim.contended = true;
         }
     }
 
-    /// Marks the waiters in `newcomers` that are contended or blocked. A waiter is contended if a
-    /// listing shows its node behind another contender's node and it has not been granted the lock.
+    /// Updates the marks of the waiters in `newcomers`. A waiter is marked as contended if a
+    /// listing has shown its node behind another contender's node.
     pub(in crate::driver) fn note_contended(&mut self, queue: &Queue) {
         let representative = self.cohort.as_ref().and_then(|cohort| cohort.representative());
         self.newcomers.retain(|join| {
@@ -269,7 +272,7 @@ impl Waiters {
         self.cohort_mut().filter(|cohort| cohort.representative() == Some(join))
     }
 
-    /// Returns the contender whose node in the queue stands for a waiter: the waiter itself, or the
+    /// Returns the contender that waits in the queue for this waiter: the waiter itself, or the
     /// representative of the cohort's line.
     pub(in crate::driver) fn in_queue_as(&self, join: JoinId) -> JoinId {
         let in_cohort = self.get(join).is_some_and(AcquireAttempt::is_in_cohort);
@@ -277,9 +280,8 @@ impl Waiters {
         cohort.and_then(|cohort| cohort.representative()).unwrap_or(join)
     }
 
-    /// Returns the attempt for which a contender waits in the queue. For the cohort's
-    /// representative, this is the first attempt in the cohort's line. For any other contender, it
-    /// is its own attempt.
+    /// Returns the attempt of a contender in the queue. For the cohort's representative, this is
+    /// the first attempt in the cohort's line.
     pub(in crate::driver) fn of_contender(&self, join: JoinId) -> Option<&AcquireAttempt> {
         if self.cohort.as_ref().is_some_and(|cohort| cohort.representative() == Some(join)) {
             return self.first_of_cohort().and_then(|first| self.get(first));
@@ -287,9 +289,9 @@ impl Waiters {
         self.get(join)
     }
 
-    /// Returns `true` if a reply since the start of an attempt showed another contender that blocks
-    /// it. `heard` is `true` if any reply has arrived since that start. A waiter that is not in the
-    /// queue is blocked if the first waiter of its owner's line is blocked.
+    /// Returns `true` if a reply has shown another contender that blocks this attempt. `heard` is
+    /// `true` if any reply has arrived since the attempt began. If the waiter is not in the queue,
+    /// the first waiter of its owner's line decides.
     pub(in crate::driver) fn is_blocked(&self, join: JoinId, queue: &Queue, heard: bool) -> bool {
         let is_blocked = |join| {
             let blocked = self.all.get(&join).is_some_and(|waiter| waiter.blocked);

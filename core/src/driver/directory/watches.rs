@@ -35,8 +35,8 @@ pub(in crate::driver) struct DirectoryWatches {
     set: HashMap<Ticket, ActiveWatch>,
     /// The watches that do not fit in the session's watch budget.
     parked: BTreeMap<Ticket, (NodeName, bool)>,
-    /// Ticket of the listing that was sent without its watch, because the watch on the children did
-    /// not fit in the watch budget.
+    /// Ticket of a listing that was sent without a watch, because the watch did not fit in the
+    /// watch budget.
     parked_listing: Option<Ticket>,
     /// `true` if the queue will poll because watches are parked.
     polling: bool,
@@ -55,7 +55,8 @@ impl DirectoryWatches {
     /// Sets a watch. If the session's watch budget has no room for it, stores it in `parked` until
     /// there is room.
     ///
-    /// `ours` is `true` if the node belongs to this client, which then knows its data already.
+    /// `ours` is `true` if the node belongs to this client, which does not need a snapshot of its
+    /// own data.
     pub(in crate::driver) fn set(
         &mut self,
         ticket: Ticket,
@@ -64,8 +65,6 @@ impl DirectoryWatches {
         connection: &mut Connection,
     ) {
         let bytes = self.bytes_of(&name);
-        // Without a session, the queue's requests cannot be sent. The requests of an earlier
-        // session were dropped when it ended.
         let Some(directory_client) = connection.directory_client(self.directory, &self.path) else { return };
         if let Some(room) = connection.room().reserve(bytes) {
             let snapshot = (!ours).then(SnapshotCell::default);
@@ -133,9 +132,8 @@ impl DirectoryWatches {
         self.parked_listing.take_if(|_| fits)
     }
 
-    /// Tries to set the parked watches. If some still do not fit, and one of our contenders waits
-    /// (`waits`), the queue polls instead. Holders need no watches, because the heartbeat checks
-    /// their nodes.
+    /// Tries to set the parked watches. If some still do not fit and one of our contenders waits
+    /// (`waits`), starts to poll. A holder needs no watch, because the heartbeats check its node.
     pub(in crate::driver) fn flush(&mut self, connection: &mut Connection, timers: &mut Timers, waits: bool) {
         while let Some((ticket, (name, ours))) = self.parked.first_key_value() {
             if !connection.room().fits(self.bytes_of(name)) {

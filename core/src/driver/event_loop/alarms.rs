@@ -37,9 +37,8 @@ impl Driver {
                 Alarm::Unreachable(id, join) => {
                     let within = self.directories.get(id).and_then(|directory| directory.answer_within(join));
                     let unreachable = unreachable(&self.options, within, self.connection.servers());
-                    // If the client was ever connected, a waiter continues to wait. Only an acquire
-                    // that does not wait (a try) fails, because its time limit for the server's
-                    // reply is over.
+                    // If the client was ever connected, only an acquire that does not wait for the
+                    // lock fails. Other waiters continue to wait.
                     let reached = self.was_connected;
                     if self
                         .directories
@@ -87,8 +86,7 @@ impl Driver {
                         directory.stop_keeping(&node, &mut self.timers);
                     }
                 }
-                // Nothing to do here: after the alarms, the event loop checks whether a draining
-                // client must close.
+                // The event loop checks after the alarms whether a draining client must close.
                 Alarm::Drained => {}
                 Alarm::Heartbeat => self.heartbeat.make_heartbeat_due(&mut self.timers),
                 Alarm::GiveUpSession => self.heartbeat.on_give_up_alarm(),

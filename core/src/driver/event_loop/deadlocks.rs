@@ -14,16 +14,16 @@ use crate::error::deadlock::Deadlock;
 use crate::lease::owner::OwnerId;
 use crate::queue::{JoinId, Kind, NodeName};
 
-/// Maximum time between the start of a search and the deadline. A search takes six round trips. For
-/// each further lock that the owner holds and for which other clients wait, it takes two more.
+/// Maximum time between the start of a search and the deadline. A search takes six round trips, and
+/// two more for each further lock of the owner for which other clients wait.
 const MAX_SEARCH_TIME: Duration = Duration::from_secs(1);
 
 /// Maximum number of concurrent searches in a client. If more waiters are near their deadlines at
 /// the same time, there is no search for the remaining waiters.
 const MAX_SEARCHES: usize = 32;
 
-/// Returns the time at which the deadlock search for a waiter starts. It is in the last quarter of
-/// the waiting time. Returns `None` if this attempt gets no search.
+/// Returns the time at which the deadlock search for a waiter starts, in the last quarter of the
+/// waiting time. Returns `None` for an acquire that is not searched, such as a permit.
 pub(super) fn time_to_search(attempt: &AcquireAttempt, deadline: Instant) -> Option<Instant> {
     let is_lock = matches!(attempt.claim.kind, Kind::Exclusive | Kind::Read | Kind::Write);
     if !is_lock || attempt.claim.is_part() {

@@ -25,16 +25,14 @@ impl Drain {
 }
 
 /// Returns `true` if an attempt only changes a hold that its owner already has, such as a
-/// downgrade. A draining client accepts such an attempt, because it is part of a running scope and
-/// does not wait for other owners.
+/// downgrade. A draining client accepts such an attempt, because it does not wait for other owners.
 pub(super) fn is_part_of_a_hold(attempt: &AcquireAttempt) -> bool {
     matches!(attempt.intent, Intent::Downgrade { .. })
 }
 
 impl Driver {
-    /// Starts to drain: refuses new attempts and fails waiting attempts. If attempts could continue
-    /// to wait, a queue that never becomes empty would keep the client open. Also, a scope could
-    /// start late and then be interrupted when the client closes.
+    /// Starts to drain: refuses new attempts and fails waiting attempts. If they continued to wait,
+    /// the client might never become idle, or it might acquire a lock shortly before it closes.
     pub(super) fn drain(&mut self, until: Deadline, done: oneshot::Sender<()>) {
         let drain = self.drain.get_or_insert_with(|| Drain { until, closers: Vec::new() });
         drain.closers.push(done);
@@ -50,8 +48,8 @@ impl Driver {
 
     /// Returns `true` if the client was draining and can close now.
     pub(super) fn is_drained(&self) -> bool {
-        // The search stops at the first directory in use. A directory without holds and waiters is
-        // not in use: it might still delete nodes, but the client can close before that completes.
+        // A directory without holds and waiters is not in use. The client can close before the
+        // directory's last nodes are deleted.
         self.drain
             .as_ref()
             .is_some_and(|drain| drain.until.is_over() || !self.directories.iter().any(Directory::is_in_use))

@@ -84,7 +84,7 @@ async fn a_question_that_is_not_answered_counts_and_its_answer_proves_nothing() 
         driver.connection.spawn_request(async { drop(one.await) });
         let left = driver.connection.give_up_in().expect("a question is asked");
         assert!(left <= whole);
-        // The pause before the request is sent does not count as time without a reply.
+        // The pause does not count as time without a reply.
         driver.connection.spawn_request_later(Duration::from_secs(1), async { drop(other.await) });
         driver.connection.spawn_request(async { drop(last.await) });
         assert!(driver.connection.give_up_in().expect("questions are asked") <= left);
@@ -192,8 +192,8 @@ async fn the_log_warns_of_a_session_time_out_that_a_server_shortened_once_for_ea
     let warnings = Warnings { text: "the server shortened", count: Arc::default() };
     let (mut driver, _inbox, _mailbox) = driver("h");
     let _recorded = tracing::subscriber::set_default(warnings.clone());
-    // Each entry contains the timeout that the server grants to the next session, and the total
-    // number of warnings that are logged until then.
+    // Each entry: the timeout of the next session, and the total number of warnings after it
+    // begins.
     for (timeout, warned) in
         [(MINUTE * 2, 0), (MINUTE, 0), (MINUTE / 2, 1), (MINUTE / 2, 1), (MINUTE / 3, 2), (MINUTE, 2)]
     {

@@ -60,11 +60,11 @@ pub(crate) struct AcquireAttempt {
     pub(crate) naming: Naming,
     /// The data of the attempt's node.
     pub(crate) data: Arc<[u8]>,
-    /// The attempt's deadline. For an acquire that does not wait (a try), this is the deadline for
-    /// the server's reply. It is empty if the client's connect timeout applies.
+    /// The attempt's deadline. For an acquire that does not wait for the lock, this is the deadline
+    /// for the server's reply. It has no end if the client's connect timeout applies.
     pub(crate) deadline: Deadline,
-    /// Sender for the outcome. `None` if a holder of this client can hand the lock to this attempt.
-    /// The sender is then stored in the cohort's line.
+    /// Sender for the outcome. `None` if the attempt is in the cohort's line, which then stores the
+    /// sender.
     pub(crate) reply: Option<Reply<Lease>>,
 }
 
@@ -84,8 +84,8 @@ impl AcquireAttempt {
 
     /// Returns the mode that the caller asked for.
     pub(crate) fn mode(&self) -> LockMode {
-        // A permit is acquired under a mutex in a separate directory. Because the caller asked for
-        // a permit, this function returns the permit's mode for that mutex too.
+        // While a permit is acquired, the semaphore's internal mutex is requested too. Show both as
+        // a permit.
         let turn = self.claim.is_part() && self.claim.kind == Kind::Exclusive;
         if turn { LockMode::Permit } else { self.claim.kind.into() }
     }
@@ -104,8 +104,8 @@ pub(crate) enum Query {
     List { node: Arc<str>, reply: Reply<Option<Listing>> },
     /// The data and the owner of this node. `None` if the node does not exist.
     ReadNode { node: Arc<str>, reply: Reply<Option<NodeContent>> },
-    /// Whether the node at this full path exists. Another client holds a lock through this node.
-    /// The server catches up with its leader before it replies.
+    /// Whether the node at this full path exists. The server catches up with its leader before it
+    /// replies.
     Exists { node: Arc<str>, reply: Reply<bool> },
     /// The data of this node, with a watch if requested.
     ReadData { node: Arc<str>, watch: bool, reply: Reply<Option<VersionedData>> },
@@ -128,7 +128,6 @@ pub(crate) enum NodeAction {
 /// An input of the driver.
 pub(crate) enum Input {
     Command(Command),
-    /// An event for the queue of this directory, from the connection with this number.
     Queue {
         directory: DirectoryId,
         connection_number: u64,
@@ -142,8 +141,8 @@ pub(crate) enum Input {
         /// The version of the data that contains the request.
         version: i32,
     },
-    /// A search found a deadlock between a waiter's owner and another owner. `held` is an index in
-    /// the list of the owner's holds that was searched: the hold for which the other owner waits.
+    /// A search found a deadlock between a waiter's owner and another owner. `held` is the index of
+    /// the hold for which the other owner waits, in the list of holds that was searched.
     Deadlock {
         directory: DirectoryId,
         join: JoinId,
@@ -159,16 +158,15 @@ pub(crate) enum SessionEvent {
     Established(u64, Result<Session, ConnectRefusal>),
     /// The client crate reports a new state.
     State(u64, zk::SessionState),
-    /// The session is over. Either the server said so in a reply, which the client crate does not
-    /// examine for this. Or the server could not restore our session after a reconnection and
-    /// assigned another one (rule 11).
+    /// The session has ended. Either a server's reply says so, or the server has assigned another
+    /// session after a reconnection (rule 11). The client crate detects neither.
     Over(u64),
-    /// The client crate's task that serves the session has ended. If the session ended as intended,
-    /// a `State` event gives the reason.
+    /// The client crate's task that serves the session has ended. After a normal end, a `State`
+    /// event gives the reason.
     SessionTaskEnded(u64),
     /// A task of the session panicked, with this message.
     Panicked(u64, String),
-    /// The server replied to a heartbeat. The second number is that of the connection.
+    /// The server replied to a heartbeat. The second number is the connection's number.
     HeartbeatAnswered(u64, u64, Checked),
 }
 
@@ -201,9 +199,8 @@ pub(crate) struct Checked {
     /// The last node that this heartbeat checked. `None` if it reached the end of the list of
     /// nodes.
     pub(crate) last: Option<OwnNode>,
-    /// `true` if the server carried out the heartbeat. If a node was missing, this does not prove
-    /// that the session is alive: such a proof needs one of our nodes that exists, and this might
-    /// be the missing node.
+    /// `true` if the server carried out the heartbeat. This alone does not prove that the session
+    /// is alive: the proof also needs one of our nodes that exists.
     pub(crate) answered: bool,
 }
 
@@ -215,7 +212,7 @@ pub(crate) struct Mailbox {
     sender: mpsc::UnboundedSender<Input>,
 }
 
-/// The driver's end of the channel. It stores the input that is sent before the driver starts.
+/// The driver's end of the channel.
 pub(crate) struct Inbox {
     pub(crate) status: Arc<Status>,
     /// Sender for reports from the driver's own tasks.
@@ -231,7 +228,7 @@ impl Mailbox {
         (Self { origin: ForkGuard::new(), status, sender }, inbox)
     }
 
-    /// Returns `true` if this client is open and was not inherited from a parent process.
+    /// Returns `true` if this client is open and belongs to this process.
     pub(crate) fn usable(&self) -> bool {
         self.origin.is_here() && self.status.get() != ClientState::Closed
     }

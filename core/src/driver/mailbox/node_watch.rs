@@ -1,5 +1,5 @@
-//! Types for a node's data that was read with a watch. The data can be a number that several
-//! clients share, in the format of Curator's `SharedCount`.
+//! Types for a node's data with a watch. The data can be a number that several clients share, in
+//! the format of Curator's `SharedCount`.
 
 use std::time::Duration;
 
@@ -31,9 +31,8 @@ pub(crate) struct NodeWatch {
 }
 
 impl NodeWatch {
-    /// Waits until the watch fires or the session ends. The client crate's watcher panics if the
-    /// crate's session task has ended. So this function first checks for the end of the session
-    /// task, and treats a panic of the watcher as the end of the session.
+    /// Waits until the watch fires or the session ends. The client crate's watcher panics if its
+    /// session task has ended, so a panic counts as the end of the session.
     pub(crate) async fn changed(self) {
         let Self { watcher, room, mut tasks } = self;
         tokio::select! {

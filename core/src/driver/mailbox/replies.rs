@@ -1,9 +1,9 @@
-//! Replies to queries about nodes, for programs that display locks without entering a queue.
+//! Replies to queries about nodes, for programs that display locks.
 
 use crate::driver::mailbox::node_watch::NodeWatch;
 use crate::queue::contender::Contender;
 
-/// A node's children, with the number of children created and deleted so far.
+/// A node's children, and the number of children that were ever created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     /// The children's names, in no order.
@@ -61,7 +61,6 @@ mod tests {
 
     #[test]
     fn what_came_and_what_went() {
-        // Five children were created and three deleted: eight changes, and two children exist.
         let listing = Listing::new(vec![String::new(); 2], 1, 8, 2);
         assert_eq!((listing.created, listing.gone()), (5, 3));
         assert_eq!(Listing::new(Vec::new(), 1, -5, 0).created, 0, "a server may say anything");

@@ -31,9 +31,9 @@ const MAX_CONTENDERS: usize = 100_000;
 type ReadNode = (NodeName, zk::Stat, Option<Vec<u8>>);
 
 impl DirectoryClient {
-    /// Returns the contenders in queue order. The data of a node is read only if its Stat shows
-    /// that the data is small. This function takes three round trips for up to a thousand
-    /// contenders, and two more for each further thousand.
+    /// Returns the contenders in queue order. Reads the data of a node only if its Stat shows that
+    /// the data is small. Takes three round trips for up to a thousand contenders, and two more for
+    /// each further thousand.
     pub(in crate::driver) async fn contenders(&self) -> Result<Vec<Contender>, zk::Error> {
         let mut names = self.names().await?;
         if names.len() > MAX_CONTENDERS {
@@ -59,8 +59,8 @@ impl DirectoryClient {
         Ok(contenders)
     }
 
-    /// Returns the contenders with these positions and names that still exist. Takes two round
-    /// trips.
+    /// Returns the contenders with these positions and node names. Omits nodes that no longer
+    /// exist. Takes two round trips.
     pub(in crate::driver) async fn contenders_at(
         &self,
         places: &[(usize, NodeName)],
@@ -76,9 +76,9 @@ impl DirectoryClient {
     }
 
     /// Returns the first contender. If `room` is given, also returns a watch that fires when
-    /// another contender might have become the first. The watch is on the first contender's node.
-    /// If there is no contender, it is on the directory's children. If there is no directory, it
-    /// fires when the directory is created. This takes three round trips.
+    /// another contender might have become the first. The watch is set on the first contender's
+    /// node, on the directory's children if there is no contender, or on the missing directory.
+    /// Takes three round trips.
     pub(in crate::driver) async fn first(&self, room: Option<&WatchBudget>) -> Result<First, zk::Error> {
         loop {
             let names = self.names().await?;
@@ -86,8 +86,8 @@ impl DirectoryClient {
                 Some(name) => self.first_named(name, room).await?,
                 None => self.watch_empty_queue(room).await?,
             };
-            // `None` means that the queue has changed since the listing. Its watch has been
-            // dropped, so list the directory again.
+            // `None` means that the queue has changed since the listing, so list the directory
+            // again.
             if let Some(found) = found {
                 return Ok(found);
             }
@@ -102,7 +102,6 @@ impl DirectoryClient {
         room: Option<&WatchBudget>,
     ) -> Result<Option<First>, zk::Error> {
         let node = self.child(name.as_str());
-        // Read the Stat first: the data is read only if the Stat shows that it is small.
         let (stat, changed) = self.stat(&node, room).await?;
         let Some(stat) = stat else { return Ok(None) };
         let size = data_length(&stat);
@@ -187,10 +186,11 @@ impl DirectoryClient {
         }
     }
 
-    /// Returns the number of these nodes to read in one batch. Their paths must fit in one request.
+    /// Returns the number of nodes at the start of `names` that are read in one batch. Their paths
+    /// must fit in one request.
     fn batch_size(&self, names: &[NodeName]) -> usize {
-        // Read at least one node. Its path fits, because the request that created the node was
-        // larger.
+        // Read at least one node: a request that reads it is smaller than the request that created
+        // it.
         request_size::readable(&self.path, &names[..names.len().min(MAX_NODES_PER_REQUEST)]).max(1)
     }
 
@@ -208,8 +208,8 @@ impl DirectoryClient {
         Ok(found)
     }
 
-    /// Reads the data of each node with little data, until `room` bytes have been read. Omits nodes
-    /// that were deleted since their Stat was read.
+    /// Reads the data of each node whose data is small, until `room` bytes have been read. Omits
+    /// nodes that were deleted after their Stat was read.
     async fn read_data(
         &self,
         mut found: Vec<ReadNode>,

@@ -1,15 +1,14 @@
 //! Searches for a deadlock between two owners, for a waiter that is near its deadline.
 //!
-//! The waiter's owner holds some locks. The search lists the queues of those locks, and then the
-//! queue in which the waiter waits. In the queue of a held lock, it looks for another owner that
-//! waits behind our node. In the waiter's queue, it looks for a node of that other owner ahead of
-//! ours. Finally it checks that two nodes in the queue of the held lock still exist: our node, and
-//! the other owner's node.
+//! Owner A waits for lock X and holds some other locks. The search first lists the queues of the
+//! held locks, and then the queue of lock X. There is a deadlock if an owner B waits behind A's
+//! node in the queue of a held lock (lock Y), and has a node ahead of A's node in the queue of lock
+//! X. Finally, the search checks that both nodes in the queue of lock Y still exist.
 //!
-//! All replies arrive on one session, so they show successive states of the ensemble. The two nodes
-//! in the queue of the held lock exist both in the first listing and at the end. A deleted node is
-//! never created again, so they also existed in between, at the time of the second listing. That
-//! listing shows the other two nodes. So at that moment, each owner waited for the other.
+//! This proves that both owners waited at the same time. All replies arrive on one session, so they
+//! show successive states of the ensemble. The two nodes in the queue of lock Y exist in the first
+//! listing and at the end. A deleted node is never created again, so they also existed when the
+//! server listed the queue of lock X, with the other two nodes.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -124,8 +123,8 @@ impl OwnPlace {
         self.client.client.ask(RequestKind::List).list_children(&self.client.path)
     }
 
-    /// Returns the names of the nodes that count as contenders, in queue order. Returns `None` if
-    /// there are too many children, or if our node is not among them.
+    /// Returns the names of the contenders' nodes in queue order. Returns `None` if there are too
+    /// many children, or if our node is not among them.
     fn sorted(&self, listing: Result<Vec<String>, zk::Error>) -> Result<Option<Vec<NodeName>>, zk::Error> {
         let children = match listing {
             Err(zk::Error::NoNode) => return Ok(None),

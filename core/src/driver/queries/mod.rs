@@ -27,8 +27,8 @@ use crate::queue::{NodeName, Outcome, Refusal};
 use crate::session::reply::is_over;
 use crate::session::watch_budget::Reserved;
 
-/// Maximum number of attempts to set the data of a node, or to create it, while other clients
-/// create and delete it.
+/// Maximum number of attempts to write a node that other clients create and delete at the same
+/// time.
 const MAX_PUT_ATTEMPTS: usize = 3;
 
 /// The answer to a query, or `None` if the server did not answer.
@@ -98,8 +98,9 @@ pub(super) fn start_query(connection: &mut Connection, options: &ClientOptions, 
     }
 }
 
-/// Carries out a transaction that succeeds only if the lock's node exists. It is safe on any
-/// session, because node names are never reused.
+/// Carries out a transaction that succeeds only if the lock's node exists. It can run on a later
+/// session than the lock's: node names are never reused, so the check still fails if the node was
+/// deleted.
 pub(super) fn transact(
     connection: &mut Connection,
     options: &ClientOptions,
@@ -117,8 +118,8 @@ pub(super) fn transact(
     });
 }
 
-/// Sends a question to the server and waits for the answer at most for the connect timeout. If no
-/// answer arrives, the caller receives the error `no_answer`.
+/// Runs `question`, which sends requests to the server, and sends its result to the caller. If
+/// there is no result within the connect timeout, the caller receives the error `no_answer`.
 fn ask<T: Send + 'static, F>(
     connection: &mut Connection,
     options: &ClientOptions,
@@ -137,9 +138,9 @@ fn ask<T: Send + 'static, F>(
     }
 }
 
-/// Sends a question like `ask`. The question must be a single request, because callers repeat it
-/// while they wait. If the server never answers, the driver gives up the session (rule 16), even if
-/// the caller has already received the error `no_answer`.
+/// Like `ask`, for a question that callers repeat while they wait. It must be a single request. If
+/// the server never replies, the driver gives up the session (rule 16), even if the caller has
+/// already received the error `no_answer`.
 fn ask_until_answered<T: Send + 'static, F>(
     connection: &mut Connection,
     options: &ClientOptions,
@@ -161,8 +162,8 @@ fn ask_until_answered<T: Send + 'static, F>(
     }
 }
 
-/// Returns the question together with the sender for its reply. If there is no session, sends an
-/// error to the caller and returns `None`.
+/// Creates the future of a question. If there is no session, sends an error to the caller and
+/// returns `None`.
 fn prepare<T, F>(
     connection: &Connection,
     options: &ClientOptions,
@@ -177,8 +178,8 @@ fn prepare<T, F>(
     None
 }
 
-/// Sends the answer to the caller. Sends the error `no_answer` instead if no answer arrives within
-/// the limit. Returns `true` if an answer arrived in time.
+/// Sends the result of a question to the caller, or the error `no_answer` if there is no result
+/// within the limit. Returns `true` if there was a result in time.
 async fn send_answer<T>(
     question: Pin<&mut impl Future<Output = Answer<T>>>,
     limit: Duration,
@@ -191,7 +192,6 @@ async fn send_answer<T>(
     in_time
 }
 
-/// Turns the error `NoNode` into `None`, because "the node does not exist" is a valid answer.
 fn unless_missing<T>(read: Result<T, zk::Error>) -> Result<Option<T>, zk::Error> {
     match read {
         Ok(read) => Ok(Some(read)),
@@ -211,7 +211,6 @@ impl DirectoryClient {
         }
     }
 
-    /// Returns the children of the node at this client's path, or `None` if there is no node.
     async fn all_children(&self) -> Result<Option<Listing>, zk::Error> {
         let listed = self.client.ask(RequestKind::List).get_children(&self.path).await;
         unless_missing(
@@ -219,8 +218,6 @@ impl DirectoryClient {
         )
     }
 
-    /// Returns the data and the owner of the node at this client's path, or `None` if there is no
-    /// node.
     async fn read_node(&self) -> Result<Option<NodeContent>, zk::Error> {
         let read = self.client.ask(RequestKind::Read).get_data(&self.path).await;
         unless_missing(read.map(|(data, stat)| NodeContent {
@@ -231,19 +228,18 @@ impl DirectoryClient {
         }))
     }
 
-    /// Returns `true` if there is a node at this client's path. Before it replies, the server
-    /// catches up with its leader.
+    /// Returns `true` if there is a node at `self.path`. The server catches up with its leader
+    /// before it replies.
     async fn exists(&self) -> Result<bool, zk::Error> {
-        // The second request is sent without waiting for the first reply. The server answers them
-        // in order.
+        // Send both requests before waiting for a reply. The server answers them in order.
         let synced = self.client.ask(RequestKind::Sync).sync(&self.path);
         let found = self.client.ask(RequestKind::Verify).check_stat(&self.path);
         synced.await?;
         Ok(found.await?.is_some())
     }
 
-    /// Returns the data of the node at this client's path, or `None` if there is no node. If `room`
-    /// is given, sets a watch too.
+    /// Returns the data of the node at `self.path`, or `None` if there is no node. If `room` is
+    /// given, also sets a watch.
     async fn read_versioned(&self, room: Option<Reserved>) -> Result<Option<VersionedData>, zk::Error> {
         let read = if let Some(room) = room {
             let read = self.client.ask(RequestKind::Watch).get_and_watch_data(&self.path).await;
@@ -261,9 +257,8 @@ impl DirectoryClient {
         unless_missing(read)
     }
 
-    /// Sets the data of the node at this client's own path. Creates the node and its parents if
-    /// they do not exist. Retries because another client can create or delete the node at the same
-    /// time.
+    /// Sets the data of the node at `self.path`. Creates the node and its parents if they do not
+    /// exist. Retries, because other clients can create or delete the node at the same time.
     async fn put(&self, data: &[u8]) -> Answer<()> {
         let options = CreateMode::Persistent.with_acls(Acls::new(&self.lists.own));
         let mut outcome = Err(zk::Error::NoNode);
@@ -287,7 +282,6 @@ impl DirectoryClient {
         self.read(self.shown(), outcome)
     }
 
-    /// Carries out an operator's action on the contender's node at this client's path.
     async fn act_on_node(&self, action: NodeAction) -> Answer<()> {
         let node = &self.path;
         let done = match action {

@@ -1,4 +1,4 @@
-//! Tests for [`AcquiredStack`]: the levels that it keeps, and the levels that it forgets.
+//! Tests for [`AcquiredStack`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -52,8 +52,7 @@ fn generator(address: usize) -> Site {
     Site { moves: true, ..function(address) }
 }
 
-/// Adds a level with this number as its handle. If a scope is given, the level belongs to that
-/// scope, which the function with number 1 has entered.
+/// Adds a level whose handle is `number`. If a scope is given, function 1 has entered it.
 fn push<'a>(
     levels: &AcquiredStack<u8, &'a str>,
     owner: OwnerId,
@@ -74,7 +73,7 @@ fn enter<'a>(
     fake
 }
 
-/// Leaves a scope at this site, while no other frame runs and no owner has ended.
+/// Leaves a scope at this site. No other frame runs, and no owner has ended.
 fn leave_at<'a>(levels: &AcquiredStack<u8, &'a str>, owner: OwnerId, site: Site) -> Exited<u8, &'a str> {
     let exit = Exit { owner, site, only: false };
     levels.leave(&exit, |_| (), |_| false, |()| false)
@@ -200,8 +199,8 @@ fn an_exit_of_another_owner_ends_nothing() {
     push(&levels, one, 1, Some("one"));
     enter(&levels, one, 2, Some((site(7, ENTER), "two")));
     enter(&levels, one, 3, Some((generator(4), "three")));
-    // A call of the exit method does not end a scope either if its frame entered a scope that has
-    // ended. It ends one only if its frame entered the scope that still runs.
+    // Of these calls by another owner, only the call from the frame of a running scope ends that
+    // scope.
     for site in [function(1), function(9), site(7, EXIT), generator(9)] {
         let exit = Exit { owner: other, site, only: false };
         let left = levels.leave(&exit, |_| (), |_| true, |()| false);
@@ -219,8 +218,8 @@ fn a_call_that_is_written_out_ends_what_such_a_call_began() {
     let exit = Exit { owner, site: site(7, EXIT), only: false };
     let running = |frame: Frame| frame == function(1).frame;
     assert_eq!(levels.leave(&exit, |_| (), running, |()| false), Exited::Scope(1, "stack"));
-    // An explicit call of the exit method can end this scope too. Its frame might contain a `with`
-    // statement, but it might also have entered the scope by an explicit call of the enter method.
+    // This exit can also end a scope of a frame with a `with` statement, because that frame might
+    // have called the enter method explicitly.
     assert_eq!(levels.leave(&exit, |_| (), running, |()| false), Exited::Scope(3, "statement"));
     assert_eq!(levels.leave(&exit, |_| (), running, |()| false), Exited::Others);
     assert_eq!(leave_at(&levels, OwnerId::new(), generator(3)), Exited::Scope(2, "generator"));

@@ -59,7 +59,7 @@ impl Rounds {
     /// Returns the same candidate, bound to its current client.
     ///
     /// # Errors
-    /// The errors of [`Election::campaign`] that need no request.
+    /// The errors that [`Election::campaign`] can return before it sends a request.
     pub fn election(election: &Election) -> Result<Election> {
         election.on_one_client()
     }

@@ -15,7 +15,7 @@ use crate::lease::Lease;
 use crate::lease::owner::Owner;
 use crate::lock::mutex::Mutex;
 
-/// The moment at which a slot is recorded, for [`Mutex::once_as`].
+/// The moment at which [`Mutex::once_as`] records the run of a body.
 ///
 /// ```
 /// assert_eq!(zklock::Record::default(), zklock::Record::AfterBody);
@@ -31,15 +31,15 @@ pub enum Record {
 }
 
 impl Mutex {
-    /// Runs `body` while holding the lock, unless this slot is already recorded. Then records the
-    /// slot and releases the lock. The slot is identified by `key`.
+    /// Runs `body` under the lock, unless a run with this `key` is already recorded.
     ///
+    /// After the body, the run is recorded under its key (the *slot*), and the lock is released.
     /// Returns the value of the body, or `None` if the slot was already recorded.
     ///
-    /// A slot is recorded only once, but a body that crashes before its slot is recorded can run
-    /// again. The record contains only the last slot, so the sequence A, B, A runs A twice.
-    /// Therefore, do not use keys as idempotency keys. [`once_per`](Self::once_per) is stricter: it
-    /// also rejects all earlier slots.
+    /// A body that crashes before its slot is recorded can run again. The record contains only the
+    /// last slot, so the body runs three times for the keys A, B, A. Therefore, do not use keys as
+    /// idempotency keys. [`once_per`](Self::once_per) is stricter: it also rejects all earlier
+    /// slots.
     ///
     /// The record of the last slot is a node next to the lock directory, with `.once` appended to
     /// the lock's path. One transaction writes the record and checks the lock's node, so a holder

@@ -5,13 +5,11 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::runtime::clock;
 
-/// Maximum length of a key in bytes.
 const LONGEST_KEY: usize = 256;
 
-/// Minimum length of a period.
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 
-/// A slot, which identifies one run of a body, for [`Mutex::once_as`](crate::Mutex::once_as).
+/// A key or a period, under which [`Mutex::once_as`](crate::Mutex::once_as) records a run.
 ///
 /// ```
 /// use std::time::Duration;
@@ -85,7 +83,7 @@ fn millis(time: Duration) -> u64 {
     time.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
-/// A slot at a certain time. If the slot is a period, this type also contains the number of the
+/// The name of a slot. If the slot is a period, this type also contains the number of the current
 /// period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CurrentSlot {

@@ -1,5 +1,5 @@
-//! Defines [`Turn`], one run of a slot's body under the lock. A `Turn` exists only if the slot was
-//! not recorded when the lock was granted.
+//! Defines [`Turn`], which runs a body for `Mutex::once`. A `Turn` holds the lock, and exists only
+//! if the slot was not yet recorded.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The session id in the Stat of a container node.
 const CONTAINER: i64 = i64::MIN;
 
-/// One run of a slot's body under the lock. Dropping it releases the lock without recording the
+/// One run of a body while the lock is held. Dropping it releases the lock without recording the
 /// slot.
 #[derive(Debug)]
 #[must_use = "a turn that is dropped releases the lock and records nothing"]
@@ -45,8 +45,8 @@ pub struct Turn {
 
 /// Acquires the lock and reads its record. With [`Record::Start`], also records the slot.
 ///
-/// If the slot was already recorded, releases the lock and returns `None`. `owner` contains the
-/// owner's id, and the caller whose name is shown in messages and to other contenders.
+/// If the slot was already recorded, releases the lock and returns `None`. `owner` contains the id
+/// of the owner, and the caller that messages and other contenders show.
 pub(crate) async fn begin(
     lock: &Lock,
     owner: (OwnerId, &Owner),
@@ -106,8 +106,8 @@ impl Turn {
             self.lease.release().await.ok();
             return written;
         }
-        // Return an error if the lock was lost in the meantime, as every scope does. Also check
-        // after the release, because only the release reveals some losses.
+        // Return an error if the lock was lost in the meantime. Also check after the release,
+        // because only the release reveals some losses.
         let lost = || self.lease.check().err().filter(|error| error.kind() == ErrorKind::LockLost);
         let before = lost();
         self.lease.release().await.ok();
@@ -232,8 +232,8 @@ impl Turn {
     /// Records the slot. One transaction writes the record and checks that the lock's node exists,
     /// so a former holder cannot write the record.
     ///
-    /// The transaction also checks the version of the record. So if an earlier attempt of this run
-    /// received no reply, it cannot be applied later than this one.
+    /// The transaction also checks the version of the record. So an earlier attempt of this run
+    /// whose reply was lost cannot be applied after this one.
     async fn write(&self) -> Result<()> {
         let record = OnceRecord::new(&self.slot, self.by.clone(), self.lease.fencing_token());
         let data = record.encode();

@@ -27,8 +27,8 @@ use crate::metrics::recorder::WaitTimer;
 use crate::queue::Kind;
 use crate::queue::contender::Contender;
 
-/// Time for which an acquire with [`Timeout::Try`] waits for the turn (the internal mutex). Another
-/// contender holds the turn only for a few round trips if enough permits are free.
+/// Maximum time for which an acquire with [`Timeout::Try`] waits for the turn (the internal mutex).
+/// If enough permits are free, another contender holds the turn only for a few round trips.
 const TRY_LIMIT: Duration = Duration::from_secs(2);
 
 /// Subdirectory of the nodes for permits, both held and requested.
@@ -119,8 +119,7 @@ impl Semaphore {
         options: LockOptions,
     ) -> Result<Self> {
         let (source, path, permits) = (client.into(), path.as_ref(), permits.into());
-        // Check the length limit with this directory, because it has the longer name of the
-        // semaphore's two directories.
+        // Check the length of the longer of the two directory names.
         LockPath::new(&source.hosts().chroot, path, LEASES)?;
         let stated = match &permits {
             Permits::Fixed(0) => return Err(Error::bad_argument("permits", "must be at least 1")),
@@ -237,7 +236,8 @@ impl Semaphore {
         self.acquire_one(&Owner::new(), timeout.into()).await
     }
 
-    /// Acquires a permit like [`acquire_with`](Self::acquire_with), but reports show `caller`.
+    /// Acquires a permit like [`acquire_with`](Self::acquire_with), but reports show `caller` as
+    /// the owner.
     pub(crate) async fn acquire_one(&self, caller: &Owner, timeout: Timeout) -> Result<Lease> {
         let leases = self.acquire_for(caller, 1, timeout).await?;
         leases.into_iter().next().ok_or_else(Error::client_closed)
@@ -260,7 +260,7 @@ impl Semaphore {
     }
 
     /// Acquires `count` permits like [`acquire_many`](Self::acquire_many), but reports show
-    /// `caller`. Permits have no owner.
+    /// `caller` as the owner.
     pub(crate) async fn acquire_for(&self, caller: &Owner, count: u32, timeout: Timeout) -> Result<Leases> {
         match self.permits {
             _ if count == 0 => return Err(Error::bad_argument("count", "must be at least 1")),
@@ -300,8 +300,8 @@ impl Semaphore {
             self.check_number_exists(deadline).await?;
         }
         loop {
-            // The turn (the internal mutex) does not count as a hold, because the caller wants the
-            // permits and keeps the turn only until it has them.
+            // Do not count the turn (the internal mutex) as a hold in the statistics, because the
+            // caller keeps it only until it has the permits.
             let time = match deadline.left() {
                 Timeout::TryWithin(left) => Timeout::For(left.min(TRY_LIMIT)),
                 time => time,
@@ -371,8 +371,8 @@ impl Semaphore {
                 biased;
                 leases = &mut leases => return leases,
                 changed = self.changed(permits, deadline) => match changed {
-                    // The requests in the queue time out at the same moment. Return their error,
-                    // because it names the contenders that blocked them.
+                    // The pending requests have the same deadline. Return their error, because it
+                    // names the contenders that blocked them.
                     Err(error) if error.kind() == ErrorKind::LockTimeout => return leases.await,
                     changed => changed?,
                 },
@@ -380,7 +380,6 @@ impl Semaphore {
         }
     }
 
-    /// Requests all permits together.
     async fn request(
         &self,
         caller: &Owner,
@@ -432,9 +431,8 @@ impl Semaphore {
     /// Returns an error if the acquire would have to wait and the maximum number of waiters is
     /// reached.
     ///
-    /// All contenders for the turn (the internal mutex) count as waiters. This includes the
-    /// contender that holds the turn, even if its permits are free. In that case, it holds the turn
-    /// only for a moment.
+    /// All contenders for the turn (the internal mutex) count as waiters. A contender that finds
+    /// its permits free also counts, although it holds the turn only for a moment.
     async fn fail_if_full(&self, count: u32, waiters: u32, deadline: Deadline) -> Result<()> {
         let client = self.turns.resolve()?.client.clone();
         let reached = || client.was_connected();
@@ -447,7 +445,7 @@ impl Semaphore {
         Ok(())
     }
 
-    /// Returns the error for a request of more permits than exist. It is the same error as if no
+    /// Returns the error for a request of more permits than exist. The reason is the same as if no
     /// permit were free.
     fn too_few(&self, count: u32, permits: u32) -> Error {
         let message =
@@ -468,7 +466,7 @@ impl Semaphore {
     ///
     /// The list begins with the holders of permits and the first waiter, which waits for its
     /// permits. Each of them has one node per permit (`leases/…`). Then the contenders for the
-    /// internal mutex follow (`locks/…`). The first of these is again the first waiter.
+    /// internal mutex follow (`locks/…`). The first waiter holds this mutex, so it is listed again.
     ///
     /// Cancel safe: dropping the future has no side effect.
     ///
@@ -498,7 +496,6 @@ impl Semaphore {
         Ok(taken >= permits as usize)
     }
 
-    /// Returns the lock whose directory contains the nodes of the permits.
     pub(crate) fn leases(&self) -> &Lock {
         &self.leases
     }

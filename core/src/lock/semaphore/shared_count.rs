@@ -1,5 +1,5 @@
-//! The number of permits of a semaphore. It is either a fixed number, or a number in a separate
-//! node, which can change. The nodes of all contenders contain a fixed number.
+//! The number of permits of a semaphore: a fixed number, or a number in a separate node, which can
+//! change. Each contender writes the fixed number into its node, so that contenders can compare it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -60,8 +60,8 @@ impl Semaphore {
         }
     }
 
-    /// Fails if the node of the shared count does not contain a number. Called before this client
-    /// creates a node or a directory, so that it creates none unnecessarily.
+    /// Fails if the node of the shared count does not contain a number. The client makes this check
+    /// before it creates a node or a directory.
     ///
     /// The number is read only when the client first uses the path. To save a request, later
     /// acquires rely on the read that they send while they hold the semaphore's internal mutex.

@@ -20,9 +20,9 @@ const MAX_CHECKED_NODES: usize = 8;
 const ALWAYS_CHECKED: usize = 4;
 
 impl Queue {
-    /// Sets the number of contenders ahead beyond which a waiter counts as far from the front. The
-    /// default is [`NEAR`](crate::queue::machine::position::NEAR). Tests with few contenders set a
-    /// smaller number.
+    /// Sets a limit: a waiter is far from the front if more contenders than this are ahead of it.
+    /// The default is [`NEAR`](crate::queue::machine::position::NEAR). Tests with few contenders
+    /// set a smaller number.
     #[must_use]
     pub fn far_beyond(self, limit: u8) -> Self {
         Self { far_beyond: FarBeyond::new(limit), ..self }
@@ -63,8 +63,8 @@ impl Queue {
             && self.entries.values().all(settled)
     }
 
-    /// Returns `true` if the first of our waiters still has no watch on its own node. If the watch
-    /// budget has no room for that watch, only a listing shows that the node exists.
+    /// Returns `true` if our first waiter needs a watch on its own node, and the watch is not set.
+    /// If the watch budget has no room for it, only a listing shows that the node exists.
     fn awaits_own_watch(&self) -> bool {
         let Some((name, _)) = self.first_ready() else { return false };
         let stale = self.view.as_ref().is_some_and(|view| view.stale_before(&name));
@@ -116,7 +116,6 @@ impl Queue {
         self.probe = Probing::Check(ticket);
     }
 
-    /// Returns the next nodes to check, in the order of the queue.
     fn to_check(&self, behind: Bound<&NodeName>, limit: usize) -> Vec<NodeName> {
         let range = (behind, Bound::Unbounded);
         let line = self.line();
@@ -157,18 +156,17 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if a listing would show nothing that matters, because all of our contenders
-    /// wait far from the front at known positions. Returns `false` if a watch has fired since the
-    /// last listing. The watches that replace it might not be set yet, so changes at their nodes
-    /// would not be reported.
+    /// Returns `true` if a listing is not needed, because all of our contenders wait far from the
+    /// front at known positions. Returns `false` if a watch has fired since the last listing: its
+    /// replacements might not be set yet, so further changes might not be reported.
     fn can_defer_listing(&self) -> bool {
         let stale = self.last_view().is_some_and(RemoteView::stale);
         self.is_settled() && self.entries.holders() == 0 && self.has_waiters() && !self.is_near() && !stale
     }
 
-    /// Defers the listing on the next connection if all of our contenders in this directory are
-    /// settled and none is near the front. Then the checks, and the watches that the next
-    /// connection sets again, show when a listing is needed.
+    /// Defers the listing on the next connection, if [`can_defer_listing`](Self::can_defer_listing)
+    /// permits that. Checks, and the watches that the next connection sets again, then show when a
+    /// listing is needed.
     pub(super) fn defer_listing(&mut self) {
         if !self.deferred && self.can_defer_listing() {
             // Remove unneeded watches first. Otherwise, the next connection would set them again
@@ -186,7 +184,6 @@ impl Queue {
         }
     }
 
-    /// Requests the deferred listing after a change in the queue, if this client has a waiter.
     pub(super) fn end_deferral(&mut self) {
         if std::mem::take(&mut self.deferred) && self.has_waiters() {
             self.request_listing(ListingMode::Plain);

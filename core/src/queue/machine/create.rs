@@ -59,9 +59,9 @@ impl Queue {
     }
 
     /// Returns `true` if the contender might soon be the next holder. Then a listing must follow
-    /// its create immediately, without waiting for the reply. Any other contender needs no listing
-    /// yet, because a later listing also shows all nodes ahead of it (F1).
-    /// [`list_for_next_waiter`](Self::list_for_next_waiter) requests that listing in time.
+    /// its create immediately, without waiting for the reply. For other contenders,
+    /// [`list_for_next_waiter`](Self::list_for_next_waiter) requests a listing later. That listing
+    /// also shows all nodes ahead of them, because no node can appear before an existing one (F1).
     fn may_be_next_soon(&self, join: &Entry) -> bool {
         let unordered = join.intent.only_tries() || matches!(join.kind, Kind::Permit(_));
         unordered || self.entries.queueing() < MIN_SEEN_AHEAD
@@ -79,8 +79,7 @@ impl Queue {
                 });
                 self.request_listing(ListingMode::Synced);
             }
-            // The server created no node. This case also covers contenders that no longer want the
-            // lock.
+            // The server created no node.
             Outcome::NoNode => match intent {
                 Intent::Downgrade { writer, .. } => {
                     let writer = writer.clone();
@@ -97,14 +96,13 @@ impl Queue {
         }
     }
 
-    /// Returns the contender whose create was sent with this ticket.
     fn creator(&self, ticket: Ticket) -> Option<JoinId> {
         let id = self.entries.asked(ticket)?;
         matches!(self.entries.get(&id)?.stage, EntryStage::Creating(_)).then_some(id)
     }
 
     /// Handles the server's refusal to check that the writer's node exists. The reader then creates
-    /// its node at the writer's position without this check.
+    /// its node without this check.
     pub(super) fn check_forbidden(&mut self, ticket: Ticket) {
         let Some(id) = self.creator(ticket) else { return };
         if self.entries.get(&id).is_some_and(|join| join.leaving) {
@@ -176,7 +174,7 @@ impl Queue {
         }
     }
 
-    /// Requests the Stat of a node that a listing showed after the reply to its create was lost.
+    /// Requests the Stat of a node whose create got no reply, after a listing has shown the node.
     pub(super) fn verify(&mut self, id: JoinId, name: &NodeName) {
         let ticket = self.ticket();
         self.actions.push_back(Action::Verify(ticket, name.clone()));
@@ -191,8 +189,7 @@ impl Queue {
         let (name, leaving) = (name.clone(), *leaving);
         self.entries.set_stage(id, EntryStage::Unknown(ticket));
         match outcome {
-            // An earlier listing showed this node, but its Stat is known only now. The next listing
-            // confirms its position in the queue.
+            // The node is ours. The next listing confirms its position in the queue.
             Outcome::Done(Some(czxid)) => self.on_node_found(id, Some(name), czxid, ticket),
             // The node belongs to another session (rule 12). Start again with another name, so that
             // the new node cannot be mistaken for this one.
@@ -200,9 +197,9 @@ impl Queue {
             Outcome::Done(None) => self.create_again(id),
             Outcome::NoNode => self.request_listing(ListingMode::Synced),
             Outcome::Lost => {
-                // The last listing counted this node as ours, but this contender no longer uses it.
-                // Only the next listing shows whether the node is ahead of our other contenders, so
-                // drop the view.
+                // The view does not contain this node, because the last listing treated it as ours.
+                // But it might be ahead of our other contenders, so drop the view until the next
+                // listing.
                 self.view = None;
                 self.request_listing(ListingMode::Synced);
             }

@@ -72,9 +72,7 @@ impl Queue {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct PendingDeletes {
     all: SmallMap<NodeName, PendingDelete>,
-    /// Nodes whose delete has not been sent yet.
     unsent: SmallSet<NodeName>,
-    /// Nodes whose delete is under way.
     sent: SmallMap<Ticket, NodeName>,
 }
 
@@ -106,7 +104,6 @@ impl PendingDeletes {
         self.sent.insert(ticket, name);
     }
 
-    /// Returns the node whose delete had this ticket. The reply to that delete has arrived.
     pub(super) fn answered(&mut self, ticket: Ticket) -> Option<NodeName> {
         self.sent.remove(&ticket)
     }
@@ -134,7 +131,6 @@ impl PendingDeletes {
         }
     }
 
-    /// Forgets a node that is gone.
     pub(super) fn remove(&mut self, name: &NodeName) -> Option<PendingDelete> {
         self.all.remove(name)
     }

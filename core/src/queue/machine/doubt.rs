@@ -1,16 +1,16 @@
-//! Remembers that the server might hold a node that no listing has shown yet (rule 8).
+//! Doubts: the server might have a node of ours that no listing has shown yet (rule 8).
 
 use super::{ListingMode, Queue};
 use crate::queue::event::Ticket;
 
-/// Whether the directory might contain a node of an abandoned create.
+/// A doubt whether the directory contains a node of an abandoned create.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Doubt {
     /// No abandoned create is left.
     #[default]
     None,
     /// The server might still execute a create, or it refused the listing that should have shown
-    /// the node. The ticket is the last one at that time.
+    /// the node. The doubt began after the request with this ticket.
     Since(Ticket),
     /// The server can no longer execute the create. A listing after this ticket shows the node, if
     /// there is one.
@@ -45,7 +45,7 @@ impl Queue {
         }
     }
 
-    /// Ends a doubt that lasts until a listing is answered, if this listing was sent late enough.
+    /// Ends the doubt if this listing was sent after the server could no longer execute the create.
     pub(super) fn answer_doubt(&mut self, listing: Ticket) {
         if matches!(self.doubt, Doubt::UntilListed(ticket) if ticket < listing) {
             self.doubt = Doubt::None;

@@ -39,8 +39,8 @@ impl Queue {
         self.entries.downgrading().any(|(_, join)| join.takes_place_of(writer) && !join.leaving)
     }
 
-    /// Completes the release of each writer that waited until its owner's reader had the writer's
-    /// position in the queue. Returns `true` if any release was completed.
+    /// Completes the delayed releases of writers. A writer is released only after its owner's
+    /// reader has the writer's position in the queue. Returns `true` if any release was completed.
     pub(super) fn finish_releases(&mut self) -> bool {
         let released = |(_, join): (JoinId, &Entry)| match &join.stage {
             EntryStage::Held(place) if !self.is_downgrading(&place.name) => Some(place.name.clone()),
@@ -54,7 +54,8 @@ impl Queue {
         any
     }
 
-    /// Returns the readers that have the position of a writer whose owner holds the lock.
+    /// Returns the readers that have their writer's position in the queue, while the writer still
+    /// holds the lock.
     fn readers_in_place(&self) -> impl Iterator<Item = JoinId> {
         self.entries.downgrading().filter_map(|(id, join)| match (&join.stage, &join.intent) {
             (EntryStage::Queued(_), Intent::Downgrade { writer, .. }) => self.holder(writer).map(|_| id),
@@ -62,13 +63,12 @@ impl Queue {
         })
     }
 
-    /// Returns `true` if a reader has the position of a writer whose owner holds the lock.
     pub(super) fn has_reader_in_place(&self) -> bool {
         self.readers_in_place().next().is_some()
     }
 
-    /// Grants the lock to readers that have the position of a writer whose owner holds the lock.
-    /// Nothing blocks such a reader once its node exists.
+    /// Grants the lock to readers that have their writer's position in the queue, while the writer
+    /// still holds the lock. Nothing blocks such a reader.
     pub(super) fn grant_downgrades(&mut self) {
         let due: Vec<_> = self.readers_in_place().collect();
         for id in due {
@@ -76,9 +76,9 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if a contender that does not get a writer's position can create its node now.
-    /// A reader whose writer was lost proceeds like any other reader. If that reader must not wait,
-    /// it first lists the directory to find out whether the lock is free (rules 14 and 21).
+    /// Returns `true` if a contender can create its node at the end of the queue now. A reader
+    /// whose writer was lost proceeds like any other reader. If that reader must not wait, it first
+    /// lists the directory to find out whether the lock is free (rules 14 and 21).
     pub(super) fn may_create_without_place(&mut self, id: JoinId) -> bool {
         let Some(Entry { intent: Intent::Downgrade { tries, .. }, kind, .. }) = self.entries.get(&id) else {
             return true;

@@ -14,8 +14,8 @@ pub(super) struct Entry {
     /// the next session uses another one (rule 1).
     pub(super) uuid: Option<Uuid>,
     /// `true` if the contender no longer wants the lock, but the client does not know yet whether
-    /// its node exists. For a writer: `true` if the writer is released, but the client does not
-    /// know yet whether the reader of its owner gets its position in the queue (a downgrade).
+    /// its node exists. Also `true` for a released writer, as long as its owner's reader might
+    /// still get the writer's position in the queue (a downgrade).
     pub(super) leaving: bool,
     /// `true` if the reply to a create with the current uuid was lost in this session.
     pub(super) reply_lost: bool,
@@ -85,8 +85,8 @@ impl Entry {
         self.reply_lost && matches!(self.stage, EntryStage::Queued(_))
     }
 
-    /// Returns the czxid to use as the fencing token at this position in the queue. A reader with a
-    /// writer's position uses the writer's czxid.
+    /// Returns the fencing token of a hold at this position in the queue. A reader with a writer's
+    /// position uses the writer's czxid.
     pub(super) fn token(&self, place: &QueuePlace) -> i64 {
         match (&self.intent, self.writers_czxid) {
             (Intent::Downgrade { writer, .. }, Some(czxid)) if writer.sequence() == place.name.sequence() => {

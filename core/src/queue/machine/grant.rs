@@ -27,8 +27,8 @@ impl Queue {
         if self.grant_permits() {
             return;
         }
-        // Only contenders whose nodes a listing has shown can be granted the lock. `first_ready`
-        // returns only these. `LocalOrder::blocks` considers all contenders.
+        // `first_ready` returns only contenders whose nodes a listing has shown. All other
+        // contenders of ours can still block them.
         while let Some((name, id)) = self.first_ready() {
             let kind = name.kind();
             // Holders behind this contender count too: if the contender's node was found late, the
@@ -40,9 +40,9 @@ impl Queue {
             if view.blocks(&name, kind) {
                 return;
             }
-            // Events have changed the view since the listing, so our own node must be known to
-            // exist. Otherwise, a contender behind us might have received the same events and hold
-            // the lock (rule 6).
+            // Since the listing, an event has reported that a node ahead of ours is gone. If our
+            // node is gone too, a contender behind us might hold the lock because of the same
+            // event. So our node must be known to exist (rule 6).
             if view.stale_before(&name) {
                 match self.watches.get(&name) {
                     Some(watch) if watch.armed => view.confirm(&name),
@@ -60,8 +60,6 @@ impl Queue {
         Some((name.clone(), *self.line().get(name)?))
     }
 
-    /// Makes a queued contender a holder. A reader with a writer's position takes the writer's
-    /// token.
     pub(super) fn hold(&mut self, id: JoinId) {
         let Some(join) = self.entries.get(&id) else { return };
         let EntryStage::Queued(place) = &join.stage else { return };
@@ -103,7 +101,6 @@ impl Queue {
         self.entries.of_permits()
     }
 
-    /// Returns `true` if this kind is a permit, and there are more contenders than permits.
     pub(super) fn exhausted(&self, kind: Kind) -> bool {
         matches!(kind, Kind::Permit(permits) if self.exhausted_by(permits as usize))
     }
@@ -119,7 +116,6 @@ impl Queue {
         self.entries.awaiting().next().is_some()
     }
 
-    /// Returns `true` if the children must be watched.
     pub(super) fn needs_child_watch(&self) -> bool {
         self.awaits_permits() || self.guards
     }
@@ -129,7 +125,7 @@ impl Queue {
     pub(super) fn adjust_child_watch(&mut self) {
         match self.child_watch {
             None if self.needs_child_watch() => self.request_listing(ListingMode::Plain),
-            // Keep a watch whose listing is still in progress until that listing is answered.
+            // Keep the watch while its listing is in progress.
             Some(ticket) if !self.needs_child_watch() && !self.is_listing(ticket) => {
                 self.drop_child_watch(ticket);
             }

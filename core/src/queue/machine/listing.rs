@@ -11,9 +11,9 @@ use crate::queue::node_name::{Kind, NodeName, is_kazoos};
 use crate::queue::remote_view::RemoteView;
 use crate::queue::small_map::{SmallMap, SmallSet};
 
-/// Number of our waiters for an exclusive hold that a listing must have shown before the next one
-/// can join without a listing. If this number were one, a hand-off from that waiter to the next
-/// would have to wait for a listing.
+/// Minimum number of our waiters for an exclusive hold that a listing has shown, so that another
+/// contender can join without a listing. If the number were one, a hand-off from this waiter to the
+/// next would have to wait for a listing.
 pub(super) const MIN_SEEN_AHEAD: usize = 2;
 
 /// The children in a listing, sorted by owner.
@@ -39,7 +39,7 @@ impl Children {
 }
 
 impl Queue {
-    /// Requests a listing. If two modes are requested, the stronger one applies.
+    /// Requests a listing. If both modes are requested, the listing is sent after a sync.
     pub(super) fn request_listing(&mut self, look: ListingMode) {
         self.wanted = self.wanted.max(Some(look));
         self.deferred = false;
@@ -99,9 +99,8 @@ impl Queue {
                 // The refused listing has set no watch.
                 self.drop_child_watch(ticket);
                 self.refuse_all(&refusal);
-                // Only a listing can show the node of a create whose reply was lost. So record a
-                // doubt: the queue then lists the directory again later, as for a create that might
-                // arrive late.
+                // Only a listing can show the node of a create whose reply was lost. The doubt
+                // makes the queue list the directory again later.
                 let unknown = |join: &Entry| matches!(join.stage, EntryStage::Unknown(_));
                 if matches!(self.doubt, Doubt::UntilListed(_)) || self.entries.values().any(unknown) {
                     self.begin_doubt();
@@ -134,8 +133,8 @@ impl Queue {
     }
 
     /// Refuses election candidates if a contender uses kazoo. Candidates wait for kazoo's
-    /// contenders, but kazoo's contenders do not wait for candidates. No kazoo option changes that,
-    /// because kazoo's election has no option for other node names (rule 2).
+    /// contenders, but kazoo's contenders do not wait for candidates. No option of kazoo's election
+    /// changes that (rule 2).
     fn refuse_candidates_beside_kazoo(&mut self, others: &[NodeName]) {
         let campaigns = |join: &Entry| join.kind == Kind::Lead && !join.is_held();
         let candidates: Vec<_> =
@@ -143,7 +142,8 @@ impl Queue {
         if candidates.is_empty() {
             return;
         }
-        // A node with a name in kazoo's format can also be ours, if its create is in progress.
+        // `others` can include nodes of ours whose creates are in progress. Their names can have
+        // kazoo's format.
         let own_uuid = |name: &str| self.namer.as_ref().is_some_and(|namer| namer.own_uuid(name).is_some());
         let foreign = |other: &&NodeName| is_kazoos(other.as_str()) && !own_uuid(other.as_str());
         if let Some(kazoos) = others.iter().find(foreign) {
@@ -156,8 +156,8 @@ impl Queue {
     /// Sorts the children by owner. Ignores children that are not contenders, and logs one warning
     /// about them (rule 2).
     fn classify_children(&mut self, names: &[String]) -> Children {
-        // Search by uuid only for these contenders. All other contenders have a known node, so any
-        // other node with their uuid is an orphan.
+        // Search by uuid only for contenders that might have an unknown node. All other contenders
+        // have a known node, so any other node with their uuid is an orphan.
         let sought = self.entries.iter().filter(|(_, join)| join.node().is_none() || join.may_have_two());
         let by_uuid: SmallMap<Uuid, JoinId> =
             sought.filter_map(|(id, join)| Some((join.uuid?, *id))).collect();
@@ -187,10 +187,9 @@ impl Queue {
             return;
         }
         match join.and_then(|id| Some((id, self.entries.get(&id)?))) {
-            // The reply to the create decides whether this node gives the contender its position in
-            // the queue. That reply might be late, because the driver can delay the event if the
-            // reply was lost. The node might also be from an earlier create. Until the reply is
-            // known, this node must block our contenders behind it, like another client's node.
+            // The reply to the create is not known yet. It decides whether the contender's position
+            // in the queue is that of this node or of a node from another create. Until then, this
+            // node must block our contenders behind it, like another client's node.
             Some((_, Entry { stage: EntryStage::Creating(_), .. })) => children.others.push(name),
             Some((id, Entry { stage: EntryStage::Unknown(_), .. })) => children.keep_lowest(id, name),
             // The server had carried out an earlier create, but its reply was lost, so the

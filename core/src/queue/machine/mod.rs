@@ -44,17 +44,16 @@
 //! 6. The contender stays. Its position is confirmed once a listing on this connection has shown
 //!    its node (rule 10). If it must not wait and is behind another contender, it is out ✗ (rule
 //!    14). If the listing shows an earlier node of the contender, it is Verifying (rule 8).
-//! 7. This applies if the listing was sent after the try began: Idle if the lock is free, otherwise
-//!    out (rule 14). A contender that waits behind a limited number of others is also Idle if fewer
-//!    contenders wait.
+//! 7. This applies if the listing was sent after the try began: Idle if the lock is free, or if
+//!    fewer contenders wait than the contender's limit. Otherwise out (rule 14).
 //! 8. This applies if the listing was sent after a sync and after the create. Otherwise the
 //!    contender stays (rule 8). Out if it is leaving.
 //! 9. This applies if the listing was sent after the create (rule 3).
 //! 10. Out if the contender is leaving.
 //! 11. Readers that are Queued at its position become Idle ✗ (rule 4).
-//! 12. This applies if there is a session and no parents are being created. Looking if the
-//!     contender must not wait and the writer whose position it was meant to take is lost. Out if
-//!     another of our contenders blocks it (rule 21).
+//! 12. This applies if there is a session and no parents are being created. There is one exception:
+//!     the contender must not wait, and the writer whose position it should take is lost. It is
+//!     then out if another of our contenders blocks it, and otherwise Looking (rule 21).
 //! 13. This applies if nothing blocks the contender and enough of the term is left (rules 4, 6, 7,
 //!     16 and 17).
 //! 14. Looking if the contender must not wait (rule 21), or does not know yet how many contenders
@@ -113,8 +112,8 @@ pub struct Queue {
     /// The contenders of other clients. `None` until the first listing on this connection (rule
     /// 10).
     view: Option<RemoteView>,
-    /// The view from the previous connection. It is kept until the listing on this connection is
-    /// answered, which can be deferred.
+    /// The view from the previous connection. It is kept until a listing on this connection is
+    /// answered.
     old_view: Option<Box<RemoteView>>,
     /// `true` if the listing on this connection is deferred, because none of our contenders is near
     /// the front (rule 10).
@@ -129,11 +128,9 @@ pub struct Queue {
     /// The listing to send when none is under way.
     wanted: Option<ListingMode>,
     probe: Probing,
-    /// Ticket of the listing that set the watch on the children, from its request until the watch
-    /// fires.
+    /// Ticket of the watch on the children, from the request of its listing until the watch fires.
     child_watch: Option<Ticket>,
-    /// `true` if the children must be watched because nodes are kept, even if no contender waits
-    /// for a permit.
+    /// `true` if the children must be watched because this client keeps nodes (rule 19).
     guards: bool,
     making_parents: Option<Ticket>,
     doubt: Doubt,
@@ -143,7 +140,6 @@ pub struct Queue {
     actions: VecDeque<Action>,
 }
 
-/// The mode of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum ListingMode {
     /// A listing of the nodes that the connected server knows. The server might lag behind.
@@ -152,7 +148,6 @@ enum ListingMode {
     Synced,
 }
 
-/// The state of the last probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 enum Probing {
     /// No probe is under way.
@@ -198,7 +193,6 @@ impl Queue {
         self.last_ticket
     }
 
-    /// Returns `true` if enough of the session's term is left for a hold to begin.
     pub(crate) fn has_term(&self) -> bool {
         self.term
     }
@@ -278,7 +272,7 @@ impl Queue {
         self.actions.pop_front()
     }
 
-    /// Returns the places of our contenders.
+    /// Returns our nodes in the order of the queue.
     fn line(&self) -> &LocalOrder {
         self.entries.line()
     }

@@ -49,7 +49,6 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if at most `limit` contenders ahead of `name` conflict with it.
     fn has_at_most_before(&self, limit: usize, name: &NodeName, kind: Kind) -> bool {
         let view = self.last_view();
         match kind {
@@ -108,8 +107,7 @@ impl Queue {
             };
             self.has_at_most_before(self.far_beyond.get(), name, *kind)
         };
-        // These contenders are sufficient: each of our contenders further back has more of our
-        // contenders ahead of it, or is a reader like one of these.
+        // These contenders are enough. If none of them is near, no contender further back is near.
         self.has_reader_in_place() || self.line().iter().take(self.far_beyond.get() + 1).any(near)
     }
 
@@ -164,10 +162,10 @@ pub enum Known {
 }
 
 impl Queue {
-    /// Returns the contenders that block this one, in the order of the queue. Omits contenders of
-    /// which only the name is known. The result contains the first contender in the queue and the
-    /// two nearest to this one. Permits do not depend on the queue order, so for a permit the
-    /// result contains some of the permit holders.
+    /// Returns the contenders that block this one, in the order of the queue: the first contender
+    /// in the queue and the two nearest to this one. For a permit, returns some of the permit
+    /// holders, because permits do not depend on the queue order. Omits contenders if only their
+    /// names are known.
     #[must_use]
     pub fn known_blockers(&self, join: JoinId) -> Vec<ContenderAhead> {
         let Some(waiter) = self.entries.get(&join) else { return Vec::new() };
@@ -175,7 +173,7 @@ impl Queue {
         self.known_blockers_before(waiter.kind, Some(name))
     }
 
-    /// Returns the blockers of a contender that would join now, selected as in
+    /// Returns the blockers of a contender that joins now, selected as in
     /// [`known_blockers`](Self::known_blockers).
     #[must_use]
     pub fn known_blockers_of_newcomer(&self, kind: Kind) -> Vec<ContenderAhead> {
@@ -258,8 +256,8 @@ impl Queue {
     }
 }
 
-/// Maximum number of conflicting contenders ahead of a waiter that counts as near. A near waiter
-/// might soon hold the lock, so the client must already be certain that the session is alive.
+/// A waiter is near the front if at most this many conflicting contenders are ahead of it. It might
+/// soon hold the lock, so the client must already be certain that the session is alive.
 pub const NEAR: usize = 2;
 
 /// A limit: a waiter is far from the front if more contenders than this are ahead of it.

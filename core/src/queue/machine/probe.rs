@@ -11,9 +11,10 @@ use crate::queue::remote_view::RemoteView;
 const MAX_PROBED_NODES: usize = 256;
 
 impl Queue {
-    /// Keeps only the nodes in `needed` that can be watched immediately. These are our own nodes,
-    /// and nodes of other clients that are known to exist or that are the only ones that can block
-    /// our contender. Asks the server whether the other nodes exist.
+    /// Removes the nodes from `needed` that cannot be watched immediately, and asks the server
+    /// whether they exist. Our own nodes can be watched immediately, and so can other clients'
+    /// nodes that are known to exist. A node that alone can block our contender can also be watched
+    /// immediately.
     pub(super) fn probe_before_watching(&mut self, needed: &mut Vec<NodeName>) {
         let mut doubtful = Vec::new();
         needed.retain(|name| {
@@ -43,23 +44,22 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if a probe for this number of nodes takes fewer bytes than a listing. For
-    /// each node, a probe and its reply take about twice as many bytes as a listing.
     fn is_smaller(&self, count: usize) -> bool {
         count <= self.max_probe_size()
     }
 
-    /// Returns the maximum number of nodes for which a probe is smaller than a listing.
+    /// Returns the maximum number of nodes for which a probe takes fewer bytes than a listing. For
+    /// each node, a probe and its reply take about twice as many bytes as a listing.
     fn max_probe_size(&self) -> usize {
         let all = self.view.as_ref().map_or(0, RemoteView::len) + self.line().len();
         MAX_PROBED_NODES.min(all / 2)
     }
 
-    /// Returns `name`, another client's node, and nodes ahead of it. These are the nodes that might
-    /// block our next contender behind `name` once our earlier contenders are gone. For a contender
-    /// for an exclusive hold, these are all nodes between `name` and our nearest node ahead of it.
-    /// For a reader, these are all writers ahead of `name`, because readers do not wait for our
-    /// other readers. The list ends as soon as it is so long that a listing takes fewer bytes.
+    /// Returns the node `name` of another client, and the nodes ahead of it that might block our
+    /// next contender behind `name` once our earlier contenders are gone. For an exclusive hold,
+    /// these are all nodes between `name` and our nearest node ahead of it. For a reader, these are
+    /// all writers ahead of `name`. The list ends as soon as it is so long that a listing takes
+    /// fewer bytes.
     fn unknown_up_to(&self, name: &NodeName) -> Vec<NodeName> {
         let Some(view) = &self.view else { return Vec::new() };
         let before: Vec<_> = if self.line().behind(name).map(NodeName::kind) == Some(Kind::Read) {

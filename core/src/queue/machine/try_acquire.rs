@@ -20,8 +20,8 @@ impl Queue {
             .map(|(id, join)| (id, join.kind, join.intent.clone()))
             .collect();
         for (id, kind, intent) in lookers {
-            // A contender of ours that joined earlier also blocks this one, even if the listing
-            // does not show the earlier contender.
+            // An earlier contender of ours also blocks this one, even if the listing does not show
+            // its node.
             let is_taken = self.is_taken(kind) || self.entries.has_conflicting_contender(kind);
             match intent {
                 Intent::WaitIfFewer(limit) => self.decide_limited(id, limit, is_taken),
@@ -91,8 +91,8 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if a node of ours would block a new contender of this kind, which must not be
-    /// a permit.
+    /// Returns `true` if a node of ours would block a new contender of this kind. The kind must not
+    /// be a permit.
     fn is_taken_by_ours(&self, kind: Kind) -> bool {
         if kind == Kind::Read { !self.line().writers().is_empty() } else { !self.line().is_empty() }
     }
@@ -125,9 +125,8 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if this reader has the position of a writer whose owner holds the lock. Such
-    /// a reader waits for no other contender. It waits only until the client is certain that the
-    /// session is alive.
+    /// Returns `true` if this reader takes the position of its owner's writer, and the writer holds
+    /// the lock. No other contender blocks such a reader.
     fn has_place(&self, join: &Entry) -> bool {
         matches!(&join.intent, Intent::Downgrade { writer, .. } if self.holder(writer).is_some())
     }

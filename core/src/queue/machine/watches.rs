@@ -122,7 +122,6 @@ impl Queue {
         }
     }
 
-    /// Returns the nodes for which a watch might have to be set or removed.
     fn nodes_to_recheck(&mut self) -> SmallSet<NodeName> {
         let moved = self.entries.take_moved();
         let Some(mut changed) = self.watches.take_changed(self.entries.of_permits()) else {
@@ -134,12 +133,11 @@ impl Queue {
         changed.iter().flat_map(|seed| self.affected_nodes(seed)).cloned().collect()
     }
 
-    /// Returns the nodes at which a change at `name` can make a watch necessary or unnecessary:
+    /// Returns the nodes that might need a watch, or no longer need it, after a change at `name`:
     ///
     /// - the node itself
-    /// - our first node behind it, whose nearest predecessor might be different now
-    /// - the other clients' nearest nodes ahead of it, whose nearest successor might be different
-    ///   now
+    /// - our first node behind it
+    /// - the other clients' nearest nodes ahead of it
     fn affected_nodes<'a>(&'a self, name: &'a NodeName) -> impl Iterator<Item = &'a NodeName> {
         let view = self.view.as_ref();
         let others = view.into_iter().flat_map(|view| view.all_before(name).rev().take(2));
@@ -147,8 +145,8 @@ impl Queue {
         [name].into_iter().chain(self.line().behind(name)).chain(others).chain(writer)
     }
 
-    /// Returns `true` if a node needs a watch, because our waiters wait for it, or because it is a
-    /// node of ours that must be known to exist.
+    /// Returns `true` if a node needs a watch: our waiters wait for it, or it is our own node and
+    /// its deletion must be noticed.
     fn needs_watch(&self, name: &NodeName) -> bool {
         if self.line().long_held().contains(name) {
             return true;
@@ -163,9 +161,9 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if `ours`, a waiting node of this client, needs a watch on itself because
-    /// another client's node is directly ahead of it (rule 6). Ahead of a reader, only writers
-    /// count (rule 4).
+    /// Returns `true` if our waiting node `ours` needs a watch. This is the case if another
+    /// client's node is directly ahead of it (rule 6). Ahead of a reader, only writers count (rule
+    /// 4).
     fn watches_itself(&self, view: &RemoteView, ours: &NodeName) -> bool {
         let nearest = match ours.kind() {
             Kind::Read => view.writers_before(ours).next_back(),
@@ -208,8 +206,8 @@ pub(super) struct WatchTable {
     changed: SmallSet<NodeName>,
     /// `true` if anything might have changed since then.
     all_changed: bool,
-    /// `true` if the watches were last adjusted when the contenders of this directory wanted
-    /// permits.
+    /// `true` if the contenders of this directory wanted permits when the watches were last
+    /// adjusted.
     permits: bool,
 }
 
@@ -226,7 +224,6 @@ impl WatchTable {
         self.set.insert(name, Watch { ticket, armed: false });
     }
 
-    /// Marks the watch with this ticket as acknowledged.
     pub(super) fn arm(&mut self, ticket: Ticket) {
         if let Some(watch) = self.by_ticket.get(&ticket).and_then(|name| self.set.get_mut(name)) {
             watch.armed = true;
@@ -240,12 +237,10 @@ impl WatchTable {
         Some(watch)
     }
 
-    /// Returns the node of the watch with this ticket.
     pub(super) fn name(&self, ticket: Ticket) -> Option<&NodeName> {
         self.by_ticket.get(&ticket)
     }
 
-    /// Removes the entry of the watch with this ticket. Returns the name of its node.
     pub(super) fn remove_ticket(&mut self, ticket: Ticket) -> Option<NodeName> {
         let name = self.by_ticket.get(&ticket)?.clone();
         self.remove(&name);

@@ -31,7 +31,7 @@ fn queue(path: &str, owners: &[i64]) -> LockQueue {
     LockQueue { path: path.to_owned(), contenders: owners.iter().enumerate().map(one).collect() }
 }
 
-/// Returns each cycle as a list of its owners. Each owner has the path at which it waits.
+/// Returns each cycle as a list of its owners, each with the path of the lock that it waits for.
 fn cycles(queues: &[LockQueue]) -> Vec<Vec<(u64, String)>> {
     let number = |place: &CyclePlace| {
         let about = place.contender.about.as_ref();

@@ -369,7 +369,7 @@ fn a_leadership_is_won_shared_lost_and_won_again() {
         assert!(!election.is_leader());
         let next = election.campaign_within(PATIENT).await.expect("the lead");
         assert!(next.fencing_token() > shared.fencing_token() && election.is_leader());
-        // A shared leadership that was lost is not part of the new leadership.
+        // Resigning a lost leadership does not end the next one.
         assert_eq!(kind(shared.resign().await), Ok(()));
         assert_eq!(kind(shared.resign().await), Err(ErrorKind::NotHeld));
         assert!(election.is_leader() && next.check().is_ok());

@@ -23,9 +23,9 @@ const BRIEF: Duration = Duration::from_millis(400);
 /// Timeout of calls that get a reply, generous enough for a busy machine.
 const PATIENT: Duration = Duration::from_secs(20);
 
-/// Time by which an operation may exceed its own timeout. The operation might wait until the
-/// session is no longer certain to exist, which takes at most half the session timeout. Or it might
-/// wait for the reply to a close, which takes at most two seconds. A busy machine needs more.
+/// Time by which an operation may exceed its own timeout. The operation might wait until the term
+/// ends, for at most half the session timeout, or for the reply to a close, for at most two
+/// seconds. The rest is for a busy machine.
 const BEYOND: Duration = Duration::from_secs(8);
 
 /// Time for which a draining client waits until its lease is released. It is longer than any test.
@@ -89,8 +89,8 @@ impl Situation {
         matches!(self, New | Refused | Connected | Reconnected | Broken | NewSession | Draining)
     }
 
-    /// Returns the client's connect timeout. In the situation `Refused`, the timeout is short,
-    /// because it must first expire while no server replies.
+    /// Returns the client's connect timeout. For `Refused` it is short, because the test waits
+    /// until it has passed.
     fn connect_timeout(self) -> Duration {
         match self {
             Refused => 5 * BRIEF,
@@ -168,8 +168,8 @@ impl World {
                 self.until(ClientState::Suspended).await;
             }
             NoSession => {
-                // From the first delayed reply, the client learns that its session has ended. The
-                // server is paused before it sends the next reply, which would grant a new session.
+                // Delay replies, so that the server can be paused between two of them: after the
+                // client has learned that its session has ended, and before it gets a new session.
                 self.server.latency(BRIEF / 2).await;
                 assert!(self.server.expire(session).await);
                 self.until(ClientState::Connecting).await;

@@ -50,8 +50,8 @@ pub(super) const OPERATIONS: [&str; 36] = [
     "close",
 ];
 
-/// Time after which a call without a timeout counts as waiting. It is longer than every timeout in
-/// these situations.
+/// After this time, a call without a timeout counts as one that waits forever. All timeouts in
+/// these situations are shorter.
 const UNLIMITED: std::time::Duration = BRIEF.saturating_mul(10);
 
 fn word<T>(result: Result<T>, well: impl FnOnce(T) -> String) -> String {
@@ -62,8 +62,8 @@ fn ok<T>(result: Result<T>) -> String {
     word(result, |_| "ok".to_owned())
 }
 
-/// Awaits an acquire, releases the lease, and evaluates to the result as a word. The word is
-/// `waits` if the acquire has not completed within [`UNLIMITED`].
+/// Awaits an acquire and releases the lease. Evaluates to `ok`, to an error code, or to `waits` if
+/// the acquire does not complete within [`UNLIMITED`].
 macro_rules! and_back {
     ($acquired:expr) => {
         match tokio::time::timeout(UNLIMITED, $acquired).await {

@@ -8,8 +8,8 @@ use super::urgency::Urgency;
 /// Time within which a server must reply to the first attempt, if there are other servers to try.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Maximum number of times that the time limit doubles. The client crate gives up an attempt
-/// earlier than the longest limit would.
+/// Maximum number of times that the time limit doubles. The client crate's own limit ends an
+/// attempt before the longest limit does.
 const DOUBLINGS: u32 = 6;
 
 /// A server, as the client names it.
@@ -18,7 +18,7 @@ pub(crate) type Server = (String, u16);
 /// The end of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptEnd {
-    /// The server did something: it refused or closed the connection, or sent data.
+    /// The server refused the connection, closed it or sent data.
     Replied,
     /// The attempt was abandoned before there was a connection.
     NotConnected,
@@ -33,8 +33,8 @@ pub(crate) enum AttemptEnd {
 pub(super) struct SilentServers {
     /// Number of servers.
     pub(super) servers: usize,
-    /// Number of times that the time limit was doubled since the server last did anything. Without
-    /// this doubling, a client whose servers are all slow would abandon every attempt too early.
+    /// Number of times that the time limit was doubled since the server last replied. Without this
+    /// doubling, a client whose servers are all slow would abandon every attempt too early.
     doublings: BTreeMap<Server, u32>,
     /// The server whose connection was abandoned because it stopped sending data. The other servers
     /// are tried before it.

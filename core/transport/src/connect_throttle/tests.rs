@@ -111,9 +111,9 @@ async fn in_a_hurry_the_pauses_begin_anew() {
     assert!((FIRST / 2..FIRST * 3).contains(&start.elapsed()), "{:?}", start.elapsed());
 }
 
-/// Makes all servers reject the client after `lasts`. Returns the longest time between two attempts
-/// to connect to one server after the first seconds, and the maximum number of attempts in one
-/// second.
+/// Lets every server reject each attempt after `lasts`. Returns the longest time between two
+/// attempts to connect to one server, and the maximum number of attempts in one second. Ignores the
+/// first twelve seconds.
 async fn pauses(urgency: Urgency, random: fn() -> f64, servers: u16, lasts: Duration) -> (Duration, u32) {
     let throttle = ConnectThrottle::new(random);
     throttle.set_urgency(urgency);
@@ -194,8 +194,7 @@ async fn a_silent_server_is_given_up_after_a_second_only_if_there_is_another_and
     assert_eq!(throttle.limit(&server(2)), Some(second));
     throttle.ended(&one, Instant::now(), AttemptEnd::Replied);
     assert_eq!(throttle.limit(&one), Some(second));
-    // Without a connection, packets are probably dropped. More time would not help then, and other
-    // servers might be available again, so the limit does not double.
+    // If no connection was made, packets are probably dropped, so a longer limit would not help.
     throttle.set_urgency(Urgency::Session(second * 10));
     throttle.ended(&one, Instant::now(), AttemptEnd::NotConnected);
     assert_eq!(throttle.limit(&one), Some(second));

@@ -9,8 +9,8 @@ const WANTED: Duration = Duration::from_secs(1);
 /// Longest pause for one server while the session is needed: this time or an eighth of the session
 /// timeout, if shorter.
 const URGENT: Duration = Duration::from_millis(1500);
-/// Minimum time between two attempts to connect to servers that rejected the client, even to
-/// different servers. `URGENT_GAP` is the minimum while the session is needed.
+/// Minimum time between two attempts to connect to servers that have rejected the client, even if
+/// the second attempt is to another server. While the session is needed, `URGENT_GAP` applies.
 const GAP: Duration = Duration::from_millis(250);
 const URGENT_GAP: Duration = Duration::from_millis(50);
 
@@ -35,9 +35,9 @@ impl Urgency {
     /// Returns the longest pause for one server, measured from the start of one attempt to the
     /// start of the next.
     ///
-    /// If a session is needed, the pause is an eighth less than the bound that `docs/safety.md`
-    /// promises. The remaining eighth is for two round trips: a request for the server's status,
-    /// which shows why the server closes connections, and then the first heartbeat.
+    /// If a session is needed, the pause is seven eighths of the bound that `docs/safety.md`
+    /// promises. The rest is for two round trips: a request for the server's status, which shows
+    /// why the server closes connections, and then the first heartbeat.
     pub(super) fn longest(self) -> Duration {
         match self {
             Self::Idle => IDLE,

@@ -10,10 +10,9 @@ const CONNECTED: i32 = 3;
 
 /// Validates a watch event, which must match one of the remaining watches.
 ///
-/// This limits the harm that a server can do with false events. For each event that matches no
-/// watch, the client crate sends a request. The number of these requests has no limit, even if the
-/// server reads none of them. The client crate's search for the watch also takes a time that grows
-/// with the square of the path's length.
+/// This limits the harm that a server can do with false events. The client crate sends a request
+/// for each event that matches no watch, and nothing limits the number of these requests. Its
+/// search for the watch also takes quadratic time in the length of the path.
 pub(super) fn check(body: &[u8], watches: &mut WatchAllowance) -> Result<(), Malformed> {
     let mut reader = Reader::new(body);
     let (kind, state, path) = (reader.int()?, reader.int()?, path(&mut reader)?);

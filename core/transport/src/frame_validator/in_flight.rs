@@ -42,7 +42,8 @@ impl InFlight {
         self.credentials.iter().any(|request| request.xid == xid)
     }
 
-    /// Returns the request to which a reply with this `xid` belongs, if that reply can arrive now.
+    /// Returns the request that a reply with this `xid` answers. Fails if the server must reply to
+    /// another request first.
     pub(super) fn due(&self, xid: i32) -> Result<Asked<'_>, Malformed> {
         if xid == PING && !self.pings.is_empty() {
             return Ok(Asked::Ping);
@@ -58,9 +59,8 @@ impl InFlight {
         Err(Malformed::new(format!("a reply to request {xid}{due}")))
     }
 
-    /// Removes the request with this `xid`. If its reply shows that the session is alive, returns
-    /// the time at which the request was sent. A reply to credentials does not show that, because
-    /// credentials do not keep a session alive on the server.
+    /// Removes the request with this `xid`. Returns the time at which the request was sent. Returns
+    /// `None` for credentials, because a server replies to them without keeping the session alive.
     pub(super) fn answered(&mut self, xid: i32) -> Option<u64> {
         if xid == PING {
             self.pings.pop_front()

@@ -9,9 +9,9 @@ const KEPT: usize = 64 * 1024;
 /// Stores frames until they are validated. It grows with the bytes that arrive, never with the
 /// length that a frame announces.
 ///
-/// Once the head of a frame is valid, the reader gets the frame's bytes as they arrive, so that it
-/// can see that a slow server is alive. The last byte is held back until the whole frame is valid,
-/// because the reader does not parse an incomplete frame.
+/// Once the head of a frame is valid, the reader gets the frame's bytes as they arrive. So the
+/// reader does not mistake a slow server for a dead one. The last byte is held back until the whole
+/// frame is valid, because the reader does not parse an incomplete frame.
 #[derive(Debug, Default)]
 pub(super) struct FrameBuffer {
     bytes: Vec<u8>,
@@ -22,8 +22,8 @@ pub(super) struct FrameBuffer {
     skip: Option<Skip>,
 }
 
-/// A frame whose body is dropped as it arrives. In its place, the reader gets a reply that reports
-/// a failure. The bytes of this reply are passed on gradually while the body arrives.
+/// A frame whose body is dropped as it arrives. Instead, the reader gets a reply that reports a
+/// failure, in pieces while the body arrives.
 #[derive(Clone, Copy, Debug)]
 struct Skip {
     size: usize,

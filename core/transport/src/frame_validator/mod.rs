@@ -74,8 +74,8 @@ pub(crate) struct FrameValidator {
     inbox: FrameBuffer,
     /// Replies that arrived before the greeting.
     early: Vec<u8>,
-    /// Newest evidence that the server has received something from this client. `None` once it was
-    /// reported.
+    /// Newest evidence that the server has received something from this client. `None` if there is
+    /// no new evidence since the last report.
     heard: Option<ContactEvidence>,
     failure: Option<Malformed>,
 }
@@ -296,8 +296,8 @@ impl FrameValidator {
             (Some(ReplyShape::Sasl), Some(_)) => match Reader::new(body).buffer()? {
                 Some(challenge) if challenge.len() + 4 == size => challenge::check(challenge)?,
                 Some(_) => return Err(Malformed::new("bytes behind a SASL challenge")),
-                // Report a failure, because a server that does not know SASL, or that accepts any
-                // client, replies as if the login had succeeded.
+                // Let the login fail, because servers that do not know SASL or that accept any
+                // client also reply without an error.
                 None => return Ok(self.fail(xid, size, AUTH_FAILED)),
             },
             (_, Some(kind)) => reply::check(kind, body, most_names)?,
@@ -337,8 +337,8 @@ impl FrameValidator {
 
     fn answered(&mut self, xid: i32) {
         let sent = self.in_flight.answered(xid);
-        // Evidence from a handshake is better. Keep it until it is reported, and ignore this reply.
-        // A later reply then provides newer evidence.
+        // Do not replace the evidence of a handshake before it was reported. A later reply provides
+        // newer evidence than this one.
         if let Some(sent) = sent.filter(|_| !matches!(self.heard, Some(ContactEvidence::Greeting { .. }))) {
             self.heard = Some(ContactEvidence::Request { sent });
         }

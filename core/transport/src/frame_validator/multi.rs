@@ -9,9 +9,9 @@ const ERROR: i32 = -1;
 const CREATE: i32 = 1;
 const CREATE2: i32 = 15;
 
-/// Validates the results of a transaction that writes. Either each operation has a result of its
-/// own kind, or all operations have an error. In the second case, one operation has its own error,
-/// and the errors of the others say that they were not executed.
+/// Validates the results of a transaction that writes. If the transaction succeeded, each operation
+/// has a result of its kind. If it failed, each operation has an error: the reason, or that the
+/// operation was not executed.
 pub(super) fn check(operations: &[Op], reader: &mut Reader<'_>) -> Result<(), Malformed> {
     let (mut done, mut refused) = (0, false);
     for operation in operations {

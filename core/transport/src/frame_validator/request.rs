@@ -10,7 +10,7 @@ pub(super) const PING: i32 = -2;
 /// The form of a request's reply.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReplyShape {
-    /// The path of a created node. Old servers do not add the node's Stat.
+    /// The path of the created node, followed by its Stat if `stat` is `true`.
     Create {
         stat: bool,
     },
@@ -37,8 +37,7 @@ pub(super) enum ReplyShape {
 }
 
 impl ReplyShape {
-    /// Returns `true` if the server replies to this request immediately, before it replies to
-    /// earlier requests.
+    /// Returns `true` if the server replies to this request without waiting for earlier requests.
     pub(super) fn overtakes(&self) -> bool {
         matches!(self, Self::Auth | Self::Sasl)
     }
@@ -74,9 +73,9 @@ pub(super) struct WatchAllowance {
 }
 
 impl WatchAllowance {
-    /// Allowance of a connection with persistent watches. Such watches fire any number of times,
-    /// and recursive ones also for longer paths. The path is limited to the length of a short
-    /// reply, because the frame of an event is stored until it is complete.
+    /// Allowance of a connection with persistent watches, which fire any number of times. Recursive
+    /// watches also fire for longer paths than their own. The path is limited to the length of a
+    /// short reply, because an event is stored until it is complete.
     const UNLIMITED: Self = Self { count: u64::MAX, longest: LEAST_FRAME };
 
     fn one(path: &str) -> Self {

@@ -6,7 +6,7 @@ use zklock::{Client, ErrorKind, Mutex};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Without this call, the lock would stay taken until the session timeout after Ctrl-C.
+    // Without this call, the lock would stay taken after Ctrl-C until the session times out.
     zklock::close_on_signals()?;
     let hosts = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:2181".into());
     let client = Client::connect(&hosts).await?;

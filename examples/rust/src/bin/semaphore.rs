@@ -1,5 +1,5 @@
-//! Limits the use of an upstream service to five slots, acquired singly or several together:
-//! `semaphore [HOSTS]`.
+//! Limits the concurrent calls of a service to five. A caller can acquire one or several of the
+//! five slots: `semaphore [HOSTS]`.
 
 use std::time::Duration;
 

@@ -127,8 +127,8 @@ for (const [name, check] of Object.entries(checks)) {
   console.log(name);
 }
 await other.close();
-// This client stays open and holds a lock. Because of `unref`, the process can still exit by itself.
-// The lock is then free.
+// This client stays open and holds a lock. With `unref`, it does not keep the process alive, and
+// the exit frees the lock.
 await mutex.acquire();
 client.unref();
 console.log('end');

@@ -410,7 +410,7 @@ public final class CuratorWorker {
         String kind = kind(command);
         if (kind.equals("mutex")) {
             Mutex mutex = new Mutex(client, path);
-            // Make the lock revocable only on request, because the watch for that takes an additional request.
+            // A revocable lock sends an additional request to set a watch, so a test must ask for it.
             if (command.has("revocable")) {
                 mutex.makeRevocable(asked -> tellRevoked(command));
             }

@@ -1,6 +1,5 @@
-//! The embedded server as a separate process for tests. Options set its settings. It prints
-//! `listening on HOST:PORT` as soon as clients can connect. It keeps no data and runs until it is
-//! killed.
+//! Runs the embedded server as a separate process for tests. It prints `listening on HOST:PORT` as
+//! soon as clients can connect. It keeps no data and runs until it is killed.
 
 use std::fmt::Display;
 use std::future::pending;

@@ -56,9 +56,8 @@ impl Ensemble {
                 }
             }
             ServerMessage::Sync(id) => {
-                // A leader that is cut off from the other servers does not know that it no longer
-                // leads. It also replies to a `Sync`, with the number of changes that it has
-                // applied.
+                // A leader that is cut off still believes that it leads, so it replies with the
+                // number of changes that it has applied.
                 let leads = self.leader == Some(to);
                 let all = self.decided.len() + self.proposed.len();
                 let far = if leads { all } else { self.servers[to].applied };

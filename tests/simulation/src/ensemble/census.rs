@@ -19,7 +19,7 @@ impl Ensemble {
         self.census = Some(Census::default());
     }
 
-    /// Returns the changes since the last call. Each is a directory and its new number of nodes.
+    /// Returns the changes since the last call: each directory with its new number of nodes.
     pub fn take_counts(&mut self) -> Vec<(&'static str, usize)> {
         self.census.as_mut().map(|census| std::mem::take(&mut census.changes)).unwrap_or_default()
     }

@@ -53,19 +53,19 @@ const SYNC_LIMIT: u64 = 5;
 enum ServerMessage {
     /// A client's request for a change.
     Forward(Change),
-    /// `Propose`: the leader proposes the change with this number. `Have`: a follower confirms that
-    /// it has received the change.
+    /// The leader proposes the change with this number.
     Propose(usize),
+    /// A follower confirms that it has received the change with this number.
     Have(usize),
     /// This many changes are decided.
     Decided(usize),
-    /// `Ping`: the leader asks a follower for the sessions of its active clients. `Pong`: the
-    /// follower reports them.
+    /// The leader asks a follower for the sessions of its active clients.
     Ping,
+    /// A follower reports the sessions of its active clients.
     Pong(BTreeSet<i64>),
-    /// `Sync`: a server asks how many changes the leader knows. `Synced`: the leader replies with
-    /// that number.
+    /// A server asks how many changes the leader knows.
     Sync(Id),
+    /// The leader replies that it knows this number of changes.
     Synced(Id, usize),
 }
 
@@ -112,8 +112,7 @@ pub enum Awaited {
 enum Trap {
     /// The fault waits for the client's next request of this kind.
     Set { client: usize, timeout: u64, awaited: Awaited },
-    /// The server was stopped before it executed the request. It continues at `until` at the
-    /// latest.
+    /// The server was stopped before it executed the request. It continues no later than `until`.
     Sprung { client: usize, timeout: u64, server: usize, until: u64 },
     /// The client has tried to reconnect to the stopped server.
     Tried { client: usize, server: usize },
@@ -157,8 +156,8 @@ pub struct Ensemble {
     records: Option<Records>,
     /// The numbers of nodes, if this run checks them.
     census: Option<Census>,
-    /// The kind of request that currently makes its connection deaf (the server then replies only
-    /// to pings), and the time at which this fault ends.
+    /// Fault: after a request of this kind, the server replies only to pings on the connection. The
+    /// second value is the time at which the fault ends.
     critical_request: Option<(CriticalRequest, u64)>,
 }
 
@@ -213,7 +212,8 @@ impl Ensemble {
         }
         if setting.private.is_some() {
             let semaphores = SEMAPHORES.iter().map(|place| place.path);
-            // The operator adds the password, so that it can read the nodes of the private client.
+            // The operator authenticates with the clients' password, so that it can read the nodes
+            // of the private client.
             let may_read = operators(&frame::authentication()).map(Change::Operator);
             ensemble.decided.extend(may_read.map(|what| Entry { what, time }));
             let paths = ["/locks"].into_iter().chain(semaphores).chain(DIRECTORIES).chain(RECORDS);

@@ -112,8 +112,7 @@ impl Front {
     }
 }
 
-/// The role that a server believes it has. A leader that is cut off from the other servers keeps
-/// its role until it notices that.
+/// The role that a server believes it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Leads,
@@ -220,12 +219,10 @@ impl Server {
         self.machine.take_outputs()
     }
 
-    /// Returns the connection to which a write that arrives on `id` is attributed, or `None` if
-    /// that is `id` itself.
+    /// If the session of connection `id` has moved to another connection of the same server,
+    /// returns that connection. The server executes a write on `id` as if it had arrived there.
     ///
-    /// If a session has moved to another server, a server refuses writes on the session's old
-    /// connection. However, if the session is on another connection to the same server, the server
-    /// treats such a write as if it had arrived on that connection.
+    /// If the session has moved to another server, this server refuses the write instead.
     fn late(&self, id: Id) -> Option<Id> {
         let owner = self.machine.connection(*self.sessions.get(&id)?)?.0;
         (owner != id && server_of(owner) == server_of(id)).then_some(owner)
@@ -269,8 +266,7 @@ fn sent(outputs: Vec<Output>) -> Vec<u8> {
     bytes.flatten().collect()
 }
 
-/// Decodes a request of the operator. The operator is always connected, so every frame except the
-/// handshake is decoded as a request.
+/// Decodes a request of the operator. The decoder expects a handshake as its first frame.
 pub fn operators(frame: &[u8]) -> Option<Inbound> {
     let mut decoder = Decoder::new(0xf_ffff);
     let handshake = frame::handshake();

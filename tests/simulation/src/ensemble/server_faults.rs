@@ -94,12 +94,10 @@ impl Ensemble {
         }
     }
 
-    /// Adds this latency to all messages between a server and the other servers.
     pub fn lag(&mut self, server: usize, by: u64) {
         self.servers[server].lag = by;
     }
 
-    /// Sets whether a server treats every request to resume a session as a request for a new one.
     pub fn forget(&mut self, server: usize, forgetful: bool) {
         self.servers[server].forgetful = forgetful;
     }
@@ -116,7 +114,6 @@ impl Ensemble {
         self.servers[server].mute = mute;
     }
 
-    /// Makes a connection *deaf*: from now on, its server replies only to pings on it.
     pub fn deafen(&mut self, id: Id) {
         for server in &mut self.servers {
             if let Some(front) = server.fronts.get_mut(&id) {
@@ -125,8 +122,8 @@ impl Ensemble {
         }
     }
 
-    /// Sets the kind of request that makes its connection deaf, and the time until which this
-    /// applies. On a deaf connection, the server replies only to pings.
+    /// Until the given time, makes each connection deaf on which a request of this kind arrives. On
+    /// a deaf connection, the server replies only to pings.
     pub fn deafen_at(&mut self, request: Option<(CriticalRequest, u64)>) {
         self.critical_request = request;
     }

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 struct Session {
     timeout: u64,
     deadline: u64,
-    /// True if the leader has proposed to end the session. From then on, a ping cannot keep the
-    /// session alive. Only the election of a leader that does not know the proposal can.
+    /// True if the leader has proposed to end the session. A ping then no longer extends it. If a
+    /// new leader is elected that does not know the proposal, the session continues.
     ending: bool,
 }
 
-/// The sessions with their deadlines, as the leader keeps them. Times are in milliseconds.
+/// The session table. Times are in milliseconds.
 #[derive(Debug)]
 pub struct Sessions {
     tick: u64,
@@ -29,7 +29,7 @@ impl Sessions {
         ((now + timeout) / self.tick + 1) * self.tick
     }
 
-    /// Starts a session. For an existing session, starts its timeout again.
+    /// Starts a session, or restarts the timeout of an existing one.
     pub fn begin(&mut self, session: i64, timeout: u64, now: u64) {
         let deadline = self.deadline(timeout, now);
         self.living.insert(session, Session { timeout, deadline, ending: false });
@@ -42,8 +42,8 @@ impl Sessions {
         }
     }
 
-    /// Gives every session its full timeout after an election. This includes sessions whose end was
-    /// proposed but not decided.
+    /// Restarts the timeout of every session after an election, even if the end of the session was
+    /// proposed before.
     pub fn touch_all(&mut self, now: u64) {
         let all: Vec<_> = self.living.iter().map(|(id, session)| (*id, session.timeout)).collect();
         for (session, timeout) in all {

@@ -1,7 +1,7 @@
 //! A fault: a server executes a request late, long after its client has moved to another server.
 //!
-//! The fault waits for the client's next create, or its next write of a slot record, that reaches a
-//! follower. Then:
+//! The fault waits until a follower receives the client's next create or next write of a slot
+//! record. Then:
 //!
 //! 1. The follower is stopped before it executes the request, and the connection breaks.
 //! 2. All other servers refuse the client for a while, so it reconnects to the stopped server. That
@@ -15,8 +15,8 @@ use crate::clock;
 use crate::network::{self, Id, Packet};
 
 impl Ensemble {
-    /// Makes a server execute the client's next request of this kind late. The session timeout
-    /// determines how long the client waits for a reply.
+    /// Makes a server execute the client's next request of this kind late. `timeout` is the
+    /// client's session timeout.
     pub fn trap(&mut self, client: usize, timeout: u64, awaited: Awaited) {
         if self.trap.is_none() && self.count() > 1 {
             self.trap = Some(Trap::Set { client, timeout, awaited });

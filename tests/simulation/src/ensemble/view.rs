@@ -10,8 +10,6 @@ impl Ensemble {
         newest.map(|newest: &mut Server| newest.tell(question, time())).unwrap_or_default()
     }
 
-    /// Returns the children of a node, or `None` if the node does not exist. Reads the server that
-    /// has applied the most changes.
     pub fn children(&mut self, path: &str) -> Option<Vec<String>> {
         frame::names(&self.told(&frame::children(path)))
     }

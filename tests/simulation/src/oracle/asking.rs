@@ -1,12 +1,12 @@
-//! Records the actions of contenders against other contenders: asking the owner to give up a lock,
-//! and breaking a lock.
+//! Records the actions of contenders that affect other contenders: requests to give up a lock, and
+//! breaking a lock.
 
 use super::judge::{Mode, Oracle};
 use crate::clock;
 
 impl Oracle {
-    /// Records that a contender is about to ask the owner of a node to give up the lock. With
-    /// `certainly`, the request has succeeded.
+    /// Records a request to the owner of a node to give up the lock. Must be called before the
+    /// request, and again with `certainly` after the request has succeeded.
     pub fn asks_owner(&mut self, node: &str, certainly: bool) {
         let since = self.requests.asked.entry(node.to_owned()).or_default();
         if certainly {
@@ -14,7 +14,8 @@ impl Oracle {
         }
     }
 
-    /// Records that an operator is about to delete a node. With `certainly`, the node is gone.
+    /// Records the delete of a contender's node by an operator or another contender. With
+    /// `certainly`, the node no longer exists.
     pub fn broken(&mut self, node: &str, certainly: bool) {
         self.attempts.excuse();
         let since = self.requests.broken.entry(node.to_owned()).or_default();

@@ -9,8 +9,7 @@ use crate::clock;
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Attempt {
-    /// The queue that the attempt joins, if the order of this queue is checked: attempts that join
-    /// later must be granted later.
+    /// The queue that the attempt joins, or `None` if the order of grants is not checked.
     pub(super) queue: Option<&'static str>,
     /// Another queue that the attempt joins later, because a multi-lock acquires its members one
     /// after another.
@@ -19,16 +18,18 @@ pub struct Attempt {
     /// True if the attempt holds the lock together with other attempts of its kind, like a reader.
     /// Such attempts can be granted in any order.
     pub(super) reads: bool,
-    /// True if the attempt can wait for other contenders even if it is a try.
+    /// True if the attempt waits for other contenders even as a try: to get a semaphore's permit,
+    /// it first waits for the semaphore's mutex.
     pub(super) takes_turns: bool,
-    /// True if another attempt of the same client can hand the lock on to this one. In this case,
-    /// the grant uses the node of the other attempt and does not follow the order of the queue.
+    /// True if the attempt can receive the lock by a hand-off from another attempt of the same
+    /// client. The grant then uses the other attempt's node and does not follow the order of the
+    /// queue.
     pub(super) in_cohort: bool,
     /// Time in milliseconds for which the client can keep the attempt's node after the release,
     /// while no other client waits. Other attempts of the client can reuse a kept node.
     pub(super) keeps: u64,
-    /// True if the attempt holds the write lock and has also asked for the read lock. It then joins
-    /// the queue a second time, for the read lock.
+    /// True if the attempt holds the write lock and also requests the read lock. It then joins the
+    /// queue a second time.
     pub(super) reads_on: bool,
     /// True if the attempt might have lost its position in the queue, so that its order is not
     /// checked.
@@ -77,8 +78,8 @@ impl Attempt {
         Self { keeps, ..self }
     }
 
-    /// Excludes an attempt from the check of the order, because its contender can learn late that
-    /// it was granted.
+    /// Excludes an attempt from the check of the order, because its contender might notice the
+    /// grant late.
     pub fn served_unseen(self) -> Self {
         Self { excused: true, ..self }
     }
@@ -89,8 +90,8 @@ impl Attempt {
 pub struct Attempts(pub(super) BTreeMap<String, Attempt>);
 
 impl Attempts {
-    /// Returns the time until which another attempt might have been in a queue, or `u64::MAX` if
-    /// another attempt might be in it now.
+    /// Returns the time until which another attempt waited in a queue, or `u64::MAX` if one might
+    /// still wait.
     pub(super) fn last_beside(&self, label: &str, queue: &str) -> Option<u64> {
         let is_there = |attempt: &Attempt| [attempt.queue, attempt.later].contains(&Some(queue));
         let others = self.0.iter().filter(|(other, attempt)| *other != label && is_there(attempt));
@@ -98,8 +99,8 @@ impl Attempts {
         others.map(|(_, attempt)| waited_until(attempt)).max()
     }
 
-    /// Returns the number of other attempts of the same clients for the same lock. Counts only
-    /// attempts that might have been without a node at some time since `since`.
+    /// Returns the number of other attempts for the same lock that use one of this attempt's
+    /// clients. Counts only attempts that might have had no node at some time after `since`.
     pub(super) fn of_its_clients(&self, label: &str, path: &str, since: u64) -> usize {
         let Some(clients) = self.0.get(label).map(|attempt| &attempt.clients) else { return 0 };
         let is_over = |at: Option<u64>| at.is_some_and(|at| at < since);
@@ -115,11 +116,11 @@ impl Attempts {
 
     /// Returns the time until which an attempt might need its node in a queue.
     ///
-    /// Other attempts of the same client can receive the lock by a hand-off or reuse the node. The
-    /// node is needed until the last of them ends, plus the time for which the node is kept.
-    /// `waits` contains the time since which another client waits for the node, and the time since
-    /// which every client knows that. After the second time, the client must neither keep the node
-    /// nor reuse it for a new attempt.
+    /// Other attempts of the same client can receive the lock by a hand-off or reuse the kept node.
+    /// The node is therefore needed until the last of these attempts ends, plus the time for which
+    /// the client keeps it. If another client waits for the node, `waits` contains the time since
+    /// which it waits, and the time since which every client knows that. After the second time, the
+    /// client must not keep the node or reuse it for a new attempt.
     pub(super) fn needs_node_until(
         &self,
         attempt: &Attempt,
@@ -136,8 +137,7 @@ impl Attempts {
                 && other.clients.iter().any(|client| attempt.clients.contains(client))
                 && end(other) >= attempt.began
         });
-        // The time for which the node is kept begins when the first of these attempts ends. Later
-        // attempts do not extend it.
+        // The client can keep the node after the end of any of these attempts.
         let mut kept = end(attempt).saturating_add(attempt.keeps);
         let mut held = end(attempt);
         for other in beside {
@@ -150,7 +150,8 @@ impl Attempts {
         Some(until).filter(|until| *until < u64::MAX)
     }
 
-    /// Returns the attempts that wait in a queue and began more than `entry` before `then`.
+    /// Returns the attempts that wait in a queue and began more than `entry` milliseconds before
+    /// `then`.
     pub(super) fn long_waiting(&self, queue: &str, then: u64, entry: u64) -> Vec<String> {
         let waiting = self.0.iter().filter(|(label, attempt)| {
             attempt.queue == Some(queue)

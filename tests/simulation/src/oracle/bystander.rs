@@ -72,18 +72,19 @@ impl Oracle {
         });
     }
 
-    /// Checks the state that a client reports just before its only connection opens. Until now, the
-    /// client has known that it has no connection.
+    /// Checks the state that a client reports just before it is connected. At this time, it must
+    /// know that it has no connection.
     pub fn before_connection(&mut self, name: usize, client: &Client) {
-        // If the client was stopped until just before it began to connect, do not check it. All
-        // attempts that needed the connection can have ended since then, so it is idle correctly.
+        // Do not check a client that was stopped until just before it began to connect. In the
+        // meantime, all attempts that need the connection can have ended, so the client is rightly
+        // idle.
         let since = clock::now().saturating_sub(SLACK + self.calm.soon());
         if client.state() == ClientState::Idle && self.has_run_since(name, since) {
             self.violation(format!("client {name} reports that it is idle, but looks for a server"));
         }
-        // The client crate reports that it is connected as soon as a server has accepted its
-        // handshake. If that connection fails, the crate reports the same until it has reached the
-        // next server.
+        // Check only a client whose last connection worked. If a server accepts the handshake but
+        // the connection then fails, the client crate reports that it is connected until it reaches
+        // the next server.
         let served = network::with(|network| network.witness.was_served(name));
         if !served || !self.has_run_since(name, clock::now().saturating_sub(SLACK)) {
             return;
@@ -98,7 +99,7 @@ impl Oracle {
     }
 
     /// Checks all clients. While no fault has an effect, a client that has had a session must be
-    /// connected. A client that reports that it is connecting must really try servers.
+    /// connected. A client that reports that it is connecting must try servers.
     pub fn judge_clients(&mut self, clients: &Clients) {
         let now = clock::now();
         for number in 0..clients.count() {
@@ -140,8 +141,9 @@ impl Oracle {
             });
         }
         for (client, since, deleted) in news.deaf {
-            // The delete of another contender's node (a broken lock) needs no reply: without one,
-            // the call returns an error, and no waiter depends on it.
+            // If the unanswered request is the delete of another contender's node (a broken lock),
+            // the client may keep the session: the call returns an error, and no waiter depends on
+            // it.
             let breaks = deleted.is_some_and(|node| self.requests.is_broken(&node));
             if !breaks && self.has_run_since(client, since) {
                 self.violation(format!(
@@ -162,8 +164,9 @@ impl Oracle {
         }
     }
 
-    /// Returns the earliest time at which the term of a hold can end. Returns `None` if the client
-    /// might not yet have processed the reply that shows that its session is alive.
+    /// Returns the time until which a lease must report that it is held, because replies have shown
+    /// that its session is alive. Returns `None` if the client might not have processed the last
+    /// such reply.
     fn sure_until(&self, hold: &Hold) -> Option<u64> {
         let session = hold.lease.session_id();
         let (until, sure) = network::with(|network| network.witness.sure_until(session))?;
@@ -171,8 +174,8 @@ impl Oracle {
         known.then_some(until)
     }
 
-    /// Stores the earliest time at which the term of each current hold can end. Ignores holds whose
-    /// term is over, because a later reply does not revive a lease that is lost.
+    /// Updates the time until which each lease of a client must report that it is held. Skips
+    /// leases whose term is over: a later reply does not make a lost lease held again.
     fn note_certainty(&mut self, client: usize) {
         let held = |hold: &Hold| of(hold) == Some(client) && !hold.lease.remaining().is_zero();
         let sure = |hold: &Hold| if held(hold) { self.sure_until(hold) } else { None };
@@ -182,8 +185,8 @@ impl Oracle {
         }
     }
 
-    /// Returns how much of its term the hold on a node has left at least, as known when its lease
-    /// last reported that it was held.
+    /// Returns the minimum remaining term of the lease with this node. Returns `None` if the term
+    /// might be over.
     pub fn term_left(&self, node: &str) -> Option<u64> {
         let sure = self.holds.iter().find(|hold| hold.node == node)?.sure?;
         sure.checked_sub(clock::now()).filter(|left| *left > SLACK)
@@ -198,8 +201,9 @@ impl Oracle {
 
     /// Returns `true` if the client with this name has not been stopped since that time.
     ///
-    /// The client with the previous number must not have been stopped either. A contender uses both
-    /// clients and can have started the tasks of this client. These are stopped with the contender.
+    /// The client with the previous number must not have been stopped either: a contender of that
+    /// client also uses this one and might have started some of its tasks, which stop with the
+    /// contender.
     fn has_run_since(&self, name: usize, then: u64) -> bool {
         let number = name % CLIENTS;
         let before = (number + self.clients - 1) % self.clients;

@@ -1,11 +1,11 @@
-//! Determines when it is *calm*: no fault has any effect. Only then can the oracle require that
-//! something happens soon.
+//! Determines whether the simulation is *calm*: no fault has any effect. Only then can the oracle
+//! require that something happens soon.
 
 use crate::clock;
 use crate::setting::Setting;
 
-/// Longest likely total of a client's pauses during one wait, in milliseconds. If a directory is
-/// removed more than once, the client pauses before it creates the directory again.
+/// Time in milliseconds to allow for a client's pauses during one wait. A client pauses before it
+/// creates a directory again that was removed more than once.
 const LONGEST_REST: u64 = 1000;
 
 /// The current faults, and the time since which none has had an effect.
@@ -31,8 +31,8 @@ pub struct Calm {
 
 impl Calm {
     pub fn new(setting: &Setting) -> Self {
-        // Number of messages, one after another, between a request and its reply. With several
-        // servers, a write causes three messages between the servers.
+        // Number of consecutive messages between a request and its reply. With several servers, a
+        // write causes three more messages between the servers.
         let hops = if setting.servers == 1 { 2 } else { 5 };
         let soon = 50 * hops * setting.latency + 30;
         Self {
@@ -61,8 +61,9 @@ impl Calm {
         self.steady && self.active == 0 && self.since <= time
     }
 
-    /// Returns `true` if a client that left a silent connection can still be without one. Even
-    /// while it is calm, several slow packets can delay one request.
+    /// Returns `true` if a client that left a silent connection might not have reconnected yet.
+    /// Even without faults, several slow packets can delay one reply so long that the client
+    /// leaves.
     pub fn may_be_away(&self, (left, silent): (u64, u64)) -> bool {
         silent >= self.wait_limit && clock::now() <= left + self.soon
     }
@@ -73,12 +74,10 @@ impl Calm {
         clock::now() <= gave_up + 2 * self.soon
     }
 
-    /// Returns the maximum duration of a few round trips while no fault has an effect.
     pub fn soon(&self) -> u64 {
         self.soon
     }
 
-    /// Returns the maximum time that joining a queue takes while no fault has an effect.
     pub fn entry(&self) -> u64 {
         self.entry
     }

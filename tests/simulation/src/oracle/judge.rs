@@ -59,8 +59,8 @@ pub(super) struct Hold {
     pub(super) accused: bool,
     /// The loss reason that it reported first.
     lost: Option<LossReason>,
-    /// Earliest time at which the term of the hold can end, as known when its lease last reported
-    /// that it was held. Other causes can end the hold earlier.
+    /// Time until which the lease must report that it is held, unless something other than the end
+    /// of its term ends the hold.
     pub(super) sure: Option<u64>,
     /// Its number in the recorder, if the recorder contains it.
     record: Option<usize>,
@@ -106,8 +106,8 @@ struct Tokens {
     any: Token,
 }
 
-/// A fencing token, and the number of earlier holds on the same node. Each holder's pair must be
-/// larger than that of the previous holder.
+/// A fencing token, and the number of earlier holds on the same node. These pairs increase from
+/// holder to holder.
 type Token = (i64, u32);
 
 /// The state of all checks, with the history.
@@ -151,9 +151,9 @@ pub struct Oracle {
     /// The nodes of strangers (contenders that are not zklock clients), by directory. They count in
     /// the queue like any other node.
     strangers: BTreeMap<&'static str, String>,
-    /// Nodes of waiters that disappeared while another client's node was directly ahead of them. By
-    /// rule 6, such a waiter lists the queue again and must not be granted the lock through the
-    /// lost node.
+    /// Nodes of waiters that disappeared while the node directly ahead in the queue belonged to
+    /// another client. By rule 6, such a waiter lists the queue again. It must not be granted the
+    /// lock through the node that disappeared.
     gone: BTreeSet<String>,
 }
 
@@ -212,7 +212,8 @@ impl Oracle {
     }
 
     /// Reports a violation of exclusion, of the order of tokens or of the end of a hold. The
-    /// checkers outside the simulation must find it too, so it is also recorded for them.
+    /// recorder also stores it, because the checkers outside the simulation must find the same
+    /// violation.
     fn breach(&mut self, what: String) {
         if let Some(recorder) = &mut self.recorder {
             recorder.breach(&what);
@@ -373,8 +374,8 @@ impl Oracle {
         }
     }
 
-    /// Records that a waiter's node disappeared while the node directly ahead belonged to another
-    /// client.
+    /// Records that a waiter's node disappeared while the node directly ahead in the queue belonged
+    /// to another client.
     pub fn gone(&mut self, node: String) {
         self.gone.insert(node);
     }
@@ -425,8 +426,8 @@ impl Oracle {
         }
     }
 
-    /// Returns `true` if a lease reports that it is held and the library guarantees that this is
-    /// true.
+    /// Returns `true` if a lease reports that it is held, and no operator has deleted its node or
+    /// ended its session. The library guarantees that such a lease is really held.
     pub(super) fn is_certain(&self, hold: &Hold) -> bool {
         let taken = self.requests.is_broken(&hold.node) || self.killed.contains(&hold.lease.session_id());
         !taken && says_held(&hold.lease)

@@ -1,5 +1,5 @@
-//! The checks of a simulation: of leases, of the order and promptness of grants, and of leftover
-//! nodes.
+//! Checks a simulation: its leases, the order and speed of grants, and the nodes that remain at the
+//! end.
 
 mod asking;
 mod attempts;

@@ -21,8 +21,8 @@ impl Oracle {
         let Some(served) = self.attempts.0.get_mut(label) else { return };
         served.granted = Some(clock::now());
         let (Some(queue), began, reads) = (served.queue, served.began, served.reads) else { return };
-        // By rule 19, a client can reuse the node of a recent grant, because it does not yet know
-        // of other waiters.
+        // By rule 19, a client that has just been granted a lock can reuse its node while it does
+        // not know of other waiters. Such a grant need not follow the order of the queue.
         let soon = self.calm.soon();
         let again = |one: &Granted| one.lease.handoffs() > 0 && self.rows.is_young(&one.node, soon);
         if served.in_cohort || granted.iter().any(again) {
@@ -65,8 +65,8 @@ impl Oracle {
         self.attempts.0.get(label).and_then(|attempt| attempt.ended).is_some_and(|ended| ended < then)
     }
 
-    /// Returns how long a try has been the only attempt in its queue while no fault had an effect.
-    /// Returns `None` if that is unknown.
+    /// Returns how long a try has waited although it was alone in its queue and no fault had an
+    /// effect. Returns `None` if that is unknown.
     pub fn waited_alone(&self, label: &str) -> Option<u64> {
         let attempt = self.attempts.0.get(label)?;
         let beside = self.attempts.last_beside(label, attempt.queue?).filter(|_| attempt.takes_turns);
@@ -82,8 +82,9 @@ impl Oracle {
         }
     }
 
-    /// Checks the nodes in a lock's directory and their labels. `turns` is true for the directory
-    /// of a semaphore's mutex, which an attempt leaves when it has its permits.
+    /// Checks that the nodes in a lock's directory belong to attempts that need them. `turns` is
+    /// true for the directory of a semaphore's mutex. An attempt leaves that directory when it has
+    /// its permits.
     pub fn look_at(&mut self, directory: &str, nodes: &[(String, Option<String>)], turns: bool) {
         self.prompt.sees(directory, nodes.iter().map(|(node, _)| node.clone()));
         let now = clock::now();
@@ -112,12 +113,12 @@ impl Oracle {
         }
     }
 
-    /// Returns the time since which an attempt of another client waits for this node. From then on,
-    /// the client must not keep the node after a release.
+    /// Returns the time since which an attempt of another client has waited for this node. After
+    /// that time, the client must not keep the node after a release.
     ///
-    /// A writer waits for every node, and a reader waits for a writer's node. If an attempt joins
-    /// other queues first, or replaces another attempt, its wait counts from the time at which its
-    /// node was first seen in this queue.
+    /// A writer waits for every node, and a reader waits for a writer's node. If the waiting
+    /// attempt joined other queues first or might use another attempt's node, this is the time at
+    /// which its own node was first seen.
     fn waits_since(
         &self,
         attempt: &Attempt,

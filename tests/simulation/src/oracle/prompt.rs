@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::clock;
 use crate::setting::Setting;
 
-/// Maximum wait for a free lock, in milliseconds. It is well below the interval after which a
-/// client lists a queue again without a watch event, so a lost event is found.
+/// Maximum wait for a free lock, in milliseconds. A waiter that missed a watch event lists the
+/// queue again only much later, so this check finds lost events.
 const PROMPT: u64 = 10_000;
 
 /// A grant that is checked in the next round.
@@ -19,7 +19,7 @@ const PROMPT: u64 = 10_000;
 struct Served {
     place: &'static str,
     node: String,
-    /// Time since which the grant's contender has waited without a disturbance.
+    /// Time since which the contender has waited while no fault had an effect.
     asked: u64,
     at: u64,
 }
@@ -27,11 +27,10 @@ struct Served {
 /// The contenders that wait, the grants to check, and the times at which nodes disappeared.
 #[derive(Debug, Default)]
 pub struct Prompt {
-    /// True if latencies are too low to end sessions and no server has dropped watch events. A
-    /// waiter whose watch event was dropped can be granted the lock late.
+    /// True if latencies are so low that no session expires, and no server has dropped watch
+    /// events. A waiter that missed a watch event can be granted the lock late.
     quiet: bool,
-    /// Time at which the effects of the last fault were over, and the time that such effects last
-    /// after a fault.
+    /// Time at which the effects of the last fault end: `settling` milliseconds after the fault.
     since: u64,
     settling: u64,
     /// Time since which each contender has waited. Only contenders that want a single lock are
@@ -94,8 +93,8 @@ impl Prompt {
         }
     }
 
-    /// Returns the nodes that were granted late, with their delays. A grant is late if every node
-    /// that could have blocked it had disappeared long before.
+    /// Returns the late grants, each as the node and the delay. A grant is late if every node that
+    /// could have blocked it had disappeared more than `PROMPT` before.
     pub(super) fn take_late(&mut self) -> Vec<(String, u64)> {
         let served = std::mem::take(&mut self.served).into_iter();
         let waited = served.map(|Served { place, node, asked, at }| {

@@ -2,8 +2,8 @@
 //! tests/porcupine/README.md describes the format.
 //!
 //! A hold is certain from its grant to the last time at which its lease reported that it was held.
-//! The recorder reads the lease at each other grant of the same lock, at the end of the session,
-//! and when the contender releases it. Timestamps are unique numbers of nanoseconds, so events
+//! The recorder asks the lease whenever the same lock is granted again, when the session ends, and
+//! when the contender releases the lock. Timestamps are unique numbers of nanoseconds, so events
 //! within one millisecond keep their order.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,10 +52,10 @@ impl Recorder {
         self.asked.insert(contender, now);
     }
 
-    /// Records a grant that is certain, and returns the number of its hold. For a re-entry, returns
-    /// the number of the existing hold.
+    /// Records a grant and returns the index of the hold. For a re-entry, returns the index of the
+    /// existing hold.
     ///
-    /// Returns `None` if the lock was handed on. The other checkers expect one hold for each node,
+    /// Returns `None` if the grant is a hand-off. The other checkers expect one hold for each node,
     /// so only the first hold on a node is recorded.
     pub fn granted(&mut self, granted: &Granted) -> Option<usize> {
         let Granted { contender, place, mode, lease, node, .. } = granted;
@@ -72,8 +72,8 @@ impl Recorder {
             self.holds[known].seen = now;
             return Some(known);
         }
-        // If a writer also acquires the read lock, the time of its request is recorded only for its
-        // first hold.
+        // If a writer also acquires the read lock, record the time of the request only for the
+        // write hold.
         let asked = self.asked.get(contender).copied();
         let goes_on = self.holds.iter().any(|hold| of_contender(hold) && asked < Some(hold.granted));
         self.holds.push(RecordedHold {
@@ -107,8 +107,8 @@ impl Recorder {
         }
     }
 
-    /// Records a violation that the simulation itself has found, so that the other checkers can be
-    /// compared with it.
+    /// Records a violation that the simulation has found. The other checkers must find the same
+    /// one.
     pub fn breach(&mut self, what: &str) {
         self.breaches.push(what.to_owned());
     }

@@ -22,16 +22,16 @@ impl Unchecked {
         Self { directory: directory.to_owned(), name: name.to_owned(), mode }
     }
 
-    /// Returns the nodes that should have blocked the grant. Returns no nodes if the node of the
-    /// grant itself is gone.
+    /// Returns the nodes that should have blocked the grant. If the granted node no longer exists,
+    /// returns none.
     fn in_the_way<'a>(&self, names: &'a [String]) -> Vec<&'a str> {
         let own = number(&self.name);
         if !names.contains(&self.name) {
             return Vec::new();
         }
-        // Only smaller numbers are older. Nodes with the same number belong to a writer that also
-        // acquires the read lock. Nodes of the same client are ignored: the client can have
-        // released them although the servers still have them.
+        // A node is older if its sequence number is smaller. Two nodes with the same number belong
+        // to a writer that also acquires the read lock. Ignore nodes of the same client: the client
+        // can have released them although the servers still have them.
         let others = names.iter().map(String::as_str).filter(|name| client(name) != client(&self.name));
         let older = others.filter(|name| number(name).is_some() && number(name) < own);
         match self.mode {

@@ -1,11 +1,9 @@
-//! Records the requests to give up a lock, and the deletes of contenders' nodes by other contenders
-//! or an operator.
+//! Records requests to give up a lock, and deletes of contenders' nodes.
 
 use std::collections::BTreeMap;
 
-/// The nodes whose owners were asked to give up the lock, and the nodes that were deleted. The
-/// value is the time since which the request or the delete is certain, or `None` if it is not
-/// certain.
+/// The nodes whose owners were asked to give up the lock, and the nodes that were deleted. Each has
+/// the time at which the request or delete had succeeded, or `None` if that is unknown.
 #[derive(Debug, Default)]
 pub struct Requests {
     pub(super) asked: BTreeMap<String, Option<u64>>,
@@ -27,7 +25,6 @@ impl Requests {
         self.broken.get(node).copied().flatten()
     }
 
-    /// Returns the time since which the owner of a node has certainly been asked.
     pub fn asked_since(&self, node: &str) -> Option<u64> {
         self.asked.get(node).copied().flatten()
     }

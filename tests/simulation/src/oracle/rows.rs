@@ -1,17 +1,17 @@
-//! Checks consecutive holds that use the same node. With the option `cohort`, a release can hand
-//! the lock and its node on to the next waiter of the same client. With the option `linger`, a
-//! release can keep the node, so that a later attempt of the same client reuses it.
+//! Checks consecutive holds that use the same node.
 //!
-//! The checks know immediately which of these a release did: only a hand-off increases the counter
-//! of hand-offs, and only a release that deletes the node waits for a reply. A *row* is a sequence
-//! of holds on one node, each handed on to the next. Its length is known even during faults, and is
-//! checked. A hold that reuses a kept node begins a new row.
+//! With the option `cohort`, a release can hand the lock and its node on to the next waiter of the
+//! same client. With the option `linger`, a release can keep the node, so that a later attempt of
+//! the same client reuses it. A *row* is a sequence of holds on one node that were handed on from
+//! one to the next. A hold that reuses a kept node begins a new row.
 //!
-//! A client needs time to learn that another client waits for its node. Usually its watch on the
-//! queue reports the node that the waiter creates. Just after a grant, the client has no such watch
-//! yet. It learns of all waiters from the listing that sets the watch, and can reuse the node
-//! before that. Once the client has had time to learn of a waiter and no fault has an effect,
-//! keeping or reusing the node is a violation. So a waiter waits for at most one row.
+//! The length of a row is limited. It is checked even during faults, because the client's counter
+//! of hand-offs shows which releases were hand-offs.
+//!
+//! If another client waits, the client must not keep or reuse the node, so the waiter waits for at
+//! most one row. The client needs time to learn of the waiter: after a grant, it lists the queue
+//! and sets a watch. Until it receives the reply, it can still reuse the node. The check therefore
+//! allows for this time, and is skipped while a fault has an effect.
 
 use std::collections::BTreeMap;
 
@@ -71,8 +71,8 @@ struct NodeRow {
 pub struct Rows(BTreeMap<String, NodeRow>);
 
 impl Rows {
-    /// Records a hold on a node after this many hand-offs. For a re-entry of the current holder,
-    /// does nothing.
+    /// Records a hold on a node. `handoffs` is the number of earlier holds. Does nothing if the
+    /// current holder enters its lock again.
     pub(super) fn begins(&mut self, node: &str, handoffs: u32) {
         let now = clock::now();
         let last = RowHold { handoffs, first: handoffs, most: u32::MAX, left: None };
@@ -84,8 +84,8 @@ impl Rows {
         if row.last.handoffs == handoffs {
             return;
         }
-        // The numbers of hand-offs are not consecutive. So there was another hold in between, which
-        // ended before a contender received it. The node was kept after it.
+        // There was another hold in between. It ended before its contender received it, and the
+        // node was kept afterwards.
         if row.last.handoffs + 1 != handoffs {
             row.kept_until.get_or_insert(u64::MAX);
         }
@@ -99,7 +99,7 @@ impl Rows {
 }
 
 impl Oracle {
-    /// Checks the end of the last hold on a node. `linger` is the maximum time for which the client
+    /// Checks how the last hold on a node ended. `linger` is the maximum time for which the client
     /// may keep the node.
     pub fn released(
         &mut self,
@@ -129,16 +129,15 @@ impl Oracle {
         }
     }
 
-    /// Checks a grant that uses this node, for an attempt that began at the time `asked`. There
-    /// must not be more than `cohort` holds in a row. A kept node must not be reused if the client
-    /// knows that another client waits.
+    /// Checks a grant that uses this node. `asked` is the time at which the attempt began. A row
+    /// must not have more than `cohort` holds. A kept node must not be reused if the client knows
+    /// that another client waits.
     pub fn judge_row(&mut self, label: &str, one: &Granted, asked: u64, cohort: u32) -> Beginning {
         let Granted { place, mode, node, lease, .. } = one;
         let Some(row) = self.rows.0.get_mut(node) else { return Beginning::NewNode };
         let (last, most) = (&mut row.last, cohort.max(1));
-        // If the numbers of hand-offs are not consecutive, there was another hold in between, which
-        // ended before a contender received it. The recorded hold then tells nothing about this
-        // grant.
+        // If the numbers are not consecutive, there was another hold in between, which ended before
+        // its contender received it. In this case, ignore the recorded hold.
         let before = row.before.filter(|before| before.handoffs + 1 == lease.handoffs());
         let left = before.and_then(|before| Some((before, before.left?)));
         let beginning = match left {
@@ -167,12 +166,11 @@ impl Oracle {
         beginning
     }
 
-    /// Returns an attempt of another client that has waited for a long time, so that the holder's
-    /// client must not keep or reuse the node.
+    /// Returns an attempt of another client because of which the node must not be kept or reused.
     ///
     /// The attempt has waited so long that every client that watches the queue knows of it. During
-    /// that time no fault had an effect, and the node was already held. Attempts that can receive
-    /// the lock by a hand-off do not count, because they might have no node yet.
+    /// that time, no fault had an effect, and the node was held. Attempts that can receive the lock
+    /// by a hand-off do not count, because they might have no node yet.
     fn seen_waiting(
         &self,
         label: &str,

@@ -1,7 +1,8 @@
 //! Checks the scopes (blocks that hold a lock) of one lock object that all contenders share, like
-//! tasks of one program. When an owner leaves a scope, exactly this scope must end.
+//! the tasks of one program. When an owner leaves a scope, the library must end this scope and no
+//! other one.
 //!
-//! Contenders enter and leave scopes in all ways that Python offers, through the part of the
+//! Contenders enter and leave scopes in every way that Python offers. They call the part of the
 //! library on which the bindings are built. The addresses of simulated stack frames are reused, as
 //! in an interpreter.
 
@@ -24,8 +25,8 @@ const EXIT: usize = 3;
 enum ScopeKind {
     /// By a statement in a function.
     Statement,
-    /// By a statement in a generator. The owner that runs the generator at the exit can differ from
-    /// the one that entered the scope.
+    /// By a statement in a generator. The scope can be entered by one owner and left by another
+    /// one.
     Generator,
     /// By explicit calls.
     Calls,
@@ -46,8 +47,8 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Returns `true` if the owner leaves the scope by an explicit call. Such a call does not say
-    /// which of the owner's scopes it ends.
+    /// Returns `true` if the owner leaves the scope by an explicit call. The call does not name the
+    /// scope.
     pub fn is_of_calls(&self) -> bool {
         self.way == ScopeKind::Calls
     }
@@ -142,8 +143,8 @@ impl Scopes {
         let alone = self.abandoned.len() == 1;
         let mut left = self.exit(&exit);
         if way == ScopeKind::Abandoned && !alone && left == Exited::Others {
-            // There are several abandoned scopes, so an exit by another owner is ambiguous. Exit as
-            // the scope's own owner instead.
+            // If there are several abandoned scopes, an exit by another owner is ambiguous. Exit as
+            // the owner that entered the scope instead.
             left = self.exit(&Exit { owner, ..exit });
         }
         if site.frame.code == STATEMENT {
@@ -154,11 +155,10 @@ impl Scopes {
         (left != Exited::Scope((), number)).then(|| format!("scope {number} ({way:?}) is left: {left:?}"))
     }
 
-    /// Calls an exit for an owner that has entered no scope. If this ended a scope, returns a
+    /// Calls `exit` for an owner that has entered no scope. If this ends a scope, returns a
     /// description of the error.
     pub fn stray(&mut self, chance: &mut Chance) -> Option<String> {
-        // If there is exactly one abandoned scope, this exit can rightly end it, so do not call the
-        // exit.
+        // If there is exactly one abandoned scope, the call may end it.
         if self.abandoned.len() == 1 {
             return None;
         }

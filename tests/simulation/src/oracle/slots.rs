@@ -12,7 +12,8 @@ pub struct Slots {
     /// Number of slots that were recorded.
     pub recorded: u64,
     places: [Place; SLOT_RECORDS.len()],
-    /// The slots that must be recorded when the run ends. Each is a mutex and the number of a slot.
+    /// The slots that must be recorded when the run ends, as pairs of the mutex's index and the
+    /// slot number.
     tried: BTreeSet<(usize, u64)>,
 }
 
@@ -42,7 +43,8 @@ impl Slots {
         self.places[place].tokens.get(&slot).copied()
     }
 
-    /// Returns the last slot that was recorded under a token, if it is later than `after`.
+    /// Returns the last slot that the holder with this token has recorded, if it is later than
+    /// `after`.
     pub fn last_of(&self, place: usize, token: i64, after: Option<u64>) -> Option<u64> {
         let mut slots = self.places[place].tokens.iter().rev();
         let (slot, _) = slots.find(|(_, holder)| **holder == token)?;
@@ -56,8 +58,8 @@ impl Slots {
 }
 
 impl Oracle {
-    /// Checks a new record. Its slot must be later than the last recorded one, and its holder must
-    /// be the same or a later one.
+    /// Checks a new record. Its slot must be later than the last recorded one. Its token must not
+    /// be smaller.
     pub fn recorded(&mut self, Written { place, version, data }: &Written) {
         let (path, text) = (MUTEXES[*place], String::from_utf8_lossy(data).into_owned());
         let slot = field(&text, "slot").and_then(|slot| u64::try_from(slot).ok());
@@ -80,8 +82,8 @@ impl Oracle {
         }
     }
 
-    /// Checks the start of a slot's body. `before` is the last slot that had been recorded when the
-    /// contender requested the lock.
+    /// Checks the start of a slot's body. `before` is the last slot that was already recorded when
+    /// the contender requested the lock.
     pub fn body_begins(&mut self, contender: usize, place: usize, slot: u64, before: Option<u64>) {
         let path = MUTEXES[place];
         self.history.note(&format!("contender {contender} runs slot {slot} of {path}"));
@@ -92,14 +94,12 @@ impl Oracle {
         }
     }
 
-    /// Checks that a slot was recorded with the lease's token before its body begins.
     pub fn expect_recorded_first(&mut self, contender: usize, place: usize, slot: u64, token: i64) {
         if self.slots.token(place, slot) != Some(token) {
             self.violation(format!("contender {contender} runs slot {slot}, which is not recorded yet"));
         }
     }
 
-    /// Checks that the slot of a successful body is recorded under the lease's token.
     pub fn expect_recorded(&mut self, contender: usize, place: usize, slot: u64, token: Option<i64>) {
         let recorded = self.slots.token(place, slot);
         if token.is_none() || recorded != token {
@@ -109,8 +109,8 @@ impl Oracle {
         }
     }
 
-    /// Checks that a slot whose body was skipped is recorded, and that the body has not begun.
-    /// `token` is the token of the lease if the body has begun.
+    /// Checks that a skipped slot is recorded and its body has not run. `token` is `None` if the
+    /// body has not begun.
     pub fn expect_skipped(&mut self, contender: usize, place: usize, slot: u64, token: Option<i64>) {
         let recorded = self.slots.token(place, slot);
         if recorded.is_none() || token.is_some() {
@@ -120,8 +120,8 @@ impl Oracle {
         }
     }
 
-    /// Checks that the slot of a failed body is not recorded with the lease's token. Must not be
-    /// called if the record might be written later.
+    /// Checks that the slot of a failed body is not recorded with the lease's token. Must be called
+    /// only if the record cannot be written later.
     pub fn expect_unrecorded(&mut self, contender: usize, place: usize, slot: u64, token: Option<i64>) {
         let recorded = self.slots.token(place, slot);
         if recorded.is_some() && recorded == token {

@@ -19,8 +19,8 @@ impl Counts {
     /// Returns the largest number of nodes that a directory has had since that time.
     fn most_since(&self, directory: &str, since: u64) -> usize {
         let changes = self.0.get(directory).map(Vec::as_slice).unwrap_or_default();
-        // Include the number of nodes at that time, which is the result of the last change before
-        // it.
+        // Include the last change before `since`, because its number of nodes still applied at that
+        // time.
         let before = changes.partition_point(|(at, _)| *at < since).saturating_sub(1);
         changes[before..].iter().map(|(_, count)| *count).max().unwrap_or(0)
     }
@@ -45,8 +45,8 @@ impl Joined {
     }
 }
 
-/// A queue that is full: one contender holds the lock alone, and as many contenders wait as an
-/// attempt permits. The attempt must be refused.
+/// A full queue: one contender holds the lock alone, and the number of waiters has reached an
+/// attempt's limit. The attempt must be refused.
 #[derive(Debug)]
 pub struct FullQueue {
     path: &'static str,
@@ -57,8 +57,8 @@ pub struct FullQueue {
 }
 
 impl Oracle {
-    /// Checks that an attempt was refused correctly because too many contenders wait. `since` is
-    /// the earliest time whose state the attempt can have seen in a listing.
+    /// Checks the refusal of an attempt: the limit of waiters must have been reached at some time
+    /// after `since`. The listing that the attempt has seen is not older.
     pub fn judge_full(&mut self, label: &str, limit: u32, since: u64) {
         let Some(attempt) = self.attempts.0.get(label) else { return };
         if !attempt.joined.iter().any(|joined| self.may_be_full(label, *joined, limit, since)) {
@@ -85,8 +85,8 @@ impl Oracle {
         }
     }
 
-    /// Returns the queue if it is full, so that an attempt with this limit of waiters must be
-    /// refused unless a fault has an effect.
+    /// Returns the attempt's queue if its limit of waiters is reached. The attempt must then be
+    /// refused, unless a fault has an effect.
     pub fn full_queue(&self, label: &str, limit: u32) -> Option<FullQueue> {
         let attempt = self.attempts.0.get(label)?;
         let path = attempt.queue.filter(|path| MUTEXES.contains(path) || *path == READ_WRITE)?;

@@ -1,5 +1,5 @@
-//! Progress cases in which a call must return in time, with or without replies from servers. If the
-//! contender has a node, the client must also delete that node in time.
+//! Progress cases in which a call must return in time, even if no server replies. If the contender
+//! has a node, the client must also delete it in time.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -208,8 +208,7 @@ impl Case {
         })
     }
 
-    /// Returns the maximum duration of the call: its own timeout if it has one, plus the time for
-    /// the replies that it needs.
+    /// Returns the maximum duration of the call after its own timeout, if it has one.
     fn bound(self, stage: &Stage, remaining: u64) -> u64 {
         let connect = u64::try_from(CONNECT_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
         let answers = self.servers == Servers::Answer;
@@ -223,8 +222,7 @@ impl Case {
             Call::Drained => WAIT + CLOSE_LIMIT,
             Call::Ready if answers => 0,
             Call::Taken | Call::Free if answers => self.tried(stage),
-            // The client lists the nodes, reads them, and rereads those that have changed in the
-            // meantime.
+            // The client lists the nodes, reads them, and reads changed nodes again.
             Call::Lists | Call::Looks | Call::Reads | Call::Leader if answers => 3 * read,
             Call::Asks | Call::Breaks | Call::Counts if answers => 2 * write + read,
             _ => connect,
@@ -235,8 +233,9 @@ impl Case {
     fn tried(self, stage: &Stage) -> u64 {
         let (read, write) = (stage.read(), stage.write());
         match (self.kind, self.call) {
-            // A permit needs the semaphore's mutex first. Several locks are acquired one after
-            // another, and if one of them is taken, the earlier ones are released.
+            // To get a permit, the client first acquires the semaphore's mutex. For several locks,
+            // the client acquires one after another. If one of them is taken, it releases the
+            // earlier ones.
             (Kind::Permit | Kind::Several, Call::Taken) => 2 * write + 2 * read,
             (Kind::Permit | Kind::Several, _) => 2 * (3 * write + 2 * read),
             (_, Call::Taken) => read,
@@ -247,8 +246,8 @@ impl Case {
         }
     }
 
-    /// Checks that the node of a wait or a hold is deleted in time. If no server replies, the
-    /// client deletes it after it has reconnected.
+    /// Checks that the contender's node is deleted in time. If no server replies, the client
+    /// deletes it after it has reconnected.
     async fn expect_gone(self, stage: &Stage, node: &str, since: u64) -> CaseResult {
         let gone =
             Stage::until("the node is left", 3 * stage.setting.timeout, || !stage.exists(node)).await?;

@@ -1,6 +1,6 @@
 //! Progress cases in which a waiter must be granted a lock soon after its blocker (the holder that
-//! it waits for) is gone. The cases vary how the blocker stops blocking, and what happened to the
-//! waiter before.
+//! it waits for) is gone. The cases differ in the way in which the blocker stops blocking, and in
+//! the events before that.
 
 use std::time::Duration;
 
@@ -123,8 +123,7 @@ impl Case {
         }
         let front = matches!(self.going, BlockerExit::WaiterTimesOut | BlockerExit::WaiterCancelled);
         if front {
-            // In this case, the waiter's blocker is a writer that itself waits. It waits for this
-            // reader.
+            // In this case, the waiter's blocker is a writer that waits for this reader.
             let reading = Request::new(Kind::WriteBehindRead, true, OTHER);
             let read_hold = simulation::of_client(OTHER, reading.take(stage)).await;
             let read_hold = read_hold.map_err(|error| error.to_string())?;
@@ -189,8 +188,8 @@ impl Case {
         }
     }
 
-    /// Makes the blocker stop blocking. The returned leases must be kept until the waiter has the
-    /// lock.
+    /// Performs the event after which the blocker no longer blocks the waiter. The returned leases
+    /// must be kept until the waiter has the lock.
     async fn go(self, stage: &Stage, request: Request, leases: Vec<Lease>) -> Result<Vec<Lease>, String> {
         stage.note(&format!("the blocker goes: {:?}", self.going));
         let client = stage.client(BLOCKER);

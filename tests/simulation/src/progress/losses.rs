@@ -142,7 +142,7 @@ impl Case {
         }));
     }
 
-    /// Causes the loss. Returns the time from which the client can know it.
+    /// Causes the loss. Returns the earliest time at which the client can notice it.
     async fn happen(self, stage: &Stage, nodes: &[String], limit: u64) -> Result<u64, String> {
         let client = stage.client(BLOCKER);
         stage.note(&format!("a lease is to be lost: {:?}", self.cause));

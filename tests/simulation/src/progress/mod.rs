@@ -1,5 +1,6 @@
-//! Cases that measure how soon something happens. docs/safety.md, section *How soon*, promises a
-//! time bound for each case. There are no other faults or contenders.
+//! Progress cases: each measures the time until an event, and compares it with the bound in
+//! docs/safety.md, section *How soon*. There are no faults and no contenders except those of the
+//! case.
 //!
 //! A seed runs one case: a waiter whose blocker stops blocking, a lease that is lost, or a call
 //! that must return. Consecutive seeds use different cases, so every sufficiently long run covers
@@ -36,7 +37,6 @@ impl Progress {
         let timeout = chance.pick(&[4_000, 10_000]);
         let servers = chance.pick(&[1, 3]);
         let setting = Setting::plain(servers, stage::CLIENTS, timeout, chance.pick(&[1, 5, 20]));
-        // Seeds alternate between the three groups, and within a group between its cases.
         let (group, turn) = (seed % 3, seed / 3);
         let progress = match group {
             0 => Self::Granted(granted::Case::of(turn, &mut chance)),

@@ -94,14 +94,13 @@ impl Stage {
         if self.setting.servers == 1 { 2 * self.hop() } else { 6 * self.hop() }
     }
 
-    /// Returns the maximum time from the first server's application of a change until a client
-    /// receives the watch event from its own server.
+    /// Returns the maximum time from the moment at which the first server applies a change until a
+    /// client receives the watch event from its own server.
     pub fn told(&self) -> u64 {
         if self.setting.servers == 1 { self.hop() } else { 3 * self.hop() }
     }
 
-    /// Returns the maximum time from the moment at which a server serves a client again until the
-    /// client is connected.
+    /// Returns the maximum time that a client needs to reconnect when a server accepts it again.
     pub fn reconnected(&self) -> u64 {
         1500.min(self.setting.timeout / 8) + 3 * self.read()
     }
@@ -145,7 +144,7 @@ impl Stage {
         });
     }
 
-    /// Makes all servers refuse a client's connections, or serve it again.
+    /// Makes all servers refuse a client, or accept it again.
     pub fn refuse(&self, client: usize, refuses: bool) {
         self.note(&format!("servers refuse client {client}: {refuses}"));
         network::with(|network| {

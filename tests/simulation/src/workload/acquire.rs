@@ -112,8 +112,8 @@ impl Contender {
         most.min(each * want.members())
     }
 
-    /// Checks that an acquire has granted all locks that it was called for, and that they are held
-    /// at this instant. `since` is the time of the call.
+    /// Checks that an acquire has granted all requested locks and that they are held now. `since`
+    /// is the time of the call.
     pub(super) fn expect_all(&self, granted: &[Granted], attempt: &Attempt, since: u64) {
         let Attempt { label, want, limit, cohort, .. } = attempt;
         let asked = match want {
@@ -131,8 +131,8 @@ impl Contender {
             let beginning = self.oracle.borrow_mut().judge_row(label, one, since, *cohort);
             attempt.begins_on_a_node(beginning);
         }
-        // If nodes can be kept, do not check the number: it also includes holds before a reuse of
-        // the node.
+        // If nodes can be kept, `handoffs` also counts holds that reused a kept node, so do not
+        // check it.
         let too_often = |one: &Granted| one.lease.handoffs() >= (*cohort).max(1);
         if !self.may_keep() && granted.iter().any(too_often) {
             self.violation(&format!("{want:?} is handed on more than {cohort} times"));
@@ -149,8 +149,8 @@ impl Contender {
         let expected = match error.kind() {
             ErrorKind::LockTimeout if waiters::is_full(error) => attempt.waiters.is_some() && !style.is_try(),
             ErrorKind::LockTimeout => matches!(style, WaitStyle::Within(_) | WaitStyle::Try),
-            // A try fails without a reply, and any other attempt fails without a first session. In
-            // addition, another contender can close the client at any time.
+            // `ConnectionFailed`: a try gets no reply, or any other attempt gets no first session.
+            // `ClientClosed`: another contender has closed the client.
             ErrorKind::ConnectionFailed | ErrorKind::ClientClosed => true,
             _ => false,
         };
@@ -280,8 +280,7 @@ impl Contender {
     }
 }
 
-/// Returns the queue that an attempt joins first, if attempts that join it later must be granted
-/// later.
+/// Returns the queue that an attempt joins first, or `None` if the order of grants is not checked.
 fn queue(Attempt { want, limit, .. }: &Attempt) -> Option<&'static str> {
     match want {
         Want::Mutex(which) => Some(MUTEXES[*which]),
@@ -304,8 +303,8 @@ fn queue(Attempt { want, limit, .. }: &Attempt) -> Option<&'static str> {
     }
 }
 
-/// Returns the queue of the mutex of the semaphore in a multi-lock, if there is one. The attempt
-/// acquires this mutex before it asks for a permit.
+/// If a multi-lock has a permit as a member, returns the queue of the semaphore's mutex. The
+/// attempt acquires this mutex before it asks for the permit.
 fn turn(want: &Want) -> Option<&'static str> {
     let Want::Several(members) = want else { return None };
     let permit = members.iter().map(|(member, _)| *member).find(|member| *member == Member::Permit)?;

@@ -7,8 +7,8 @@ use super::{Attempt, Contender};
 use crate::features::{self, Feature, Features};
 use crate::oracle::{Beginning, Granted};
 
-/// Maximum numbers of attempts of a contender and of contenders of a seed. Within these numbers, no
-/// two attempts have the same aims.
+/// If a run has at most `CONTENDERS` contenders with at most `ATTEMPTS` attempts each, no two
+/// attempts have the same aims.
 const ATTEMPTS: u64 = 16;
 const CONTENDERS: u64 = 16;
 
@@ -57,9 +57,8 @@ impl Contender {
         let several = matches!(want, Want::Several(_));
         let limit =
             limit.filter(|_| want != Want::Lead).map(|limit| if several { limit.max(least) } else { limit });
-        // With a hold limit, a multi-lock might never be acquired: each time, acquired members can
-        // expire before the remaining ones are granted. So the attempt must not wait without a
-        // timeout.
+        // While the attempt waits for the last members of a multi-lock, the hold limits of the
+        // first ones can expire again and again. So the attempt must have a timeout.
         let in_vain = limit.is_some() && several;
         let style = if has(Feature::Tries) {
             WaitStyle::Try
@@ -118,8 +117,8 @@ impl Contender {
         }
     }
 
-    /// Disturbs the hold if the attempt aims at that: another contender asks it to give up the
-    /// lock, or breaks the lock.
+    /// If the attempt has this aim, lets another contender ask it to give up the lock, or break the
+    /// lock.
     pub(super) async fn is_disturbed(&mut self, granted: &[Granted], attempt: &Attempt) {
         let node = granted[0].node.clone();
         if attempt.aims(Feature::IsAsked) {
@@ -137,8 +136,7 @@ impl Contender {
         }
     }
 
-    /// Records the feature of a shared scope, if other contenders are in scopes of the same lock
-    /// object.
+    /// If other contenders are in scopes of the same lock object, records the feature.
     pub(super) fn notes_shared_scope(&self, attempt: &Attempt) {
         let mut oracle = self.oracle.borrow_mut();
         if oracle.sharing > 1 {
@@ -149,7 +147,6 @@ impl Contender {
 }
 
 impl Attempt {
-    /// Records whether the hold began by a hand-off or by the reuse of a kept node.
     pub(super) fn begins_on_a_node(&self, beginning: Beginning) {
         match beginning {
             Beginning::NewNode => {}

@@ -29,8 +29,8 @@ enum Help {
 }
 
 impl Help {
-    /// Returns the help that an attempt needs from a companion: first for the time before its hold,
-    /// then for the time during it. A try does not wait, so it cannot receive a hand-off.
+    /// Returns the actions of a companion before and during the attempt's hold. A try does not
+    /// wait, so it cannot receive a hand-off from the companion.
     fn of(attempt: &Attempt) -> [Option<Self>; 2] {
         let (keeps, hands_on) = (attempt.aims(Feature::Keeps), attempt.aims(Feature::HandsOn));
         let waits = hands_on && (keeps || attempt.style.is_try());
@@ -73,8 +73,8 @@ impl Contender {
         tokio::join!(self.hold(granted, attempt), follows);
     }
 
-    /// Creates a companion, with an attempt for the same lock and the same options. It draws its
-    /// random numbers from a separate sequence.
+    /// Creates a companion and its attempt, which is for the same lock and has the same options.
+    /// The companion uses a separate sequence of random numbers.
     fn companion(&self, attempt: &Attempt) -> (Self, Attempt) {
         let Attempt { grace, waiters, cohort, linger, .. } = *attempt;
         let number = COMPANIONS + self.number;

@@ -19,8 +19,8 @@ impl Contender {
             self.violation("leads before it is a candidate");
         }
         let leadership = election.campaign_with(wait_limit).await?;
-        // Read `is_leader` first. Both values can only change from true to false, so a held lease
-        // proves that `is_leader` was true.
+        // Read `is_leader` first. Neither value can change from false to true. If the lease is held
+        // now, `is_leader` must therefore have been true.
         let (leads, held) = (election.is_leader(), leadership.check().is_ok());
         if held && !leads {
             self.violation("leads, but reports that it does not");
@@ -57,8 +57,8 @@ impl Contender {
                     last = Some(leader);
                 }
                 Ok(Err(error)) => return self.expect_observable(began, &error),
-                // No change for some time. If the observer has received a leader at all, that
-                // leader must be the current one.
+                // The leader has not changed for some time. If the observer has received a leader,
+                // it must be the current one.
                 Err(_) => {
                     if let Some(last) = &last {
                         self.is_told(began, last.as_ref());

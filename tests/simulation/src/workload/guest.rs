@@ -18,8 +18,8 @@ const SINGLE: &str = "/visited-permit";
 const MANY: &str = "/visited-permits";
 const ELECTION: &str = "/visited-election";
 
-/// A number of permits that is too large for one heartbeat to check all their nodes, and the
-/// duration of their hold in milliseconds.
+/// Number of permits to hold: more than the number of nodes that one heartbeat can check. `LONG` is
+/// the duration of the holds in milliseconds.
 const CROWD: u32 = 150;
 const LONG: u64 = 70_000;
 
@@ -109,8 +109,8 @@ impl Visitor {
         }
     }
 
-    /// Checks that an observer of an election learns of the next leader, even if that leader
-    /// follows the previous one without a gap.
+    /// Checks that an observer of an election learns of the next leader, even if that leader is
+    /// elected immediately after the previous one.
     async fn hand_over(&self, one: &Client, other: &Client) {
         self.now_does("hands the leadership over");
         let began = clock::now();
@@ -162,8 +162,8 @@ impl Visitor {
         semaphore(client, MANY, CROWD)?.acquire_many(CROWD, wait_limit).await
     }
 
-    /// Makes the client's connection deaf while the client sends few requests: the server replies
-    /// only to pings.
+    /// Makes the client's connection deaf (the server replies only to pings) while the client sends
+    /// few requests.
     async fn lose_replies(&mut self, client: &Client) {
         let which = self.chance.index(3);
         self.now_does(&format!("is unheard, {which}"));

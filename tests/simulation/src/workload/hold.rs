@@ -20,13 +20,11 @@ use crate::oracle::{Granted, Mode};
 const LONG_HOLD: u64 = 200;
 
 impl Contender {
-    /// Holds the lock for a while and ends the hold in one of several ways.
     pub(super) async fn hold(&mut self, mut granted: Vec<Granted>, attempt: &Attempt) {
         // Most holds are short. Some are so long that the client must send heartbeats.
         let most = if self.chance.percent(70) { self.setting.timeout / 5 } else { self.setting.timeout };
         let time = self.chance.skewed(0..=most);
-        // Some last longer than a session lasts without heartbeats, so that the loss of a session
-        // can be noticed.
+        // A few last so long that the session would expire without heartbeats.
         let time = if self.chance.percent(4) { 3 * self.setting.timeout } else { time };
         let since = self.now();
         if self.chance.percent(15) || attempt.aims(Feature::Transacts) {
@@ -142,9 +140,8 @@ impl Contender {
         }
     }
 
-    /// Acquires the read lock while the contender holds the write lock, by a wait, by a try, or
-    /// with a timeout. Sometimes another client breaks the write lock at that moment. The
-    /// contender's client might not know that yet.
+    /// Acquires the read lock while the contender holds the write lock. Waits, tries, or uses a
+    /// timeout. Sometimes another client breaks the write lock at the same time.
     async fn downgrade(&mut self, writing: &Granted, attempt: &Attempt) -> Option<Vec<Granted>> {
         let time = self.downgrades.skewed(0..=self.setting.timeout);
         let style = match self.downgrades.index(4) {
@@ -272,7 +269,7 @@ impl Contender {
         }
     }
 
-    /// Checks that the reported reason of a loss is true, as far as the simulation can know it.
+    /// Checks that the reported reason of a loss can be true.
     pub(super) fn expect_reason(&self, one: &Granted, attempt: &Attempt, reason: LossReason) {
         let closed = attempt.through.iter().any(|client| client.state() == ClientState::Closed);
         let oracle = self.oracle.borrow();
@@ -282,8 +279,8 @@ impl Contender {
             LossReason::HeldTooLong => attempt.limit.is_some(),
             LossReason::NodeDeleted => !calm || oracle.requests.is_broken(&one.node),
             LossReason::SessionExpired => !calm,
-            // A term can end even while no fault has an effect: several slow messages between
-            // servers, one after another, can delay the reply to a heartbeat too long.
+            // The term of a lease can end even while no fault has an effect, because several
+            // consecutive slow messages between servers can delay the reply to a heartbeat.
             LossReason::TermEnded => {
                 oracle.term_left(&one.node).is_none_or(|left| left <= milliseconds(attempt.grace))
             }
@@ -298,8 +295,8 @@ impl Contender {
     /// Checks that a hold with a limit ends when its time is over.
     pub(super) fn expect_end_in_time(&self, attempt: &Attempt, since: Moment, from: u64, reason: LossReason) {
         let limit = attempt.limit.filter(|_| reason == LossReason::HeldTooLong).map(milliseconds);
-        // The contender might have been busy when the hold limit expired. It then notices the end
-        // only at the time `from`.
+        // If the contender was busy when the hold limit expired, it notices the end only at the
+        // time `from`.
         let limit = limit.map(|limit| limit.max(from - since.at));
         if limit.is_some_and(|limit| self.is_late(since, limit)) {
             self.violation(&format!("{:?} has ended after {} ms of {limit:?}", attempt.want, since.took()));
@@ -318,9 +315,8 @@ impl Contender {
         }
     }
 
-    /// Checks that a contender has learned soon of the deletion of its node. If it listens for
-    /// requests to give up the lock, checks the same for such a request. Checks nothing if its
-    /// connection does not work.
+    /// Checks that a contender has noticed the delete of its node soon. If it listens for requests
+    /// to give up the lock, also checks that it has noticed such a request.
     fn expect_news(&self, one: &Granted, since: Moment, from: u64, listens: bool, heard: bool) {
         let oracle = self.oracle.borrow();
         let (now, soon, held) = (clock::now(), oracle.calm.soon(), one.lease.check().is_ok());

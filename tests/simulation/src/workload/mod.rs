@@ -44,18 +44,18 @@ const SLACK: u64 = 10;
 pub struct Contender {
     number: usize,
     clients: Clients,
-    /// The numbers of two clients: the contender's own, and another one that it sometimes uses.
+    /// The number of the contender's client, and of another client that it sometimes uses.
     of: usize,
     other: usize,
     chance: Chance,
     /// Draws the kind of downgrade, from a separate sequence.
     downgrades: Chance,
-    /// Draws the scopes that the contender enters, from a separate sequence, so that they do not
-    /// change its requests to servers.
+    /// Separate random numbers for entering scopes, so that the contender's requests to servers do
+    /// not depend on them.
     scopes: Chance,
-    /// Draws whether the contender's client can hand locks on, from a separate sequence.
+    /// Separate random numbers for the option `cohort`.
     cohorts: Chance,
-    /// True if nodes can be kept after a release in this run. `lingers` draws for how long.
+    /// True if nodes can be kept after a release in this run. `lingers` determines the durations.
     keeps: bool,
     lingers: Chance,
     setting: Setting,
@@ -80,13 +80,13 @@ struct Attempt {
     limit: Option<Duration>,
     /// Time before the end of its term at which the lease is lost.
     grace: Duration,
-    /// If there is a limit of waiters: the attempt is refused if this many contenders already wait.
+    /// The attempt is refused if this many contenders already wait.
     waiters: Option<u32>,
     /// Maximum number of consecutive holds on one node, by hand-offs inside the client.
     cohort: u32,
     /// Time for which its node is kept.
     linger: Duration,
-    /// The features that the attempt aims at. `met` contains the features that have occurred in it.
+    /// The features that the attempt tries to combine, and in `met` the ones that have occurred.
     aims: Features,
     met: RefCell<Features>,
     /// The contender's client and the other client. Other contenders can close both during the
@@ -109,8 +109,7 @@ impl Attempt {
     }
 }
 
-/// A point in time. It also contains how many times the contender's clients were stopped before it,
-/// so that a later check can see whether they were stopped since.
+/// A point in time, and the number of times that the contender's clients had been stopped by then.
 #[derive(Clone, Copy)]
 struct Moment {
     at: u64,
@@ -138,9 +137,8 @@ impl Contender {
         let downgrades = Chance::of(seed, "downgrade", number);
         let scopes = Chance::of(seed, "scopes", number);
         let cohorts = Chance::of(seed, "cohorts", number);
-        // Nodes are kept only in half of the runs, because some checks of hand-offs need runs
-        // without kept nodes. If nodes are kept, even holds that no contender receives count as
-        // hand-offs.
+        // Nodes are kept only in half of the runs. If nodes are kept, the counter of hand-offs also
+        // counts other holds, so some checks need runs without kept nodes.
         let keeps = Chance::of(seed, "keeps", 0).percent(50);
         let lingers = Chance::of(seed, "lingers", number);
         let attempts = 0;
@@ -193,7 +191,7 @@ impl Contender {
         self.now_does("is done");
     }
 
-    /// Pauses between two attempts. In some settings, many contenders end their pauses at the same
+    /// Pauses between two attempts. In some settings, the pauses of many contenders end at the same
     /// time.
     async fn pause(&mut self) {
         let pause = self.chance.skewed(0..=self.setting.timeout / 4);
@@ -254,8 +252,8 @@ impl Contender {
         }
     }
 
-    /// Draws the maximum number of consecutive holds on the node of the next attempt. It is 0 (no
-    /// hand-offs) with a limit of waiters, because the two cannot be combined.
+    /// Returns a random value for the option `cohort` of the next attempt. It is 0 (no hand-offs)
+    /// if the attempt limits the number of waiters, because the options cannot be combined.
     fn cohort(&mut self, waiters: Option<u32>, aims: bool) -> u32 {
         let hands_on = (self.cohorts.percent(40) || aims) && waiters.is_none();
         if hands_on { self.cohorts.pick(&[2, 3, 64]) } else { 0 }
@@ -294,9 +292,9 @@ impl Contender {
         Moment { at: clock::now(), stops: self.stops() }
     }
 
-    /// Returns the clients whose stops can delay the contender: its own two clients, and for each
-    /// the client with the previous number. A contender of that previous client can have started
-    /// this client's tasks. These are stopped together with that contender.
+    /// Returns the clients that delay the contender when they are stopped: its two clients, and for
+    /// each of them the client with the previous number. A contender of that previous client can
+    /// have started tasks of this client, which stop with the contender.
     fn used(&self) -> [usize; 4] {
         let count = self.clients.count();
         let before = |client: usize| (client + count - 1) % count;
@@ -308,8 +306,8 @@ impl Contender {
         self.used().into_iter().map(|client| self.stopped.time(client)).sum()
     }
 
-    /// Returns `true` if more than the permitted time has passed since a moment although the
-    /// contender's clients were running.
+    /// Returns `true` if more than `limit` milliseconds have passed since `since`, and the
+    /// contender's clients were running all the time.
     fn is_late(&self, since: Moment, limit: u64) -> bool {
         let stopped = self.used().into_iter().any(|client| self.stopped.is_stopped(client));
         since.took() > limit + SLACK && since.stops == self.stops() && !stopped

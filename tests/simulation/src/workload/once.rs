@@ -36,8 +36,8 @@ struct WantedSlot {
 
 impl WantedSlot {
     /// Returns `true` if the slot's time is over. Other contenders can then have recorded later
-    /// slots. This slot would run nevertheless, because its key is compared only with the last
-    /// recorded one.
+    /// slots. The slot can run even so, because the library compares its key only with the last
+    /// recorded key.
     fn is_late(&self) -> bool {
         clock::now() / self.length != self.slot
     }
@@ -63,7 +63,7 @@ impl Contender {
         WantedSlot { place, slot, asked, length, before, record, fails: self.chance.percent(20) }
     }
 
-    /// Acquires the mutex by running a slot. The call holds the mutex while the slot's body runs.
+    /// Acquires the mutex by the call that runs a slot's body, and holds it while the body runs.
     pub(super) async fn run_once(&mut self, attempt: &Attempt) {
         let Want::Mutex(place) = attempt.want else { return };
         let wanted = self.wanted_slot(place, Record::AfterBody);
@@ -92,8 +92,8 @@ impl Contender {
             }
             if let Some(reason) = granted.lease.loss_reason().filter(|_| lost) {
                 self.expect_reason(granted, attempt, reason);
-                // If the body has succeeded, do not check how soon the call ended. It also waits
-                // for the reply to the write of the record, to know whether that was written.
+                // If the body has succeeded, do not check how soon the call returned: it also waits
+                // for the reply to the write of the record.
                 if !succeeded {
                     self.expect_end_in_time(attempt, since, since.at, reason);
                 }
@@ -123,8 +123,7 @@ impl Contender {
         }
     }
 
-    /// Checks an attempt that was refused. The timeout covers only the wait for the lock, so it
-    /// must be refused within that time.
+    /// Checks that an attempt was refused in time. The timeout covers only the wait for the lock.
     fn is_refused_in_time(&self, attempt: &Attempt, began: Moment, error: &Error) {
         let most = match attempt.style {
             WaitStyle::Within(time) => Some(time),
@@ -213,8 +212,8 @@ impl Contender {
         }
     }
 
-    /// Checks the start of a body. `late` means that other contenders can have recorded later slots
-    /// in the meantime.
+    /// Checks the start of a body. If `late` is true, other contenders can already have recorded
+    /// later slots.
     fn begins(&self, granted: &Granted, attempt: &Attempt, wanted: WantedSlot, late: bool) {
         let WantedSlot { place, slot, before, record, .. } = wanted;
         self.tell(std::slice::from_ref(granted));
@@ -272,8 +271,8 @@ impl Contender {
         }
     }
 
-    /// Checks the error of a slot that ran while its owner already held the lock. It is permitted
-    /// only if that lock was lost or the client was closed.
+    /// Checks an error of a slot that was run by an owner that already held the lock. Such a slot
+    /// may fail only if the lock was lost or the client was closed.
     fn expect_interrupted(&self, outer: &Granted, error: &Error) {
         let expected = match error.kind() {
             ErrorKind::ClientClosed => true,

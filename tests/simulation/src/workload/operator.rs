@@ -1,4 +1,4 @@
-//! Actions of contenders that acquire no lock: asking holders to give up, breaking locks, setting
+//! Actions of contenders that acquire no lock: requests to give up a lock, breaking a lock, setting
 //! the number of permits, writing under a held lock, and listing contenders.
 
 use zklock::{Error, ErrorKind, NodeData};
@@ -64,8 +64,8 @@ impl Contender {
         known
     }
 
-    /// Checks that a request about a node has found the node, if its lock was held both before and
-    /// after the request.
+    /// Checks that a request about a node did not fail if the node existed before and after the
+    /// request.
     fn expect_found(&self, what: &str, node: &str, outcome: Result<(), Error>) {
         let Err(error) = outcome else { return };
         let expected = match error.kind() {

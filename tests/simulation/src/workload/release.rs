@@ -17,8 +17,8 @@ use crate::oracle::{Granted, Mode, ReleaseKind};
 type Answer = Pin<Box<dyn Future<Output = zklock::Result<()>>>>;
 
 impl Contender {
-    /// Returns `true` if a node was certainly gone before the time `then`, and the client could
-    /// have learned it by then.
+    /// Returns `true` if a node no longer existed at the time `then`, and the client could know
+    /// that.
     fn was_broken(&self, node: &str, session: i64, then: u64) -> bool {
         let oracle = self.oracle.borrow();
         let gone = oracle.requests.gone_since(node).is_some_and(|gone| gone < then);
@@ -41,7 +41,7 @@ impl Contender {
         let held = lease.check().is_ok() && self.oracle.borrow().is_last(&node);
         let within = self.chance.skewed(0..=2 * self.setting.timeout);
         // Read the number of hand-offs before the call, because the call hands the lock on
-        // immediately, before it waits for anything.
+        // immediately.
         let before = self.handoffs();
         let (most, mut answer): (u64, Option<Answer>) = match self.chance.index(6) {
             0 => {
@@ -72,8 +72,8 @@ impl Contender {
         if let Some(answer) = answer.filter(|_| sent != Some(false)) {
             answer.await.ok();
         }
-        // Check the reply of the release, which reports whether the node was already gone. A
-        // release that hands the lock on or keeps the node sends no request, and is checked above.
+        // If the node did not exist any more, the release must have reported that. A release that
+        // hands the lock on or keeps the node sends no request, and is checked above.
         let acknowledged = sent == Some(true) && most == limit && began.took() < limit;
         if held
             && acknowledged

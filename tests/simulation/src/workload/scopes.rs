@@ -6,8 +6,8 @@ use super::Contender;
 use crate::oracle::Scope;
 
 impl Contender {
-    /// Enters one or more scopes of the shared lock object. Sometimes also calls an exit that no
-    /// enter belongs to.
+    /// Enters one or more scopes of the shared lock object. Sometimes also calls `exit` for an
+    /// owner that has entered no scope.
     pub(super) fn enter_scopes(&mut self, owner: OwnerId) -> Vec<Scope> {
         let count = 1 + self.scopes.index(3);
         let (scopes, mut oracle) = (&mut self.scopes, self.oracle.borrow_mut());
@@ -19,8 +19,8 @@ impl Contender {
         entered
     }
 
-    /// Leaves the scopes in random order. Scopes that are left by explicit calls are an exception:
-    /// an owner must leave the newest of these first.
+    /// Leaves the scopes in random order. However, an explicit call always ends the owner's newest
+    /// scope, so such scopes are left in reverse order.
     pub(super) fn leave_scopes(&mut self, mut entered: Vec<Scope>) {
         let (scopes, mut oracle) = (&mut self.scopes, self.oracle.borrow_mut());
         while !entered.is_empty() {

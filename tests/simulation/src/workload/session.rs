@@ -58,7 +58,7 @@ impl Contender {
         }
     }
 
-    /// Checks that the client reports no further state after it is closed.
+    /// Checks that `Closed` is the last state that the client reports.
     async fn expect_end(&self, states: &mut States) {
         let mut last = None;
         loop {

@@ -1,5 +1,5 @@
-//! Contenders that run code once per time slot (the slot's body). The number of the current slot
-//! follows from simulated time.
+//! Contenders that run code once per time slot (the slot's body). Slots are numbered by simulated
+//! time.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -36,8 +36,8 @@ struct Slotted {
     owner: Owner,
     /// Index of the mutex.
     place: usize,
-    /// True if the future of an earlier call was dropped. Its record can then still be written
-    /// later.
+    /// True if the future of an earlier call was dropped. The record of that call can still be
+    /// written.
     dropped: bool,
 }
 
@@ -74,9 +74,9 @@ impl Numbering {
         }
     }
 
-    /// Returns the number of the slot that ran and was recorded with this token. For a period, this
-    /// is the period at the time of the grant. It can be later than `number`, the period at the
-    /// time of the call. `before` is the last slot that was recorded before the attempt.
+    /// Returns the number of the slot that ran. It can differ from `number`, the slot that was
+    /// requested: if slots are periods, the library determines the slot at the time of the grant.
+    /// In this case, returns the slot that was recorded with this token, later than `before`.
     fn recorded(
         self,
         number: u64,
@@ -118,7 +118,7 @@ enum Outcome {
 
 impl Contender {
     /// Runs slots until the simulation's duration is over. Then waits until no fault has an effect,
-    /// and runs a last slot, which must be recorded.
+    /// and runs one more slot, which must be recorded.
     pub async fn run_slots(mut self, end: u64) {
         let numberings = self.numberings();
         loop {
@@ -135,8 +135,8 @@ impl Contender {
                 _ => self.attempt_slots(numberings).await,
             }
         }
-        // Count the wait as a fault. A connection can have been deaf (without replies except to
-        // pings) since an earlier fault, and the client might notice it only now.
+        // Count the wait as a fault: because of an earlier fault, a connection can still be deaf
+        // (without replies except to pings), and the client might not have noticed that yet.
         self.oracle.borrow_mut().calm.fault(true);
         self.now_does("waits for calm");
         sleep_until(clock::at(end + 2 * self.setting.timeout + 2000)).await;
@@ -240,8 +240,8 @@ impl Contender {
     async fn attempt_slot(&mut self, slotted: &mut Slotted, numbering: Numbering, held: Option<i64>) {
         let rest = Timeout::For(Duration::from_millis(numbering.rest()));
         let most = if self.chance.percent(80) { numbering.length / 2 } else { 2 * self.setting.timeout };
-        // Use `Record::Start` only if the contender already holds the lock. Otherwise the attempt
-        // could wait, and the chosen slot might be over when it acquires the lock.
+        // Use `Record::Start` only if the contender already holds the lock. Otherwise it might have
+        // to wait for the lock until the slot's time is over.
         let record =
             if held.is_some() && self.chance.percent(30) { Record::Start } else { Record::AfterBody };
         let parameters = SlotParameters {
@@ -285,16 +285,15 @@ impl Contender {
                 grace: Duration::ZERO,
             };
             // After a long wait, other contenders can have recorded later slots. A slot with a key
-            // would run nevertheless, because the key is compared only with the last recorded one.
-            // For a period, this cannot happen: the library determines its number at the time of
-            // the grant.
+            // can run even so, because its key is compared only with the last recorded key. A
+            // period cannot, because the library determines the period at the time of the grant.
             let periods = numbering.periods.is_some();
             let is_late = !periods && held != Some(token) && numbering.now() != slot;
             {
                 let mut oracle = oracle.borrow_mut();
                 oracle.granted(&granted);
-                // The last recorded slot that the new one must be later than. With `Record::Start`,
-                // this is the record that existed before the call.
+                // The new slot must be later than this one. With `Record::Start`, the slot was
+                // recorded by this call, so use the record that existed before the call.
                 let known = match record {
                     Record::AfterBody if periods => oracle.slots.last(place),
                     _ => before.filter(|_| !periods && !is_late),

@@ -1,5 +1,5 @@
-//! A visitor is a contender whose clients no other contender uses. It alone decides whether any
-//! caller of such a client waits for a session.
+//! A visitor is a contender whose clients no other contender uses. So while it does not wait for a
+//! session, no other caller does.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -88,9 +88,8 @@ impl Visitor {
         self.now_does("is done");
     }
 
-    /// Holds a lock for longer than a session lasts without heartbeats. The replies to the
-    /// heartbeats are errors, because the client has no permission to read its nodes. They must
-    /// keep the lease nevertheless.
+    /// Holds a lock for longer than a session lasts without heartbeats. The client may not read its
+    /// nodes, so the replies to its heartbeats are errors. The lease must stay held even so.
     async fn hold_what_it_may_not_read(&self, times: usize) {
         self.now_does("takes a lock by a node that it may not read");
         let (name, client) = self.clients.unable_to_read(times);
@@ -187,10 +186,8 @@ impl Visitor {
         self.oracle.borrow().calm.lasts_since(then)
     }
 
-    /// Checks that an owner receives a request to give up the lock even if the request is sent
-    /// right after the grant, provided that the owner listens from the start. The server sends the
-    /// watch event before its next reply on the same connection, and the client then reads the
-    /// node.
+    /// Checks that an owner that listens from the start receives a request to give up the lock,
+    /// even if the request is sent right after the grant.
     async fn be_asked(&self, client: &Client, lease: &Lease) {
         let (began, asked) = (clock::now(), lease.revoked());
         // After this, the client has sent the request that watches the node.

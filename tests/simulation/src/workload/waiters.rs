@@ -1,4 +1,5 @@
-//! Checks of attempts that limit the number of waiters, and the queues that an attempt joins.
+//! Checks attempts that limit the number of waiters, and determines the queues that an attempt
+//! joins.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -35,7 +36,6 @@ pub(super) async fn admitted<T>(
     }
 }
 
-/// Returns `true` if an attempt was refused because too many contenders wait.
 pub(super) fn is_full(error: &Error) -> bool {
     error.timeout_reason() == Some(TimeoutReason::Full)
 }
@@ -71,15 +71,15 @@ impl Contender {
         (clients, joined)
     }
 
-    /// Checks an attempt that was refused because of its limit of waiters. The refusal must be
-    /// prompt, and as many contenders as the limit must have been waiting.
+    /// Checks an attempt that was refused because too many contenders wait. It must have been
+    /// refused soon, and the limit must have been reached.
     pub(super) fn judge_full(&self, attempt: &Attempt, began: Moment) {
         let mut oracle = self.oracle.borrow_mut();
         oracle
             .history
             .note(&format!("contender {} finds more than {:?} waiters", self.number, attempt.waiters));
-        // If the attempt is for several locks, it can have waited for one of them before another
-        // one's limit was reached.
+        // An attempt for several locks can have waited for one lock before it was refused for the
+        // next one.
         let most = oracle.calm.entry() + SLACK;
         let several = matches!(attempt.want, Want::Several(_));
         if !several && began.took() > most && oracle.calm.lasts_since(began.at) {
@@ -90,8 +90,8 @@ impl Contender {
                 began.took()
             ));
         }
-        // The attempt can have seen an earlier state if there are several servers, because the one
-        // that replies can lag behind.
+        // With several servers, the reply can come from a server that lags behind, and can contain
+        // an earlier state.
         let since =
             if self.setting.servers == 1 { began.at } else { began.at.saturating_sub(oracle.calm.soon()) };
         if let Some(limit) = attempt.waiters

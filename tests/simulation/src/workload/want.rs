@@ -39,8 +39,8 @@ pub enum Want {
     Lead,
     /// A semaphore, and a number of its permits.
     Permits(usize, u32),
-    /// Several locks, in the order in which they are passed to the library. `true` means that the
-    /// contender's other client acquires this member.
+    /// Several locks, in the order in which they are passed to the library. If the flag is true,
+    /// the contender's other client acquires the lock.
     Several(Vec<(Member, bool)>),
 }
 
@@ -53,12 +53,12 @@ impl Want {
         }
     }
 
-    /// Draws a lock. The semaphore whose number of permits is set by contenders can be drawn only
-    /// once that number has been set.
+    /// Returns a random lock. `number_known` is true if the number of permits of the semaphore
+    /// `SHARED` has been set. Otherwise that semaphore is not used.
     pub fn any(chance: &mut Chance, setting: &Setting, number_known: bool) -> Self {
-        // Request very many permits only from a single fast server. With several servers, each
-        // write of a connection waits for the previous one in the model, so this would take too
-        // long. In addition, heartbeats wait behind these writes, some of which are slow.
+        // Request very many permits only from a single fast server. In the model, a server of an
+        // ensemble executes the next write of a connection only after the previous one was decided.
+        // So many writes would take too long and delay heartbeats.
         let bears_crowds = setting.servers == 1 && 100 * setting.latency <= setting.timeout / 2;
         if bears_crowds && chance.index(200) == 0 {
             return Self::Permits(CROWDED, chance.number(130..=u64::from(CROWD)).try_into().unwrap_or(CROWD));
@@ -105,12 +105,13 @@ pub enum WaitStyle {
 }
 
 impl WaitStyle {
-    /// Draws a way to wait for this lock. `limited` is true if the attempt has a hold limit.
+    /// Returns a random way to wait for this lock. `limited` is true if the attempt has a hold
+    /// limit.
     pub fn any(chance: &mut Chance, setting: &Setting, want: &Want, limited: bool) -> Self {
         let time = chance.skewed(1..=2 * setting.timeout);
-        // True if the attempt might never succeed, so that it must not wait without a timeout. It
-        // can ask for more permits than there will ever be, or the members that it acquires first
-        // can expire each time before the rest is granted.
+        // True if the attempt might wait forever and therefore needs a timeout: it requests more
+        // permits than there will ever be, or the hold limits of its first members expire again and
+        // again before the last members are granted.
         let in_vain = match want {
             Want::Permits(SHARED, 2..) => true,
             Want::Permits(_, 2..) | Want::Several(_) => limited,
@@ -125,8 +126,8 @@ impl WaitStyle {
         }
     }
 
-    /// Returns the timeout that is passed to the library. A contender that drops the future instead
-    /// waits without a timeout.
+    /// Returns the timeout that is passed to the library. A contender that gives up drops the
+    /// future, so it passes no timeout.
     pub fn wait_limit(self) -> Timeout {
         match self {
             Self::Wait | Self::GiveUp(_) => Timeout::Forever,
@@ -140,8 +141,8 @@ impl WaitStyle {
     }
 }
 
-/// Draws a hold limit, or `None`. The limit can be so short that it expires while the attempt
-/// acquires another lock.
+/// Returns a random hold limit, or `None`. The limit can be so short that it expires while the
+/// attempt acquires another lock.
 pub fn limit(chance: &mut Chance, setting: &Setting) -> Option<Duration> {
     let most = match chance.index(8) {
         0 => 4 * setting.latency,

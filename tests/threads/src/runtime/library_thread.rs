@@ -48,8 +48,7 @@ impl Wake for Running {
     }
 }
 
-/// A handle of a task on the thread. Dropping the handle cancels the task, and the thread then
-/// drops the task.
+/// A handle of a task on the thread. Dropping the handle cancels the task.
 pub(crate) struct Background(Arc<Running>, Arc<loom::sync::atomic::AtomicBool>);
 
 impl std::fmt::Debug for Background {

@@ -13,7 +13,8 @@ pub(crate) use loom::thread_local;
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::Ordering;
 
-/// A pointer that can be a static. Loom's pointer cannot, so it is created on first use.
+/// An atomic pointer for a static. Loom's pointer cannot be created in a static, so it is created
+/// on first use.
 pub(crate) struct AtomicPtr<T> {
     shared: std::sync::OnceLock<loom::sync::atomic::AtomicPtr<T>>,
     first: *mut T,

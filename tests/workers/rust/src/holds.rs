@@ -15,7 +15,7 @@ use crate::command::{Once, SlotOf};
 use crate::lockable::Lockable;
 use crate::{now, write};
 
-/// Releases all leases, the newest first. All release requests start before the first reply is awaited.
+/// Releases all leases, the newest first. Sends all requests before it waits for a reply.
 pub(crate) async fn release(leases: &[Rc<Lease>], timeout: Timeout) -> Result<(), Error> {
     let mut releases: Vec<Pin<Box<dyn Future<Output = _>>>> = Vec::new();
     for lease in leases.iter().rev() {
@@ -55,7 +55,8 @@ pub(crate) async fn hold_often(
     Ok(rounds)
 }
 
-/// Runs a body once per slot, and reports its hold. Returns the number of runs, 0 or 1.
+/// Runs a body for a slot, unless the slot has already run. Reports the hold, and returns 1 if the body has run,
+/// otherwise 0.
 pub(crate) async fn hold_once(
     id: &Value,
     client: &Client,

@@ -306,7 +306,7 @@ impl World {
         Ok(json!({"event": "value", "value": session}))
     }
 
-    /// Ends a scope. Rust has no scopes, so this releases a set of leases. If a lease was lost, the reply is an error.
+    /// Ends a scope: releases its leases, because Rust has no scopes. If a lease was lost, the reply is an error.
     async fn leave(&self, scope: &str) -> Answer {
         let leases = self.leases.borrow_mut().remove(scope).ok_or_else(|| unknown("scope", scope))?;
         let remaining = leases.iter().map(|lease| lease.remaining()).max().unwrap_or_default();
@@ -357,7 +357,7 @@ impl World {
             tell_loss(name.to_owned(), &leases);
             return Ok(line);
         }
-        // Each of several leases gets a numbered name. The name in the command stands for all of them.
+        // Each lease gets a numbered name. The name in the command stands for all leases.
         let mut told = Vec::new();
         for (number, lease) in leases.into_iter().enumerate() {
             let name = format!("{name}/{number}");

@@ -1,4 +1,4 @@
-// The worker that uses the lock of etcd's client: a key under a lease, in the order of revisions.
+// The worker that uses the lock of etcd's own client.
 package main
 
 import (
@@ -22,7 +22,8 @@ func connect(hosts string) *clientv3.Client {
 	return client
 }
 
-// newLock creates a separate session, because contenders with one session would be one owner.
+// newLock creates a separate session, because contenders that share a session do not exclude each
+// other.
 func newLock(client *clientv3.Client, path string) *concurrency.Mutex {
 	session, err := concurrency.NewSession(client, concurrency.WithTTL(ttl))
 	gate.Must(err)

@@ -49,8 +49,8 @@ func (given Task) LockPath(contender int) string {
 	return given.Path
 }
 
-// Gate stops contenders while nothing is counted. A holder at the closed gate keeps its lock, so
-// the other contenders are idle too.
+// Gate stops contenders between two measurements. While the gate is closed, the holder keeps its
+// lock, so the other contenders are idle too.
 type Gate struct {
 	mutex  sync.Mutex
 	opened chan struct{}

@@ -50,8 +50,8 @@ impl Task {
         if self.0["each"] == true { format!("{path}/{contender}") } else { path.to_owned() }
     }
 
-    /// Returns `true` if a contender's acquire with this number is for the write lock, and `false`
-    /// if it is for the read lock.
+    /// Returns `true` if a contender acquires the write lock in this turn, and `false` if it
+    /// acquires the read lock.
     #[must_use]
     pub fn writes(&self, contender: usize, turn: usize) -> bool {
         let reads = self.0["reads"].as_f64().expect("a percentage");
@@ -70,7 +70,7 @@ impl Task {
     }
 }
 
-/// A gate that stops contenders while nothing is counted. A holder at the closed gate keeps its
+/// A gate that stops contenders between two measurements. While it is closed, the holder keeps its
 /// lock, so the other contenders are idle too.
 #[derive(Default)]
 pub struct Gate {

@@ -1,5 +1,5 @@
-//! Tests of the state that passes from a dropped queue to the next queue at the same path, and of
-//! queues that list or probe their directory again because the server was silent.
+//! Tests of the `DirectoryTable`: a new queue takes over the tickets and warnings of the previous
+//! queue at the same path, and a queue looks at its directory when the server is silent.
 
 use std::time::Duration;
 
@@ -17,7 +17,6 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Returns a fixture without a session. The tests themselves provide the server's replies.
     fn new() -> Self {
         let (sender, _) = mpsc::unbounded_channel();
         let connection = Connection::new(ClientOptions::new(Some("h")).unwrap(), Arc::default(), sender);
@@ -83,7 +82,6 @@ async fn the_tickets_of_a_queue_follow_those_of_the_one_before_it() {
     fixture.dispatch(Event::Deleted(last, Outcome::Done(())));
     fixture.flush();
     assert!(fixture.directories.at("/l").is_none(), "nobody is there");
-    // A late reply to the first queue does not match the second queue's tickets.
     let (create, listing) = fixture.queue(2, &[]);
     assert!(create > last && listing > last, "{create:?} and {listing:?} after {last:?}");
 }
@@ -116,7 +114,7 @@ fn probe_bytes(path: &str, nodes: &[NodeName]) -> usize {
     REQUEST + REPLY + nodes.iter().map(node).sum::<usize>()
 }
 
-/// Adds a waiter behind this number of other nodes. All its watches are set.
+/// Adds a waiter behind `others` other nodes, and sets all its watches.
 fn idle(fixture: &mut Fixture, others: u64) {
     let others: Vec<_> = (0..others).map(|number| format!("{:038}-lock-{number:010}", 7)).collect();
     let number = others.len() as u64;
@@ -130,8 +128,8 @@ fn idle(fixture: &mut Fixture, others: u64) {
     fixture.directories.take_to_flush();
 }
 
-/// Lets time pass and returns the requests that the queue sends. Answers each probe with the reply
-/// that all nodes exist.
+/// Advances the clock and returns the requests that the queue sends. Replies to each probe that all
+/// nodes exist.
 async fn pass(fixture: &mut Fixture, minutes: usize) -> Vec<Action> {
     let mut asked = Vec::new();
     for _ in 0..minutes * 60 / 5 {
@@ -222,8 +220,8 @@ async fn a_child_that_does_not_count_is_reported_once_however_many_queues_there_
     }
 }
 
-/// Joins and leaves the queue at each of these paths, where a child without a sequence number
-/// exists. Returns the number of paths at which a warning about that child was logged.
+/// Joins and leaves the queue at each of these paths. Each path has a child without a sequence
+/// number. Returns the number of paths for which a warning was logged.
 fn use_paths(fixture: &mut Fixture, paths: std::ops::Range<usize>) -> usize {
     let mut reported = 0;
     for number in paths {
@@ -246,8 +244,8 @@ async fn however_many_paths_a_client_uses_it_remembers_a_thousand_reports_and_ma
     let mut fixture = Fixture::new();
     assert_eq!(use_paths(&mut fixture, 0..10_000), MOST_REPORTED);
     assert_eq!(fixture.directories.warned.0.len(), MOST_REPORTED);
-    // There is no second warning for a path, and no warning for any new path after the limit is
-    // reached.
+    // No more warnings: neither for the first paths, which are remembered, nor for paths after the
+    // limit.
     assert_eq!(use_paths(&mut fixture, 0..10), 0);
     assert_eq!(use_paths(&mut fixture, 9_990..10_000), 0);
 }

@@ -1,5 +1,5 @@
-//! Test helper that measures, in bytes, how much memory a piece of work keeps allocated. Each
-//! thread counts only its own allocations.
+//! Test helper that measures how many bytes remain allocated after a piece of work. Each thread
+//! counts only its own allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -8,7 +8,6 @@ thread_local! {
     static KEPT: Cell<isize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, with a counter of the bytes that this thread has allocated.
 struct Counting;
 
 fn count(bytes: usize, sign: isize) {

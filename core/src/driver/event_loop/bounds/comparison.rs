@@ -11,8 +11,7 @@ use self::instructions::instructions;
 const FEW: u64 = 100;
 const MANY: u64 = 10_000;
 
-/// Costs below this number of instructions are not compared, because they are too small for a
-/// doubling to matter.
+/// Costs below this number of instructions are not compared: even a doubling would not matter.
 const NEXT_TO_NOTHING: u64 = 5_000;
 
 /// The number of instructions for each part of some work.
@@ -40,7 +39,7 @@ pub(crate) fn compare(what: &str, live: impl Fn(u64, &mut Costs)) {
     // Events of this test must not reach the subscriber of another test, because a forked copy
     // could inherit that subscriber's locks while they are locked.
     let _quiet = tracing::dispatcher::set_default(&Dispatch::none());
-    // Run once without counting, so that work that each process does only once is not counted.
+    // The first run does the work that each process does only once. It is not counted.
     live(1, &mut Costs::default());
     let [few, many] = [FEW, MANY].map(|count| {
         let mut costs = Costs { count: true, found: Vec::new() };

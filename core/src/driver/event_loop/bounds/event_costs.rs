@@ -1,5 +1,5 @@
-//! Tests two costs for a client with many waiters or holds: the cost of an event at one lock, and
-//! the cost of a query about one hold.
+//! For a client with many waiters or holds, tests the cost of an event at one lock and the cost of
+//! a query about one hold.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,8 +125,7 @@ pub(in crate::driver) fn path(number: u64) -> String {
     format!("/locks/{number:05}")
 }
 
-/// Returns the path of one more lock. In sorted order, it is in the middle of the `count` other
-/// paths.
+/// Returns a path that is sorted into the middle of the other `count` paths.
 fn path_amidst(count: u64) -> Arc<str> {
     format!("{}-and-one", path(count / 2)).into()
 }

@@ -1,5 +1,5 @@
-//! Tests how much memory a contender needs in a driver, including the handle that waits for the
-//! lock. The memory is counted in bytes, and no server is needed.
+//! Tests how many bytes of memory a contender needs, in the driver and in the handle that waits for
+//! the lock. Needs no server.
 
 use super::event_costs::{Desk, deliver, node, path, queue};
 use crate::driver::event_loop::bounds::allocations::kept;
@@ -14,7 +14,6 @@ fn each(bytes: isize) -> isize {
     bytes / isize::try_from(MANY).expect("a thousand")
 }
 
-/// Adds one contender to the queue at a path. Its node has the sequence number `number`.
 fn queue_up(desk: &mut Desk, at: &str, number: u32) {
     let join = desk.join(at);
     assert!(desk.driver.drain_inbox(std::iter::once(join)).is_continue());

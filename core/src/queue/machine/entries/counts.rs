@@ -4,7 +4,7 @@
 use crate::queue::machine::entry::{Entry, conflict};
 use crate::queue::node_name::Kind;
 
-/// A group of kinds. Kinds in the same group conflict with the same other kinds.
+/// A group of kinds that conflict with the same kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::queue::machine) enum Class {
     Read,
@@ -23,12 +23,11 @@ impl From<Kind> for Class {
 }
 
 /// Number of contenders in each class that satisfy a condition. It is updated whenever a contender
-/// changes. Counts are sufficient, because the queue only asks whether such a contender exists.
+/// changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::queue::machine) struct ClassCounts([usize; 3]);
 
 impl ClassCounts {
-    /// Updates the counts: removes a contender's earlier state and adds its current one.
     pub(in crate::queue::machine) fn update(
         &mut self,
         before: Option<&Entry>,
@@ -43,12 +42,10 @@ impl ClassCounts {
         }
     }
 
-    /// Returns the number of contenders in this class.
     pub(in crate::queue::machine) fn of(&self, class: Class) -> usize {
         self.0[class as usize]
     }
 
-    /// Returns the number of contenders in all classes.
     pub(in crate::queue::machine) fn all(&self) -> usize {
         self.0.iter().sum()
     }

@@ -18,9 +18,8 @@ use crate::queue::small_map::{SmallMap, SmallSet};
 /// The contenders.
 ///
 /// Thousands of contenders can hold the lock or wait for it at the same time, and nearly every
-/// event affects at most one of them. So a flush must not examine all of them. Instead, there is an
-/// index for each question that a flush asks. The indexes are derived from the contenders, and
-/// [`change`](Self::change) keeps them up to date.
+/// event affects at most one of them. So a flush does not examine all of them, but finds the
+/// affected contenders through indexes. [`change`](Self::change) keeps the indexes up to date.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entries {
     all: SmallMap<JoinId, Entry>,
@@ -29,7 +28,7 @@ pub(super) struct Entries {
     looking: SmallSet<JoinId>,
     /// Contenders with a create or a Stat request in progress, by the ticket of that request.
     asked: SmallSet<(Ticket, JoinId)>,
-    /// Contenders that only try and have a place.
+    /// Contenders that must not wait (tries) and have a node in the queue.
     trying: SmallSet<JoinId>,
     /// Readers that take over the position of a writer of the same owner (a downgrade) and do not
     /// hold the lock yet.
@@ -38,15 +37,15 @@ pub(super) struct Entries {
     departing: SmallSet<JoinId>,
     /// Contenders that hold the lock.
     holding: ClassCounts,
-    /// Counts of the contenders that are not leaving, except those that still wait for a listing to
-    /// show whether the lock is free.
+    /// Counts of the contenders that are neither leaving nor in the stage `Looking`.
     staying: ClassCounts,
-    /// Contenders that wait for a permit and are not leaving, sorted by the semaphore's number of
+    /// Contenders that wait for a permit and are not leaving, each with the semaphore's number of
     /// permits.
     wanting: SmallSet<(u32, JoinId)>,
-    /// Contenders that wait for a permit and were seen in the queue.
+    /// Contenders that wait for a permit and whose node a listing has shown.
     awaiting: SmallSet<JoinId>,
-    /// Counts of the contenders that are not leaving and that wait in the queue or will soon do so.
+    /// Counts of the contenders that wait in the queue or create their node, unless they are
+    /// leaving.
     queueing: ClassCounts,
 }
 
@@ -62,12 +61,10 @@ impl Entries {
         }
     }
 
-    /// Removes and returns all contenders.
     pub(super) fn take_all(&mut self) -> SmallMap<JoinId, Entry> {
         std::mem::take(self).all
     }
 
-    /// Changes a contender, if it exists.
     pub(super) fn change<T>(&mut self, id: JoinId, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
         let join = self.all.get_mut(&id)?;
         let before = join.clone();
@@ -120,7 +117,6 @@ impl Entries {
         &self.line
     }
 
-    /// Returns the nodes whose contenders have changed since the last call.
     pub(super) fn take_moved(&mut self) -> SmallSet<NodeName> {
         self.line.take_moved()
     }
@@ -145,7 +141,6 @@ impl Entries {
         self.with_ids(&self.departing)
     }
 
-    /// Returns the contenders that wait for a permit and whose nodes a listing has shown.
     pub(super) fn awaiting(&self) -> impl Iterator<Item = JoinId> {
         self.awaiting.iter().copied()
     }
@@ -160,13 +155,12 @@ impl Entries {
         (*found == ticket).then_some(*id)
     }
 
-    /// Returns the number of contenders for an exclusive hold that wait in the queue or will soon
-    /// do so.
+    /// Returns the number of contenders that wait for an exclusive hold or create their node for
+    /// one.
     pub(super) fn queueing(&self) -> usize {
         self.queueing.of(Class::Alone)
     }
 
-    /// Returns the number of contenders that hold the lock.
     pub(super) fn holders(&self) -> usize {
         self.holding.all()
     }

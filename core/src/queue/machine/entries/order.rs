@@ -17,9 +17,9 @@ pub(in crate::queue::machine) struct LocalOrder {
     ranks: Ranks,
     /// Nodes that conflict with readers.
     writers: SmallSet<NodeName>,
-    /// Nodes that wait in a confirmed place.
+    /// Nodes of waiters that a listing on this connection has shown.
     ready: SmallSet<NodeName>,
-    /// Nodes that wait in a confirmed place to hold the lock alone.
+    /// The nodes in `ready` whose contenders want an exclusive hold.
     ready_alone: SmallSet<NodeName>,
     /// Nodes of waiters that no listing on this connection has shown.
     unseen: SmallSet<NodeName>,
@@ -75,25 +75,22 @@ impl LocalOrder {
         std::mem::take(&mut self.moved)
     }
 
-    /// Returns the nodes that conflict with readers.
     pub(in crate::queue::machine) fn writers(&self) -> &SmallSet<NodeName> {
         &self.writers
     }
 
-    /// Returns the nodes that wait in a confirmed place.
     pub(in crate::queue::machine) fn ready(&self) -> &SmallSet<NodeName> {
         &self.ready
     }
 
     /// Returns our first node that no listing on this connection has shown. Returns `None` if at
-    /// least `few` of our waiters ahead of that node want an exclusive hold and have been shown by
-    /// a listing.
+    /// least `few` of our waiters ahead of it want an exclusive hold, not counting waiters that no
+    /// listing has shown.
     pub(in crate::queue::machine) fn unseen_behind_fewer_than(&self, few: usize) -> Option<&NodeName> {
         let first = self.unseen.first()?;
         self.ready_alone.range(..first).nth(few - 1).is_none().then_some(first)
     }
 
-    /// Returns the nodes of holds that have lasted so long that the nodes must be watched.
     pub(in crate::queue::machine) fn long_held(&self) -> &SmallSet<NodeName> {
         &self.long_held
     }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-/// Number of bits in a digit of a sequence number. Each prefix of whole digits has a counter.
-/// Larger digits make inserting and removing cheaper, and queries more expensive. Numbers are
-/// inserted and removed far more often than queried.
+/// Number of bits in a digit of a sequence number. Larger digits make inserting and removing
+/// cheaper, and queries more expensive. Numbers are inserted and removed far more often than
+/// queried.
 const DIGIT: u32 = 7;
 
 /// Number of these digits in a sequence number. A sequence number has at most ten decimal digits,
@@ -16,7 +16,7 @@ const DIGITS: u32 = 5;
 /// contenders were ahead of the waiter.
 #[derive(Clone, Debug, Default)]
 pub(in crate::queue::machine) struct Ranks {
-    /// One of the numbers. It is not included in the counts, so that a single number needs no heap
+    /// One of the numbers, which `counts` does not include. So a single number needs no heap
     /// memory.
     one: Option<u64>,
     /// Number of sequence numbers with each prefix. A prefix is a number without some of its last
@@ -35,7 +35,6 @@ impl Ranks {
         }
     }
 
-    /// Removes a number that was inserted before.
     pub(in crate::queue::machine) fn remove(&mut self, number: u64) {
         if self.one.take_if(|one| *one == number).is_some() {
             return;
@@ -51,8 +50,8 @@ impl Ranks {
         }
     }
 
-    /// Returns the number of sequence numbers below this one. For each digit of `number`, it counts
-    /// the numbers with the same digits before it and a smaller digit at this place.
+    /// Returns the number of sequence numbers below this one. For each digit of `number`, adds up
+    /// the numbers that have a smaller digit there and the same digits before it.
     pub(in crate::queue::machine) fn below(&self, number: u64) -> usize {
         let smaller = |digit: u32| {
             let prefix = number >> (digit * DIGIT);

@@ -15,7 +15,7 @@ fn names(count: i32, name: &str) -> Bytes {
 }
 
 /// Sends `first` as the reply to the first of two requests, in pieces of this size. Returns the
-/// bytes of `first` that are read.
+/// bytes that the reader gets instead of `first`.
 fn first_of_two(first: &[u8], piece: usize) -> Vec<u8> {
     let mut validator = connected_with(LIMITS, &[list(1), list(2)]);
     let second = reply(2, 0, &names(1, "x"));

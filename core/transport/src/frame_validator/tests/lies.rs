@@ -42,7 +42,8 @@ fn whatever_is_changed_in_a_reply_it_is_valid_or_ends_the_connection() {
                 lie[at] = byte;
                 all.push(lie);
             }
-            // Change the length of the frame by one byte, with a length field that matches.
+            // Remove a byte, insert a byte, or truncate the frame. The length field is corrected
+            // below.
             if at >= 20 {
                 all.push([&truth[..at], &truth[at + 1..]].concat());
                 all.push([&truth[..at], &[0], &truth[at..]].concat());

@@ -1,5 +1,5 @@
-//! Acquires and releases a lock as a small service would, and prints which transport the client
-//! uses. `ZKLOCK_HOSTS` names the servers.
+//! Acquires and releases a lock, and prints the transport that the client uses. `ZKLOCK_HOSTS`
+//! names the servers.
 
 use std::time::Duration;
 

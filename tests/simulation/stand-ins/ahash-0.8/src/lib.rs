@@ -1,6 +1,6 @@
 //! Stand-in for the `ahash` crate: the standard library's hasher with fixed keys. The original
-//! derives its keys from memory addresses and a counter of the process, so the iteration order of a
-//! hash table would differ between two runs.
+//! derives its keys from memory addresses and a counter, so the iteration order of a hash table
+//! would differ between two runs.
 
 use std::hash::BuildHasherDefault;
 

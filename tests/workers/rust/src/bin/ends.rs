@@ -1,5 +1,5 @@
-//! A small program that acquires a lock, prints `holding`, and waits for a line. Then it exits in one of several ways,
-//! while it holds the lock. It can also leave a scope in one of several ways.
+//! A small program that acquires a lock, prints `holding`, and waits for a line. Then it exits while it holds the lock,
+//! or leaves a scope. The first argument selects one of several ways to do this.
 
 use std::future::pending;
 use std::io::Write;
@@ -21,7 +21,7 @@ fn holding() {
 }
 
 fn options(hosts: &str) -> zklock::Result<ClientOptions> {
-    // The timeout is long, because the tests check much earlier whether the node is deleted.
+    // If a node remains, the test must see it, so the session must not expire during the test.
     ClientOptions::new(Some(hosts))?.session_timeout(Duration::from_secs(30))
 }
 

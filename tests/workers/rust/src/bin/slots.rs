@@ -1,9 +1,9 @@
-//! A small program that runs code once per slot, for one slot after another, until a given number of slots is recorded.
-//! Other processes run the same slots at the same time, and a test can kill this one at any time.
+//! A small program that runs code once per slot. It runs one slot after another, until a given number of slots is
+//! recorded. Other processes run the same slots at the same time, and a test can kill this process at any time.
 //!
-//! It prints `runs SLOT NODE TOKEN TIME` when the code of a slot (its body) begins, and `ends SLOT TIME` when it ends.
-//! `TIME` is `CLOCK_MONOTONIC` in nanoseconds. It prints `recorded SLOT` once the record is acknowledged, `lost: WHY`
-//! after a loss, and `done` at the end. With a fourth argument, some bodies are long.
+//! It prints `runs SLOT NODE TOKEN TIME` when the code of a slot (its body) begins, and `ends SLOT TIME` when the body
+//! ends. `TIME` is `CLOCK_MONOTONIC` in nanoseconds. It prints `recorded SLOT` when the record is acknowledged,
+//! `lost: WHY` after a loss, and `done` at the end. With a fourth argument, some bodies are long.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -12,12 +12,11 @@ use std::time::Duration;
 use zklock::internal::once::read;
 use zklock::{Client, ClientOptions, Error, ErrorKind, Lease, Mutex, Owner, Record, Slot, Timeout};
 
-/// Maximum length in milliseconds of most bodies, and of the pause between two slots.
+/// Maximum duration in milliseconds of a normal body, and of the pause between two slots.
 const JITTER: u64 = 30;
 
-/// For a test that disconnects holders. Of every forty slots, one has a body that is longer than the term of its lease.
-/// Another has a body during which the test can prepare to hold back the write of the record. Each pair is the slot's
-/// position among the forty, and the duration of the body in milliseconds.
+/// The long bodies, for a test that disconnects holders. Each pair contains the slot's number modulo `EVERY`, and the
+/// duration of the body in milliseconds. During `TIME_FOR_A_TRAP`, the test prepares to delay the write of the record.
 const EVERY: u64 = 40;
 const LONGER_THAN_THE_TERM: (u64, u64) = (7, 1_500);
 const TIME_FOR_A_TRAP: (u64, u64) = (27, 400);

@@ -1,9 +1,8 @@
-//! Uses the plain ZooKeeper client. Either sends a lock's requests without a lock, as the baseline,
-//! or runs one of the classic lock designs. The second argument selects the design.
+//! The workers that use the plain ZooKeeper client. The second argument selects one. The first two
+//! send the requests of a lock but do not wait for it. They are the baseline.
 //!
-//! * `raw`: a pair is a create and a listing, which are sent together, and then a delete. With one
-//!   contender, the listing returns only its node. With more contenders, the state of the directory
-//!   is read instead.
+//! * `raw`: sends a create and a listing together, and then a delete. With more than one contender,
+//!   it reads the directory's stat instead of the listing, which would be longer.
 //! * `relay`: the same requests, with the client on its own thread.
 //! * `spin`: a contender that cannot create the only node tries again immediately.
 //! * `herd`: every waiter watches the only node, and all try again when it is deleted.

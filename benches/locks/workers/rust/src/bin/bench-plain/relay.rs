@@ -1,4 +1,4 @@
-//! The plain client on its own thread, as a library for programs in other languages needs it. A
+//! Runs the plain client on its own thread, like a library for programs in other languages. A
 //! contender sends each request to that thread, and receives the outcome.
 
 use std::sync::Arc;
