@@ -94,7 +94,7 @@ def npm_packages(natives: Path, out: Path) -> None:
             (command,) = (
                 file for file in native.iterdir() if file.stem == "zklock" and file.suffix in ("", ".exe")
             )
-            manifest["files"] += [command.name, "THIRD-PARTY-NOTICES.txt"]
+            manifest["files"] += [command.name, "THIRD-PARTY-NOTICES.txt", "zklock.cdx.json"]
             manifest["publishConfig"] = PUBLISHED
             if command.suffix:
                 # The main package's command is a script for sh, which Windows does not have.
@@ -103,7 +103,7 @@ def npm_packages(natives: Path, out: Path) -> None:
             shutil.copy2(native / "zklock.node", here / f"zklock.{native.name}.node")
             shutil.copy2(command, here)
             (here / command.name).chmod(0o755)
-            for text in ("LICENSE", "THIRD-PARTY-NOTICES.txt"):
+            for text in ("LICENSE", "THIRD-PARTY-NOTICES.txt", "bindings-python/zklock.cdx.json"):
                 shutil.copy2(ROOT / text, here)
             run("npm", "pack", "--pack-destination", out, cwd=here)
 

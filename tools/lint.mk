@@ -19,6 +19,8 @@ layers-rust = $(BIN)/python tools/rust_layers.py
 layers-python = cd bindings-python/python && PYTHONPATH=. ../../$(BIN)/lint-imports --no-cache ../pyproject.toml
 layers-node = cd bindings-node && node_modules/.bin/depcruise src
 spelling = $(BIN)/typos --config tools/typos.toml
+# Offline: without the audits that ask GitHub.
+workflows = $(BIN)/zizmor --offline --no-progress --quiet .github/workflows
 # Bugs are planted from outside: core/tests/model, tests/mutants.
 planted = $(call NONE,planted -- core/src)
 # Comments and sentences, except questions, begin with their subject.

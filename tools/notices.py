@@ -1,6 +1,6 @@
-"""Writes THIRD-PARTY-NOTICES.txt: the licenses of all crates that are linked into wheel and npm packages.
+"""Writes the list of the crates in wheel and npm packages: for people and, as CycloneDX, for scanners.
 
-With `--check`, it fails if the file is out of date instead.
+THIRD-PARTY-NOTICES.txt has the licenses. With `--check`, the program fails if a file is out of date instead.
 """
 
 from __future__ import annotations
@@ -9,14 +9,18 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTICES = ROOT / "THIRD-PARTY-NOTICES.txt"
+SBOM = ROOT / "bindings-python" / "zklock.cdx.json"
 LINKED = (
     "tree -p zklock-python -p zklock-node -p zklock-cli --edges normal,no-proc-macro --prefix none "
-    "--target x86_64-unknown-linux-gnu --target x86_64-unknown-linux-musl --target aarch64-apple-darwin"
+    "--target x86_64-unknown-linux-gnu --target x86_64-unknown-linux-musl --target aarch64-apple-darwin "
+    "--target x86_64-pc-windows-msvc"
 )
 TEXTS = re.compile(r"(?i)licen[cs]e|copying|notice|unlicense")
 # Files with notices about third-party code in a crate. They are needed under every license.
@@ -35,13 +39,45 @@ def cargo(arguments: str) -> str:
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
+def bill_of_materials(packages: list[dict[str, Any]]) -> str:
+    """Return the list in CycloneDX's format. It is the same on every machine: no time, no path, no number.
+
+    The tools for that write these into each list, which would make the packages irreproducible.
+    """
+    locked = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
+    hashes = {(one["name"], one["version"]): one.get("checksum") for one in locked}
+    components = []
+    for package in sorted(packages, key=lambda one: (one["name"], one["version"])):
+        name, version = package["name"], package["version"]
+        purl = f"pkg:cargo/{name}@{version}"
+        component: dict[str, Any] = {
+            "type": "library",
+            "bom-ref": purl,
+            "name": name,
+            "version": version,
+            "purl": purl,
+        }
+        component |= {"licenses": [{"expression": package["license"].replace("/", " OR ")}]}
+        if checksum := hashes[name, version]:
+            component["hashes"] = [{"alg": "SHA-256", "content": checksum}]
+        components.append(component)
+    ours = next(one["version"] for one in packages if one["name"] == "zklock")
+    subject = {"type": "library", "bom-ref": "zklock", "name": "zklock", "version": ours}
+    bill = {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "metadata": {"component": subject}}
+    return json.dumps(bill | {"components": components}, indent=1) + "\n"
+
+
 def main() -> None:
     """Write or check the file."""
-    linked = set(re.findall(r"^(\S+) v(\S+)(?: \(\*\))?$", cargo(LINKED), re.MULTILINE))
+    tree = re.findall(r"^(\S+) v(\S+)(?: \((.*)\))?$", cargo(LINKED), re.MULTILINE)
+    ours = {(name, version) for name, version, where in tree if where.startswith("/")}
+    linked = {(name, version) for name, version, _ in tree}
+    metadata = json.loads(cargo("metadata --format-version=1"))["packages"]
+    packages = [one for one in metadata if (one["name"], one["version"]) in linked]
     bearers: dict[str, list[str]] = defaultdict(list)
-    for package in json.loads(cargo("metadata --format-version=1"))["packages"]:
+    for package in packages:
         terms, folder = package["license"], Path(package["manifest_path"]).parent
-        if (package["name"], package["version"]) not in linked:
+        if (package["name"], package["version"]) in ours:
             continue
         files = sorted(path for path in folder.iterdir() if TEXTS.match(path.name))
         texts = [path.read_text(errors="replace") for path in files]
@@ -62,10 +98,11 @@ def main() -> None:
     for text, names in sorted(bearers.items(), key=lambda item: (-len(item[1]), item[1])):
         parts.append("\n".join([*names, "", text if "\n" in text else f"{text}\n\n{mit}", ""]))
     content = f"\n{'-' * 100}\n\n".join(parts)
-    if "--check" not in sys.argv:
-        NOTICES.write_text(content)
-    elif NOTICES.read_text() != content:
-        raise SystemExit(f"{NOTICES.name} is out of date: run `make notices`, and look at the difference")
+    for file, wanted in ((NOTICES, content), (SBOM, bill_of_materials(packages))):
+        if "--check" not in sys.argv:
+            file.write_text(wanted)
+        elif file.read_text() != wanted:
+            raise SystemExit(f"{file.name} is out of date: run `make notices`, and look at the difference")
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def test_s592_the_native_parts_are_in_the_package_of_the_platform(modules: Path)
     assert not list((modules / "zklock").rglob("*.node"))
     (here,) = [path for path in modules.glob("zklock-*") if path.is_dir()]
     assert {path.name for path in here.iterdir()} == {
-        *("LICENSE", "README.md", "THIRD-PARTY-NOTICES.txt", "package.json", "zklock"),
+        *("LICENSE", "README.md", "THIRD-PARTY-NOTICES.txt", "package.json", "zklock", "zklock.cdx.json"),
         f"{here.name.replace('-', '.', 1)}.node",
     }
     assert set(manifest["optionalDependencies"].values()) == {manifest["version"]}

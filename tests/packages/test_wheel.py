@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import zipfile
 from pathlib import Path
 
@@ -54,3 +56,15 @@ def test_s591_contents_of_the_wheel() -> None:
         assert "clap" in notices
         assert "aws-lc" in notices
         assert "Apache License" in packed.read(f"{about}.dist-info/licenses/LICENSE").decode()
+
+
+def test_s591_the_wheel_lists_the_crates_of_extension_and_command() -> None:
+    with zipfile.ZipFile(installed.wheel()) as packed:
+        (name,) = [entry for entry in packed.namelist() if "/sboms/" in entry]
+        text = packed.read(name).decode()
+    listed = {one["name"]: one for one in json.loads(text)["components"]}
+    # The first crate is in the extension alone, the second in the command alone.
+    assert {"pyo3", "clap", "zookeeper-client"} <= set(listed)
+    assert listed["clap"]["purl"].startswith("pkg:cargo/clap@")
+    # Paths of the machine and the time of the build would make each build different.
+    assert not re.search(r"file:|/home|/root|timestamp|serialNumber", text)
