@@ -21,12 +21,19 @@ case $1 in
   win32-*) command=zklock.exe addon=zklock_node.dll extension=_zklock.dll ;;
   *) command=zklock addon=libzklock_node.so extension=lib_zklock.so ;;
 esac
+if [[ $1 = win32-* ]]; then
+  # The calls of Windows have unit tests in core.
+  units=$("${cargo[@]}" test ${std[@]+"${std[@]}"} --no-run --message-format json --quiet --locked --target "$target" --lib -p zklock |
+    sed -n 's/.*"executable":"\([^"]*\)".*/\1/p')
+fi
 out=$DOWNLOADS/built/$1
 rm -rf "$out" && mkdir -p "$out"
 cp "$built/$command" "$out/"
 cp "$built/$addon" "$out/zklock.node"
-python tools/dist.py --wheel "$target" "$built/$extension" "$built/$command" "$out"
+cp "$built/$extension" "$out/"
 if [[ $1 = win32-* ]]; then
+  cp "$units" "$out/units.exe"
   # wine 8 lacks one function, so the programs for it import that from a library of our own, whose name is as long.
-  find "$out" -name '*.exe' -o -name '*.node' | xargs sed -i 's/api-ms-win-core-realtime-l1-1-1/realtime-functions-for-wine-8-0/g'
+  sed -i 's/api-ms-win-core-realtime-l1-1-1/realtime-functions-for-wine-8-0/g' "$out"/*
 fi
+python tools/dist.py --wheel "$target" "$out/$extension" "$out/$command" "$out"

@@ -36,10 +36,12 @@ def platform(request: pytest.FixtureRequest) -> Iterator[Platform]:
 
 def _set_up_wine(windows: Platform) -> None:
     """Create the directory with wine's registry and drives."""
-    assert windows.run("wineboot", "-i").returncode == 0
+    # The first start creates the directories, and fails because the libraries are not there yet.
+    windows.run("wineboot", "--init")
     system = Path(windows.env["WINEPREFIX"]) / "drive_c" / "windows" / "system32"
     for library in (DOWNLOADS / "dlls").iterdir():
         shutil.copy2(library, system)
+    assert windows.run("wineboot", "--update").returncode == 0
     # Node refuses to run on older versions.
     version = ("add", r"HKCU\Software\Wine", "/v", "Version", "/d", "win10", "/f")
     assert windows.run("reg", *version).returncode == 0

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 from harness.paths import REPOSITORY
 from harness.processes import reap, spawn
@@ -50,18 +51,28 @@ class Platform:
         """Return the path of a file as a program of the platform sees it."""
         return f"Z:{path}" if self.suffix else str(path)
 
-    def run(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-        """Run a program and return its output."""
-        # The standard streams are pipes, because wine without a console closes other ones.
-        return subprocess.run(
-            [*self.runner, *words],
-            env=os.environ | self.env | env,
-            input="",
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-            check=False,
-        )
+    def run(
+        self, *words: str, env: Mapping[str, str] | None = None, files: bool = False
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program and return its output.
+
+        With `files`, its standard streams are files, which Node needs under wine. Otherwise they are pipes,
+        which Python needs.
+        """
+        given: dict[str, Any] = {
+            "env": os.environ | self.env | (env or {}),
+            "text": True,
+            "timeout": LIMIT,
+            "check": False,
+        }
+        command = [*self.runner, *words]
+        if not files:
+            return subprocess.run(command, input="", capture_output=True, **given)
+        with TemporaryFile() as empty, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+            done = subprocess.run(command, stdin=empty, stdout=out, stderr=err, **given)
+            out.seek(0)
+            err.seek(0)
+            return subprocess.CompletedProcess(words, done.returncode, out.read(), err.read())
 
     @contextmanager
     def running(self, *words: str) -> Iterator[IO[bytes]]:
@@ -107,7 +118,7 @@ def _windows() -> Platform:
 
 
 PLATFORMS = [
-    Platform("linux-x64-musl", (str(DOWNLOADS / "cross" / "usr" / "lib" / "x86_64-linux-musl" / "libc.so"),)),
+    Platform("linux-x64-musl"),
     Platform(
         "linux-arm64-gnu",
         QEMU,
