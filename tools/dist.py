@@ -40,7 +40,7 @@ def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = Non
     return done.stdout
 
 
-def wheel(extension: Path, command: Path, profile: str, out: Path, *options: str) -> None:
+def wheel(extension: Path, command: Path, out: Path, profile: str, options: tuple[str, ...] = ()) -> None:
     """Pack the wheel with the files that cargo has built. `options` are Maturin's.
 
     Maturin reads cargo's message about the extension from a file instead of running cargo. If it ran cargo
@@ -66,8 +66,8 @@ def wheel(extension: Path, command: Path, profile: str, out: Path, *options: str
     (DATA / "scripts").mkdir(parents=True, exist_ok=True)
     shutil.copy2(command, DATA / "scripts" / f"zklock{command.suffix}")
     try:
-        build = ("-m", "maturin", "build", "--profile", profile, "--out", out, *options)
-        run(sys.executable, *build, cwd=PYTHON, env={"CARGO": str(cargo)})
+        build = ("-m", "maturin", "build", "--profile", profile, *options)
+        run(sys.executable, *build, "--out", out, cwd=PYTHON, env={"CARGO": str(cargo)})
     finally:
         shutil.rmtree(DATA)
 
@@ -127,9 +127,8 @@ def portable(natives: Path, out: Path) -> None:
 def main() -> None:
     """Build, if necessary, and pack."""
     if sys.argv[1:2] == ["--wheel"]:
-        triple, extension, command, out = sys.argv[2:]
-        foreign = ("--target", triple, "--auditwheel", "skip")
-        wheel(Path(extension), Path(command), "dev", Path(out), *foreign)
+        triple, *paths = sys.argv[2:]
+        wheel(*map(Path, paths), "dev", options=("--target", triple, "--auditwheel", "skip"))
         return
     debug = sys.argv[1:] == ["--debug"]
     out = TESTED / "packages" if debug else ROOT / "dist"
@@ -159,7 +158,7 @@ def main() -> None:
             if debug:
                 # Remove the debug symbols, which are most of the size of a debug build.
                 run("strip", "-S", copy)
-        wheel(copies[0], copies[1], "dev" if debug else "dist", out)
+        wheel(copies[0], copies[1], out, "dev" if debug else "dist")
         portable(natives, out)
     for file in sorted(out.iterdir()):
         print(f"{file.stat().st_size / 1e6:6.2f} MB  {file.relative_to(ROOT)}")

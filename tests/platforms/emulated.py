@@ -60,7 +60,7 @@ class Platform:
         which Python needs.
         """
         given: dict[str, Any] = {
-            "env": os.environ | self.env | (env or {}),
+            "env": {**os.environ, **self.env, **(env or {})},
             "text": True,
             "timeout": LIMIT,
             "check": False,
