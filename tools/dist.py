@@ -127,8 +127,8 @@ def portable(natives: Path, out: Path) -> None:
 def main() -> None:
     """Build, if necessary, and pack."""
     if sys.argv[1:2] == ["--wheel"]:
-        triple, *paths = sys.argv[2:]
-        wheel(*map(Path, paths), "dev", options=("--target", triple, "--auditwheel", "skip"))
+        extension, command, out = map(Path, sys.argv[3:])
+        wheel(extension, command, out, "dev", ("--target", sys.argv[2], "--auditwheel", "skip"))
         return
     debug = sys.argv[1:] == ["--debug"]
     out = TESTED / "packages" if debug else ROOT / "dist"
