@@ -56,7 +56,7 @@ scenario('an error for a missing addon names each platform for which addons are 
   const [, listed] = /Supported platforms: (.*?)\. \|/.exec(stdout);
   const names = napi.targets.map((triple) => {
     const [arch, , system, libc] = triple.split('-');
-    return [system, { aarch64: 'arm64', x86_64: 'x64' }[arch], libc].filter(Boolean).join('-');
+    return [system === 'windows' ? 'win32' : system, { aarch64: 'arm64', x86_64: 'x64' }[arch], libc].filter(Boolean).join('-');
   });
   assert.deepEqual(listed.split(', '), names.sort());
 });
