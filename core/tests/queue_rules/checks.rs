@@ -13,7 +13,6 @@ fn crowd(range: impl IntoIterator<Item = u32>) -> Vec<String> {
     range.into_iter().map(other).collect()
 }
 
-/// Returns the ticket and the nodes of the only action, which must be a probe.
 fn probe(actions: &[Action]) -> (Ticket, Vec<String>) {
     match actions {
         [Action::Probe(ticket, nodes)] => {
