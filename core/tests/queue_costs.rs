@@ -41,8 +41,8 @@ impl Measure {
 
     fn most_beside_many(self, name: &str, beside_few: u64) -> u64 {
         match self {
-            // The queue sums up to 127 counters for each base-128 digit of the position. The
-            // position 10,000 has two such digits, 100 has one.
+            // For each base-128 digit of a sequence number, the queue adds at most 127 counters.
+            // The number 10,000 has two such digits, and 100 has one.
             Self::Instructions if name == AHEAD => 3 * beside_few.max(5_000),
             // The minimum of 5,000 instructions keeps small differences from failing the test.
             Self::Instructions => 2 * beside_few.max(5_000),

@@ -296,8 +296,8 @@ impl FrameValidator {
             (Some(ReplyShape::Sasl), Some(_)) => match Reader::new(body).buffer()? {
                 Some(challenge) if challenge.len() + 4 == size => challenge::check(challenge)?,
                 Some(_) => return Err(Malformed::new("bytes behind a SASL challenge")),
-                // Let the login fail, because a server that ignores SASL also replies without an
-                // error and without a token.
+                // Let the login fail. A server without SASL, or one that accepts any client, also
+                // replies without an error, although the login did not succeed.
                 None => return Ok(self.fail(xid, size, AUTH_FAILED)),
             },
             (_, Some(kind)) => reply::check(kind, body, most_names)?,
