@@ -141,7 +141,7 @@ fn nodes_between_two_waiters_of_a_client_are_probed_by_name() {
     });
 }
 
-/// Limits for a long queue: the requests for `PER` hand-offs without heartbeats, the bytes of
+/// Limits for a long queue: the requests for `PER` hand-offs (heartbeats excluded), the bytes of
 /// replies for each hand-off, and the waiters that one release wakes.
 const MOST_REQUESTS: usize = 6_500;
 const PER: usize = 1_000;

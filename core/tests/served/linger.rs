@@ -409,8 +409,8 @@ fn nothing_is_kept_over_a_lost_connection_or_a_lost_session() {
     });
 }
 
-/// Acquires the lock `acquires` times, then lets another client acquire it, and repeats both ten
-/// times. Returns how many of the next five acquires create a node.
+/// In each of ten rounds, acquires the lock `acquires` times, and then lets another client acquire
+/// it. Returns how many of the next five acquires create a node.
 async fn acquires_after_give_ups(client: &Client, other: &Client, acquires: usize) -> u64 {
     let (lock, wanted) = (keeps(client, "/l", LONG), mutex(other, "/l"));
     for _ in 0..10 {

@@ -86,8 +86,8 @@ impl Settings {
         self.0.followed.load(Ordering::Relaxed)
     }
 
-    /// Ends all pauses between connection attempts. A client that is closing calls this if it waits
-    /// for a connection.
+    /// Ends all pauses between connection attempts. A closing client calls this, because it might
+    /// wait for a connection.
     pub fn hurry(&self) {
         self.0.throttle.hurry();
     }

@@ -57,7 +57,7 @@ impl Urgency {
     }
 
     /// Returns the maximum time to wait for the reply to a status request. The time is short
-    /// because the next attempt starts only after it.
+    /// because a status request delays the next attempt.
     pub(crate) fn question(self) -> Duration {
         match self {
             Self::Idle | Self::Wanted => QUESTION,
