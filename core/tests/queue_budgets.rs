@@ -187,7 +187,7 @@ fn each_place_in_a_crowd_costs_six_requests_and_all_of_them_share_a_listing() {
     world.finish().unwrap();
 }
 
-/// Each client has one waiter, which queues again immediately after its hold.
+/// Each client has one waiter, which joins the queue again as soon as its hold ends.
 /// docs/decisions/queue-requests.md explains why each of the seven requests is necessary.
 #[test]
 fn a_hand_off_among_clients_with_a_waiter_each_costs_seven_requests() {

@@ -1,12 +1,12 @@
-//! Tests that the cost of an event hardly depends on the number of other objects. They compare the
-//! CPU instructions with 100 objects and with 10,000.
+//! Tests that the cost of an event hardly depends on the length of the queue. They compare the CPU
+//! instructions for queues with 100 and with 10,000 contenders.
 //!
-//! The limit is twice as many instructions. A tree finds an object without visiting the others, and
-//! its height grows from two to four. Only the cost of a listing is proportional to its length.
+//! The longer queue may need twice as many instructions, because the height of the search trees
+//! grows from two to four. Only the cost of a listing is proportional to the length of the queue.
 //!
 //! Counting instructions takes minutes, so the default test measures time instead. This is less
-//! exact, but it detects an event that visits all objects, because that takes a hundred times as
-//! long.
+//! exact, but it still detects an event that visits all contenders, because the event takes a
+//! hundred times as long.
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod instructions;
@@ -41,10 +41,10 @@ impl Measure {
 
     fn most_beside_many(self, name: &str, beside_few: u64) -> u64 {
         match self {
-            // For each base-128 digit of the number of contenders ahead, the queue adds up to 127
-            // counters. The number 10,000 has twice as many digits as 100.
+            // For each base-128 digit of a sequence number, the queue adds at most 127 counters.
+            // The number 10,000 has two such digits, and 100 has one.
             Self::Instructions if name == AHEAD => 3 * beside_few.max(5_000),
-            // The floor allows very cheap events to double.
+            // The minimum of 5,000 instructions keeps small differences from failing the test.
             Self::Instructions => 2 * beside_few.max(5_000),
             // Large structures miss the CPU cache, so the time can grow tenfold. It would grow a
             // hundredfold if an event visited every object.
@@ -104,7 +104,7 @@ impl QueueFixture {
         self.tell([Event::Join(JoinId(self.joins), Naming::Curator, kind, Intent::Wait)])
     }
 
-    /// Answers these actions, and the actions that follow from the answers, until there are none.
+    /// Answers these actions, and all further actions that the queue requests in return.
     fn serve(&mut self, mut actions: Vec<Action>) {
         while !actions.is_empty() {
             let mut events = Vec::new();

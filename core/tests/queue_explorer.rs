@@ -77,8 +77,8 @@ fn three_local_contenders_one_of_which_leaves_and_a_cut() {
     play(Scene { grain: Grain::Coarse, ..Scene::new(1, 0, budget) }, 2_000);
 }
 
-/// A contender behind four others. If the third is removed, the contender checks the first two with
-/// a probe.
+/// Our contender is behind four others. If the third of these is removed, our contender checks the
+/// first two with a probe.
 const BEHIND_FOUR: Scene = Scene {
     queued: 4,
     grain: Grain::Coarse,
@@ -90,7 +90,7 @@ fn a_contender_behind_four_others_that_are_deleted_in_any_order() {
     play(BEHIND_FOUR, 100_000);
 }
 
-/// Two creates are lost together, but the queue receives the two reports at different times.
+/// Two creates are lost with one connection, but the driver reports one of the losses later.
 #[test]
 fn local_contenders_a_cut_and_a_loss_that_is_reported_late() {
     let budget = Budget { joins: 2, cuts: 1, put_offs: 1, ..NOTHING };

@@ -204,8 +204,8 @@ fn run_refusing(world: World, steps: &[Step]) -> Result<(), TestCaseError> {
 
 fn world(scene: Scene, directory: bool) -> World {
     let mut world = World::new(scene.clients as u64, scene.foreign as u64, directory);
-    // Let every contender of every second client count as far from the front, so that the client
-    // defers its listing after a reconnection.
+    // In every second client, all contenders count as far from the front, so these clients defer
+    // their listings after a reconnection.
     for client in world.clients.iter_mut().step_by(2) {
         client.far_beyond = 0;
     }

@@ -23,8 +23,7 @@ impl<T> Deref for Shared<T> {
 }
 
 impl<T: Clone> DerefMut for Shared<T> {
-    /// Copies the value if another state shares it. To avoid the copy, use this only to change the
-    /// value.
+    /// Copies the value if another state shares it, so use this only to change the value.
     fn deref_mut(&mut self) -> &mut T {
         Rc::make_mut(&mut self.0)
     }

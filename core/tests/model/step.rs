@@ -24,8 +24,8 @@ pub(crate) enum Step {
     EndKeeping(usize, usize),
     /// The owner of a node is asked to give up the lock.
     Revoke(usize, usize),
-    /// The application requests several locks or permits. If the flag is `true`, the request is a
-    /// try.
+    /// The application requests several locks or permits. If the flag is `true`, the acquire does
+    /// not wait.
     Acquire(usize, Plan, bool),
     /// The task of an acquire of several locks or permits runs.
     Run(usize, usize),
@@ -36,7 +36,7 @@ pub(crate) enum Step {
     Certain(usize),
     /// The driver sends a heartbeat, if it has a reason to.
     Beat(usize),
-    /// The crate writes this many requests.
+    /// The client crate writes this many requests to the connection.
     Flush(usize, usize),
     /// The server handles a request.
     Serve(usize),
@@ -59,7 +59,7 @@ pub(crate) enum Step {
     /// The client and its server exchange all messages, and the server does not lag. Then the
     /// driver processes all inputs.
     Pump(usize),
-    /// One time step, in scenes in which time passes.
+    /// The clock advances by one step, in scenes that have a clock.
     Tick,
     Cut(usize),
     /// The client's server is cut off from the majority. It still answers listings and syncs, which
@@ -69,8 +69,8 @@ pub(crate) enum Step {
     ServeGhost(usize),
     /// The client connects again, to a server that is this many transactions behind.
     Reconnect(usize, Zxid),
-    /// The session returns to a previous server, which executes the session's requests in its
-    /// queue.
+    /// The session returns to a previous server. That server then executes the session's requests
+    /// that it still had in its queue.
     TakeBack(usize),
     /// The client's session is no longer certain to exist, because no reply arrived in time.
     EndTerm(usize),

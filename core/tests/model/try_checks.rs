@@ -11,8 +11,8 @@ use super::world::World;
 
 impl World {
     /// Checks each result of a try (an acquire that does not wait). The client may refuse a try
-    /// only if the lock was taken, and create a node only if the lock was free, in some state that
-    /// a server could have shown since the request.
+    /// only if the lock was taken at some time since the request. It may create a node only if the
+    /// lock was free at some time since then.
     pub(super) fn check_tries(&mut self) -> Result<(), String> {
         for number in 0..self.clients.len() {
             if !self.clients[number].has_tries() {
@@ -58,7 +58,7 @@ impl World {
         self.server.nodes.iter().filter(blocks)
     }
 
-    /// Returns the number of these nodes after each transaction since the request.
+    /// Returns how many of these nodes existed after each transaction since the request.
     fn crowd(&self, nodes: &[&Node], request: &LockRequest) -> impl Iterator<Item = usize> {
         let there = |at: Zxid| {
             nodes.iter().filter(|node| node.made <= at && node.gone.is_none_or(|gone| at < gone)).count()
@@ -83,8 +83,6 @@ impl World {
         self.crowd(&nodes, request).any(|count| count < room)
     }
 
-    /// Returns `true` if the client needs this node for a waiter or a hold, or keeps it for later
-    /// holds.
     fn is_wanted(client: &Client, name: &str) -> bool {
         let made_for = client.made_for(name);
         let local = client.local.as_deref();
@@ -108,8 +106,8 @@ impl World {
     }
 
     /// Checks that a completed acquire of several locks or permits holds all of them. For permits,
-    /// also checks that the acquire had its turn: its node is the first one in the semaphore's
-    /// mutex, or does not exist any more.
+    /// also checks that the acquire's node in the semaphore's mutex, if it still exists, is the
+    /// first one.
     pub(super) fn check_complete(&self, number: usize, attempt: &Attempt) -> Result<(), String> {
         let Some((leases, turn)) = attempt.complete() else { return Ok(()) };
         let client = &self.clients[number];

@@ -135,8 +135,8 @@ fn rule_04_a_reader_in_the_place_of_a_lost_writer_stays_there() {
         let (writer, ticket, reader) = downgrading(&mut fixture);
         let missing = Event::Missing(name(&writer));
         // The reader's node was created while the writer's node existed, so no contender behind it
-        // holds the lock. The reader must use the writer's token: a contender that joined in
-        // between holds the lock later, with a lower token than that of the reader's node.
+        // holds the lock. The token of the reader's own node would be too large: a contender that
+        // joined between the two nodes holds the lock later, with a smaller token.
         let in_place = Event::Created(ticket, Outcome::Done((reader.clone(), czxid(&writer) + 1000)));
         let look = fixture.tell(if known_before {
             vec![missing, in_place]
@@ -269,8 +269,8 @@ fn rule_21_a_try_whose_writer_is_lost_with_the_session_looks_in_the_next_one() {
     assert!(fixture.0.is_idle());
 }
 
-/// Only the writer of the same owner is ahead of the try. The try is granted the lock as soon as
-/// the session is certain to exist.
+/// The only node ahead of the reader is the writer's, which has the same owner. The reader is
+/// granted the lock as soon as the session is certain to exist.
 #[test]
 fn rule_21_a_try_in_its_place_is_not_refused_for_its_own_writer() {
     let mut fixture = QueueFixture::new(1);

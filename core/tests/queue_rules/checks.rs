@@ -13,7 +13,6 @@ fn crowd(range: impl IntoIterator<Item = u32>) -> Vec<String> {
     range.into_iter().map(other).collect()
 }
 
-/// Returns the ticket and the nodes of the only action, which must be a probe.
 fn probe(actions: &[Action]) -> (Ticket, Vec<String>) {
     match actions {
         [Action::Probe(ticket, nodes)] => {
@@ -33,7 +32,8 @@ fn far(fixture: &mut QueueFixture) -> (String, Vec<Action>) {
     fixture.queue_up(A, 5, &crowd(1..=4))
 }
 
-/// Reconnects a contender that is far from the front, and checks that it sends no request.
+/// Reconnects a client whose only contender is far from the front. Checks that the queue sends no
+/// request.
 fn deferred() -> (QueueFixture, String, Vec<Action>) {
     let mut fixture = QueueFixture::new(1);
     let (node, set) = far(&mut fixture);

@@ -63,8 +63,8 @@ impl QueueFixture {
         node
     }
 
-    /// Waits until the server can no longer execute a delayed create. Before that, the queue
-    /// expects the node even after many listings without it.
+    /// Checks that the queue still expects a node after a hundred listings without it. Then tells
+    /// the queue that the server can no longer execute the create.
     pub(crate) fn rule_out_late_creates(&mut self) {
         for _ in 0..100 {
             let look = self.tell([Event::Resync]);
@@ -141,7 +141,6 @@ pub(crate) fn writer(sequence: u32) -> String {
     other(sequence).replace("-lock-", "-__WRIT__")
 }
 
-/// Returns the ticket and the name prefix of the only create among the actions.
 pub(crate) fn create(actions: &[Action]) -> (Ticket, String) {
     let mut creates = actions.iter().filter_map(|action| match action {
         Action::Create(ticket, _, name) => Some((*ticket, name.clone())),
@@ -158,7 +157,7 @@ pub(crate) fn lists(actions: &[Action]) -> usize {
     actions.iter().filter(|action| matches!(action, Action::List { .. })).count()
 }
 
-/// Returns the only listing among the actions, and whether it follows a sync.
+/// Returns the ticket of the only listing, and `true` if the listing follows a sync.
 pub(crate) fn list(actions: &[Action]) -> (Ticket, bool) {
     let mut lists = actions.iter().filter_map(|action| match action {
         Action::List { ticket, sync } => Some((*ticket, *sync)),

@@ -62,8 +62,8 @@ fn rule_09_leaving_with_an_unknown_create_ends_when_there_is_no_node() {
     fixture.rule_out_late_creates();
 }
 
-/// Returns a queue whose only contender left before the result of its create was known, the name of
-/// the contender's node, and the ticket of the listing that must show whether the node exists.
+/// Returns a queue, a node's name and a listing's ticket. The node's contender left before the
+/// result of its create was known, so the listing must show whether the node exists.
 fn listing_after_the_doubt() -> (QueueFixture, String, Ticket) {
     let mut fixture = QueueFixture::new(1);
     let (look, name) = lost_reply(&mut fixture, A);
@@ -169,8 +169,8 @@ fn rule_09_a_refusal_deletes_a_node_that_is_being_verified() {
     assert_eq!((grants(&actions), deleted(&actions)), (vec![], vec![node]));
 }
 
-/// A watch above the client's limit is never acknowledged, and no event from the server ends it. So
-/// the queue must drop it.
+/// A watch that exceeds the client's limit is never acknowledged, and no event ever ends it, so the
+/// queue must drop it.
 #[test]
 fn rule_09_a_watch_that_was_not_acknowledged_is_dropped_with_its_node() {
     for deleted_by_another in [false, true] {

@@ -11,7 +11,6 @@ fn reader(sequence: u32) -> String {
     other(sequence).replace("-lock-", "-__READ__")
 }
 
-/// Returns the actions for a contender with this kind and limit whose listing shows these nodes.
 fn answer(kind: Kind, limit: u32, nodes: &[String]) -> Vec<Action> {
     let mut fixture = QueueFixture::new(1);
     let look = fixture.tell([waits_behind_fewer(A, kind, limit)]);

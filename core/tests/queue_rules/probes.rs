@@ -7,7 +7,6 @@ use super::fixture::{
     A, QueueFixture, acknowledged, grants, list, listed, lists, name, other, watch, watched, writer,
 };
 
-/// Returns the ticket and the nodes of the only probe among the actions.
 fn probe(actions: &[Action]) -> (Ticket, Vec<String>) {
     let mut probes = actions.iter().filter_map(|action| match action {
         Action::Probe(ticket, names) => {

@@ -105,8 +105,7 @@ fn rule_12_a_holders_node_that_is_missing_is_a_loss_without_a_connection_too() {
     let (waiting, _) = fixture.place(B, 6, std::slice::from_ref(&node));
     fixture.tell([Event::Disconnected]);
     assert_eq!(fixture.tell([Event::Missing(name(&node))]), [lost(&node)]);
-    // The other contender's node is missing too. That contender creates another node on the next
-    // connection.
+    // The waiter's node is missing too. The waiter creates another node on the next connection.
     assert_eq!(fixture.tell([Event::Missing(name(&waiting))]), []);
     assert!(!create(&fixture.tell([Event::Connected])).1.is_empty());
 }

@@ -156,9 +156,9 @@ fn a_heartbeat_that_finds_no_node_extends_no_term() {
     });
 }
 
-/// After a reconnection, the client sends a heartbeat and a request that shows who owns the nodes.
-/// The first reply shows that a node is missing. The lease on that node is lost, although the
-/// second reply does not arrive.
+/// After a reconnection, the client sends a heartbeat, and a second request to find out which
+/// session owns the nodes. The reply to the heartbeat reports a missing node. The lease on that
+/// node is lost even if the reply to the second request never arrives.
 #[test]
 fn a_missing_node_is_lost_before_it_is_known_whose_session_it_is() {
     for answer in [Answer::FirstFailed(code::NO_NODE), Answer::DoneButSecondFailed(code::NO_NODE)] {

@@ -115,7 +115,8 @@ fn a_panic_of_the_search_for_a_session_is_one_attempt_that_failed() {
 fn a_panic_of_a_request_ends_the_session_immediately() {
     let directory = "/locks/refused";
     let server = Server::start(directory, TIMEOUT);
-    // The request itself logs this text. After its panic, no reply reaches the queue.
+    // The task that sends the delete logs this text. After the panic, the queue gets no reply to
+    // the delete.
     panic_at("the server refuses to delete a node of ours".to_owned());
     block_on(async {
         let client = client(&server);

@@ -47,12 +47,12 @@ pub(crate) mod code {
 pub(crate) enum Answer {
     /// Replies like ZooKeeper.
     Truth,
-    /// Replies like ZooKeeper, but this much later. The client's next requests wait too.
+    /// Replies like ZooKeeper, but after this delay. It also delays the client's next requests.
     Late(Duration),
     /// Sends no more replies on this connection, except to pings, until the test makes the server
     /// answer truthfully again.
     Silence,
-    /// Replies with a body that is only this number.
+    /// Replies with this number as the whole body.
     Number(i32),
     /// Replies with a body of this many zeros.
     Zeros(usize),
@@ -149,7 +149,6 @@ impl Server {
         server
     }
 
-    /// Accepts and serves clients at this address while the server is reachable there.
     fn listen(&self, listener: TcpListener, address: IpAddr) {
         self.shared.lock().address = Some(address);
         let shared = Arc::clone(&self.shared);
@@ -352,7 +351,6 @@ fn converse(shared: &Shared, stream: &mut TcpStream, session: i64) -> Result<()>
     }
 }
 
-/// Replies to a connect request. Returns the session, if there is one.
 fn greet(shared: &Shared, stream: &mut TcpStream) -> Result<Option<i64>> {
     let greeting = read_frame(stream)?;
     let mut reader = Reader::new(&greeting);

@@ -2,8 +2,8 @@
 //! to exist). Requests, replies and the end of a session can be late. Even so, no two contenders
 //! hold the lock at the same time, and no grant uses an ended session (rule 16).
 //!
-//! One of our clients contends with a contender of another library, which has no term. Two of our
-//! clients and a clock would have too many states to explore.
+//! In each scene, one of our clients contends with a contender of another library, which has no
+//! term. A scene with a clock and two of our clients would have too many states to explore.
 
 use super::model::explorer::{Budget, Grain, NOTHING, Scene};
 use super::play;

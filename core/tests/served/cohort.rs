@@ -374,7 +374,6 @@ fn a_writer_that_reads_too_does_not_hand_its_node_to_another_writer() {
         let told = |lease: &Lease| (lease.fencing_token(), lease.handoffs());
         assert_eq!((told(&reading), reading.handoffs()), (told(&writing), 1));
         writing.release().await.expect("held");
-        // The owner now holds the read lock, and no owner holds the write lock.
         let brief = catalogue.write_lock.acquire_within(BRIEF).await.expect_err("there is a reader");
         assert_eq!(brief.kind(), ErrorKind::LockTimeout);
         assert_eq!(client.health().holds.len(), 1);

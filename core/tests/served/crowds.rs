@@ -141,8 +141,8 @@ fn nodes_between_two_waiters_of_a_client_are_probed_by_name() {
     });
 }
 
-/// Limits on the traffic for one acquire in a long queue, from the creation of the node to its
-/// deletion. Heartbeats are not counted, because their number depends on time.
+/// Limits for a long queue: the requests for `PER` hand-offs (heartbeats excluded), the bytes of
+/// replies for each hand-off, and the waiters that one release wakes.
 const MOST_REQUESTS: usize = 6_500;
 const PER: usize = 1_000;
 const MOST_BYTES: usize = 8 * 1024;

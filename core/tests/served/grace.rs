@@ -86,8 +86,8 @@ fn an_answer_within_the_grace_does_not_bring_the_lease_back() {
         }
         assert_eq!(other.state(), LeaseState::Held);
         assert_eq!(lease.state(), LeaseState::Lost(LossReason::TermEnded));
-        // The client deletes the node when the lease's term ends, although a reply has arrived
-        // since then.
+        // The client deletes the lost lease's node at the end of its term, even though a later
+        // reply has extended the term of the other lease.
         drop(hold(&next, "/l").await);
         assert_eq!(other.state(), LeaseState::Held);
     });

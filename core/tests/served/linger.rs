@@ -409,7 +409,7 @@ fn nothing_is_kept_over_a_lost_connection_or_a_lost_session() {
     });
 }
 
-/// Ten times, acquires the lock as often as `acquires` says, and then lets another client acquire
+/// In each of ten rounds, acquires the lock `acquires` times, and then lets another client acquire
 /// it. Returns how many of the next five acquires create a node.
 async fn acquires_after_give_ups(client: &Client, other: &Client, acquires: usize) -> u64 {
     let (lock, wanted) = (keeps(client, "/l", LONG), mutex(other, "/l"));

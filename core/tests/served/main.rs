@@ -42,8 +42,8 @@ use tokio::time::timeout;
 use zklock::{Client, ClientOptions, Lease, Mutex};
 use zklock_embedded::Server;
 
-/// Timeout of a hanging test. It is so long because some tests exchange a thousand messages between
-/// test, client and server, and each exchange can be delayed on a busy machine.
+/// Timeout of a test. It is long because some tests exchange a thousand messages, and a busy
+/// machine can delay each of them.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs a test on its own runtime, with a timeout.

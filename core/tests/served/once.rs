@@ -456,8 +456,8 @@ fn once_per_period_refuses_to_go_back() {
             lock.once_per(HOUR, |_| async { Ok::<_, Error>(()) }).await.expect("an answer").is_some()
         };
         for (per, number, expected) in [
-            // The clock of the client that wrote the record is five hours ahead. Other clients skip
-            // until their clocks reach that hour.
+            // The client that wrote the record has a clock that is five hours ahead. Other clients
+            // skip the body until their clocks have caught up.
             (3_600_000, now + 5, false),
             (3_600_000, now - 1, true),
             // A record for another length of period does not count.

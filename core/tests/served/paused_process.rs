@@ -17,8 +17,7 @@ fn an_idle_client_gets_a_whole_term() {
         let began = std::time::Instant::now();
         let lease = hold(&client, "/l").await;
         let whole = timeout / 2;
-        // If the pings did not count, the remaining time would be too short by more than the
-        // tolerance for a slow machine.
+        // A reply to a ping also extends the term, so almost the whole term remains.
         let (remaining, took) = (lease.remaining(), began.elapsed());
         assert!(
             remaining <= whole && remaining + took + timeout / 16 > whole,

@@ -108,7 +108,7 @@ impl Shared {
     }
 }
 
-/// The proxy. It runs on the runtime on which it was started, until it is dropped.
+/// A running proxy. Dropping it stops it.
 pub(crate) struct Proxy {
     pub(crate) hosts: String,
     shared: Arc<Shared>,
@@ -162,7 +162,7 @@ impl Proxy {
         self.shared.lock().renamed = Some((theirs, ours));
     }
 
-    /// Cuts every connection. `back` decides whether clients may connect again immediately.
+    /// Cuts every connection. If `back` is `false`, no client can connect until `come_back`.
     pub(crate) fn cut(&self, back: bool) {
         self.shared.lock().away = !back;
         self.shared.cuts.send_modify(|cuts| *cuts += 1);

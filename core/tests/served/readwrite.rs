@@ -92,7 +92,7 @@ fn a_downgrade_keeps_the_token_and_admits_no_writer_in_between() {
     });
 }
 
-/// A client behind a proxy whose write lock was broken. The client does not know that yet.
+/// A client behind a proxy. Its write lock was broken, but the client does not know that yet.
 struct Broken {
     _server: Server,
     proxy: Proxy,

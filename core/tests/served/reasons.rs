@@ -1,5 +1,5 @@
-//! Tests of `timeout_reason`: a timed-out acquire reports whether the lock was taken or no server
-//! replied, if either is certain.
+//! Tests of `timeout_reason`: after a timeout, the client reports that the lock was taken or that
+//! no server replied, but only if it is certain.
 
 use std::sync::Arc;
 use std::time::Duration;

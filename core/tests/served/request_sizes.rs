@@ -52,8 +52,8 @@ fn contenders_are_read_in_as_few_requests_as_possible() {
         let (reader, operator) = (client(&proxy.hosts).await, client(&server.hosts()).await);
         let lock = format!("/{}", "d".repeat(800));
         drop(hold(&operator, &lock).await);
-        // A request takes 17 bytes, plus 14 bytes and the path for each node. The first 990 nodes
-        // fill a request exactly.
+        // A request has 17 bytes, plus 14 bytes and the path for each node. The lengths of the
+        // names are chosen so that 990 nodes fill a request exactly.
         let rest = LARGEST - 17 - 990 * (14 + lock.len() + 1);
         let name = |number: usize| {
             let long = rest / 990 + usize::from(number < rest % 990);
@@ -76,8 +76,8 @@ fn contenders_are_read_in_as_few_requests_as_possible() {
 #[test]
 fn directories_are_created_together_if_they_fit_into_a_request_and_else_one_by_one() {
     run(async {
-        // The request creates 20 directories. Each takes 25 bytes, its rules and its path. All
-        // paths except the last one take 380 bytes, and the rest of the request takes 17 bytes.
+        // The request creates 20 directories. It has 17 bytes, plus 25 bytes, the ACL (52,299
+        // bytes) and the path for each directory. The first 19 paths have 380 bytes together.
         let last = LARGEST - 17 - 20 * (25 + 52_299) - 380;
         for (larger, together) in [(0, true), (1, false)] {
             let (_server, proxy) = behind_proxy().await;

@@ -15,7 +15,7 @@ fn an_exhausted_counter_refuses_contenders_and_leaves_no_node() {
         assert_eq!(refused.kind(), ErrorKind::SequenceExhausted, "{refused}");
         assert!(refused.to_string().contains("/l"), "{refused}");
         super::until_contenders(&mutex(&operator, "/l"), 0).await;
-        // A node of another client with such a sequence number has the same effect.
+        // The acquire is also refused if another client's node has this sequence number.
         proxy.rename("lock-0000000001", "lock-2147483647");
         let theirs = hold(&operator, "/l").await;
         let refused = mutex(&client, "/l").acquire().await.expect_err("a refusal");

@@ -15,8 +15,8 @@ use crate::settings::Settings;
 /// the fraction is between these two.
 const SILENT_FOR: (u32, u32) = (3, 10);
 
-/// One connection attempt, and the connection that results from it. Dropping this value ends both.
-/// Dropping the future that connects also drops this value.
+/// A connection attempt, and then its connection. Dropping this value ends both. A connect future
+/// owns this value, so dropping the future ends the attempt too.
 #[derive(Debug)]
 pub(crate) struct ConnectAttempt {
     settings: Settings,

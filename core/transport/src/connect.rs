@@ -28,7 +28,6 @@ pub(crate) fn used() -> bool {
     USED.load(Ordering::Relaxed)
 }
 
-/// Connects to a server with these settings, as soon as the throttle allows it.
 pub(crate) async fn connect(settings: Settings, host: &str, port: u16) -> Result<(Socket, ConnectAttempt)> {
     let mut attempt = ConnectAttempt::begin(settings, host, port).await?;
     if attempt.settings().connect_log().needs_probe(attempt.server()) {

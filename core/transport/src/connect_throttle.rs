@@ -6,10 +6,9 @@
 //! attempt, for any reason, the client pauses before it connects to this server again. Each pause
 //! is longer than the one before.
 //!
-//! The client crate has its own pauses between rounds, which double without a limit. `timer.rs`
-//! shortens these pauses, so within a session only the pauses of this module apply. While the
-//! client searches for a new session, `core` also pauses between the rounds. Its pauses run at the
-//! same time as the pauses of this module.
+//! The client crate tries all servers in a round, and then pauses. Its pauses double without a
+//! limit, so `timer.rs` shortens them: within a session, only the pauses of this module apply.
+//! Without a session, `core` also pauses between rounds, in parallel with this module.
 
 mod silent_servers;
 mod urgency;
@@ -30,7 +29,7 @@ pub use urgency::Urgency;
 const FIRST: Duration = Duration::from_millis(10);
 /// An attempt that lasts this long counts as a success if the server has replied at least once.
 const LASTING: Duration = Duration::from_secs(2);
-/// If no attempt fails for this long after a pause, the next pause has the length [`FIRST`].
+/// If no attempt fails within this time after a pause, the next pause is [`FIRST`] again.
 const FORGOTTEN: Duration = Duration::from_secs(10);
 
 /// The pauses of one client, server by server.
@@ -109,8 +108,8 @@ impl ConnectThrottle {
     }
 
     /// Returns `true` if the other servers must be tried before this one, because it stopped
-    /// sending data. Each such failure counts only once, so that the server is not excluded for
-    /// long.
+    /// sending data. Returns `true` only once for each such failure, so that the server is not
+    /// excluded for long.
     pub(crate) fn passes_over(&self, server: &Server) -> bool {
         self.history().silent_servers.passes_over(server)
     }
@@ -131,7 +130,6 @@ impl ConnectThrottle {
             };
             match allowed_at {
                 None => return now,
-                // The pause has ended or was shortened, so the remaining time is computed again.
                 Some(allowed_at) => drop(timeout_at(allowed_at, hurry).await),
             }
         }

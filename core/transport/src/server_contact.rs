@@ -59,7 +59,8 @@ impl LastContact {
     /// certainly received by `moment`.
     ///
     /// The handshake counts even if its reply arrived after `moment`, because the leader itself
-    /// receives the handshake. It does not depend on a later report from the server.
+    /// receives the handshake. The leader learns of other requests only when the server reports the
+    /// session.
     ///
     /// Returns `None` if no connection of this transport had a session yet. The actual time can be
     /// up to 1/32 of the session timeout later, because not every request is remembered.

@@ -86,8 +86,8 @@ impl Settings {
         self.0.followed.load(Ordering::Relaxed)
     }
 
-    /// Ends the pauses that currently delay connections, because the client is closing and waits
-    /// for a connection.
+    /// Ends all pauses between connection attempts. A closing client calls this, because it might
+    /// wait for a connection.
     pub fn hurry(&self) {
         self.0.throttle.hurry();
     }
@@ -156,8 +156,8 @@ impl Settings {
     }
 
     /// Returns the same settings for connections of another session, with a separate
-    /// [`LastContact`]. The records are separate because a connection of the old session can be
-    /// established after that of the new session.
+    /// [`LastContact`]. The old session can still get a connection after the new session has one,
+    /// and must not change the new session's record.
     #[must_use]
     pub fn for_another_session(&self) -> Self {
         Self(Arc::clone(&self.0), LastContact::default())

@@ -1,6 +1,6 @@
 //! Timers on tokio, which replace the timers of `async-io`. The timers of `async-io` start a hidden
-//! reactor thread for the whole process. A forked child does not have that thread, and heartbeats
-//! would be late whenever that thread is. The timers of this module run on the runtime that creates
+//! reactor thread for the whole process. A forked child does not have that thread, and a delay of
+//! that thread would delay heartbeats. The timers of this module run on the runtime that creates
 //! them: zklock's own runtime.
 //!
 //! This module also shortens one timer of the client crate: the pause in its `endpoint.rs` before

@@ -56,9 +56,9 @@ impl fmt::Debug for Encryption {
 }
 
 impl Encryption {
-    /// Creates an encryption that trusts servers whose certificates were signed by an authority in
-    /// `ca`. It also applies the certificate revocation lists in `ca`. `identity` is a certificate
-    /// for servers that request one, and its private key. All texts are in PEM format.
+    /// Creates TLS settings that trust servers whose certificates were signed by an authority in
+    /// `ca`. Certificate revocation lists in `ca` are applied too. `identity` is a certificate for
+    /// servers that request one, and its private key. All texts are in PEM format.
     ///
     /// # Errors
     /// Fails if a text has invalid content, or if the certificate and the key do not match.
@@ -89,7 +89,7 @@ impl Encryption {
         Ok(Self { ca: ca.to_owned(), identity: identity.map(owned), config: Arc::new(config) })
     }
 
-    /// Returns the same encryption with a different client certificate.
+    /// Returns the same settings with a different client certificate.
     ///
     /// # Errors
     /// Same as [`from_pem`](Self::from_pem).

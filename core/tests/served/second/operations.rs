@@ -50,8 +50,8 @@ pub(super) const OPERATIONS: [&str; 36] = [
     "close",
 ];
 
-/// After this time, a call without a timeout counts as one that waits forever. All timeouts in
-/// these situations are shorter.
+/// If a call without a timeout takes longer than this, the test assumes that it waits forever. This
+/// is longer than every timeout that could end the call.
 const UNLIMITED: std::time::Duration = BRIEF.saturating_mul(10);
 
 fn word<T>(result: Result<T>, well: impl FnOnce(T) -> String) -> String {

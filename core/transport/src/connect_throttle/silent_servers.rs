@@ -8,8 +8,8 @@ use super::urgency::Urgency;
 /// Time within which a server must reply to the first attempt, if there are other servers to try.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Maximum number of times that the time limit doubles. The client crate's own limit ends an
-/// attempt before the longest limit does.
+/// Maximum number of times that the time limit doubles. The resulting limit is longer than the
+/// client crate's own time limit for an attempt.
 const DOUBLINGS: u32 = 6;
 
 /// A server, as the client names it.
@@ -55,8 +55,8 @@ impl SilentServers {
         match end {
             AttemptEnd::Replied => drop(self.doublings.remove(server)),
             AttemptEnd::FellSilent => self.last_resort = Some(server.clone()),
-            // Do not double the limit: if packets are dropped, a new attempt, which sends a new
-            // packet, helps more than a longer limit.
+            // Do not double the limit, because packets are probably dropped. A new attempt sends a
+            // new packet, which helps more than a longer wait.
             AttemptEnd::NotConnected if matches!(urgency, Urgency::Session(_)) => {}
             AttemptEnd::NotConnected | AttemptEnd::NotAnswered => {
                 let doublings = self.doublings.entry(server.clone()).or_default();

@@ -7,8 +7,8 @@ fn server(port: u16) -> Server {
     ("a".to_owned(), port)
 }
 
-/// Returns the number of attempts in each second. Each attempt takes `lasts`, and the client tries
-/// one server after the other.
+/// Returns the number of attempts in each second, if every attempt takes the time `lasts`. The
+/// client tries one server after the other.
 async fn attempts(servers: u16, lasts: Duration, seconds: usize) -> Vec<usize> {
     let throttle = ConnectThrottle::new(|| 0.0);
     let start = Instant::now();

@@ -6,8 +6,8 @@ use std::time::Duration;
 const IDLE: Duration = Duration::from_secs(5);
 /// Longest pause for one server while a caller waits for a connection.
 const WANTED: Duration = Duration::from_secs(1);
-/// Longest pause for one server while the session is needed: this time or an eighth of the session
-/// timeout, if shorter.
+/// Longest pause for one server while the session is needed. If an eighth of the session timeout is
+/// shorter, that time applies instead.
 const URGENT: Duration = Duration::from_millis(1500);
 /// Minimum time between two attempts to connect to servers that have rejected the client, even if
 /// the second attempt is to another server. While the session is needed, `URGENT_GAP` applies.
@@ -35,9 +35,9 @@ impl Urgency {
     /// Returns the longest pause for one server, measured from the start of one attempt to the
     /// start of the next.
     ///
-    /// If a session is needed, the pause is seven eighths of the bound that `docs/safety.md`
-    /// promises. The rest is for two round trips: a request for the server's status, which shows
-    /// why the server closes connections, and then the first heartbeat.
+    /// `docs/safety.md` promises an upper bound for reconnection. If a session is needed, the pause
+    /// is seven eighths of this bound. The last eighth is for two round trips: a status request and
+    /// the first heartbeat.
     pub(super) fn longest(self) -> Duration {
         match self {
             Self::Idle => IDLE,
@@ -47,8 +47,8 @@ impl Urgency {
     }
 
     /// Returns the minimum time between two attempts, even to different servers, when all `servers`
-    /// servers have rejected the client. If a session is needed, the time is so short that the
-    /// client still tries all servers within the longest pause.
+    /// servers have rejected the client. If a session is needed, the client can still try all
+    /// servers within the longest pause.
     pub(super) fn gap(self, servers: u32) -> Duration {
         match self {
             Self::Idle | Self::Wanted => GAP,
@@ -56,8 +56,8 @@ impl Urgency {
         }
     }
 
-    /// Returns the time for which the client waits for the reply when it asks a server why it
-    /// closes connections. The time is limited because the question delays the next attempt.
+    /// Returns the maximum time to wait for the reply to a status request. The time is short
+    /// because a status request delays the next attempt.
     pub(crate) fn question(self) -> Duration {
         match self {
             Self::Idle | Self::Wanted => QUESTION,

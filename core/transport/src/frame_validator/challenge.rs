@@ -2,8 +2,8 @@
 //! commas.
 //!
 //! Escapes are refused, because the client crate's parser loops forever on two escapes in one
-//! value, and panics on an escaped non-ASCII character. This refuses no working login, because the
-//! parser does not decode escapes, so no login with an escape could succeed.
+//! value, and panics on an escaped non-ASCII character. The parser does not decode escapes, so a
+//! login with an escape would fail in any case.
 
 use super::malformed::Malformed;
 

@@ -22,8 +22,8 @@ pub(super) struct FrameBuffer {
     skip: Option<Skip>,
 }
 
-/// A frame whose body is dropped as it arrives. Instead, the reader gets a reply that reports a
-/// failure, in pieces while the body arrives.
+/// A frame whose bytes are dropped when they arrive. Meanwhile, the reader gets the reply that
+/// replaces the frame, piece by piece.
 #[derive(Clone, Copy, Debug)]
 struct Skip {
     size: usize,
@@ -67,8 +67,8 @@ impl FrameBuffer {
         self.open = false;
     }
 
-    /// Replaces the next frame with this reply. The frame has `size` bytes and must not have been
-    /// opened ([`open`](Self::open)), but can be incomplete.
+    /// Replaces the next frame, of `size` bytes, with this reply. The frame can be incomplete.
+    /// [`open`](Self::open) must not have been called for it.
     pub(super) fn replace(&mut self, size: usize, reply: [u8; HEAD]) {
         let rest = self.bytes.split_off(self.checked);
         self.bytes.extend_from_slice(&reply);

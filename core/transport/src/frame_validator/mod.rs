@@ -5,8 +5,8 @@
 //!
 //! A [`FrameValidator`] belongs to one connection. It receives a copy of all written bytes, and all
 //! bytes that arrive. So it knows which requests were sent, and which form each reply must have. It
-//! passes on only well-formed bytes. Any other byte closes the connection, with one exception: a
-//! well-formed reply that is too large to keep only makes its own request fail ([`TooLarge`]).
+//! passes on only well-formed replies, and closes the connection if a reply is malformed. If a
+//! well-formed reply is too large to keep, only its request fails ([`TooLarge`]).
 //!
 //! The validator does no I/O. It stores only the frame that is arriving and a few bytes for each
 //! request in flight.
@@ -296,8 +296,8 @@ impl FrameValidator {
             (Some(ReplyShape::Sasl), Some(_)) => match Reader::new(body).buffer()? {
                 Some(challenge) if challenge.len() + 4 == size => challenge::check(challenge)?,
                 Some(_) => return Err(Malformed::new("bytes behind a SASL challenge")),
-                // Let the login fail, because servers that do not know SASL or that accept any
-                // client also reply without an error.
+                // Let the login fail. A server without SASL, or one that accepts any client, also
+                // replies without an error, although the login did not succeed.
                 None => return Ok(self.fail(xid, size, AUTH_FAILED)),
             },
             (_, Some(kind)) => reply::check(kind, body, most_names)?,

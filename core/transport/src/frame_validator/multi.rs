@@ -9,9 +9,8 @@ const ERROR: i32 = -1;
 const CREATE: i32 = 1;
 const CREATE2: i32 = 15;
 
-/// Validates the results of a transaction that writes. If the transaction succeeded, each operation
-/// has a result of its kind. If it failed, each operation has an error: the reason, or that the
-/// operation was not executed.
+/// Validates the results of a transaction that writes. If the transaction succeeded, each result
+/// must match its operation. If it failed, every result must be an error.
 pub(super) fn check(operations: &[Op], reader: &mut Reader<'_>) -> Result<(), Malformed> {
     let (mut done, mut refused) = (0, false);
     for operation in operations {

@@ -96,8 +96,8 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Parses a request. If this fails, only the head of the reply is validated. This is safe
-    /// because the client itself sent the request.
+    /// Parses a request. If the parser does not understand its body, only the header of the reply
+    /// is validated later. That is safe, because the request does not come from the server.
     pub(super) fn parse(frame: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(frame);
         let (xid, op) = (reader.int().ok()?, reader.int().ok()?);

@@ -15,9 +15,9 @@ pub enum TooLarge {
     },
 }
 
-/// A list can have one name for each 256 bytes of `max_frame`. The number is so large because a
-/// listed name of 50 bytes needs up to 600 bytes of memory: in three buffers, as a string, and as a
-/// node of a queue. So one listing needs at most 40 MiB.
+/// A list can have one name for each 256 bytes of `max_frame`. A listed name of 50 bytes needs up
+/// to 600 bytes of memory: in three buffers, as a string, and as a node of a queue. With this
+/// limit, one listing needs at most 40 MiB.
 const NAME: usize = 256;
 
 /// Base values of the error codes, below all error codes of servers.

@@ -187,7 +187,7 @@ fn an_event_is_sane() {
         event(3, "é"),
         event(3, ""),
         reply(-1, 0, &bytes().int(3).int(5).buffer("/locks/a")),
-        // Matching this path takes a time that grows with the square of its length.
+        // The client crate needs quadratic time to match this path.
         event(3, &"/a".repeat(10_000)),
         reply(-1, 0, &bytes().int(3).int(3).buffer("/locks/a").int(0)),
         reply(-1, 0, &bytes().int(3).int(3).buffer(b"/\xff")),
