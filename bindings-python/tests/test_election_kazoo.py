@@ -1,4 +1,4 @@
-"""Elections on a path that kazoo's elections use: most combinations are refused, and one works."""
+"""Elections of zklock and kazoo on one path: all combinations except one are refused."""
 
 from __future__ import annotations
 

@@ -428,7 +428,7 @@ pub(crate) fn start_campaign(
 
 /// Store a leadership and its Python object in the election until the leadership is resigned or lost.
 ///
-/// So the election continues to lead even if the program drops its references.
+/// The election continues to lead even if the program drops its references.
 #[pyfunction]
 pub(crate) fn keep(election: &Election, leadership: &Bound<'_, Leadership>, handle: Py<PyAny>) {
     let py = leadership.py();
