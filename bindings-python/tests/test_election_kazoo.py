@@ -1,4 +1,4 @@
-"""Elections of zklock and kazoo on one path: all combinations except one are refused."""
+"""zklock next to kazoo's elections and locks on one path: campaigns are refused, and locks work."""
 
 from __future__ import annotations
 

@@ -101,8 +101,8 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
                 assert a.owned()
                 assert not await asyncio.create_task(every.acquire(timeout=0.1))
                 waiting = asyncio.create_task(aio.MultiLock([a, c]).acquire())
-                # The calling task is the owner and already holds the mutex, so it waits only for another
-                # permit.
+                # This task called `acquire`, so it is the owner. It already holds the mutex, so the acquire
+                # waits only for another permit.
                 await asyncio.to_thread(observer.wait_queue, f"{c.path}/leases", 2)
                 waiting.cancel()
                 with pytest.raises(asyncio.CancelledError):

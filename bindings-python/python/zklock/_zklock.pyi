@@ -2052,7 +2052,8 @@ class Notice:
 class Leaving:
     """The exit from a scope. Created before the release, and used after it to report a loss.
 
-    A term that ends during the release is not a loss. It is a loss if the release detects that another client has deleted the node.
+    A term that ends during the release is not a loss. It is a loss if the release detects that another client
+    has deleted the node.
     """
 
     def __new__(cls, level: Level) -> Self: ...

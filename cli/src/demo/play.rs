@@ -25,8 +25,8 @@ const INTO_THE_HOLD: Duration = Duration::from_millis(150);
 const STEP: Duration = Duration::from_millis(50);
 /// Expected duration without `--with`.
 const EXPECTED: Duration = Duration::from_secs(8);
-/// Maximum durations of a demo without and with `--with`. All processes must be in the queue within
-/// half of the maximum.
+/// Maximum duration of a demo without `--with`, or with it (`LIMIT_OF_PROGRAMS`). All processes must
+/// be in the queue within half of that time.
 const LIMIT: Duration = Duration::from_secs(18);
 const LIMIT_OF_PROGRAMS: Duration = Duration::from_secs(90);
 
