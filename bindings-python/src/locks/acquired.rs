@@ -23,7 +23,6 @@ fn end(py: Python<'_>, mut released: Released) -> PyResult<zklock::Result<()>> {
     }
 }
 
-/// Releases a lease. Waits up to `timeout` for the server's acknowledgement.
 pub(crate) fn release(py: Python<'_>, acquired: &dyn Acquired, timeout: Timeout) -> Result<()> {
     Ok(end(py, acquired.release(timeout))??)
 }

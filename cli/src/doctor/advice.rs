@@ -251,7 +251,7 @@ pub(crate) fn advise_unknown_tick(
     too_few_ticks(&what, session_timeout, tick)
 }
 
-/// Reports why there is no session. Without a session, nothing else can be measured.
+/// Reports why there is no session.
 pub(crate) fn advise_no_session(error: &zklock::Error) -> Finding {
     let next = match error.kind() {
         zklock::ErrorKind::AuthFailed => {

@@ -244,8 +244,7 @@ impl Guard {
             self.terminated = true;
             self.must_stop = false;
             signals.push(Signal::SIGTERM);
-            // Continue the command if it is stopped, because it can handle SIGTERM only while it
-            // runs.
+            // Continue the command, because a stopped command cannot handle SIGTERM.
             self.proceed(signals);
         }
     }
@@ -389,7 +388,8 @@ mod tests {
         // A short delay does not count as a pause, because the servers had time to reply.
         let late = Observation { delay: CHECK_INTERVAL, ..paused };
         assert_eq!(guard(OnSuspend::Continue, OnLost::Term).step(late).signals, [Signal::SIGTERM]);
-        // The rest of the term is long enough, so the command runs on without a reply of a server.
+        // The rest of the term is long enough, so the command continues to run without a reply from
+        // a server.
         let early = Observation { delay: SECOND, ..observe(LeaseState::Held, 1100) };
         assert_eq!(guard(OnSuspend::Continue, OnLost::Term).step(early).signals, []);
     }

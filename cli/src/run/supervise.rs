@@ -125,8 +125,8 @@ impl Supervision {
                     if on_revoke == OnRevoke::Term {
                         self.forward_signal(Signal::SIGTERM, lease);
                         if self.stopped {
-                            // Continue the command too, because it can handle SIGTERM only while it
-                            // runs.
+                            // Continue the command, because a stopped command cannot handle
+                            // SIGTERM.
                             self.forward_signal(Signal::SIGCONT, lease);
                         }
                     }
