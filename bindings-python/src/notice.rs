@@ -80,7 +80,7 @@ impl Callback {
         self.0.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes `due` the next action, and yields once. The watcher is polled again after the action was taken.
+    /// Makes `due` the next action, and yields until the watcher is polled again after that action.
     async fn provide(&self, due: Due) {
         *self.due() = Some(due);
         let mut first = true;
@@ -225,8 +225,8 @@ impl Shared {
     /// Returns the next step, or `None` if none is due.
     fn due(self: &Arc<Self>) -> Option<Due> {
         let mut watcher = self.watcher();
-        // The watcher is `None` after the last event, and after the notice was cancelled. Then no callback is
-        // due.
+        // The watcher is `None` after the last event and after a cancellation. No callback is due in these
+        // cases.
         watcher.as_ref()?;
         // First take the action that is already due, because polling the watcher would overwrite it.
         let due = self.callback.due().take();

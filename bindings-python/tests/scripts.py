@@ -36,9 +36,7 @@ def program(code: str, head: str = HEAD) -> list[str]:
 
 
 class Program(subprocess.Popen[str]):
-    """A program that is killed if its test fails. Before that, it prints the stacks of its threads.
-
-    Otherwise the program could run forever."""
+    """A program that is killed if its test fails. Before that, it prints the stacks of its threads."""
 
     # The parameters have the same names as in `Popen`.
     def communicate(self, input: str | None = None, timeout: float | None = None) -> tuple[str, str]:  # noqa: A002

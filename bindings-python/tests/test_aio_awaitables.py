@@ -80,8 +80,8 @@ def test_a_callback_without_a_task_gets_an_error_with_the_alternative(run: Run, 
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: problems.append(str(context["exception"])))
         await asyncio.to_thread(lambda: loop.call_soon_threadsafe(lock.release))
-        # The acquire records this task as the owner in its context, which `to_thread` copies. So the second
-        # callback can release the lock.
+        # The acquire records this task as the owner in the task's context. `to_thread` copies this context,
+        # so the second callback can release the lock.
         await lock.acquire()
         await asyncio.to_thread(lambda: loop.call_soon_threadsafe(lock.release))
         await free(lock)

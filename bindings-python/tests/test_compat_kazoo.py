@@ -61,7 +61,7 @@ class Adapter:
 
     def Semaphore(self, *arguments: Any, **named: Any) -> compat.Semaphore:  # noqa: N802
         semaphore: Any = compat.Semaphore(self._zklock, *arguments, **named)
-        # A test waits for this internal event of kazoo's semaphore: the client has noticed a change.
+        # A test waits for this event, which kazoo's semaphore sets when its client has noticed a change.
         semaphore.wake_event = threading.Event()
         self._zklock.on_state(lambda _state: semaphore.wake_event.set())
         result: compat.Semaphore = semaphore
@@ -172,8 +172,7 @@ def test_kazoos_own(name: str, observer: Observer, proxy: Proxy, monkeypatch: py
     test: Any = TESTS[name]
     test.observer, test.proxy, test.make_condition = observer, proxy, Condition
     result = unittest.TestResult()
-    # Run the test on a daemon thread. If the test hangs, it also waits forever for the threads that it
-    # started.
+    # Run the test on a daemon thread, because a test that hangs can wait forever for its own threads.
     runner = threading.Thread(target=test.run, args=(result,), daemon=True)
     runner.start()
     runner.join(LIMIT)

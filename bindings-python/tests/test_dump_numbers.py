@@ -57,8 +57,8 @@ def test_a_dump_has_the_numbers_of_two_clients(hosts: str, observer: Observer, p
         assert f", process {os.getpid()}, " in text
         for client, time_out, holds in ((one, 20, "0 waits, 1 hold"), (two, 40, "1 wait, 1 hold")):
             session = client.session_id
-            # A client of an earlier test might still search for a server at the same port, so match the
-            # session too.
+            # A client of an earlier test might still try to connect to the same port, so match the session
+            # too.
             line = line_of(text, f"client of {client.hosts}:", f"session {session:#x} ")
             assert f"connected to {hosts}, session {session:#x} of {time_out}.0 s, proven " in line
             assert line.endswith(f"; {holds}")

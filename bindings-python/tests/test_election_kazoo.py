@@ -1,4 +1,4 @@
-"""Elections on a path that kazoo's elections use: most combinations are refused, and one works."""
+"""zklock next to kazoo's elections and locks on one path: campaigns are refused, and locks work."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ CALLS = {
 
 
 def test_every_wait_lets_other_greenlets_run(hosts: str, path: str) -> None:
-    """A wait for a slow server, or for a lock, lets the hub run other greenlets all the time."""
+    """While a greenlet waits for a slow server or for a lock, the hub runs other greenlets."""
     code = f"""
     client, away = zklock.Client(hosts), zklock.Client(hosts)
     lock, other = zklock.Mutex(client, path), zklock.Mutex(away, path)

@@ -29,8 +29,8 @@ ENDS = {
     "by its class": "gevent.hub.Hub.destroy(gevent.get_hub())",
 }
 
-# After an explicit `destroy()`, the waiter must leave the queue even if the thread continues to run. So this
-# thread runs until the program exits.
+# After an explicit `destroy()`, the waiter must leave the queue even if the thread continues to run. This
+# thread therefore runs until the program exits.
 STAYS = dict.fromkeys(ENDS, "") | {"destroyed": 'print("ended"), sys.stdin.readline(), os._exit(0)'}
 
 # For each kind of wait: the object, the method that waits, the subdirectory of its nodes, and their number.

@@ -42,7 +42,6 @@ def test_entering_again_neither_suspends_the_task_nor_creates_a_future(
         lease = at_once(lock.__aenter__())
         assert (lease.node, lock.lease) == (lock.lease.node, lease)
         at_once(lock.__aexit__(None, None, None))
-        # The result is still a coroutine, so a program can create a task for it.
         assert await asyncio.create_task(lock.acquire()) is True
         assert await asyncio.create_task(lock.release()) is None
         assert lock.owned()
@@ -65,8 +64,7 @@ def test_outcomes_that_arrive_while_a_loop_is_busy_wake_it_once(run: Run, path: 
 
         def counted(*args: Any, **kwargs: Any) -> Any:
             nonlocal wakes
-            # The main thread calls this function too. Count only the calls on the thread that delivers
-            # outcomes.
+            # Count only the calls on the delivery thread: the main thread calls this function too.
             wakes += threading.current_thread() is not threading.main_thread()
             return wake(*args, **kwargs)
 

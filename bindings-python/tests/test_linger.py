@@ -27,7 +27,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def keep(client: zklock.Client, lock: zklock.Mutex) -> int:
-    """Acquire and release the lock until this sends no request. Return the lock's fencing token."""
+    """Acquire and release the lock repeatedly until no request is sent. Return the lock's fencing token."""
 
     def quiet() -> bool:
         before = sent(client)

@@ -101,7 +101,7 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
                 assert a.owned()
                 assert not await asyncio.create_task(every.acquire(timeout=0.1))
                 waiting = asyncio.create_task(aio.MultiLock([a, c]).acquire())
-                # The owner of this acquire is the task that calls `acquire`. So it re-enters the mutex, and
+                # This task called `acquire`, so it is the owner. It already holds the mutex, so the acquire
                 # waits only for another permit.
                 await asyncio.to_thread(observer.wait_queue, f"{c.path}/leases", 2)
                 waiting.cancel()

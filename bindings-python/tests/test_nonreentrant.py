@@ -199,8 +199,7 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
             with pytest.raises(zklock.NotHeld, match="is not held"):
                 await lock.release()
 
-            # A task can wait for a lock that it already holds. It gets the lock after the first hold is
-            # released.
+            # A task can wait for a lock that it already holds, until the first hold is released.
             assert await lock.acquire()
             waiting = asyncio.create_task(lock.acquire())
             await asyncio.to_thread(observer.wait_queue, path, 2)

@@ -41,8 +41,8 @@ def test_a_cancelled_connect_does_not_fail_the_next_one(hosts: str) -> None:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(client.connect(), 3.5)
             connecting = asyncio.create_task(client.connect())
-            # Wait longer than the connect timeout of the first call, but less than that of the second. So the
-            # client can still retry for the second call.
+            # Wait longer than the connect timeout of the first call, and shorter than the connect timeout of
+            # the second, so that the client can still retry for the second call.
             await asyncio.wait({connecting}, timeout=1.0)
             proxy.accept()
             await connecting

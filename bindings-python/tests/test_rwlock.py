@@ -157,9 +157,8 @@ def test_asyncio(hosts: str, observer: Observer, path: str) -> None:
 
             async with lock.read_lock as lease:
                 assert lock.read_lock.lease is lease
-                # `wait_for` can run this acquire in another task. Its owner is still this task, which holds
-                # the read lock. So the acquire is an upgrade, which is refused. If another task calls
-                # `acquire`, it is not an upgrade.
+                # `wait_for` can run this acquire in another task, but its owner is this task, which holds the
+                # read lock. The acquire is therefore an upgrade, which is refused.
                 with pytest.raises(zklock.UpgradeRefused):
                     await asyncio.wait_for(lock.write_lock.acquire(), 5)
                 assert not await in_a_task(lambda: lock.write_lock.acquire(timeout=0.1))

@@ -22,7 +22,7 @@ from zklock import aio
 Scope = AbstractContextManager[zklock.Lease]
 AsyncScope = AbstractAsyncContextManager[aio.Lease]
 
-# Objects that several owners can enter at the same time, each with its own scope.
+# Objects that several owners can enter at the same time.
 SHARED: dict[str, Callable[[zklock.Client, str], Scope]] = {
     "semaphore": lambda client, path: zklock.Semaphore(client, path, 5),
     "hold": lambda client, path: zklock.Semaphore(client, path, 5).hold(timeout=20),

@@ -25,7 +25,7 @@ PATIENT = 20.0
 """Timeout in seconds where a server answers, on a busy machine."""
 
 BEYOND = 8.0
-"""Seconds by which a call can exceed its timeout, for example while it waits for the reply to a close."""
+"""Maximum time in seconds by which a call exceeds its timeout, e.g. to wait for the reply to a close."""
 
 LONG = 600.0
 

@@ -66,8 +66,8 @@ fn wait<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     loop {
         match future.as_mut().poll(&mut context) {
             Poll::Ready(output) => return output,
-            // It is harmless that `park` can return without a wake-up, because the next poll then
-            // returns `Pending` again.
+            // `park` can return without a wake-up. This is harmless, because the next poll returns
+            // `Pending` again.
             Poll::Pending => thread::park(),
         }
     }

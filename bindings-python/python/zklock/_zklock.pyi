@@ -2052,8 +2052,8 @@ class Notice:
 class Leaving:
     """The exit from a scope. Created before the release, and used after it to report a loss.
 
-    If the lease's term ends during the release, this is not a loss. If the release detects that another
-    client has deleted the node, this is a loss.
+    A term that ends during the release is not a loss. It is a loss if the release detects that another client
+    has deleted the node.
     """
 
     def __new__(cls, level: Level) -> Self: ...

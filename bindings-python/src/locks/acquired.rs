@@ -23,7 +23,6 @@ fn end(py: Python<'_>, mut released: Released) -> PyResult<zklock::Result<()>> {
     }
 }
 
-/// Releases a lease. Waits up to `timeout` for the server's acknowledgement.
 pub(crate) fn release(py: Python<'_>, acquired: &dyn Acquired, timeout: Timeout) -> Result<()> {
     Ok(end(py, acquired.release(timeout))??)
 }
@@ -107,8 +106,8 @@ pub(crate) fn start_release(
 
 /// The exit from a scope. Created before the release, and used after it to report a loss.
 ///
-/// If the lease's term ends during the release, this is not a loss. If the release detects that another
-/// client has deleted the node, this is a loss.
+/// A term that ends during the release is not a loss. It is a loss if the release detects that another client
+/// has deleted the node.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Leaving {
     level: Arc<dyn Acquired>,

@@ -428,7 +428,7 @@ pub(crate) fn start_campaign(
 
 /// Store a leadership and its Python object in the election until the leadership is resigned or lost.
 ///
-/// So the election continues to lead even if the program drops its references.
+/// The election continues to lead even if the program drops its references.
 #[pyfunction]
 pub(crate) fn keep(election: &Election, leadership: &Bound<'_, Leadership>, handle: Py<PyAny>) {
     let py = leadership.py();
@@ -436,8 +436,8 @@ pub(crate) fn keep(election: &Election, leadership: &Bound<'_, Leadership>, hand
     pin(lease.get());
     let level = Arc::clone(&lease.as_super().get().0);
     let mut kept = election.kept.lock().unwrap_or_else(PoisonError::into_inner);
-    // One leadership without a reference in the program is enough to continue to lead. Drop the others, which
-    // would accumulate in a program that campaigns repeatedly.
+    // Keep one leadership to which the program has no reference: it is enough to continue to lead. Drop any
+    // more, which would accumulate in a program that campaigns repeatedly.
     let mut spare = false;
     let is_needed = |(level, handle): &Kept| {
         level.is_held() && !(is_only_reference(py, handle) && std::mem::replace(&mut spare, true))

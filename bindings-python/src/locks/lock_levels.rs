@@ -13,8 +13,8 @@ pub(crate) type LockLevels = AcquiredStack<Handle, Scope>;
 
 impl OwnerEndListener for LockLevels {
     fn owner_ended(&self, py: Python<'_>, owner: OwnerId, kind: &'static str) {
-        // Report only leases to which the program has no reference. The program can still release the other
-        // leases. If it drops them instead, their finalizers warn.
+        // Report only leases to which the program has no reference. It can still release the other leases.
+        // If it drops one of these without a release, the finalizer of the lease warns.
         let left = self.left_by(owner, |handle| match handle {
             Handle::Made(lease) => is_only_reference(py, lease),
             Handle::Bare(_) => true,

@@ -94,7 +94,7 @@ impl MultiLock {
         visit.call(&self.members)
     }
 
-    /// Clears nothing: what the base class clears is enough to break every reference cycle.
+    /// Clears nothing, because the base class already breaks every reference cycle.
     #[expect(clippy::unused_self, reason = "the interpreter calls it with one")]
     fn __clear__(&self) {}
 

@@ -15,8 +15,8 @@ use crate::errors::Result;
 use crate::locks::acquired::Level;
 use crate::modules::interned;
 
-/// Flags of the code objects of generators and asynchronous generators. They matter because different owners
-/// can run the same generator, one after the other.
+/// Flags that mark the code of generators and asynchronous generators. Different owners can run the same
+/// generator, one after the other.
 const GENERATOR: u32 = 0x20 | 0x200;
 
 /// The place at which a scope is entered or left.

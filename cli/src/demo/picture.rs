@@ -165,8 +165,8 @@ mod tests {
         assert_eq!(lines[0], "a             ███───█");
         assert_eq!(lines[1], "b             ───█✗▒");
         assert_eq!(lines[2], "              0 s 2 3 4");
-        // The run is expected to take twice as long, so each column covers two samples. It shows
-        // the lane that held the lock in more samples, or the first lane if they are equal.
+        // Each column covers two samples. It shows the lane that held the lock in more samples, or
+        // the first lane if they are equal.
         let lines = picture.lines(LABEL + 10, Duration::from_secs(10), false);
         assert_eq!(lines[0], "a             ██─█");
         assert_eq!(lines[1], "b             ──✗");

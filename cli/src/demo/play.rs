@@ -14,8 +14,8 @@ use crate::failure::Failure;
 use crate::terminal_output::print;
 
 pub(super) const PATH: &str = "/demo/lock";
-/// For a demo without `--with`: the number of processes that run at the same time, the index of the
-/// killed one, and the total number of grants.
+/// In a demo without `--with`, `PROCESSES` processes run at the same time. `VICTIM` is the index of
+/// the killed one, and `GRANTS` the total number of grants.
 const PROCESSES: usize = 4;
 const VICTIM: usize = 1;
 const GRANTS: usize = 11;
@@ -25,8 +25,8 @@ const INTO_THE_HOLD: Duration = Duration::from_millis(150);
 const STEP: Duration = Duration::from_millis(50);
 /// Expected duration without `--with`.
 const EXPECTED: Duration = Duration::from_secs(8);
-/// Maximum durations of a demo without and with `--with`. All processes must be in the queue within
-/// half of the maximum.
+/// Maximum duration of a demo: `LIMIT` without `--with`, and `LIMIT_OF_PROGRAMS` with it. All
+/// processes must be in the queue within half of that time.
 const LIMIT: Duration = Duration::from_secs(18);
 const LIMIT_OF_PROGRAMS: Duration = Duration::from_secs(90);
 

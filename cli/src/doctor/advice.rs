@@ -87,8 +87,8 @@ pub(crate) fn advise_session(asked: Duration, granted: Duration) -> Finding {
     }
 }
 
-/// Checks whether the latency is low enough for the heartbeats. The client sends one in each sixth
-/// of the session timeout, and the session survives two failed heartbeats.
+/// Checks whether the latency is low enough for heartbeats. The client sends a heartbeat every
+/// sixth of the session timeout, and the session survives two failed heartbeats.
 pub(crate) fn advise_latency(read: Duration, session_timeout: Duration) -> Finding {
     let what = format!("a read takes {:.2} ms", read.as_secs_f64() * 1000.0);
     if read > session_timeout / 20 {
@@ -251,7 +251,7 @@ pub(crate) fn advise_unknown_tick(
     too_few_ticks(&what, session_timeout, tick)
 }
 
-/// Reports why there is no session. Without a session, nothing else can be measured.
+/// Reports why there is no session.
 pub(crate) fn advise_no_session(error: &zklock::Error) -> Finding {
     let next = match error.kind() {
         zklock::ErrorKind::AuthFailed => {

@@ -36,7 +36,7 @@ impl Offset {
     }
 }
 
-/// Reports the difference of the clocks as a note, because no guarantee depends on it.
+/// Reports the difference between the clocks as a note, because no guarantee depends on it.
 pub(super) fn advise(offset: Offset) -> Finding {
     let certain = offset.certain();
     let uncertain = Duration::from_millis(offset.most.abs_diff(offset.least));

@@ -74,7 +74,7 @@ fn deadlock_finding(cycle: &Cycle) -> Finding {
         || NEXT.to_owned(),
         |CycleOwner { waiting: CyclePlace { path, contender, .. }, .. }| {
             let name = contender.node.rsplit('/').next().unwrap_or_default();
-            // Recommend to remove a waiting node, because then no holder loses a lock.
+            // Recommend removing a waiting node, so that no holder loses its lock.
             format!("{NEXT}; to let one of them fail: zklock break {} {}", Escaped(path), Escaped(name))
         },
     );

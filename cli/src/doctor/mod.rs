@@ -78,7 +78,7 @@ pub(crate) fn doctor(options: &Options) -> Result<u8, Failure> {
         client.close().await.ok();
         failure
     });
-    // Do not wait for a resolver thread that hangs. It ends with the process.
+    // Do not wait for a resolver thread that hangs: the exit of the process ends it.
     runtime.shutdown_background();
     if let Some(failure) = &failure
         && failure.code == USAGE
@@ -102,7 +102,8 @@ fn print_findings(findings: &[Finding], json: bool) -> Result<u8, Failure> {
     Ok(u8::from(findings.iter().any(Finding::is_a_problem)))
 }
 
-/// Examines the ensemble and adds its findings. If a request fails, adds that as the last finding.
+/// Examines the ensemble and adds the findings. If a request fails, the failure is the last
+/// finding.
 async fn examine(client: &Client, options: &Options, findings: &mut Vec<Finding>) -> Result<(), Failure> {
     let began = Instant::now();
     // Read the requested timeout now: once there is a session, the client returns the granted one.

@@ -64,8 +64,8 @@ impl Launch {
 fn prepare(parent: Pid, terminal: Option<&Terminal>) -> io::Result<()> {
     die_with(parent)?;
     if let Some(terminal) = terminal {
-        // Block SIGTTOU. The kernel sends it, and so stops this process, when a process in the
-        // background takes the terminal.
+        // Block SIGTTOU, which would stop this process. The kernel sends it when a background
+        // process takes the terminal.
         let mut stop = SigSet::empty();
         stop.add(Signal::SIGTTOU);
         stop.thread_block()?;

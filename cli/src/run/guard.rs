@@ -17,20 +17,20 @@ pub(crate) struct Policy {
     on_lost: OnLost,
     /// The command receives SIGTERM when this much of the term is left.
     kill_after: Duration,
-    /// The lease is reported lost this long before another contender could get the lock.
+    /// Time between the report of a loss and the earliest grant to another contender.
     grace: Duration,
-    /// The command is killed when this much of the term is left. The kernel needs some time to end
-    /// it.
+    /// Remaining term at which the command is killed. The kernel needs some time to end the
+    /// command.
     margin: Duration,
-    /// A heartbeat counts as late when less than this time of the term is left.
+    /// A heartbeat counts as late when the rest of the term is shorter than this.
     late: Duration,
     /// The longest time between two checks of the lease. It must be short: while the machine
     /// sleeps, the time of the lease runs on, but timers do not.
     check_interval: Duration,
 }
 
-/// The command is killed this long before another contender could get the lock, unless the session
-/// timeout is very short.
+/// Time between the kill of the command and the earliest grant to another contender. Shorter if the
+/// session timeout is very short.
 const MARGIN: Duration = Duration::from_millis(200);
 
 /// The longest time between two checks of the lease.
@@ -50,8 +50,8 @@ impl Policy {
             kill_after: options.grace.or(options.kill_after).unwrap_or(session_timeout / 8).max(margin),
             grace: options.grace(),
             margin,
-            // A term is half of the session timeout, or 12/24. A heartbeat is sent after 4/24, and
-            // its reply counts as late after another 1/24. Then 7/24 are left.
+            // A term is 12/24 of the session timeout. A heartbeat is sent 4/24 into the term, and
+            // its reply counts as late 1/24 after that. At that time 7/24 are left.
             late: session_timeout * 7 / 24,
             check_interval: CHECK_INTERVAL.min(session_timeout / 20),
         }
@@ -70,8 +70,9 @@ pub(crate) struct Guard {
     must_stop: bool,
     /// True if the guard has stopped the command with SIGSTOP.
     stopped: bool,
-    /// True if the command is stopped because this process was paused. Then the term can be almost
-    /// over although the servers do reply: the reply to the next heartbeat might arrive soon.
+    /// True if the command is stopped because this process was paused. A paused process sends no
+    /// heartbeats, so its term can be almost over although the servers are reachable. The reply to
+    /// the next heartbeat might arrive soon.
     paused: bool,
     terminated: bool,
     killed: bool,
@@ -132,8 +133,8 @@ impl Guard {
     /// Returns the time until another contender can hold the lock. With a grace, the lease is
     /// reported lost before that time. Then this function returns the rest of the grace.
     ///
-    /// A reply to a heartbeat within the grace does not extend this time. So the time is computed
-    /// at the last check before the lease was lost. It is also limited by the rest of the session's
+    /// A reply to a heartbeat within the grace does not extend this time, so the function uses the
+    /// value from the last check before the loss. The result is at most the rest of the session's
     /// term, because the machine might have been suspended since that check.
     pub(crate) fn time_left(&mut self, lease: &Lease, now: Instant) -> Duration {
         let grace = self.policy.grace;
@@ -216,9 +217,9 @@ impl Guard {
                 self.terminate(signals);
                 return seen.remaining.saturating_sub(margin);
             }
-            // The lease is lost before the end of its term, for example because the lock was
-            // broken. Then the command must exit within `kill_after`, counted from the loss. When a
-            // lease is lost at the end of its term, the command is killed immediately.
+            // If the lease is lost before the end of its term, for example because the lock was
+            // broken, the command must exit within `kill_after` of the loss. If the lease is lost
+            // at the end of its term, the command is killed immediately.
             OnLost::Term if reason != LossReason::TermEnded => {
                 self.terminate(signals);
                 let left = (since + kill_after).saturating_duration_since(now);
@@ -243,8 +244,7 @@ impl Guard {
             self.terminated = true;
             self.must_stop = false;
             signals.push(Signal::SIGTERM);
-            // Continue the command if it is stopped, because it can handle SIGTERM only while it
-            // runs.
+            // Continue the command, because a stopped command cannot handle SIGTERM.
             self.proceed(signals);
         }
     }
@@ -264,7 +264,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     /// Returns a guard for a session timeout of 8 s, so the lock is certain for 4 s after a
-    /// heartbeat. The next heartbeat counts as late when less than 7/3 s of them are left.
+    /// heartbeat. The next heartbeat counts as late when less than 7/3 s of these 4 s is left.
     fn guard(on_suspend: OnSuspend, on_lost: OnLost) -> Guard {
         let late = SECOND * 7 / 3;
         let (kill_after, grace) = (SECOND, Duration::ZERO);
@@ -364,7 +364,6 @@ mod tests {
     #[test]
     fn a_late_heartbeat_stops_it_although_the_connection_seems_well() {
         let mut guard = guard(OnSuspend::Stop, OnLost::Term);
-        // The next check is planned for the time at which the heartbeat becomes late.
         assert_eq!(signals(&mut guard, LeaseState::Held, 2340), []);
         assert!(guard.step(observe(LeaseState::Held, 2340)).next_check < Duration::from_millis(10));
         assert_eq!(signals(&mut guard, LeaseState::Held, 2330), [Signal::SIGSTOP]);
@@ -389,7 +388,8 @@ mod tests {
         // A short delay does not count as a pause, because the servers had time to reply.
         let late = Observation { delay: CHECK_INTERVAL, ..paused };
         assert_eq!(guard(OnSuspend::Continue, OnLost::Term).step(late).signals, [Signal::SIGTERM]);
-        // The rest of the term is long enough, so the command runs on without a reply of a server.
+        // The rest of the term is long enough, so the command continues to run without a reply from
+        // a server.
         let early = Observation { delay: SECOND, ..observe(LeaseState::Held, 1100) };
         assert_eq!(guard(OnSuspend::Continue, OnLost::Term).step(early).signals, []);
     }

@@ -86,7 +86,7 @@ impl LineWriter {
         let shared = Arc::new(Shared::default());
         let ours = Arc::clone(&shared);
         thread::Builder::new().name("zklock-report".to_owned()).spawn(move || {
-            // Block signals. Otherwise SIGTTOU stops a background process that writes to the
+            // Block signals, because SIGTTOU stops a background process that writes to the
             // terminal.
             block_signals();
             loop {

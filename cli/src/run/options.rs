@@ -145,8 +145,8 @@ pub(crate) enum OnRevoke {
 }
 
 impl Options {
-    /// Returns the grace: the loss of the lock is reported this long before another contender could
-    /// get it.
+    /// Returns the grace: the time between the report of a loss and the earliest grant to another
+    /// contender.
     pub(crate) fn grace(&self) -> Duration {
         self.grace.unwrap_or_default()
     }

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::run::line_writer::LineWriter;
 use crate::run::options::OnRevoke;
 
-/// Maximum time for which a run waits at its end until its last reports have been read.
+/// Maximum time for which a run waits, before it exits, for its last reports to be read.
 const LAST_REPORTS: Duration = Duration::from_secs(1);
 
 /// Format of the reports.

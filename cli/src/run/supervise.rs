@@ -125,8 +125,8 @@ impl Supervision {
                     if on_revoke == OnRevoke::Term {
                         self.forward_signal(Signal::SIGTERM, lease);
                         if self.stopped {
-                            // Continue the command too, because it can handle SIGTERM only while it
-                            // runs.
+                            // Continue the command, because a stopped command cannot handle
+                            // SIGTERM.
                             self.forward_signal(Signal::SIGCONT, lease);
                         }
                     }
@@ -185,8 +185,8 @@ impl Supervision {
     /// Forwards a signal that this process received to the command.
     fn forward_signal(&mut self, signal: Signal, lease: &Lease) {
         match signal {
-            // This process might have been stopped for so long that the lock is lost. Then the
-            // command must not run, not even briefly, so check the lease first.
+            // Check the lease before the command runs: the lock might have been lost while this
+            // process was stopped.
             Signal::SIGCONT if self.stopped => {
                 self.resuming = true;
                 self.apply_guard(lease);

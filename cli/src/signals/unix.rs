@@ -56,8 +56,7 @@ pub(crate) fn is_ignored(signal: Signal) -> bool {
 }
 
 /// Returns `true` if a shell with job control runs this process. Only such a shell can continue a
-/// process group that has stopped. Such a shell is the session leader, and is in another process
-/// group.
+/// stopped process group. It is the session leader, and in another process group.
 pub(crate) fn has_job_control() -> bool {
     getsid(None).is_ok_and(|leader| leader != getpgrp())
 }

@@ -55,10 +55,10 @@ pub(crate) struct Age {
 }
 
 impl Age {
-    /// Computes the age of a hold. `now_ms` is the time of the wall clock. It is compared with the
-    /// node's creation time, which a server has set. `now` is compared with the times of our
-    /// listings. If the two listings around the grant are further apart than `close`, the age is
-    /// only an upper bound.
+    /// Computes the age of a hold. If the two listings around the grant are at most `close` apart,
+    /// this is the time from the second listing to `now`. Otherwise the age is an upper bound: the
+    /// time since the first of these listings, or since the creation of the node if that is
+    /// shorter. A server has set the creation time, and `now_ms` is the time of the wall clock.
     fn of(holder: &Holder, now: Instant, now_ms: i64, close: Duration) -> Self {
         let age = u64::try_from(now_ms.saturating_sub(holder.since)).unwrap_or_default();
         let at_most = |time| Self { time, at_most: true };

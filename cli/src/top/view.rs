@@ -155,8 +155,8 @@ fn cells(
     interval: Duration,
     stale: bool,
 ) -> Cells<'static> {
-    // If there are very many locks, each one is read less often than the screen is drawn. Mark rows
-    // that are out of date.
+    // Mark rows that are out of date: with very many locks, each lock is read less often than the
+    // screen is drawn.
     let late = row.seen > interval.saturating_mul(3) + Duration::from_secs(2);
     let mut texts: Vec<_> = columns.iter().map(|column| (column.text)(row)).collect();
     if let Some(path) = texts.first_mut() {

@@ -59,10 +59,10 @@ impl<'a> Reader<'a> {
         Self(record)
     }
 
-    /// Reads this many bytes.
+    /// Reads `count` bytes.
     ///
     /// # Errors
-    /// [`Error::Short`] if fewer are left.
+    /// [`Error::Short`] if fewer than `count` bytes are left.
     pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], Error> {
         let (head, tail) =
             self.0.split_at_checked(count).ok_or(Error::Short { left: self.0.len(), needed: count })?;
@@ -80,7 +80,7 @@ impl<'a> Reader<'a> {
     /// Reads one byte.
     ///
     /// # Errors
-    /// [`Error::Short`] if none is left.
+    /// [`Error::Short`] if no byte is left.
     pub fn byte(&mut self) -> Result<u8, Error> {
         self.array().map(|[byte]| byte)
     }

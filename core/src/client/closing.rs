@@ -13,8 +13,8 @@ use crate::error::Result;
 
 impl Client {
     /// Closes the client: its leases are lost, its waiters fail, and its session is closed, which
-    /// deletes all its nodes. Waits for the server's acknowledgement, at most two seconds. If the
-    /// function is called again, that call waits for the same acknowledgement.
+    /// deletes all its nodes. Waits for the server's acknowledgement, at most two seconds. A second
+    /// call waits for the same acknowledgement.
     ///
     /// Cancel safe: the client is already closing when this function returns its future.
     ///

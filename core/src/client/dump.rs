@@ -1,5 +1,4 @@
-//! A report of the waits and holds of this process, as text for people who debug a program that
-//! hangs.
+//! A text report of the waits and holds of this process, for debugging a program that hangs.
 
 use std::collections::HashSet;
 use std::fmt::{self, Write};

@@ -41,8 +41,8 @@ fn saved_terminal() -> MutexGuard<'static, Option<SavedTerminal>> {
 }
 
 /// Switches the terminal to full-screen mode, and saves its settings. If the process was stopped
-/// before it could restore the terminal, the terminal is still in this mode. Then the function
-/// keeps the settings that it saved earlier.
+/// before it could restore the terminal, the terminal is still in this mode, and the function keeps
+/// the settings that it saved earlier.
 fn enter_screen_mode(mut terminal: File) -> io::Result<()> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
