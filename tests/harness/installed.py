@@ -60,7 +60,7 @@ def run(
     env: Mapping[str, str] | None = None,
     limit: float = LIMIT,
 ) -> str:
-    """Run a command and return its output, both streams together. Fail if the command fails."""
+    """Run a command and return its output (stdout and stderr). Fail if the command fails."""
     quiet = {"NO_COLOR": "1", "FORCE_COLOR": "0", "CI": "1"}
     done = subprocess.run(
         list(map(str, command)),

@@ -86,7 +86,7 @@ class Observer:
         return self.wait(path, lambda queue: len(queue) == length, f"{length} contenders", timeout)
 
     def assert_free(self, path: str) -> None:
-        """Assert that the lock has no contender. Wait for deletes that have not arrived yet."""
+        """Assert that the lock has no contender. Wait for deletions that have not arrived yet."""
         assert self.wait_queue(path, 0) == []
 
     def wait(

@@ -1,4 +1,4 @@
-"""Lies about heartbeats, deletes and watches, to a client that holds the lock or waits for it."""
+"""Lies about heartbeats, deletions and watches, to a client that holds the lock or waits for it."""
 
 from __future__ import annotations
 
