@@ -33,7 +33,7 @@ def command(*options: str) -> None:
     messages = [json.loads(line) for line in built.stdout.splitlines()]
     (program,) = [message["executable"] for message in messages if message.get("executable")]
     SCRIPTS.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(program, SCRIPTS / "zklock")
+    shutil.copy2(program, SCRIPTS / f"zklock{Path(program).suffix}")
 
 
 def chosen() -> Sequence[str]:
