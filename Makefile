@@ -167,7 +167,7 @@ try-dist: venv ## Run a user's first minute with the packages of `make dist`, in
 .PHONY: platforms
 platforms: toolchains venv node jars ## Build for musl, arm64 and Windows, and try command, wheel and addon with emulators: half an hour (tests/platforms)
 	tests/platforms/fetch.sh
-	@for each in linux-x64-musl linux-arm64-gnu win32-x64-gnu; do echo "building for $$each"; tests/platforms/build.sh $$each || true; done
+	@for each in linux-x64-musl linux-arm64-gnu win32-x64-gnu; do echo "building for $$each"; tests/platforms/build.sh $$each || echo "the build for $$each failed"; done
 	@cd tests && ../$(PYTHON) -m pytest -q platforms
 
 .PHONY: build

@@ -3,6 +3,10 @@
 set -euo pipefail
 . "$(cd "$(dirname "$0")" && pwd)/environment.sh" "$1"
 cd "$root"
+out=$DOWNLOADS/built/$1
+# After a failure, the tests must not find the files of an earlier build, or only some of the files.
+rm -rf "$out" "$out.new"
+mkdir -p "$out.new"
 cargo fetch --quiet --locked
 if [[ $1 = win32-* && ! -f $LIBNODE_PATH/libnode.dll ]]; then
   # A library with which napi's build script links. Its names are those of the functions that napi declares.
@@ -26,14 +30,13 @@ if [[ $1 = win32-* ]]; then
   units=$("${cargo[@]}" test ${std[@]+"${std[@]}"} --no-run --message-format json --quiet --locked --target "$target" --lib -p zklock |
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p')
 fi
-out=$DOWNLOADS/built/$1
-rm -rf "$out" && mkdir -p "$out"
-cp "$built/$command" "$out/"
-cp "$built/$addon" "$out/zklock.node"
-cp "$built/$extension" "$out/"
+cp "$built/$command" "$out.new/"
+cp "$built/$addon" "$out.new/zklock.node"
+cp "$built/$extension" "$out.new/"
 if [[ $1 = win32-* ]]; then
-  cp "$units" "$out/units.exe"
+  cp "$units" "$out.new/units.exe"
   # wine 8 lacks one function, so the programs for it import that from a library of our own, whose name is as long.
-  sed -i 's/api-ms-win-core-realtime-l1-1-1/realtime-functions-for-wine-8-0/g' "$out"/*
+  sed -i 's/api-ms-win-core-realtime-l1-1-1/realtime-functions-for-wine-8-0/g' "$out.new"/*
 fi
-python tools/dist.py --wheel "$target" "$out/$extension" "$out/$command" "$out"
+python tools/dist.py --wheel "$target" "$out.new/$extension" "$out.new/$command" "$out.new"
+mv "$out.new" "$out"

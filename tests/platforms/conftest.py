@@ -16,6 +16,8 @@ from harness.paths import REPOSITORY
 from platforms.emulated import DOWNLOADS, PLATFORMS, Platform
 
 NODE_PACKAGE = REPOSITORY / "bindings-node"
+READY = "ready"
+"""File that exists in wine's directory after all steps of its setup."""
 
 
 @pytest.fixture(scope="session", params=PLATFORMS, ids=lambda platform: platform.name)
@@ -27,7 +29,8 @@ def platform(request: pytest.FixtureRequest) -> Iterator[Platform]:
     if not one.suffix:
         yield one
         return
-    if not Path(one.env["WINEPREFIX"]).exists():
+    if not (Path(one.env["WINEPREFIX"]) / READY).exists():
+        shutil.rmtree(one.env["WINEPREFIX"], ignore_errors=True)
         _set_up_wine(one)
     yield one
     # The processes that keep wine's registry and objects do not end by themselves.
@@ -45,6 +48,7 @@ def _set_up_wine(windows: Platform) -> None:
     # Node refuses to run on older versions.
     version = ("add", r"HKCU\Software\Wine", "/v", "Version", "/d", "win10", "/f")
     assert windows.run("reg", *version).returncode == 0
+    (Path(windows.env["WINEPREFIX"]) / READY).touch()
 
 
 @pytest.fixture(scope="session")

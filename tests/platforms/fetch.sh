@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # Downloads compilers, emulators and interpreters for other platforms from Debian, PyPI, npm and Maven Central, and
-# unpacks them below one directory. Installs nothing. Does nothing if versions.sh and this file have not changed.
+# unpacks them below one directory. Installs nothing. Does nothing if the files in this directory have not changed.
 set -euo pipefail
 . "$(cd "$(dirname "$0")" && pwd)/environment.sh" win32-x64-gnu
 mkdir -p "$DOWNLOADS"
-cat "$here/versions.sh" "$0" > "$DOWNLOADS/wanted"
+cat "$here"/*.sh "$here"/wine/*.c > "$DOWNLOADS/wanted"
 cmp -s "$DOWNLOADS/wanted" "$DOWNLOADS/fetched" && exit
+for tool in apt-get dpkg-deb mvn npm unzip; do
+  command -v "$tool" > /dev/null || { echo "make platforms needs $tool" >&2; exit 1; }
+done
 find "$DOWNLOADS" -mindepth 1 -maxdepth 1 ! -name wanted ! -name target -exec rm -rf {} +
 unset LD_LIBRARY_PATH
 
