@@ -8,7 +8,7 @@ use std::path::Path;
 use std::ptr::null_mut;
 
 use windows_sys::Win32::Foundation::{CloseHandle, ERROR_SUCCESS, HANDLE, LocalFree};
-use windows_sys::Win32::Security::Authorization::{GetSecurityInfo, SE_FILE_OBJECT};
+use windows_sys::Win32::Security::Authorization::{ConvertSidToStringSidW, GetSecurityInfo, SE_FILE_OBJECT};
 use windows_sys::Win32::Security::{
     ACCESS_ALLOWED_ACE, ACE_HEADER, ACL, DACL_SECURITY_INFORMATION, EqualSid, GetAce, GetTokenInformation,
     INHERIT_ONLY_ACE, IsWellKnownSid, OWNER_SECURITY_INFORMATION, PSECURITY_DESCRIPTOR, PSID, TOKEN_QUERY,
@@ -72,9 +72,14 @@ impl Drop for Descriptor {
 pub(super) fn exposure(opened: &File, file: &Path) -> Result<Option<Exposure>> {
     let descriptor = Descriptor::of(opened)?;
     let user = user()?;
+    // The first command deletes entries that name others, and the second one the inherited entries.
+    // A name instead of the identifier could belong to another account.
+    let (name, sid) = (file.display(), user.text()?);
     let exposed = |how: &str| Exposure {
         how: how.to_owned(),
-        remedy: format!("icacls \"{}\" /inheritance:r /grant:r \"%USERNAME%:F\"", file.display()),
+        remedy: format!(
+            "icacls \"{name}\" /reset` and `icacls \"{name}\" /inheritance:r /grant:r \"*{sid}:F\""
+        ),
     };
     if descriptor.list.is_null() {
         return Ok(Some(exposed("it has no access control list")));
@@ -133,6 +138,19 @@ impl User {
         // SAFETY: the system wrote this structure to the beginning.
         unsafe { (*self.0.as_ptr().cast::<TOKEN_USER>()).User.Sid }
     }
+
+    /// Returns the identifier as text, such as `S-1-5-21-1-2-3-1001`.
+    fn text(&self) -> Result<String> {
+        let mut text = null_mut();
+        // SAFETY: a valid identifier. The answer ends in a zero, and is freed once.
+        unsafe {
+            check(ConvertSidToStringSidW(self.sid(), &raw mut text))?;
+            let length = (0..).take_while(|index| *text.add(*index) != 0).count();
+            let copy = String::from_utf16_lossy(std::slice::from_raw_parts(text, length));
+            LocalFree(text.cast());
+            Ok(copy)
+        }
+    }
 }
 
 /// Returns the user of this process.
@@ -167,32 +185,19 @@ mod tests {
     use std::os::windows::ffi::OsStrExt;
 
     use windows_sys::Win32::Security::Authorization::{
-        ConvertSidToStringSidW, ConvertStringSecurityDescriptorToSecurityDescriptorW, SDDL_REVISION_1,
+        ConvertStringSecurityDescriptorToSecurityDescriptorW, SDDL_REVISION_1,
     };
     use windows_sys::Win32::Security::{PROTECTED_DACL_SECURITY_INFORMATION, SetFileSecurityW};
 
     use super::super::read;
     use super::*;
 
-    /// Returns the identifier of this process's user as text.
-    fn user_text() -> String {
-        let user = user().unwrap();
-        let mut text = null_mut();
-        // SAFETY: a valid identifier. The answer ends in a zero.
-        unsafe {
-            check(ConvertSidToStringSidW(user.sid(), &raw mut text)).unwrap();
-            let length = (0..).take_while(|index| *text.add(*index) != 0).count();
-            let copy = String::from_utf16(std::slice::from_raw_parts(text, length)).unwrap();
-            LocalFree(text.cast());
-            copy
-        }
-    }
-
     /// Writes a file whose list has entries for this user, the system and the administrators, and
     /// these others, in the security descriptor definition language.
     pub(super) fn write(file: &Path, text: &str, others: &str) {
         std::fs::write(file, text).unwrap();
-        let list = format!("D:P(A;;FA;;;{})(A;;FA;;;SY)(A;;FA;;;BA){others}\0", user_text());
+        let list =
+            format!("D:P(A;;FA;;;{})(A;;FA;;;SY)(A;;FA;;;BA){others}\0", user().unwrap().text().unwrap());
         let list: Vec<u16> = list.encode_utf16().collect();
         let name: Vec<u16> = file.as_os_str().encode_wide().chain([0]).collect();
         let mut descriptor = null_mut();
@@ -226,7 +231,9 @@ mod tests {
         // Everyone may read, or write.
         for (name, others) in [("read", "(A;;FR;;;WD)"), ("write", "(A;;FW;;;WD)")] {
             let found = with(name, others).unwrap();
-            assert!(found.remedy.starts_with("icacls \""), "{found:?}");
+            let sid = user().unwrap().text().unwrap();
+            assert!(found.remedy.contains("/reset` and `icacls"), "{found:?}");
+            assert!(sid.starts_with("S-1-") && found.remedy.contains(&format!("\"*{sid}:F\"")), "{found:?}");
         }
     }
 
