@@ -1,6 +1,6 @@
 // Adds the loader and the type declarations to the addon that tools/parts.mk has compiled. `napi
-// build` would do this too, but it compiles in a separate build directory, so the Rust and Python
-// tests could not share its build.
+// build` would do this too, but it compiles in its own directory, so the Rust and Python tests
+// would need a second build.
 //
 //   node describe.mjs TYPES LIBRARY
 //

@@ -1,4 +1,4 @@
-"""The servers of the peers: ZooKeeper and other systems, each with its data in memory or without syncing the
+"""The servers of the peers: ZooKeeper and other systems. They keep their data in memory, or do not sync it to
 disk.
 """
 

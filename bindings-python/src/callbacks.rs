@@ -35,7 +35,8 @@ pub(crate) fn start(py: Python<'_>) -> PyResult<()> {
     let begun = py.import("zklock._callbacks").and_then(|callbacks| callbacks.call_method0("begin"));
     if begun.is_err() {
         queue.fail_to_begin();
-        // At the end of the process no thread can start, and no callback runs any more.
+        // While the process exits, no thread can start. This is not an error, because no callback runs any
+        // more.
         return if exit::is_ending() { Ok(()) } else { begun.map(drop) };
     }
     Ok(())

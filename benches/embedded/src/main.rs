@@ -55,7 +55,6 @@ fn rate(seconds: f64) -> u64 {
     (f64::from(u32::try_from(PAIRS).expect("a small number")) / seconds) as u64
 }
 
-/// Starts the embedded server on its own thread and returns its address.
 fn start() -> String {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {

@@ -76,8 +76,8 @@ pub(crate) fn complete_through_loop(
     WaitingFuture { inbox, future }: WaitingFuture,
 ) -> bool {
     if !inbox.push((ended, future)) {
-        // The pending wake-up takes the future. So this thread, which is not attached to the interpreter,
-        // does not drop it.
+        // The pending wake-up takes the future. This thread must not drop the future, because it is not
+        // attached to the interpreter.
         return true;
     }
     Python::try_attach(|py| WakeUp::send(py, inbox)).is_some()
@@ -155,7 +155,6 @@ impl WakeUp {
         self.arrived().map(|mut arrived| arrived.take()).unwrap_or_default()
     }
 
-    /// Schedules this callback again, after the tasks whose futures are complete.
     fn schedule_again(&self, this: &Bound<'_, Self>) -> PyResult<()> {
         let py = this.py();
         self.event_loop.call_method1(py, interned!(py, "call_soon")?, (this,)).map(drop)

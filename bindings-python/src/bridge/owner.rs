@@ -57,9 +57,8 @@ impl Used {
 
 /// A task or greenlet that owns locks, and can re-enter them. `zklock.aio` creates one for each task.
 ///
-/// Python drops this object when no code can act for the owner any more: after the end of the task or
-/// greenlet, and after the last callback that the task scheduled, because such a callback might release its
-/// locks.
+/// Python drops this object when no code can release the owner's locks any more: the task or greenlet has
+/// ended, and all callbacks that the task scheduled have run.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Owner {
     pub(crate) id: OwnerId,

@@ -56,7 +56,6 @@ type Outcome = zklock::Result<Convert>;
 
 pub(crate) type Operation = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
-/// Returns an operation of the core whose outcome can be converted into a Python object.
 pub(crate) fn operation<T: IntoPython>(
     operation: impl Future<Output = zklock::Result<T>> + Send + 'static,
 ) -> Operation {
@@ -75,7 +74,7 @@ pub(crate) struct Pending {
     origin: ForkGuard,
 }
 
-/// The state that the awaiting side and the delivery thread share. It is also the core's waker.
+/// The state that the awaiting side and the delivery thread share.
 #[derive(Default)]
 pub(crate) struct Shared(Mutex<State>);
 
@@ -153,8 +152,8 @@ impl Pending {
 
     /// Give up the operation: leave the queue, and release a lease that has not been taken.
     fn abandon(&self) {
-        // In a forked child no operation makes progress, and the state might be locked forever, by a thread of
-        // the parent.
+        // Do nothing in a forked child: no operation makes progress there, and the mutex can stay locked
+        // forever if a thread of the parent had locked it at the fork.
         if self.origin.is_here() {
             self.shared.abandon();
         }

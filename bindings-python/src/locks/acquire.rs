@@ -232,8 +232,7 @@ impl Acquirable {
     }
 
     /// Repeats the acquires that `save` has undone. Each belongs to the same scope as before. If an acquire
-    /// fails, this function restores its scope and the later scopes without the lock, so that the program can
-    /// leave them.
+    /// fails, its scope and all later scopes no longer hold the lock, but the program can still leave them.
     pub(crate) fn restore(&self, py: Python<'_>, saved: &SavedLevels) -> Result<()> {
         let saved = std::mem::take(&mut *saved.0.lock().unwrap_or_else(PoisonError::into_inner));
         let mut result = Ok(());
@@ -304,8 +303,8 @@ pub(crate) fn raised<'py>(exception: &Bound<'py, PyTuple>) -> Option<Bound<'py, 
     exception.get_item(1).ok().filter(|value| !value.is_none())
 }
 
-/// Returns `true` if the acquire timed out. A refusal because of `max_waiters` does not count as a timeout.
-/// It must stay an exception: a caller that ignores the result of `acquire()` must not continue without the
+/// Returns `true` if the acquire timed out. A refusal because of `max_waiters` does not count as a timeout,
+/// and so raises an exception: a caller that ignores the result of `acquire()` must not continue without the
 /// lock.
 fn is_timeout(error: &zklock::Error) -> bool {
     error.timeout_reason().is_some_and(|reason| reason != TimeoutReason::Full)

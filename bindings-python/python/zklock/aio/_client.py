@@ -75,7 +75,7 @@ class Client:
 
     @property
     def session_timeout(self) -> float:
-        """The session timeout that the server granted, in seconds. Until then, the requested timeout."""
+        """The session timeout in seconds: the requested timeout until a server has granted one."""
         return self._client.session_timeout
 
     @property

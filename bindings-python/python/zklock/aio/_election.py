@@ -107,8 +107,8 @@ class Election:
 
         >>> await election.run(schedule)
 
-        A loss of the leadership cancels the body, as in `lead()`, and another campaign follows. If the call
-        is cancelled, it cancels the body and resigns. See `zklock.Election.run` for the pauses between
+        A loss of the leadership cancels the body, as in `lead()`, and another campaign follows. Cancelling
+        the call cancels the body, and the candidate resigns. See `zklock.Election.run` for the pauses between
         campaigns, and for the conditions under which the call returns.
         """
         check_any_body(body)

@@ -77,8 +77,8 @@ class InconsistentLeases(PermitsMismatch, ValueError):  # noqa: N818
 class _Recipe:
     """The common part of kazoo's locks and its semaphore.
 
-    All threads that use an object share its hold, so an object can hold the lock only once. It has at most
-    one acquire in progress.
+    All threads that use an object share its lock: the object holds the lock at most once, and has at most one
+    acquire in progress.
     """
 
     client: Client | str | None
@@ -203,8 +203,8 @@ class _Recipe:
             raise self._cancelled() from None
         self._lease = lease
         try:
-            # This callback refers to the object. So, as in kazoo, the lock stays held if the program drops
-            # the object.
+            # As in kazoo, the lock stays held if the program drops this object, because the callback refers
+            # to the object.
             lease.on_lost(self._lost)
             pin(lease)
             self._granted()
