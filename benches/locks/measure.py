@@ -74,8 +74,7 @@ def is_counted(workload: Workload, peer: Peer, pace: Pace) -> bool:
 
 
 def planned(workload: Workload, peers: list[Peer], pace: Pace) -> float:
-    """Return the planned duration of all turns in seconds, without the time to start and stop the workers.
-    """
+    """Return the planned duration of all turns in seconds, without the time to start and stop the workers."""
     members = [peer for group in grouped(workload, peers) for peer in group]
     turns = sum(pace.warm_up * peer.warm + pace.rounds * pace.turn for peer in members)
     counting = COUNTING.warm_up + COUNTING.rounds * COUNTING.turn

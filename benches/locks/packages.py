@@ -1,5 +1,4 @@
-"""Unpacks Debian packages into `benches/target`, without installing them or starting a service.
-"""
+"""Unpacks Debian packages into `benches/target`, without installing them or starting a service."""
 
 from __future__ import annotations
 

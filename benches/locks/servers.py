@@ -34,7 +34,7 @@ class Serving(NamedTuple):
     pid: int | None = None
 
 
-# Unlike the tests, use ZooKeeper's usual tick and the JVM's optimizing compiler.
+# ZooKeeper's usual tick, and the JVM's optimizing compiler. The tests use neither.
 ZOOKEEPER = Settings(
     tick=2_000,
     min_session_timeout=4_000,

@@ -51,7 +51,7 @@ class Workload:
 
     @property
     def queues(self) -> bool:
-        """Return whether all contenders queue for one lock, each with its own node, and all but one wait."""
+        """Return whether all contenders queue for one lock, each with its own node."""
         alone = self.each or self.cohort > 0
         return self.op == "pair" and self.kind == "mutex" and self.total > 1 and not alone
 

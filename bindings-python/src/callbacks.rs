@@ -83,7 +83,7 @@ pub(crate) fn next_callback(py: Python<'_>) -> Option<(Py<PyAny>, Py<PyAny>)> {
     }
 }
 
-/// Report an exception that a callback raised to `sys.unraisablehook`.
+/// Pass an exception of a callback to `sys.unraisablehook`.
 #[pyfunction]
 pub(crate) fn report_unraisable(error: &Bound<'_, PyAny>, callback: &Bound<'_, PyAny>) {
     PyErr::from_value(error.clone()).write_unraisable(callback.py(), Some(callback));

@@ -173,9 +173,9 @@ fn log_event(record: &Record) -> LogEvent {
     (level.as_str(), target, file, *line, record.time.as_secs_f64(), record.to_string(), fields)
 }
 
-/// Set the core's verbosity to the logger's, and wait for events. Return None when no more events can arrive.
+/// Wait for events. Return them with the number of dropped events, or None when no more events can arrive.
 ///
-/// Also return the number of dropped events.
+/// Before the wait, set the core's verbosity to the logger's.
 #[pyfunction]
 pub(crate) fn next_events(py: Python<'_>, verbosity: usize) -> Option<(Vec<LogEvent>, u64)> {
     let log = LOG.get()?;

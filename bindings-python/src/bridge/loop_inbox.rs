@@ -53,8 +53,8 @@ impl Inbox {
     /// Returns the inbox of an event loop.
     pub(crate) fn of(event_loop: &Bound<'_, PyAny>) -> Arc<Self> {
         static KNOWN: PerProcess<Known> = PerProcess::new();
-        // No newer object can have the address of a known loop, because each waiting future, and each
-        // wake-up, keeps its loop alive.
+        // No other object can have the address of a known loop, because each waiting future and each wake-up
+        // keep their loop alive.
         let address = event_loop.as_ptr() as usize;
         // Only threads that are attached to the interpreter lock this mutex, and they stay attached until
         // they unlock it. So it is never locked when another thread forks.

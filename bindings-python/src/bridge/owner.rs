@@ -69,8 +69,8 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Returns the owner, with its name, that other clients see in a queue: the task, or the calling thread
-    /// or greenlet if the owner is not a task.
+    /// Returns the owner that other clients see in a queue, with its name: the task, or else the calling
+    /// thread or greenlet.
     pub(crate) fn caller(&self, py: Python<'_>) -> PyResult<zklock::Owner> {
         match &self.task {
             Some(task) => Ok(self.id.named(owner_names::of_task(task.bind(py))?)),

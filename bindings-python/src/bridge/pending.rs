@@ -67,7 +67,7 @@ pub(crate) fn operation<T: IntoPython>(
 /// An operation in progress. Await it to wait for the outcome, then call `take()` once.
 ///
 /// The outcome stays on the Rust side until `take()`. So a lease is released even if its task is cancelled
-/// at the moment at which the lease arrives, or if the event loop has already stopped.
+/// just as the lease arrives, or if the event loop has already stopped.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Pending {
     shared: Arc<Shared>,

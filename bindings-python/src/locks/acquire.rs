@@ -208,8 +208,8 @@ impl Acquirable {
         self.levels.any_held()
     }
 
-    /// Releases the lock as often as the calling thread has acquired it. Returns the saved state, from which
-    /// `restore` acquires the lock again.
+    /// Releases the lock as often as the calling thread has acquired it. Returns the state that `restore`
+    /// needs to acquire the lock again.
     pub(crate) fn save(&self, py: Python<'_>) -> Result<SavedLevels> {
         let owner = caller(py)?;
         let saved = self.levels.save(owner);
@@ -447,7 +447,7 @@ impl Acquirable {
     }
 }
 
-/// The acquires of a lock that a condition variable undoes before its wait, and repeats after it.
+/// The acquires that a condition variable undoes before it waits, and repeats afterwards.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct SavedLevels(Mutex<Vec<SuspendedLevel<Handle, Scope>>>);
 
@@ -565,8 +565,7 @@ pub(crate) fn take_newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> R
 
 /// End the scope that the program leaves at this site, and return it. Return None if there is no such scope.
 ///
-/// `only` is true if the program leaves a `Hold` that it has entered only once, so that there is only one
-/// such scope.
+/// `only` is true if the program has entered this `Hold` only once: at most one scope can then match.
 #[pyfunction]
 #[pyo3(signature = (lock, owner, site, only, raised))]
 pub(crate) fn leave(
