@@ -1,6 +1,6 @@
 """Generates the figures of docs/performance.md and of the README from results.
 
-Everything between two markers of a page is generated. A test checks that it matches the JSON file.
+The text between two markers of a page is generated. A test compares it with the JSON file.
 """
 
 from __future__ import annotations

@@ -170,14 +170,14 @@ class Client:
     request raises `AuthFailed`.
 
     `sasl` is a user and a password for DIGEST-MD5. If a server refuses them, the client raises `AuthFailed`
-    immediately. In the rules of an `acl` the identity is then `sasl:user`, not `digest:user:hash`. `tls`
-    encrypts the connections. The client logs a warning if it sends credentials to another machine without
-    encryption.
+    immediately. With `sasl`, the identity in the rules of an `acl` is `sasl:user`, not `digest:user:hash`.
+    `tls` encrypts the connections. The client logs a warning if it sends credentials to another machine
+    without encryption.
 
     Operators can set missing arguments through environment variables: `ZKLOCK_AUTH_FILE`, `ZKLOCK_ACL`,
     `ZKLOCK_PARENT_ACL`, `ZKLOCK_TLS_CA` (with `ZKLOCK_TLS_CERT` and `ZKLOCK_TLS_KEY`) and
-    `ZKLOCK_SESSION_TIMEOUT` (`10s`, or a number of seconds; the default is 10 s). Credentials given as any
-    argument replace those in `ZKLOCK_AUTH_FILE`. An empty variable counts as unset.
+    `ZKLOCK_SESSION_TIMEOUT` (`10s`, or a number of seconds; the default is 10 s). If any argument gives
+    credentials, `ZKLOCK_AUTH_FILE` is ignored. An empty variable counts as unset.
 
     `max_frame` is the size of the largest reply that the client reads, in bytes. A listing needs up to 256
     bytes per name. If a reply is larger, only its request fails: a lock directory whose listing exceeds
@@ -972,8 +972,8 @@ class Acquirable(Generic[_T]):
         call waits without a limit, even across a connection loss. 0 is the same as `blocking=False`: the call
         does not queue for a lock that is taken.
 
-        `connect_timeout` is for an acquire that does not wait. A server must answer within this time, in
-        seconds. It replaces the client's own `connect_timeout`.
+        `connect_timeout`, in seconds, is for an acquire that does not wait: a server must answer within this
+        time. It replaces the client's own `connect_timeout`.
 
         Other threads run while this one waits. Ctrl-C takes effect within 0.2 s, and the waiter leaves the
         queue.

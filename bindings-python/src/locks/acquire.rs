@@ -326,8 +326,8 @@ impl Acquirable {
     /// call waits without a limit, even across a connection loss. 0 is the same as `blocking=False`: the call
     /// does not queue for a lock that is taken.
     ///
-    /// `connect_timeout` is for an acquire that does not wait. A server must answer within this time, in
-    /// seconds. It replaces the client's own `connect_timeout`.
+    /// `connect_timeout`, in seconds, is for an acquire that does not wait: a server must answer within this
+    /// time. It replaces the client's own `connect_timeout`.
     ///
     /// Other threads run while this one waits. Ctrl-C takes effect within 0.2 s, and the waiter leaves the
     /// queue.

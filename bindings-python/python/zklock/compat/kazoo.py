@@ -422,8 +422,8 @@ class Semaphore(_Recipe):
         try:
             found = self.client.get(self.path)
         except Error:
-            # Ignore the failure, because the lease is acquired, and other calls will report a problem of the
-            # client.
+            # Ignore the failure: the lease is acquired, and if the client is unusable, other calls will
+            # report it.
             return
         if found is not None and found.data.isdigit():
             logging.getLogger("zklock").warning(
