@@ -21,7 +21,8 @@ const { exports: idents, dts } = await generateTypeDef({ typeDefDir, cwd: '.', d
 
 await mkdir(outputDir, { recursive: true });
 const addon = `${outputDir}/${binaryName}.${parseTriple(host).platformArchABI}.node`;
-// A process might have the old addon loaded, so replace the file with a rename.
+// A process might have loaded the old addon, so rename the new file instead of overwriting the old
+// one.
 await copyFile(library, `${addon}.new`);
 await rename(`${addon}.new`, addon);
 await writeFile(`${outputDir}/index.d.ts`, dts);

@@ -108,8 +108,8 @@ impl Acquirable {
         Ok(())
     }
 
-    /// Acquires the lock for the calling thread. `scope` is the site of the scope to which the acquire
-    /// belongs, if any.
+    /// Acquires the lock for the calling thread. If the acquire belongs to a scope, `scope` is the site of
+    /// that scope.
     fn take(
         &self,
         py: Python<'_>,

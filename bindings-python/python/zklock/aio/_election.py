@@ -25,7 +25,8 @@ class Leadership(Lease):
     >>> async with election.lead() as leadership:
     ...     leadership.check()
 
-    The election keeps the lease until it is resigned or lost, even if the program drops it.
+    The election keeps the lease until the leadership is resigned or lost, even if the program drops the
+    lease.
     """
 
     __slots__ = ()

@@ -15,7 +15,9 @@ from zklock.aio._tasks import outcome
 
 
 class Scope:
-    """The scope of an `async with` block. A loss of the lock cancels its task, like `asyncio.timeout`."""
+    """The scope of an `async with` block. A loss of the lock cancels the scope's task, as `asyncio.timeout`
+    does when it expires.
+    """
 
     __slots__ = ("__weakref__", "_cancelled", "_cancelling", "_lease", "_notices", "_open", "_task")
 

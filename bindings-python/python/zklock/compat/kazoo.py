@@ -110,7 +110,9 @@ class _Recipe:
 
     @property
     def lease(self) -> Lease | None:
-        """The newest unreleased lease, with its fencing token, `check` and `on_lost`. Not in kazoo."""
+        """The newest unreleased lease, with its fencing token, `check` and `on_lost`. kazoo has no such
+        property.
+        """
         return self._lease
 
     def cancel(self) -> None:
@@ -199,7 +201,7 @@ class _Recipe:
         except RuntimeError as problem:
             if isinstance(problem, Error) or not self.cancelled:
                 raise
-            # `cancel()` abandoned the acquire after the lock was granted. That released the lock.
+            # `cancel()` abandoned the acquire after the lock was granted, which released the lock.
             raise self._cancelled() from None
         self._lease = lease
         try:
