@@ -10,7 +10,7 @@ from locks.results import Table
 from locks.shown import OURS, SHOWN
 
 MORE = 1.05
-"""Sentences mention only differences by at least this factor. Smaller differences can be noise."""
+"""Sentences mention only differences of at least this factor. Smaller differences can be noise."""
 
 
 def _rate(table: Table, workload: str, peer: str) -> str:

@@ -35,7 +35,7 @@ class Workload:
     # for which the client keeps a node after a release.
     cohort: int = 0
     linger: float = 0
-    # Number of locks that the peer holds during the workload. All but the first are read locks.
+    # Number of additional contenders that hold the lock all the time. Several holders are readers.
     held: int = 0
     # True if a proxy delays each direction by 5 ms.
     delayed: bool = False

@@ -128,7 +128,8 @@ impl NativeRounds {
     /// Records that a campaign failed with this error code. Returns the pause before the next
     /// campaign in milliseconds, or nothing if the client is closed.
     ///
-    /// # Errors Returns the error if a retry would fail in the same way.
+    /// # Errors
+    /// Returns the error if a retry would fail in the same way.
     #[napi]
     pub fn fail(&mut self, path: String, code: String, message: String) -> Result<Option<f64>> {
         let Some(kind) = ErrorKind::ALL.iter().find(|kind| kind.code() == code) else {

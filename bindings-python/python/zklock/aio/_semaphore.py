@@ -97,9 +97,8 @@ class Semaphore(Lock):
         >>> leases = await semaphore.acquire_many(2)
         >>> await leases.release()
 
-        See `zklock.Semaphore.acquire_many` for the arguments and exceptions. In `async with
-        semaphore.acquire_many(3)`, the loss of a permit cancels the body, as with other locks. In `async with
-        await semaphore.acquire_many(3)`, it does not.
+        See `zklock.Semaphore.acquire_many` for the arguments and exceptions. As with other locks, the loss of
+        a permit cancels the body of `async with`, but not if the program awaited the call first.
         """
         wait_limit = _zklock.Timeout(blocking, timeout, connect_timeout)
         return Acquiring(self._acquire_many(this_task_if_any(), count, wait_limit), "acquire_many()")
