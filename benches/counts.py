@@ -1,7 +1,7 @@
 """Counts instructions and allocations of single operations and compares them with a stored baseline.
 
 Usage: `make bench-counts`; with `RENEW=1` the new counts become the baseline. Unlike times, the counts hardly
-depend on other load of the machine. The counts of the queue, which does no I/O, are the same in each run. The
+depend on the load of the machine. The counts of the queue, which does no I/O, are the same in each run. The
 counts of the driver, which runs the queue on threads, vary a little with the order of events.
 """
 
@@ -154,8 +154,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench-counts", description=__doc__)
     parser.add_argument("--renew", action="store_true", help="store the new counts as the baseline")
     renew = parser.parse_args().renew
-    # With several codegen units, renaming a file can change which functions the compiler inlines, and so the
-    # counts by several percent. The published packages are compiled with one unit, too.
+    # With several codegen units, renaming a file can change which functions the compiler inlines. The counts
+    # then change by several percent. The published packages are also compiled with one unit.
     env = os.environ | {"CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "1"}
     build = ["cargo", "build", "--locked", "--release", "--workspace", "--quiet", "--target-dir", str(TARGET)]
     subprocess.run(build, cwd=ROOT, env=env, check=True)

@@ -1,8 +1,8 @@
 """Builds the optimized programs for `make bench`: python3 benches/prepare.py. Prints the names of the
 programs that cannot be built on this machine.
 
-Everything except cargo's own products is in `benches/target`. The builds for the tests, which are not
-optimized, stay as they are.
+The products are in `benches/target`, except cargo's, which are in `target/release`. The debug builds for the
+tests are not changed.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def library(name: str) -> Path:
 
 
 def rust() -> None:
-    """Build the workers and both bindings in one call, because cargo selects the features of a dependency by
-    the set of crates in a build.
+    """Build the workers and both bindings in one call. With separate calls cargo might build a dependency
+    several times, each time with different features.
     """
     run("cargo", "build", "--locked", "--release", "--workspace", "--quiet")
 

@@ -1,6 +1,6 @@
 // Adds the loader and the type declarations to the addon that tools/parts.mk has compiled. `napi
-// build` would do this too, but it compiles in a separate build directory, so the Rust and Python
-// tests could not share its build.
+// build` would do this too, but it compiles in its own directory, so the Rust and Python tests
+// would need a second build.
 //
 //   node describe.mjs TYPES LIBRARY
 //
@@ -21,7 +21,8 @@ const { exports: idents, dts } = await generateTypeDef({ typeDefDir, cwd: '.', d
 
 await mkdir(outputDir, { recursive: true });
 const addon = `${outputDir}/${binaryName}.${parseTriple(host).platformArchABI}.node`;
-// A process might have the old addon loaded, so replace the file with a rename.
+// A process might have loaded the old addon, so rename the new file instead of overwriting the old
+// one.
 await copyFile(library, `${addon}.new`);
 await rename(`${addon}.new`, addon);
 await writeFile(`${outputDir}/index.d.ts`, dts);

@@ -25,8 +25,8 @@ Settings = Mapping[str, str] | None
 
 def command(*options: str) -> None:
     """Build the command, and copy it to the directory where maturin finds it."""
-    # In a clone this directory is a member of the workspace. In a source distribution it is the workspace's
-    # root.
+    # Run cargo in this directory. It is a member of the workspace in a clone, and the workspace's root in a
+    # source distribution.
     cargo = [os.environ.get("CARGO", "cargo"), "build", "--package=zklock-cli", "--bin=zklock", *options]
     cargo.append("--message-format=json-render-diagnostics")
     built = subprocess.run(cargo, cwd=HERE, stdout=subprocess.PIPE, check=True)

@@ -58,8 +58,8 @@ def available(peers: list[Peer]) -> tuple[list[Peer], dict[str, str]]:
 
 @contextlib.contextmanager
 def serving(peers: list[Peer], skipped: dict[str, str]) -> Iterator[dict[str, Serving]]:
-    """Run the block with the servers that these peers need, by name. A peer whose server cannot be started is
-    recorded in `skipped`.
+    """Run the block with the servers that these peers need. The result maps names to servers. A peer whose
+    server cannot be started is recorded in `skipped`.
     """
     with contextlib.ExitStack() as stack:
         servers = {"zookeeper": stack.enter_context(SERVERS["zookeeper"]())}

@@ -20,8 +20,8 @@ from locks.worker import Counted, Worker, WorkerFailed
 from locks.workloads import DELAY, Workload
 
 READY = 60.0
-"""Time limit in seconds for a worker to connect and acquire its locks. Afterwards, its contenders must all be
-in the queue within the same limit.
+"""Time limit in seconds for a worker to connect and acquire its locks, and again for all its contenders to
+join the queue.
 """
 
 
@@ -54,8 +54,8 @@ def turn_length(workload: Workload, pace: Pace, number: int, pair: float) -> flo
     """Return the length of a turn in seconds. `pair` is the duration of one pair of acquire and release.
 
     With a network delay, a turn has time for only a few dozen pairs, and its last pair is usually incomplete
-    and not counted. The lengths of the turns therefore differ by fractions of a pair, so that these errors
-    add up to less than one pair.
+    and not counted. Therefore each turn is a fraction of a pair longer than the previous turn, so that the
+    uncounted parts add up to less than one pair.
     """
     return pace.turn + (pair * number / pace.rounds if workload.delayed else 0.0)
 
@@ -74,9 +74,7 @@ def is_counted(workload: Workload, peer: Peer, pace: Pace) -> bool:
 
 
 def planned(workload: Workload, peers: list[Peer], pace: Pace) -> float:
-    """Return the planned duration of all turns in seconds. The start and the end of the workers are not
-    included.
-    """
+    """Return the planned duration of all turns in seconds, without the time to start and stop the workers."""
     members = [peer for group in grouped(workload, peers) for peer in group]
     turns = sum(pace.warm_up * peer.warm + pace.rounds * pace.turn for peer in members)
     counting = COUNTING.warm_up + COUNTING.rounds * COUNTING.turn
@@ -103,14 +101,14 @@ class Result:
     turns: list[Counted] = field(default_factory=list)
     traffic: Traffic | None = None
     problem: str = ""
-    # Processor time. None if the work is spread over further processes, whose time is not measured.
+    # Processor time. None if other processes, whose time is not measured, do part of the work.
     used: Used | None = None
     # Turns of plain reads with the same network delay, which measure the time of a round trip.
     bare: list[Counted] = field(default_factory=list)
 
 
 class Place(NamedTuple):
-    """The address to which a peer connects. If requests are counted, also the proxy at that address."""
+    """The address to which a peer connects, and the proxy at that address if requests are counted."""
 
     hosts: str
     proxy: Proxy | None = None

@@ -1,6 +1,4 @@
-"""Unpacks programs from Debian's packages below this directory, without installing them or starting a
-service.
-"""
+"""Unpacks Debian packages into `benches/target`, without installing them or starting a service."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ MUTEX = frozenset({"mutex"})
 ALL_KINDS = frozenset({"mutex", "readwrite", "semaphore"})
 
 
-# The peers of the workloads that use the options `cohort` and `linger`. With these options zklock hands a
-# lock on, or keeps it, without a request. No other library has such options; Curator is included for
-# comparison.
+# The peers of the workloads that use the options `cohort` and `linger`. With these options zklock passes a
+# lock to the next local waiter, or keeps it, without a request. No other library has such options; Curator is
+# included for comparison.
 CACHING = ("rust", "python", "asyncio", "node", "curator")
 
 
@@ -43,7 +43,7 @@ class Peer:
     only: frozenset[str] = frozenset()
     # Factor for the duration of its warm-up.
     warm: float = 1.0
-    # True if waiters have nodes, so that the driver can see when all of them wait.
+    # True if waiters have nodes. The driver counts these nodes to find out when all contenders wait.
     queues: bool = True
     # True if waiters poll, which would disturb the turns of other peers.
     polls: bool = False

@@ -1,6 +1,6 @@
 """Generates the figures of docs/performance.md and of the README from results.
 
-Everything between two markers of a page is generated. A test checks that it matches the JSON file.
+The text between two markers of a page is generated. A test compares it with the JSON file.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ BESIDE = (*OURS, "curator", "kazoo", "go", "redis", "postgres")
 
 
 def digest(told: Json) -> str:
-    """Return a digest of the results, which does not include the time of the run. The plots contain this
-    digest, so that a test can check whether they show these results.
+    """Return a digest of the results without the time of the run. The plots contain this digest, so that a
+    test can check whether they show these results.
     """
     return hashlib.sha256(json.dumps(told["results"], sort_keys=True).encode()).hexdigest()[:16]
 

@@ -21,7 +21,7 @@ SCHEMA = 2
 RESULTS = BENCHES / "results"
 
 QUIET = 0.9
-"""Minimum idle share of the processors' time before the run. Below this value, the machine counts as busy."""
+"""The machine counts as busy if less than this share of the processors' time was idle before the run."""
 
 Json = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""The servers of the peers: ZooKeeper and other systems, each with its data in memory or without syncing the
+"""The servers of the peers: ZooKeeper and other systems. They keep their data in memory, or do not sync it to
 disk.
 """
 
@@ -34,7 +34,7 @@ class Serving(NamedTuple):
     pid: int | None = None
 
 
-# Unlike the tests, use ZooKeeper's usual tick and the JVM's optimizing compiler.
+# ZooKeeper's usual tick, and the JVM's optimizing compiler. The tests use neither.
 ZOOKEEPER = Settings(
     tick=2_000,
     min_session_timeout=4_000,

@@ -1,5 +1,5 @@
-"""Generates sentences about cases in which other peers are faster, and about limits. A sentence appears only
-if the figures support it.
+"""Generates sentences about zklock's limits, and about cases in which other peers are faster. A sentence
+appears only if the figures support it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from locks.results import Table
 from locks.shown import OURS, SHOWN
 
 MORE = 1.05
-"""Minimum factor of a difference that a sentence mentions. Smaller differences can be noise."""
+"""Sentences mention only differences of at least this factor. Smaller differences can be noise."""
 
 
 def _rate(table: Table, workload: str, peer: str) -> str:

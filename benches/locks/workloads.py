@@ -35,7 +35,7 @@ class Workload:
     # for which the client keeps a node after a release.
     cohort: int = 0
     linger: float = 0
-    # Number of additional holds. All but one are readers.
+    # Number of additional contenders that hold the lock all the time. Several holders are readers.
     held: int = 0
     # True if a proxy delays each direction by 5 ms.
     delayed: bool = False
@@ -51,7 +51,7 @@ class Workload:
 
     @property
     def queues(self) -> bool:
-        """Return whether all contenders queue for one lock, each with its own node, and all but one wait."""
+        """Return whether all contenders queue for one lock, each with its own node."""
         alone = self.each or self.cohort > 0
         return self.op == "pair" and self.kind == "mutex" and self.total > 1 and not alone
 

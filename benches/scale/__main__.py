@@ -66,8 +66,8 @@ class Run:
         self._end(name, before, told)
 
     def queue(self, clients: int, each: int) -> None:
-        """Let all clients join queues of `each` clients, wait there, and then acquire their locks one after
-        another.
+        """Distribute the clients over queues of `each` clients. They wait, and then acquire their locks one
+        after another.
         """
         before, locks = self._look(), clients // each
         self._fleet.do(f"queue {locks}")

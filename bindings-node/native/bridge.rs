@@ -155,7 +155,7 @@ impl Bridge {
         let mut wake = self.shared.wake();
         if wake.is_none() {
             let made = self.wake.borrow_back(&self.env).and_then(|call| Wake::new(&call));
-            // Report the same error code as when the library's thread cannot be started.
+            // Use the error code of a library thread that cannot be started.
             let refused =
                 |error: napi::Error| Failure { code: "CONNECTION_FAILED", message: error.reason.clone() };
             *wake = Some(made.map_err(refused)?);
@@ -163,9 +163,9 @@ impl Bridge {
         Ok(())
     }
 
-    /// Runs `work`, such as a release, on the JavaScript thread. If it completes other operations,
-    /// delivers their outcomes before it returns. So a hand-off between two scopes of one
-    /// environment needs no other thread and no iteration of the event loop.
+    /// Runs `work`, such as a release, on the JavaScript thread. If `work` completes other
+    /// operations, for example because it hands the lock to a waiting scope, delivers their
+    /// outcomes immediately: without another thread, and without an iteration of the event loop.
     ///
     /// Delivery only resolves JavaScript promises. The program's code runs after this call has
     /// returned.

@@ -77,8 +77,8 @@ impl NativeClient {
         Ok(Self { client })
     }
 
-    /// Starts an operation that connects, if the client is idle, and waits for a session. It yields
-    /// no value.
+    /// Starts an operation that waits for a session. An idle client connects first. The operation
+    /// yields no value.
     ///
     /// # Errors
     /// `CONNECTION_FAILED` if the library's thread cannot be started.

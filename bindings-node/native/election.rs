@@ -129,7 +129,7 @@ impl NativeRounds {
     /// campaign in milliseconds, or nothing if the client is closed.
     ///
     /// # Errors
-    /// Returns the error if a retry is useless, because it would fail in the same way.
+    /// Returns the error if a retry would fail in the same way.
     #[napi]
     pub fn fail(&mut self, path: String, code: String, message: String) -> Result<Option<f64>> {
         let Some(kind) = ErrorKind::ALL.iter().find(|kind| kind.code() == code) else {

@@ -77,7 +77,7 @@ impl From<Arc<Lease>> for NativeLease {
 
 impl NativeLease {
     /// Stores the lease of a re-entry, and returns its number. The number is valid until the lease
-    /// is removed, by its release or by `inner`.
+    /// is released or taken out by `inner`.
     pub(crate) fn keep_inner(&self, lease: Lease) -> Option<u32> {
         let mut inner = self.inner.borrow_mut();
         let id = u32::try_from(inner.len()).ok()?;
@@ -121,9 +121,9 @@ impl NativeLoss {
     }
 }
 
-/// Returns the loss that a scope must report at its end, if a lock was lost. `raised` classifies
-/// the error of the scope's body, if it failed: a `loss`, an abort that the loss caused
-/// (`cancelled`), or any other `error`.
+/// Returns the loss that a scope must report at its end, or nothing. If the scope's body failed,
+/// `raised` classifies its error: a `loss`, an abort that the loss caused (`cancelled`), or any
+/// other `error`.
 #[napi(ts_args_type = "leases: NativeLease[], raised?: 'loss' | 'cancelled' | 'error'")]
 pub fn loss_to_report(
     leases: Vec<ClassInstance<'_, NativeLease>>,

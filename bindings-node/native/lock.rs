@@ -74,11 +74,10 @@ pub fn read_write_lock(
 
 #[napi]
 impl NativeLock {
-    /// Acquires the lock for the owner of the lease `within`, if it is given. Otherwise for the
-    /// owner of `around`, the lease of the surrounding scope, or for a new owner outside scopes. If
-    /// the owner already holds the lock, returns a lease immediately. Otherwise starts an operation
-    /// that yields a lease. Without a timeout the operation waits forever; with a timeout of zero
-    /// it does not wait.
+    /// Acquires the lock for the owner of the lease `within`, or else of `around` (the lease of the
+    /// surrounding scope). Without both, the lock gets a new owner. If the owner already holds the
+    /// lock, returns a lease immediately. Otherwise starts an operation that yields a lease.
+    /// Without a timeout the operation waits forever; with a timeout of zero it does not wait.
     ///
     /// `outermost` is the lease of the outermost scope. Other programs see its owner.
     ///

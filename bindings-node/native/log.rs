@@ -48,8 +48,8 @@ impl NativeListener {
         Ok(Self { listener: Listener::new(None, move || wake.call()) })
     }
 
-    /// Makes the listener receive events of this level and of more severe levels. If there is no
-    /// such level, it receives no events.
+    /// Makes the listener receive events of this level and of more severe levels. If `level` names
+    /// no known level, the listener receives no events.
     #[napi]
     pub fn set_level(&self, level: Option<String>) {
         self.listener

@@ -44,8 +44,7 @@ impl NativeMultiLock {
 
     /// Starts an operation that acquires all locks, and yields their leases in the order of
     /// acquisition. If `within` or `around` (the leases of the surrounding scopes) contains a lease
-    /// of a lock, this lock is acquired as the owner of that lease. The other locks get a new
-    /// owner.
+    /// of a lock, the owner of that lease re-enters the lock. The other locks get a new owner.
     ///
     /// `outermost` is the lease of the outermost scope. Other programs see its owner.
     ///

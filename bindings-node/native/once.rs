@@ -16,8 +16,8 @@ use crate::lease::NativeLease;
 use crate::lock::NativeLock;
 use crate::owner::{NativeWait, caller};
 
-/// One run of the function that was passed to `once`, while the lock is held. When JavaScript drops
-/// this object, the lock is released.
+/// Represents one call of the function that was passed to `once`. The lock is held until the slot
+/// is recorded or JavaScript drops this object.
 #[napi]
 pub struct NativeTurn {
     turn: RefCell<Option<Turn>>,
@@ -59,8 +59,8 @@ impl NativeLock {
     /// turn, or nothing if the slot is already recorded. `slot` is a key, or the length of a period
     /// in milliseconds.
     ///
-    /// Acquires the lock for the owner of `around`, the lease of the surrounding scope, or for a
-    /// new owner outside scopes. `outermost` is the lease of the outermost scope. Other programs
+    /// Inside a scope, acquires the lock for the owner of the scope's lease, `around`. Otherwise
+    /// the lock gets a new owner. `outermost` is the lease of the outermost scope. Other programs
     /// see its owner.
     ///
     /// # Errors

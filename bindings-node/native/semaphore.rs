@@ -47,9 +47,9 @@ impl NativeSemaphore {
         Arc::clone(&self.semaphore).into()
     }
 
-    /// Starts an operation that acquires several permits and yields their leases. `outermost` is
-    /// the lease of the outermost scope. Other programs see its owner, or a new owner outside
-    /// scopes.
+    /// Starts an operation that acquires several permits and yields their leases. Other programs
+    /// see the owner of `outermost`, the lease of the outermost scope. Without a scope they see a
+    /// new owner.
     ///
     /// # Errors
     /// `BAD_ARGUMENT`.

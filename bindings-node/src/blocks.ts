@@ -35,8 +35,8 @@ let watched = false;
 export function watchBlocks(): void {
   if (watched) return;
   watched = true;
-  // Up to Node 22, Node separates async contexts only after the first use of a store, so use the store now. Otherwise
-  // code that runs concurrently with the first block would count as inside that block.
+  // Up to Node 22, Node separates async contexts only after the first use of an `AsyncLocalStorage`, so use one now.
+  // Otherwise code that runs concurrently with the first block would count as inside that block.
   current.enterWith(current.getStore());
 }
 

@@ -292,8 +292,8 @@ const classes = {
   TransactionFailedError,
 };
 
-// Defined on the prototypes, like the names of built-in errors, so that error objects have no own `name` property. Uses
-// the property keys because bundlers rename classes.
+// Defined on the prototypes, like the names of built-in errors, so that error objects have no own `name` property. The
+// names are the keys of `classes`, because bundlers rename the classes themselves.
 for (const [name, { prototype }] of Object.entries(classes)) {
   Object.defineProperty(prototype, 'name', { value: name, writable: true, configurable: true });
 }

@@ -109,8 +109,8 @@ let end: (lease: Lease) => void;
 let traceOf: (lease: Lease) => TracedHold | undefined;
 let trace: (lease: Lease, hold: TracedHold) => void;
 
-// The native addon releases a lease that is garbage collected, and logs a warning. The pending watches of that lease
-// must end too.
+// When a lease is garbage collected, the native addon releases it and logs a warning. This registry ends the lease's
+// pending native operations.
 const collected = new FinalizationRegistry(giveUp);
 
 /**
@@ -376,7 +376,7 @@ export class Lease {
     this.#released = true;
     this.#again?.tracker.over(this);
     this.#keeper?.over(this);
-    // Most leases are never watched, so there is nothing to end. A lease that is not watched is not pinned either.
+    // Most leases have no watches, and only leases with watches are pinned.
     if (this.#watches.length === 0) return;
     pinned.delete(this);
     collected.unregister(this);

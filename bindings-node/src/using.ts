@@ -183,7 +183,7 @@ function attach(loss: LockLostError, error: unknown): void {
 /** Releases, and returns or throws the outcome of the body, or throws a loss that the body did not report. */
 function leave<T>(held: Lease | Leases, leases: readonly Lease[], end: PromiseSettledResult<T>): T | Promise<T> {
   const failed = end.status === 'rejected';
-  // For the tracer, the release ends the hold. So report the failure of the body before the release.
+  // Report the body's failure to the tracer before the release, which ends the hold's span.
   if (failed) scopeTrace(leases)?.failed(end.reason);
   // The release can discover that another client has deleted the node, so look for a loss after the release. But if the
   // lease only expires while the release waits for a reply, nothing was lost.

@@ -159,7 +159,7 @@ scenario('the async context of a block does not keep its lease', async (t) => {
   const mutex = new Mutex(client, freshPath());
   const timer = await (async () => {
     const lease = await mutex.acquire();
-    // Like `await using` and `AsyncDisposableStack.use`, read this property, which begins a block.
+    // Reading this property begins a block: `await using` and `AsyncDisposableStack.use` read it.
     assert.equal(typeof lease[Symbol.asyncDispose], 'function');
     return setInterval(() => undefined, 2 ** 31 - 1);
   })();

@@ -1,5 +1,5 @@
-// Outcomes and events that arrive while the thread is blocked are all delivered together
-// afterwards.
+// Tests of outcomes and events that arrive while the main thread is blocked. They are delivered
+// together when it continues.
 
 import assert from 'node:assert/strict';
 

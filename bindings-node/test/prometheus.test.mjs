@@ -143,7 +143,7 @@ scenario('a collector that cannot register all of its names leaves nothing in an
   assert.throws(() => new Collector(client, { registers: [free, taken] }), /already been registered/);
   assert.deepEqual(free.getMetricsAsArray(), []);
   assert.equal(taken.getMetricsAsArray().length, 19);
-  // The collector registers this name late. By then it has registered most of its own metrics.
+  // The collector has already registered most of its metrics when it finds that this name is taken.
   const foreign = new Gauge({ name: 'zklock_holders', help: 'Of the program.', registers: [free] });
   assert.throws(() => new Collector(client, { registers: [free] }), /zklock_holders has already been registered/);
   assert.deepEqual(free.getMetricsAsArray(), [foreign]);

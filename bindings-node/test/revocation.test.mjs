@@ -25,8 +25,8 @@ scenario('a listener is called with the lease, unless it was removed', async (t)
   const lock = new Mutex(client, lease.path);
   while (!(await lock.contenders())[0].about?.revoked);
   assert.equal((await lock.contenders())[0].about.pid, process.pid);
-  // A listener that is added late is called too. By then, the removed listener would have been
-  // called.
+  // A listener that is added after the request is called too. The removed listener would have been
+  // called before it.
   await new Promise((resolve) => {
     lease.onRevoke(resolve);
   });

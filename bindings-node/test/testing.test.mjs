@@ -150,8 +150,8 @@ scenario('a paused server answers no client, and expires no session', async (t) 
     assert.ok(error instanceof ConnectionFailedError);
     return error.servers[0].problem === 'silent';
   });
-  // The session timeout is long over, but the paused server has not deleted the node. The holder
-  // has already given up the lease.
+  // The session timeout has passed, but the paused server has not deleted the node. The holder has
+  // already given up the lease.
   assert.deepEqual(await contenders(server), [lease.node]);
   assert.equal(lease.lossReason, 'term ended');
   await server.resume();

@@ -83,8 +83,8 @@ scenario('several locks of a worker are freed with it, held or awaited', async (
   const permit = await slots.acquire();
   const waiting = start(path, 'hold', true);
   await message(waiting);
-  // Our own node, the worker's mutex node, and the worker's two semaphore nodes: one in the queue,
-  // and one for its permit.
+  // Wait for four nodes: our own, the worker's mutex node, and the worker's two semaphore nodes
+  // (one in the queue, and one for its permit).
   await untilContenders(path, 4);
   await waiting.terminate();
   await untilContenders(path, 1);
@@ -180,8 +180,8 @@ scenario('a worker is terminated while its listeners receive events', async (t) 
     happened?.catch(() => undefined);
     if (round < known.length) await happened;
     await worker.terminate();
-    // The end of the worker closes its session, which deletes its node. So the request of `client`,
-    // which is another session, might find no node.
+    // When the worker ends, its session is closed and its node is deleted. The request of `client`
+    // might therefore find no node.
     await happened?.catch((error) => assert.equal(error.code, 'NOT_HELD', error.stack));
     await untilContenders(mutex.path, 0);
     await (await mutex.acquire({ timeout: 5000 })).release();

@@ -35,7 +35,8 @@ pub(crate) fn start(py: Python<'_>) -> PyResult<()> {
     let begun = py.import("zklock._callbacks").and_then(|callbacks| callbacks.call_method0("begin"));
     if begun.is_err() {
         queue.fail_to_begin();
-        // At the end of the process no thread can start, and no callback runs any more.
+        // While the process exits, no thread can start. This is not an error, because no callback runs any
+        // more.
         return if exit::is_ending() { Ok(()) } else { begun.map(drop) };
     }
     Ok(())
@@ -82,7 +83,7 @@ pub(crate) fn next_callback(py: Python<'_>) -> Option<(Py<PyAny>, Py<PyAny>)> {
     }
 }
 
-/// Report an exception that a callback raised to `sys.unraisablehook`.
+/// Pass an exception of a callback to `sys.unraisablehook`.
 #[pyfunction]
 pub(crate) fn report_unraisable(error: &Bound<'_, PyAny>, callback: &Bound<'_, PyAny>) {
     PyErr::from_value(error.clone()).write_unraisable(callback.py(), Some(callback));

@@ -31,12 +31,12 @@ use crate::stats::Stats;
 /// `hosts` names the servers: `host[:port]`, separated by commas, with an optional chroot at the end. The
 /// default is the environment variable `ZKLOCK_HOSTS`, or else `127.0.0.1:2181`. Times are in seconds. If the
 /// servers receive nothing from this process for `session_timeout`, they free its locks. Operators can see
-/// `label` in the data of the lock nodes, next to host, process and language. `identify=False` leaves all of
-/// that out.
+/// `label` in the data of the lock nodes, next to host, process and language. With `identify=False` the nodes
+/// contain none of this.
 ///
 /// `auth` is a list of credentials that the client sends to the servers. Each is a pair of scheme and
-/// credential, such as `("digest", "user:password")`. A server accepts any password of the scheme `digest`:
-/// a wrong password is noticed only when a node refuses access. `auth_file` is a file with one credential
+/// credential, such as `("digest", "user:password")`. A server accepts any password of the scheme `digest`: a
+/// wrong password causes an error only when a node refuses access. `auth_file` is a file with one credential
 /// per line: `digest:USER:PASSWORD` or `sasl:USER:PASSWORD`. The client refuses a file that users other than
 /// its owner can access.
 ///
@@ -48,14 +48,14 @@ use crate::stats::Stats;
 /// request raises `AuthFailed`.
 ///
 /// `sasl` is a user and a password for DIGEST-MD5. If a server refuses them, the client raises `AuthFailed`
-/// immediately. In the rules of an `acl` the identity is then `sasl:user`, not `digest:user:hash`. `tls`
-/// encrypts the connections. The client logs a warning if it sends credentials to another machine without
-/// encryption.
+/// immediately. With `sasl`, the identity in the rules of an `acl` is `sasl:user`, not `digest:user:hash`.
+/// `tls` encrypts the connections. The client logs a warning if it sends credentials to another machine
+/// without encryption.
 ///
 /// Operators can set missing arguments through environment variables: `ZKLOCK_AUTH_FILE`, `ZKLOCK_ACL`,
 /// `ZKLOCK_PARENT_ACL`, `ZKLOCK_TLS_CA` (with `ZKLOCK_TLS_CERT` and `ZKLOCK_TLS_KEY`) and
-/// `ZKLOCK_SESSION_TIMEOUT` (`10s`, or a number of seconds; the default is 10 s). Credentials given as any
-/// argument replace those in `ZKLOCK_AUTH_FILE`. An empty variable counts as unset.
+/// `ZKLOCK_SESSION_TIMEOUT` (`10s`, or a number of seconds; the default is 10 s). If any argument gives
+/// credentials, `ZKLOCK_AUTH_FILE` is ignored. An empty variable counts as unset.
 ///
 /// `max_frame` is the size of the largest reply that the client reads, in bytes. A listing needs up to 256
 /// bytes per name. If a reply is larger, only its request fails: a lock directory whose listing exceeds
@@ -64,8 +64,8 @@ use crate::stats::Stats;
 /// The constructor connects. It raises `ConnectionFailed` if no server answers within `connect_timeout`. It
 /// raises `BadArgument` for a malformed argument, before it sends anything.
 ///
-/// The client closes when nothing uses it any more, and at the end of the process. A child process that
-/// inherits the client through fork must create its own: the inherited one raises `Forked`.
+/// The client closes when nothing uses it any more, and when the process exits. A child process that inherits
+/// the client through fork must create its own: the inherited one raises `Forked`.
 ///
 /// With `connect=False` the constructor sends nothing. The client connects on first use, separately in each
 /// process. So a module can create such a client and its locks before a server forks its workers, and they
@@ -149,7 +149,7 @@ impl Client {
         self.inner.session_id()
     }
 
-    /// The session timeout that the server granted, in seconds. Until then, the requested timeout.
+    /// The session timeout in seconds: the requested timeout until a server has granted one.
     ///
     /// If the server receives nothing from this process for that time, it frees the process's locks.
     #[getter]
@@ -167,8 +167,8 @@ impl Client {
     ///
     /// >>> notice = client.on_state(lambda state: print("now", state))
     ///
-    /// The callback reports on the connection, not on locks: see `Lease.on_lost` for locks, and for how
-    /// callbacks are called.
+    /// The callback reports the state of the connection. To learn that a lock was lost, use `Lease.on_lost`,
+    /// which also describes how callbacks are called.
     fn on_state(&self, py: Python<'_>, callback: Py<PyAny>) -> Result<Notice> {
         Notice::of_client(py, self.inner.states(), callback)
     }
@@ -256,14 +256,14 @@ impl Client {
         Ok(block_on(py, self.inner.set_shared_count(&path, count))??)
     }
 
-    /// Close the client: it loses its leases, its waiters fail, and its session removes its nodes.
+    /// Close the client: its leases are lost, its waiters fail, and its nodes are removed.
     ///
     /// >>> client.close()
     ///
     /// Wait until the server has acknowledged the close, for two seconds at most. A second call waits for the
     /// same close.
     ///
-    /// With `drain`, in seconds, the client closes as soon as it holds nothing, or after that time:
+    /// With `drain`, the client first waits until it holds nothing, for at most that many seconds:
     ///
     /// >>> client.close(drain=10)
     ///

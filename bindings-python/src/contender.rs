@@ -28,8 +28,8 @@ pub(crate) struct Contender {
     session_id: i64,
     /// The zxid that created the node.
     ///
-    /// It is also the fencing token of the contender's lease, now or once it is granted. There is one
-    /// exception: if a writer keeps only its read lock, it gets a new node, but its lease keeps the old
+    /// It is also the fencing token that the contender's lease has, or will have once it is granted. There is
+    /// one exception: if a writer keeps only its read lock, it gets a new node, but its lease keeps the old
     /// token.
     fencing_token: i64,
     /// The host name of the contender, or None if zklock did not create the node.
@@ -60,8 +60,8 @@ pub(crate) struct Contender {
     owner: Option<OwnerInfo>,
     /// The node's data, unchanged, from any program. Empty if it was not read.
     ///
-    /// Data longer than 4 KiB and data without read permission are not read. Once 16 MiB have been read for a
-    /// listing, no more data is read.
+    /// The client does not read data that is longer than 4 KiB, or that it has no permission to read. Once 16
+    /// MiB have been read for a listing, it reads no more data.
     data: Cow<'static, [u8]>,
     /// The size of the node's data in bytes, whether or not the data was read.
     data_length: usize,

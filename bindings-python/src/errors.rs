@@ -90,8 +90,8 @@ pub(crate) fn class(py: Python<'_>, kind: ErrorKind) -> PyResult<Bound<'_, PyTyp
 }
 
 /// Emits a `ResourceWarning` about a lock that the program did not release, as Python does for unclosed
-/// files. The warning points to the line that dropped the last reference. There is no warning at the end of
-/// the process, because Python drops all objects then.
+/// files. The warning points to the line that dropped the last reference. There is no warning while the
+/// process exits, because Python then drops all objects.
 pub(crate) fn warn_forgotten(forgotten: &Forgotten) {
     if exit::is_ending() {
         return;

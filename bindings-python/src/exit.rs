@@ -75,8 +75,8 @@ pub(crate) fn pause(py: Python<'_>) -> PyResult<()> {
 }
 
 /// Blocks the calling thread forever if the interpreter is shutting down. If the thread attached to the
-/// interpreter now, the interpreter would end it in the middle of Rust frames, and Rust would abort the
-/// process. The calling thread need not be attached.
+/// interpreter now, the interpreter would end the thread while Rust code is on its stack, and Rust would
+/// abort the process. The calling thread need not be attached.
 pub(crate) fn block_if_finalizing() {
     // SAFETY: this only reads a flag, and any thread can do that at any time.
     while unsafe { pyo3::ffi::Py_IsInitialized() } == 0 {

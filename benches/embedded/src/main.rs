@@ -1,6 +1,6 @@
-//! Measures how many pairs of create and delete per second a real server and the embedded server
-//! execute, alternately and with the same client. It also measures the memory of the embedded
-//! server. `run.py` starts the real server.
+//! Measures the rate of create/delete pairs on a real server and on the embedded server,
+//! alternately and with the same client. It also measures the memory of the embedded server.
+//! `run.py` starts the real server.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -55,7 +55,6 @@ fn rate(seconds: f64) -> u64 {
     (f64::from(u32::try_from(PAIRS).expect("a small number")) / seconds) as u64
 }
 
-/// Starts the embedded server on its own thread and returns its address.
 fn start() -> String {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {

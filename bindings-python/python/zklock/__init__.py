@@ -70,7 +70,7 @@ if _TYPE_CHECKING:
     from zklock import aio as aio
     from zklock import testing as testing
 
-# In the order of the reference documentation: the most important classes first, the errors last.
+# Sorted as in the reference documentation: the most important classes first, the errors last.
 __all__ = [  # noqa: RUF022
     "Client",
     "Mutex",

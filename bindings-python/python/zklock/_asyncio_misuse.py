@@ -1,5 +1,5 @@
-"""Warnings about blocking locks in an event loop. A wait for such a lock blocks all tasks of the loop, and
-all of them count as one owner.
+"""Warnings about blocking locks in an event loop. A wait for such a lock blocks all tasks of the loop. The
+lock does not exclude these tasks from each other, because its owner is the thread.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 _acquiring_tasks: weakref.WeakKeyDictionary[Any, weakref.ref[asyncio.Task[Any]]] = weakref.WeakKeyDictionary()
 _warned = False
 
-# Packages that can call `acquire` on behalf of the program. A warning names the program's own line instead.
+# Packages whose frames a warning skips, so that it names the program's own line.
 _SKIPPED = {"contextlib", "zklock"}
 
 # The files and lines for which a warning was issued.

@@ -66,8 +66,8 @@ def check_function(function: Any, decorator: str) -> None:
 
 
 def check_body(body: Any, end: str, runner: str) -> None:
-    """Reject an async body, because it would run too late. The error message says after what (`end`), and
-    suggests `runner` of `zklock.aio` instead.
+    """Reject an async body, because it would run too late. The error message names the event (`end`) after
+    which it would run, and suggests `runner` of `zklock.aio`.
     """
     check_any_body(body)
     if _is_async(body):

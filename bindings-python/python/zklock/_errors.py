@@ -214,7 +214,7 @@ class BadArgument(Error, ValueError):
     ...     print(error)
     path: ...
 
-    No request was sent, except to look up the item.
+    zklock sent no request, or only a request that looked up the item.
     """
 
     code = "BAD_ARGUMENT"
@@ -297,8 +297,7 @@ class TransactionFailed(Error, RuntimeError):
     def index(self) -> int | None:
         """The position of the failed operation in the transaction, from 0, or None.
 
-        None if the server refused the check of the lock's node, because that check is not one of the caller's
-        operations.
+        None if the server refused the check of the lock's node, which zklock adds to the caller's operations.
         """
         return self._index
 

@@ -29,7 +29,9 @@ _Event = tuple[str, str, str, int, float, str, list[tuple[str, str]]]
 
 
 def verbosity() -> int:
-    """Return the number of enabled levels of the logger, which are always the most severe ones."""
+    """Return the number of enabled levels of the logger. If a level is enabled, so are all more severe
+    levels.
+    """
     return sum(_logger.isEnabledFor(level) for level in _LEVELS.values())
 
 

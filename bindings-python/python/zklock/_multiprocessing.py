@@ -10,7 +10,7 @@ from typing import Any
 
 from zklock import _zklock
 
-# Exit priority of the finalizer: it runs after the finalizers of the program, which might still use locks.
+# Exit priority of the finalizer. The program's finalizers run first, because they might still use locks.
 _LAST = -1000
 
 

@@ -19,8 +19,8 @@ def run(election: _zklock.Election, body: Callable[[_zklock.Leadership], object]
 
 
 def _round(rounds: _zklock.Rounds, election: _zklock.Election, body: Callable[..., object]) -> float | None:
-    """Run one campaign and its leadership. Return the pause that follows, or None if there is no next
-    campaign.
+    """Campaign once, and run the body while leading. Return the pause before the next campaign, or None if
+    there is no next campaign.
     """
     if rounds.are_over():
         return None

@@ -153,12 +153,12 @@ class Client:
     `hosts` names the servers: `host[:port]`, separated by commas, with an optional chroot at the end. The
     default is the environment variable `ZKLOCK_HOSTS`, or else `127.0.0.1:2181`. Times are in seconds. If the
     servers receive nothing from this process for `session_timeout`, they free its locks. Operators can see
-    `label` in the data of the lock nodes, next to host, process and language. `identify=False` leaves all of
-    that out.
+    `label` in the data of the lock nodes, next to host, process and language. With `identify=False` the nodes
+    contain none of this.
 
     `auth` is a list of credentials that the client sends to the servers. Each is a pair of scheme and
-    credential, such as `("digest", "user:password")`. A server accepts any password of the scheme `digest`:
-    a wrong password is noticed only when a node refuses access. `auth_file` is a file with one credential
+    credential, such as `("digest", "user:password")`. A server accepts any password of the scheme `digest`: a
+    wrong password causes an error only when a node refuses access. `auth_file` is a file with one credential
     per line: `digest:USER:PASSWORD` or `sasl:USER:PASSWORD`. The client refuses a file that users other than
     its owner can access.
 
@@ -170,14 +170,14 @@ class Client:
     request raises `AuthFailed`.
 
     `sasl` is a user and a password for DIGEST-MD5. If a server refuses them, the client raises `AuthFailed`
-    immediately. In the rules of an `acl` the identity is then `sasl:user`, not `digest:user:hash`. `tls`
-    encrypts the connections. The client logs a warning if it sends credentials to another machine without
-    encryption.
+    immediately. With `sasl`, the identity in the rules of an `acl` is `sasl:user`, not `digest:user:hash`.
+    `tls` encrypts the connections. The client logs a warning if it sends credentials to another machine
+    without encryption.
 
     Operators can set missing arguments through environment variables: `ZKLOCK_AUTH_FILE`, `ZKLOCK_ACL`,
     `ZKLOCK_PARENT_ACL`, `ZKLOCK_TLS_CA` (with `ZKLOCK_TLS_CERT` and `ZKLOCK_TLS_KEY`) and
-    `ZKLOCK_SESSION_TIMEOUT` (`10s`, or a number of seconds; the default is 10 s). Credentials given as any
-    argument replace those in `ZKLOCK_AUTH_FILE`. An empty variable counts as unset.
+    `ZKLOCK_SESSION_TIMEOUT` (`10s`, or a number of seconds; the default is 10 s). If any argument gives
+    credentials, `ZKLOCK_AUTH_FILE` is ignored. An empty variable counts as unset.
 
     `max_frame` is the size of the largest reply that the client reads, in bytes. A listing needs up to 256
     bytes per name. If a reply is larger, only its request fails: a lock directory whose listing exceeds
@@ -186,8 +186,8 @@ class Client:
     The constructor connects. It raises `ConnectionFailed` if no server answers within `connect_timeout`. It
     raises `BadArgument` for a malformed argument, before it sends anything.
 
-    The client closes when nothing uses it any more, and at the end of the process. A child process that
-    inherits the client through fork must create its own: the inherited one raises `Forked`.
+    The client closes when nothing uses it any more, and when the process exits. A child process that inherits
+    the client through fork must create its own: the inherited one raises `Forked`.
 
     With `connect=False` the constructor sends nothing. The client connects on first use, separately in each
     process. So a module can create such a client and its locks before a server forks its workers, and they
@@ -236,7 +236,7 @@ class Client:
 
     @property
     def session_timeout(self) -> float:
-        """The session timeout that the server granted, in seconds. Until then, the requested timeout.
+        """The session timeout in seconds: the requested timeout until a server has granted one.
 
         If the server receives nothing from this process for that time, it frees the process's locks.
         """
@@ -250,8 +250,8 @@ class Client:
 
         >>> notice = client.on_state(lambda state: print("now", state))
 
-        The callback reports on the connection, not on locks: see `Lease.on_lost` for locks, and for how
-        callbacks are called.
+        The callback reports the state of the connection. To learn that a lock was lost, use `Lease.on_lost`,
+        which also describes how callbacks are called.
         """
 
     def stats(self) -> Stats:
@@ -329,14 +329,14 @@ class Client:
         number may or may not have been set.
         """
     def close(self, drain: float | None = None) -> None:
-        """Close the client: it loses its leases, its waiters fail, and its session removes its nodes.
+        """Close the client: its leases are lost, its waiters fail, and its nodes are removed.
 
         >>> client.close()
 
         Wait until the server has acknowledged the close, for two seconds at most. A second call waits for the
         same close.
 
-        With `drain`, in seconds, the client closes as soon as it holds nothing, or after that time:
+        With `drain`, the client first waits until it holds nothing, for at most that many seconds:
 
         >>> client.close(drain=10)
 
@@ -824,8 +824,8 @@ class Contender:
     def fencing_token(self) -> int:
         """The zxid that created the node.
 
-        It is also the fencing token of the contender's lease, now or once it is granted. There is one
-        exception: if a writer keeps only its read lock, it gets a new node, but its lease keeps the old
+        It is also the fencing token that the contender's lease has, or will have once it is granted. There is
+        one exception: if a writer keeps only its read lock, it gets a new node, but its lease keeps the old
         token.
         """
 
@@ -880,8 +880,8 @@ class Contender:
     def data(self) -> bytes:
         """The node's data, unchanged, from any program. Empty if it was not read.
 
-        Data longer than 4 KiB and data without read permission are not read. Once 16 MiB have been read for a
-        listing, no more data is read.
+        The client does not read data that is longer than 4 KiB, or that it has no permission to read. Once 16
+        MiB have been read for a listing, it reads no more data.
         """
 
     @property
@@ -972,8 +972,8 @@ class Acquirable(Generic[_T]):
         call waits without a limit, even across a connection loss. 0 is the same as `blocking=False`: the call
         does not queue for a lock that is taken.
 
-        `connect_timeout` is for an acquire that does not wait. A server must answer within this time, in
-        seconds. It replaces the client's own `connect_timeout`.
+        `connect_timeout`, in seconds, is for an acquire that does not wait: a server must answer within this
+        time. It replaces the client's own `connect_timeout`.
 
         Other threads run while this one waits. Ctrl-C takes effect within 0.2 s, and the waiter leaves the
         queue.
@@ -2092,7 +2092,7 @@ class Pending(Awaitable[None], Generic[_T]):
     """An operation in progress. Await it to wait for the outcome, then call `take()` once.
 
     The outcome stays on the Rust side until `take()`. So a lease is released even if its task is cancelled
-    at the moment at which the lease arrives, or if the event loop has already stopped.
+    just as the lease arrives, or if the event loop has already stopped.
     """
 
     def __await__(self) -> Generator[Any, Any]: ...

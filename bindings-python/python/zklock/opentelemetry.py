@@ -1,11 +1,11 @@
-"""Spans and metrics for OpenTelemetry. It needs `pip install 'pyzklock[opentelemetry]'`.
+"""Spans and metrics for OpenTelemetry. This module needs `pip install 'pyzklock[opentelemetry]'`.
 
 >>> from zklock.opentelemetry import observe, traced
 >>> observe(client)
 >>> with traced(lock) as lease:
 ...     write_report(lease.fencing_token)
 
-It has no cost if it is not used: an acquire without `traced` runs none of this code.
+An acquire without `traced` runs none of this code, and so has no extra cost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Metrics of clients for Prometheus. It needs `pip install 'pyzklock[prometheus]'`.
+"""Metrics of clients for Prometheus. This module needs `pip install 'pyzklock[prometheus]'`.
 
 >>> from prometheus_client import REGISTRY
 >>> from zklock.prometheus import Collector

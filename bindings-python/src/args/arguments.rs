@@ -68,7 +68,6 @@ pub(crate) fn bounded_timeout(
     Ok(PYTHON.bounded(parse_timeout(blocking, timeout)?, seconds(connect_timeout))?)
 }
 
-/// Checks `blocking` and `timeout`. They have the same meaning as in `threading.Lock.acquire`.
 pub(crate) fn parse_timeout(
     blocking: bool,
     timeout: Option<Number<names::Timeout>>,

@@ -26,8 +26,8 @@ impl<T> Arrivals<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Like [`lock`](Self::lock), but returns `None` instead of waiting, because the thread that locked the
-    /// state might never unlock it.
+    /// Like [`lock`](Self::lock), but returns `None` instead of waiting. In a forked child, the thread that
+    /// locked the state might not exist.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Arrived<T>>> {
         self.0.try_lock().ok()
     }

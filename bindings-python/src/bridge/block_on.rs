@@ -38,8 +38,8 @@ pub(crate) fn admit(py: Python<'_>) -> PyResult<()> {
     begin(py)
 }
 
-/// Returns the output if the future completes on its first poll. An example is a release by an owner that has
-/// acquired the lock more than once.
+/// Returns the output if the future completes on its first poll. For example, the release of a re-entry
+/// completes immediately.
 pub(crate) fn at_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     match Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),
@@ -90,7 +90,7 @@ fn unlimited<T>(output: Option<T>) -> PyResult<T> {
 fn hub(py: Python<'_>) -> PyResult<Option<Hub<'_>>> {
     let hub = Hub::of_this_thread(py)?;
     if hub.is_some() {
-        // Do not call `begin`. At the end of the process, it would pause the whole thread, and so block the
+        // Do not call `begin`: while the process exits, it would pause the whole thread, including the
         // greenlet that ends the process.
         prepare(py)?;
     }

@@ -22,7 +22,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Records that this owner is the calling thread, until `mark` expires.
+/// Records that `owner` represents the calling thread. `mark` expires when the thread ends.
 pub(crate) fn thread_begins(py: Python<'_>, owner: OwnerId, mark: Weak<()>) -> PyResult<()> {
     let original = py.import("zklock._unpatched_threading")?.getattr("original")?;
     let ident = original.call1(("get_ident",))?.call0()?.extract()?;
@@ -62,7 +62,7 @@ fn threads(py: Python<'_>, all: &mut HashMap<OwnerId, String>) -> PyResult<()> {
 }
 
 /// Adds the tasks or greenlets that `function` of `zklock._callers` returns, if the program has imported the
-/// module `needed`. Otherwise there are none.
+/// module `needed`.
 fn owners(py: Python<'_>, function: &str, needed: &str, all: &mut HashMap<OwnerId, String>) -> PyResult<()> {
     if py.import("sys")?.getattr(interned!(py, "modules")?)?.contains(needed)? {
         for found in py.import("zklock._callers")?.call_method0(function)?.try_iter()? {

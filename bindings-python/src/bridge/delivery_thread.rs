@@ -1,5 +1,5 @@
-//! The delivery thread passes the outcomes of operations to event loops and greenlets. That needs the Python
-//! interpreter, and the core's thread must never wait for the interpreter.
+//! The delivery thread passes the outcomes of operations to event loops and greenlets. The core's thread
+//! cannot do this, because it must never wait for the Python interpreter.
 //!
 //! The delivery thread runs no user code, because a callback that blocks would delay every outcome and every
 //! report of a loss.
@@ -51,7 +51,7 @@ pub(crate) fn start() -> Result<()> {
 /// Passes an operation that can make progress to the delivery thread.
 pub(crate) fn send(operation: Arc<dyn Deliver>) {
     if let Some(delivery) = DELIVERY.get() {
-        // Fails after the thread has stopped, which happens near the end of the process.
+        // Fails if the thread has stopped because the process is exiting.
         delivery.send(Message::Deliver(operation)).ok();
     }
 }

@@ -18,8 +18,8 @@ use crate::bridge::delivery_thread::Deliver;
 use crate::exit;
 use crate::modules::attribute;
 
-/// Maximum age of the cached logger level. When it is older, the next thread that waits for a server reads
-/// the level again.
+/// Maximum age of the cached logger level. After this time, the next thread that waits for a server reads the
+/// level again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Log state of one process.
@@ -135,7 +135,8 @@ pub(crate) fn refresh(py: Python<'_>) -> PyResult<()> {
     if log.is_due() { log.ask(py) } else { Ok(()) }
 }
 
-/// Reads the logger's level unconditionally: when a client is created, or when a process first uses a client.
+/// Reads the logger's level, even if the cached level is recent. Called when a client is created, and when a
+/// process first uses a client.
 pub(crate) fn ask(py: Python<'_>) -> PyResult<()> {
     LOG.get_or_init(Log::new).ask(py)
 }
@@ -145,13 +146,13 @@ struct StartLogThread;
 
 impl Deliver for StartLogThread {
     fn deliver(self: Arc<Self>) -> bool {
-        // This fails near the end of the process, when threads can no longer start.
+        // Fails if threads can no longer start, because the process is exiting.
         Python::try_attach(|py| drop(py.import("zklock._log").and_then(|log| log.call_method0("begin"))))
             .is_some()
     }
 }
 
-/// Stops the Python thread after it has passed on all events, and waits up to `limit` for that.
+/// Makes the Python thread stop once it has passed on all events. Waits up to `limit` until it has stopped.
 pub(crate) fn end(py: Python<'_>, limit: Duration) {
     let Some(log) = LOG.get() else { return };
     log.listener.set_level(None);
@@ -172,9 +173,9 @@ fn log_event(record: &Record) -> LogEvent {
     (level.as_str(), target, file, *line, record.time.as_secs_f64(), record.to_string(), fields)
 }
 
-/// Set the core's verbosity to the logger's, and wait for events. Return None when no more events can arrive.
+/// Wait for events. Return them with the number of dropped events, or None when no more events can arrive.
 ///
-/// Also return the number of dropped events.
+/// Before the wait, set the core's verbosity to the logger's.
 #[pyfunction]
 pub(crate) fn next_events(py: Python<'_>, verbosity: usize) -> Option<(Vec<LogEvent>, u64)> {
     let log = LOG.get()?;

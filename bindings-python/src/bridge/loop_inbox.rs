@@ -53,8 +53,8 @@ impl Inbox {
     /// Returns the inbox of an event loop.
     pub(crate) fn of(event_loop: &Bound<'_, PyAny>) -> Arc<Self> {
         static KNOWN: PerProcess<Known> = PerProcess::new();
-        // No newer object can have the address of a known loop, because each waiting future, and each
-        // wake-up, keeps its loop alive.
+        // No other object can have the address of a known loop, because each waiting future and each wake-up
+        // keep their loop alive.
         let address = event_loop.as_ptr() as usize;
         // Only threads that are attached to the interpreter lock this mutex, and they stay attached until
         // they unlock it. So it is never locked when another thread forks.
@@ -76,8 +76,8 @@ pub(crate) fn complete_through_loop(
     WaitingFuture { inbox, future }: WaitingFuture,
 ) -> bool {
     if !inbox.push((ended, future)) {
-        // The pending wake-up takes the future. So this thread, which is not attached to the interpreter,
-        // does not drop it.
+        // The pending wake-up takes the future. This thread must not drop the future, because it is not
+        // attached to the interpreter.
         return true;
     }
     Python::try_attach(|py| WakeUp::send(py, inbox)).is_some()
@@ -155,7 +155,6 @@ impl WakeUp {
         self.arrived().map(|mut arrived| arrived.take()).unwrap_or_default()
     }
 
-    /// Schedules this callback again, after the tasks whose futures are complete.
     fn schedule_again(&self, this: &Bound<'_, Self>) -> PyResult<()> {
         let py = this.py();
         self.event_loop.call_method1(py, interned!(py, "call_soon")?, (this,)).map(drop)

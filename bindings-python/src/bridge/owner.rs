@@ -57,9 +57,8 @@ impl Used {
 
 /// A task or greenlet that owns locks, and can re-enter them. `zklock.aio` creates one for each task.
 ///
-/// Python drops this object when no code can act for the owner any more: after the end of the task or
-/// greenlet, and after the last callback that the task scheduled, because such a callback might release its
-/// locks.
+/// Python drops this object when no code can release the owner's locks any more: the task or greenlet has
+/// ended, and all callbacks that the task scheduled have run.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Owner {
     pub(crate) id: OwnerId,
@@ -70,8 +69,8 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Returns the owner, with its name, that other clients see in a queue: the task, or the calling thread
-    /// or greenlet if the owner is not a task.
+    /// Returns the owner that other clients see in a queue, with its name: the task, or else the calling
+    /// thread or greenlet.
     pub(crate) fn caller(&self, py: Python<'_>) -> PyResult<zklock::Owner> {
         match &self.task {
             Some(task) => Ok(self.id.named(owner_names::of_task(task.bind(py))?)),

@@ -56,7 +56,6 @@ type Outcome = zklock::Result<Convert>;
 
 pub(crate) type Operation = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
-/// Returns an operation of the core whose outcome can be converted into a Python object.
 pub(crate) fn operation<T: IntoPython>(
     operation: impl Future<Output = zklock::Result<T>> + Send + 'static,
 ) -> Operation {
@@ -68,14 +67,14 @@ pub(crate) fn operation<T: IntoPython>(
 /// An operation in progress. Await it to wait for the outcome, then call `take()` once.
 ///
 /// The outcome stays on the Rust side until `take()`. So a lease is released even if its task is cancelled
-/// at the moment at which the lease arrives, or if the event loop has already stopped.
+/// just as the lease arrives, or if the event loop has already stopped.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Pending {
     shared: Arc<Shared>,
     origin: ForkGuard,
 }
 
-/// The state that the awaiting side and the delivery thread share. It is also the core's waker.
+/// The state that the awaiting side and the delivery thread share.
 #[derive(Default)]
 pub(crate) struct Shared(Mutex<State>);
 
@@ -153,8 +152,8 @@ impl Pending {
 
     /// Give up the operation: leave the queue, and release a lease that has not been taken.
     fn abandon(&self) {
-        // In a forked child no operation makes progress, and the state might be locked forever, by a thread of
-        // the parent.
+        // Do nothing in a forked child: no operation makes progress there, and the mutex can stay locked
+        // forever if a thread of the parent had locked it at the fork.
         if self.origin.is_here() {
             self.shared.abandon();
         }

@@ -14,7 +14,7 @@ pub(crate) fn refuse(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Returns the error for a call that needs an asyncio event loop where none runs.
+/// Returns the error for a call that needs an asyncio event loop, on a thread without one.
 pub(crate) fn no_event_loop(py: Python<'_>) -> PyErr {
     let message = py.import("zklock._trio").and_then(|module| module.call_method0("no_event_loop"));
     message

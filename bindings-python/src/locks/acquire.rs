@@ -108,8 +108,8 @@ impl Acquirable {
         Ok(())
     }
 
-    /// Acquires the lock for the calling thread. `scope` is the site of the scope to which the acquire
-    /// belongs, if any.
+    /// Acquires the lock for the calling thread. If the acquire belongs to a scope, `scope` is the site of
+    /// that scope.
     fn take(
         &self,
         py: Python<'_>,
@@ -208,8 +208,8 @@ impl Acquirable {
         self.levels.any_held()
     }
 
-    /// Releases the lock as often as the calling thread has acquired it. Returns the saved state, from which
-    /// `restore` acquires the lock again.
+    /// Releases the lock as often as the calling thread has acquired it. Returns the state that `restore`
+    /// needs to acquire the lock again.
     pub(crate) fn save(&self, py: Python<'_>) -> Result<SavedLevels> {
         let owner = caller(py)?;
         let saved = self.levels.save(owner);
@@ -232,8 +232,7 @@ impl Acquirable {
     }
 
     /// Repeats the acquires that `save` has undone. Each belongs to the same scope as before. If an acquire
-    /// fails, this function restores its scope and the later scopes without the lock, so that the program can
-    /// leave them.
+    /// fails, its scope and all later scopes no longer hold the lock, but the program can still leave them.
     pub(crate) fn restore(&self, py: Python<'_>, saved: &SavedLevels) -> Result<()> {
         let saved = std::mem::take(&mut *saved.0.lock().unwrap_or_else(PoisonError::into_inner));
         let mut result = Ok(());
@@ -304,8 +303,8 @@ pub(crate) fn raised<'py>(exception: &Bound<'py, PyTuple>) -> Option<Bound<'py, 
     exception.get_item(1).ok().filter(|value| !value.is_none())
 }
 
-/// Returns `true` if the acquire timed out. A refusal because of `max_waiters` does not count as a timeout.
-/// It must stay an exception: a caller that ignores the result of `acquire()` must not continue without the
+/// Returns `true` if the acquire timed out. A refusal because of `max_waiters` does not count as a timeout,
+/// and so raises an exception: a caller that ignores the result of `acquire()` must not continue without the
 /// lock.
 fn is_timeout(error: &zklock::Error) -> bool {
     error.timeout_reason().is_some_and(|reason| reason != TimeoutReason::Full)
@@ -327,8 +326,8 @@ impl Acquirable {
     /// call waits without a limit, even across a connection loss. 0 is the same as `blocking=False`: the call
     /// does not queue for a lock that is taken.
     ///
-    /// `connect_timeout` is for an acquire that does not wait. A server must answer within this time, in
-    /// seconds. It replaces the client's own `connect_timeout`.
+    /// `connect_timeout`, in seconds, is for an acquire that does not wait: a server must answer within this
+    /// time. It replaces the client's own `connect_timeout`.
     ///
     /// Other threads run while this one waits. Ctrl-C takes effect within 0.2 s, and the waiter leaves the
     /// queue.
@@ -448,7 +447,7 @@ impl Acquirable {
     }
 }
 
-/// The acquires of a lock that a condition variable undoes before its wait, and repeats after it.
+/// The acquires that a condition variable undoes before it waits, and repeats afterwards.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct SavedLevels(Mutex<Vec<SuspendedLevel<Handle, Scope>>>);
 
@@ -566,8 +565,7 @@ pub(crate) fn take_newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> R
 
 /// End the scope that the program leaves at this site, and return it. Return None if there is no such scope.
 ///
-/// `only` is true if the program leaves a `Hold` that it has entered only once, so that there is only one
-/// such scope.
+/// `only` is true if the program has entered this `Hold` only once: at most one scope can then match.
 #[pyfunction]
 #[pyo3(signature = (lock, owner, site, only, raised))]
 pub(crate) fn leave(

@@ -30,8 +30,7 @@ const work = {
       await gate.pass()
       await lease.release()
       gate.done(1)
-      // Acquires that send no request never wait, so without this pause the event loop's timers
-      // would not run.
+      // Lets the event loop run its timers. Acquires that send no request never yield to the loop.
       if (task.linger > 0 && number % BATCH === 0) await turn()
     }
   },

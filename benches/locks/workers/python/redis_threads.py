@@ -1,4 +1,5 @@
-"""The worker that locks a key in Redis: `SET NX PX`, a delete in Lua, and a watchdog that renews held keys.
+"""The worker that locks a key in Redis: `SET NX PX`, a Lua script that deletes the key, and a watchdog that
+renews held keys.
 
 There is no queue: a waiter polls after a random pause.
 """

@@ -55,8 +55,7 @@ async def pairs(task: Task, gate: Gate, both: tuple[aio.Lock, aio.Lock], contend
         await lock.release()
         gate.done += 1
         if task.linger and turn % BATCH == 0:
-            # Acquires that send no request never wait, so without this pause the event loop's timers would
-            # not run.
+            # Let the event loop run its timers. Acquires that send no request never yield to the loop.
             await asyncio.sleep(0)
 
 

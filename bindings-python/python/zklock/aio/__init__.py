@@ -4,9 +4,9 @@
 >>> async with aio.Mutex("zk1:2181,zk2:2181", "/locks/report") as lease:
 ...     await write_report(lease.fencing_token)
 
-The *owner* of a lock, which can re-enter it, is the task that calls `acquire()`. That task is the owner even
-if `asyncio.wait_for` or `asyncio.create_task` runs the acquire in another task. A child task is a different
-owner, and waits for its parent's lock like any other task. Threads are different owners too.
+The *owner* of a lock is the task that calls `acquire()`. Only the owner can re-enter the lock. The caller is
+the owner even if `asyncio.wait_for` or `asyncio.create_task` runs the acquire in another task. A child task
+is a different owner, and waits for its parent's lock like any other task. Threads are different owners too.
 
 If a waiting task is cancelled, it leaves the queue. If a lease arrives at the same moment, it is released.
 """

@@ -1,8 +1,8 @@
 """The common part of a lock and a `MultiLock`.
 
 A *level* is one acquire of a lock by its owner. An owner can have several levels of a reentrant lock. A
-*scope* is an `async with` block or the call of a decorated function. It acquires a level, and releases it at
-its end.
+*scope* is an `async with` block or the call of a decorated function. A scope acquires a level when it
+begins, and releases that level when it ends.
 """
 
 from __future__ import annotations

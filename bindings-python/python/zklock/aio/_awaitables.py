@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 
 
 class Wrapped(Coroutine[Any, Any, _T]):
-    """Base class of the awaitables here. They are coroutines, so `asyncio.create_task` accepts them."""
+    """Base class of this module's awaitables. They are coroutines, so `asyncio.create_task` accepts them."""
 
     __slots__ = ("__weakref__",)
 

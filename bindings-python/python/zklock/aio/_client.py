@@ -75,7 +75,7 @@ class Client:
 
     @property
     def session_timeout(self) -> float:
-        """The session timeout that the server granted, in seconds. Until then, the requested timeout."""
+        """The session timeout in seconds: the requested timeout until a server has granted one."""
         return self._client.session_timeout
 
     @property
@@ -160,7 +160,7 @@ class Client:
         return outcome(_zklock.start_set_shared_count(self._client, path, count))
 
     def close(self, drain: float | None = None) -> Coroutine[Any, Any, None]:
-        """Close the client: it loses its leases, its waiters fail, and its session removes its nodes.
+        """Close the client: its leases are lost, its waiters fail, and its nodes are removed.
 
         >>> await client.close()
 
@@ -169,9 +169,9 @@ class Client:
 
         >>> await client.close(drain=10)
 
-        With `drain` the client closes as soon as it holds nothing, or after that many seconds. Until then its
-        leases stay valid, and their owners can re-enter. Every other acquire raises `ClientClosed`. If the
-        call is cancelled, the client continues to drain. See `zklock.Client.close`.
+        With `drain`, the client first waits until it holds nothing, for at most that many seconds. Until then
+        its leases stay valid, and their owners can re-enter. Every other acquire raises `ClientClosed`. If
+        the call is cancelled, the client continues to drain. See `zklock.Client.close`.
         """
         return Begun(_zklock.start_close(self._client, drain))
 

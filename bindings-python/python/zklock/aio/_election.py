@@ -25,7 +25,8 @@ class Leadership(Lease):
     >>> async with election.lead() as leadership:
     ...     leadership.check()
 
-    The election keeps the lease until it is resigned or lost, even if the program drops it.
+    The election keeps the lease until the leadership is resigned or lost, even if the program drops the
+    lease.
     """
 
     __slots__ = ()
@@ -107,8 +108,8 @@ class Election:
 
         >>> await election.run(schedule)
 
-        A loss of the leadership cancels the body, as in `lead()`, and another campaign follows. If the call
-        is cancelled, it cancels the body and resigns. See `zklock.Election.run` for the pauses between
+        A loss of the leadership cancels the body, as in `lead()`, and another campaign follows. Cancelling
+        the call cancels the body, and the candidate resigns. See `zklock.Election.run` for the pauses between
         campaigns, and for the conditions under which the call returns.
         """
         check_any_body(body)

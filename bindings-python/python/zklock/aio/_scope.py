@@ -15,7 +15,9 @@ from zklock.aio._tasks import outcome
 
 
 class Scope:
-    """The scope of an `async with` block. A loss of the lock cancels its task, like `asyncio.timeout`."""
+    """The scope of an `async with` block. A loss of the lock cancels the scope's task, as `asyncio.timeout`
+    does when it expires.
+    """
 
     __slots__ = ("__weakref__", "_cancelled", "_cancelling", "_lease", "_notices", "_open", "_task")
 
@@ -42,7 +44,7 @@ class Scope:
             self._task.cancel()
 
     def has_ended(self) -> bool:
-        """Return whether the task that entered the scope has ended, and so will not leave it."""
+        """Return whether the task that entered the scope has ended. Such a scope is never left."""
         return self._task is None or self._task.done()
 
     async def leave(self, raised: BaseException | None) -> None:
@@ -62,8 +64,8 @@ class Scope:
         try:
             await outcome(turn.start_record())
         finally:
-            # If the lock was lost, but the body swallowed the cancellation, undo the cancellation. The
-            # statement above reports the loss.
+            # Undo the cancellation if the lock was lost and the body ignored the `CancelledError`. The
+            # statement above raises `LockLost`.
             self._uncancel()
 
     def _close(self) -> None:
@@ -72,7 +74,7 @@ class Scope:
             notice.cancel()
 
     def _uncancel(self) -> bool:
-        """Undo the cancellation by this scope. Return whether nothing else has cancelled the task."""
+        """Undo this scope's cancellation of the task. Return True if no other code has cancelled the task."""
         if not self._cancelled or self._task is None:
             return False
         return self._task.uncancel() <= self._cancelling

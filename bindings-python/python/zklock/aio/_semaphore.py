@@ -97,9 +97,8 @@ class Semaphore(Lock):
         >>> leases = await semaphore.acquire_many(2)
         >>> await leases.release()
 
-        See `zklock.Semaphore.acquire_many` for the arguments and exceptions. With `async with` and without
-        `await`, the loss of a permit cancels the body, as with other locks. The leases that `await` returns
-        are also a context manager, but a loss does not cancel its body.
+        See `zklock.Semaphore.acquire_many` for the arguments and exceptions. As with other locks, the loss of
+        a permit cancels the body of `async with`, but not if the program awaited the call first.
         """
         wait_limit = _zklock.Timeout(blocking, timeout, connect_timeout)
         return Acquiring(self._acquire_many(this_task_if_any(), count, wait_limit), "acquire_many()")

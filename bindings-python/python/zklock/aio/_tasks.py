@@ -20,8 +20,8 @@ _owners: WeakKeyDictionary[asyncio.Task[Any], _zklock.Owner] = WeakKeyDictionary
 # so it inherits this value.
 _scheduled_by: ContextVar[_zklock.Owner] = ContextVar("_scheduled_by")
 
-# A cached copy of the task's entry in `_owners`. It includes the task, because another task that runs in this
-# context, or in a copy of it, must not use the entry.
+# A cached entry of `_owners`: a task and its owner. Another task can run in this context or inherit a copy of
+# it, so compare the task before using the owner.
 _here: ContextVar[tuple[ref[asyncio.Task[Any]], _zklock.Owner]] = ContextVar("_here")
 
 # References to the tasks of callbacks, because event loops keep only weak references.

@@ -77,8 +77,8 @@ class InconsistentLeases(PermitsMismatch, ValueError):  # noqa: N818
 class _Recipe:
     """The common part of kazoo's locks and its semaphore.
 
-    All threads that use an object share its hold, so an object can hold the lock only once. It has at most
-    one acquire in progress.
+    All threads that use an object share its lock: the object holds the lock at most once, and has at most one
+    acquire in progress.
     """
 
     client: Client | str | None
@@ -110,7 +110,9 @@ class _Recipe:
 
     @property
     def lease(self) -> Lease | None:
-        """The newest unreleased lease, with its fencing token, `check` and `on_lost`. Not in kazoo."""
+        """The newest unreleased lease, with its fencing token, `check` and `on_lost`. kazoo has no such
+        property.
+        """
         return self._lease
 
     def cancel(self) -> None:
@@ -199,12 +201,12 @@ class _Recipe:
         except RuntimeError as problem:
             if isinstance(problem, Error) or not self.cancelled:
                 raise
-            # `cancel()` abandoned the acquire after the lock was granted. That released the lock.
+            # `cancel()` abandoned the acquire after the lock was granted, which released the lock.
             raise self._cancelled() from None
         self._lease = lease
         try:
-            # This callback refers to the object. So, as in kazoo, the lock stays held if the program drops
-            # the object.
+            # As in kazoo, the lock stays held if the program drops this object, because the callback refers
+            # to the object.
             lease.on_lost(self._lost)
             pin(lease)
             self._granted()
@@ -422,8 +424,8 @@ class Semaphore(_Recipe):
         try:
             found = self.client.get(self.path)
         except Error:
-            # Ignore the failure, because the lease is acquired, and other calls will report a problem of the
-            # client.
+            # Ignore the failure: the lease is acquired, and if the client is unusable, other calls will
+            # report it.
             return
         if found is not None and found.data.isdigit():
             logging.getLogger("zklock").warning(

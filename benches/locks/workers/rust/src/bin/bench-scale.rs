@@ -67,8 +67,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Lets each client join one of this many queues. A contender that holds a lock keeps it until
-    /// `drain`.
+    /// Distributes the clients over the queues of `locks` locks. A client that acquires its lock
+    /// keeps it until `drain`.
     fn queue(&mut self, locks: usize) -> Result<()> {
         self.go.send_replace(false);
         for (place, client) in self.clients.iter().enumerate() {
@@ -93,8 +93,6 @@ impl Fleet {
         Ok(())
     }
 
-    /// Returns the numbers of lost leases, sessions, reconnections and acquisitions of all clients
-    /// of this process together.
     fn losses(&self) -> Value {
         let stats: Vec<_> = self.clients.iter().map(Client::stats).collect();
         let sum = |field: fn(&zklock::Stats) -> u64| stats.iter().map(field).sum::<u64>();

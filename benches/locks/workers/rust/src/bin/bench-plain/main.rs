@@ -1,13 +1,12 @@
 //! The workers that use the plain ZooKeeper client. The second argument selects one. The first two
-//! send the requests of a lock but do not wait for it. They are the baseline.
+//! are the baseline: they send the requests of a lock, but do not wait until it is free.
 //!
 //! * `raw`: sends a create and a listing together, and then a delete. With more than one contender,
 //!   it reads the directory's stat instead of the listing, which would be longer.
 //! * `relay`: the same requests, with the client on its own thread.
 //! * `spin`: a contender that cannot create the only node tries again immediately.
 //! * `herd`: every waiter watches the only node, and all try again when it is deleted.
-//! * `bare`: reads whether a node exists, one after another, to measure a round trip. It always
-//!   uses one client.
+//! * `bare`: one client sends `exists` requests one after another, to measure a round trip.
 //! * `queue`: a contender creates a sequential node and watches the node ahead of it, as in most
 //!   recipes.
 
@@ -77,8 +76,8 @@ fn main() {
         .expect("a runtime");
     let clients = runtime.block_on(start(&task, design, &gate)).expect("a server");
     serve(&gate, VERSION);
-    // A session ends when its last handle is dropped, and the tasks have handles. So stop the
-    // tasks, without waiting for them.
+    // Stop the tasks, because they have client handles, and a session is closed only when its last
+    // handle is dropped.
     runtime.shutdown_background();
     drop(clients);
 }
