@@ -115,8 +115,7 @@ pub enum RequestKind {
     Sync,
     /// Sets a watch on a node.
     Watch,
-    /// Checks which session owns a node after the reply to its create was lost, or checks that a
-    /// node exists.
+    /// Checks which session owns a node whose create got no reply, or checks that a node exists.
     Verify,
     /// Deletes a node.
     Delete,

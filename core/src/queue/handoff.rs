@@ -142,8 +142,8 @@ impl Representative {
         match self.join {
             None if self.waiting > 0 => {
                 self.count += 1;
-                // Ids of representatives count down from the maximum, because ids of attempts count
-                // up.
+                // Ids of representatives count down from the maximum, so they differ from the ids
+                // of attempts, which count up.
                 let join = JoinId(u64::MAX - self.count);
                 self.join = Some(join);
                 Some(Event::Join(join, self.naming, self.kind, Intent::Wait))

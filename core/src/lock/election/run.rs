@@ -56,7 +56,7 @@ impl Rounds {
         }
     }
 
-    /// Returns the same candidate, bound to its current client.
+    /// Returns a copy of `election` that keeps its current client, even after it is closed.
     ///
     /// # Errors
     /// The errors that [`Election::campaign`] can return before it sends a request.
@@ -64,8 +64,9 @@ impl Rounds {
         election.on_one_client()
     }
 
-    /// Returns `true` if there will be no further campaign, because the client is closed.
-    /// `election` must be the candidate that [`election`](Self::election) returned.
+    /// Returns `true` if no further campaign is possible, because the client is closed. Pass the
+    /// candidate that [`election`](Self::election) returned, because any other candidate might
+    /// switch to a new client.
     #[must_use]
     pub fn are_over(election: &Election) -> bool {
         election.lock.resolve().is_ok_and(|resolved| resolved.client.state() == ClientState::Closed)

@@ -20,9 +20,9 @@ const MAX_CHECKED_NODES: usize = 8;
 const ALWAYS_CHECKED: usize = 4;
 
 impl Queue {
-    /// Sets a limit: a waiter is far from the front if more contenders than this are ahead of it.
-    /// The default is [`NEAR`](crate::queue::machine::position::NEAR). Tests with few contenders
-    /// set a smaller number.
+    /// Treats a waiter as far from the front if more than `limit` contenders are ahead of it. The
+    /// default is [`NEAR`](crate::queue::machine::position::NEAR). Tests with few contenders set a
+    /// smaller limit.
     #[must_use]
     pub fn far_beyond(self, limit: u8) -> Self {
         Self { far_beyond: FarBeyond::new(limit), ..self }
@@ -157,8 +157,9 @@ impl Queue {
     }
 
     /// Returns `true` if a listing is not needed, because all of our contenders wait far from the
-    /// front at known positions. Returns `false` if a watch has fired since the last listing: its
-    /// replacements might not be set yet, so further changes might not be reported.
+    /// front at known positions. Returns `false` if a watch has fired since the last listing,
+    /// because the watches that replace it might not be set yet, and further changes might not be
+    /// reported.
     fn can_defer_listing(&self) -> bool {
         let stale = self.last_view().is_some_and(RemoteView::stale);
         self.is_settled() && self.entries.holders() == 0 && self.has_waiters() && !self.is_near() && !stale
