@@ -105,9 +105,9 @@ impl Term {
     /// from which a write counts.
     ///
     /// With this limit, the term ends at least a sixteenth of the session timeout before the
-    /// session can end. Normally, the client crate sends requests and pings so often that the last
-    /// reported request is at most this old: the report delay plus a fifth of the timeout. The
-    /// limit adds a twentieth of the timeout to leave room for round trips.
+    /// session can end. The client crate sends requests and pings so often that the last reported
+    /// request is normally not older than the report delay plus a fifth of the timeout. The limit
+    /// adds a twentieth of the timeout to leave room for round trips.
     fn reach(&self) -> Duration {
         self.length * 2 * 7 / 16
     }
@@ -160,8 +160,8 @@ impl Term {
         self.remaining().saturating_sub(self.interval() * 2)
     }
 
-    /// Returns the time without an acknowledged write after which the client gives up a session.
-    /// The client crate gives up a session after the same time without a connection.
+    /// Returns the time after which the client gives up a session if no write is acknowledged. The
+    /// client crate gives up a session after the same time without a connection.
     pub(crate) fn give_up_after(&self) -> Duration {
         self.length * 2 * 7 / 5
     }

@@ -96,7 +96,6 @@ impl Entry {
         }
     }
 
-    /// Returns `true` if this is a reader that takes over the position of this writer in the queue.
     pub(super) fn takes_place_of(&self, writer: &NodeName) -> bool {
         matches!(&self.intent, Intent::Downgrade { writer: of, .. } if **of == *writer)
     }
