@@ -25,7 +25,7 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
 /// other. They sort the locks by the bytes of the path from the ensemble's root. Locks with the
 /// same path on different ensembles are sorted by the names of the servers, so all programs must
 /// use the same names for these servers. Curator's `InterProcessMultiLock` acquires the locks in
-/// the order of the caller's list. So programs that use it must sort their list by path.
+/// the order of the caller's list, so a program that uses it must sort the list by path.
 ///
 /// A lock that is listed twice is acquired once. The write half of a read/write lock is acquired
 /// before its read half.

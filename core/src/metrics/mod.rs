@@ -222,8 +222,9 @@ impl Transport {
         }
     }
 
-    /// Returns the transport of a session that has begun. Without the `[patch.crates-io]` lines,
-    /// the ZooKeeper client does not use zklock's transport, although this crate links it.
+    /// Returns the transport that carries the requests. Call this function only after a session has
+    /// begun. Without the `[patch.crates-io]` lines, the ZooKeeper client does not use zklock's
+    /// transport.
     pub(crate) fn in_use() -> Self {
         if zklock_transport::used() { Self::Zklock } else { Self::Stock }
     }

@@ -1,7 +1,6 @@
 //! Rules for consecutive holds on one node (rule 19). They decide whether another hold can begin on
-//! the node. They also decide when a contender must join the queue on behalf of the client's
-//! waiters that have no node. The hold table, the driver and the tests' explorer all use these
-//! rules.
+//! the node, and when one contender must join the queue for all of the client's waiters that have
+//! no node. The hold table, the driver and the tests' explorer all use these rules.
 
 use super::event::{Event, Intent, JoinId};
 use super::node_name::{Kind, Naming};

@@ -24,10 +24,10 @@ use crate::runtime::sync::AtomicU64;
 /// A write does not always count from the time when it was sent. If another server forwards a
 /// write, the leader does not treat the write as a message from the client. Instead, that server
 /// reports to the leader, every half tick, which clients have sent messages. The leader measures a
-/// session's timeout from these reports. So after a long pause of the client, the leader can commit
-/// the client's first write, although its last report is from before the pause, and end the session
-/// a moment later. Therefore, the half timeout begins at most [`reach`](Self::reach) after the last
-/// request that was certainly reported to the leader.
+/// session's timeout from these reports. After a long pause of the client, the last report about
+/// the client can be from before the pause. The leader can then commit the client's first write and
+/// end the session a moment later. Therefore, the half timeout begins at most
+/// [`reach`](Self::reach) after the last request that was certainly reported to the leader.
 #[derive(Debug, Default)]
 pub(crate) struct Term {
     length: Duration,

@@ -558,6 +558,8 @@ impl State {
             let may = budget.faults > 0 && budget.cuts > 0;
             may.then(|| Budget { cuts: budget.cuts - 1, ..fewer })
         };
+        // A flush or receipt of messages is in the same move as the cut, because these steps make a
+        // difference only together.
         if let Some(left) = cut.filter(|_| up) {
             add(&[Step::Cut(number), drive], left);
             if left.put_offs > 0 {

@@ -92,8 +92,8 @@ impl Rounds {
 impl Election {
     /// Campaigns and runs `body` while this candidate leads, again and again.
     ///
-    /// The body receives the lease of the leadership. When it returns, the candidate resigns. If
-    /// the leadership is lost, the body is dropped at its next await point. If the body returns
+    /// The body receives the lease of the leadership. When the body returns, the candidate resigns.
+    /// If the leadership is lost, the body is dropped at its next await point. If the body returns
     /// after the loss without reaching an await point, its result is ignored, even if it is an
     /// error. After leaderships shorter than five seconds, the loop pauses for up to six seconds.
     ///

@@ -157,7 +157,7 @@ impl Mutex {
     /// [`LockTimeout`](crate::ErrorKind::LockTimeout) if the lock is taken.
     ///
     /// Cancel safe like [`once`](Self::once). With [`Record::Start`], the slot is recorded before
-    /// the body begins. So it can be recorded even if the future is dropped.
+    /// the body begins, so the slot can be recorded even if the future is dropped.
     ///
     /// # Errors
     /// The same as for [`once_within`](Self::once_within). With [`Record::Start`], the slot can be

@@ -62,7 +62,7 @@ pub(crate) async fn begin(
     let options = client.options();
     let by = options.identify.then(|| RecordedBy::this_process(lock.label(options)));
     let node = record_node(lock.path());
-    // Use the period at this moment, no matter how long the caller has waited for the lock.
+    // Use the current period, not the period in which the caller began to wait for the lock.
     let mut turn = Turn { lease, client, node, slot: slot.now(), version: None, by, recorded: false };
     let found = turn.read_once_held().await?;
     if found.as_ref().is_some_and(|found| found.record.covers(&turn.slot)) {

@@ -42,8 +42,8 @@ impl Queue {
     }
 
     /// Returns `true` if the queue is *settled*: each of our contenders holds the lock, or waits at
-    /// a position that a listing has shown. Unless a node has been deleted, another listing would
-    /// then show nothing that matters.
+    /// a position that a listing has shown. A settled queue needs another listing only after a node
+    /// has been deleted.
     fn is_settled(&self) -> bool {
         // Waiters behind our first one need no listing until they are near the front.
         let first = self.line().keys().next().and_then(|name| self.entries.get(self.line().get(name)?));
@@ -64,7 +64,7 @@ impl Queue {
     }
 
     /// Returns `true` if our first waiter needs a watch on its own node, and the watch is not set.
-    /// If the watch budget has no room for it, only a listing shows that the node exists.
+    /// If the watch budget is used up, a listing must show instead that the node exists.
     fn awaits_own_watch(&self) -> bool {
         let Some((name, _)) = self.first_ready() else { return false };
         let stale = self.view.as_ref().is_some_and(|view| view.stale_before(&name));

@@ -35,8 +35,8 @@ impl Queue {
         self.doubt = Doubt::Since(self.last_ticket);
     }
 
-    /// Handles the end of the time in which the server could execute the create. The server might
-    /// have executed it after the last listing, so the queue requests another one.
+    /// Handles the event that the server can no longer execute the create. The server might have
+    /// executed it after the last listing, so the queue requests another one.
     pub(super) fn end_doubt(&mut self, doubt: Ticket) {
         if self.connected && self.doubt == Doubt::Since(doubt) {
             self.doubt = Doubt::UntilListed(self.last_ticket);
