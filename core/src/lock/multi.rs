@@ -56,8 +56,8 @@ impl MultiLock {
     /// * The list is empty.
     /// * Two locks in the list have the same path and different clients, but the clients connect to
     ///   the same ensemble. Both are the same lock, so an acquire would wait for itself. If the
-    ///   server names do not show that the ensemble is the same, this call succeeds, but the acquire
-    ///   fails.
+    ///   server names do not show that the ensemble is the same, this call succeeds, but the
+    ///   acquire fails.
     /// * Two locks in the list have the same path but different kinds.
     /// * The list contains a lock twice, and the lock is not reentrant.
     pub fn new(locks: impl IntoIterator<Item = AnyLock>) -> Result<Self> {
