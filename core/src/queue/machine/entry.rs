@@ -101,7 +101,6 @@ impl Entry {
     }
 }
 
-/// Returns `true` if two contenders cannot hold the lock at the same time.
 pub(super) fn conflict(one: Kind, other: Kind) -> bool {
     !matches!((one, other), (Kind::Read, Kind::Read) | (Kind::Permit(_), _) | (_, Kind::Permit(_)))
 }
