@@ -191,8 +191,8 @@ impl LockOptions {
     /// token, so a resource must compare the pair of token and
     /// [`handoffs`](crate::Lease::handoffs). If kept nodes save too few requests, the client stops
     /// keeping nodes for the length of `time`. Kept nodes save too few requests if, within `time`,
-    /// the client has deleted more than eight of them for other contenders, and each had served
-    /// fewer than eight acquires.
+    /// the client has deleted them for other contenders more than eight times, each time after fewer
+    /// than eight acquires without a request.
     ///
     /// Semaphores and elections do not support this option, and [`once`](crate::Mutex::once)
     /// ignores it.
