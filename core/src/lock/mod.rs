@@ -231,8 +231,7 @@ impl Lock {
         (owner, caller): (OwnerId, &Owner),
         timeout: Timeout,
     ) -> Result<Lease> {
-        // Await only in the slow case, so that the future stays small. A small future is faster to
-        // move.
+        // Awaiting only in the slow case keeps the future small, so it is cheap to move.
         let pending = match self.request(owner, caller, timeout)? {
             Acquiring::Granted(lease) => return Ok(lease),
             Acquiring::Pending(pending) => pending,

@@ -16,8 +16,7 @@ use crate::lock::busy_is_none;
 use crate::runtime;
 use crate::runtime::backoff::Backoff;
 
-/// Interval at which a waiter checks again whether it waits for itself. It does so if two members
-/// of the multi-lock are the same lock under two names.
+/// Interval at which a waiter checks whether its own call holds the lock under another name.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Several locks that are acquired together, all or none, within one deadline.
@@ -26,7 +25,7 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
 /// other. They sort the locks by the bytes of the path from the ensemble's root. Locks with the
 /// same path on different ensembles are sorted by the names of the servers, so all programs must
 /// use the same names for these servers. Curator's `InterProcessMultiLock` acquires the locks in
-/// the order of the caller's list. So programs that use it must sort their list by path.
+/// the order of the caller's list, so a program that uses it must sort the list by path.
 ///
 /// A lock that is listed twice is acquired once. The write half of a read/write lock is acquired
 /// before its read half.
@@ -55,9 +54,10 @@ impl MultiLock {
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) in these cases:
     /// * The list is empty.
-    /// * The list contains one path twice, through two clients of the same ensemble. Both entries
-    ///   are the same lock, so an acquire would wait for itself. If the server names do not show
-    ///   that the ensemble is the same, this call succeeds, but the acquire fails.
+    /// * Two locks in the list have the same path and different clients, but the clients connect to
+    ///   the same ensemble. Both are the same lock, so an acquire would wait for itself. If the
+    ///   server names do not show that the ensemble is the same, this call succeeds, but the
+    ///   acquire fails.
     /// * Two locks in the list have the same path but different kinds.
     /// * The list contains a lock twice, and the lock is not reentrant.
     pub fn new(locks: impl IntoIterator<Item = AnyLock>) -> Result<Self> {

@@ -68,7 +68,7 @@ impl LockOptions {
 
     /// Sets the maximum duration of a hold. Default: no limit.
     ///
-    /// The time counts from the grant, and a re-entry does not extend it. When the time is over,
+    /// The time counts from the grant, and a re-entry does not extend it. Once it has passed,
     /// the lease is lost with the reason [`HeldTooLong`](crate::LossReason::HeldTooLong). The
     /// lock's node is deleted, so the next contender gets the lock. For a semaphore, the limit
     /// applies to each permit.
@@ -189,10 +189,10 @@ impl LockOptions {
     /// While the node is kept, an acquire with [`Timeout::Try`](crate::Timeout::Try) by another
     /// client fails, because the lock is taken. Consecutive holds on one node have the same fencing
     /// token, so a resource must compare the pair of token and
-    /// [`handoffs`](crate::Lease::handoffs). If kept nodes save too few requests, the client keeps
-    /// no nodes for the length of `time`. This is the case if, within `time`, it has deleted more
-    /// than eight kept nodes for other contenders, each after fewer than eight acquires without a
-    /// request.
+    /// [`handoffs`](crate::Lease::handoffs). If kept nodes save too few requests, the client stops
+    /// keeping nodes for the length of `time`. Kept nodes save too few requests if, within `time`,
+    /// the client has deleted them for other contenders more than eight times, each time after fewer
+    /// than eight acquires without a request.
     ///
     /// Semaphores and elections do not support this option, and [`once`](crate::Mutex::once)
     /// ignores it.
@@ -307,8 +307,6 @@ impl LockSettings {
         Ok(Self { max_hold: self.max_hold.map(|time| time.min(LONGEST)), ..self })
     }
 
-    /// Returns the description of the holders for the data of a new node: only `owner`, or several
-    /// consecutive holders.
     pub(crate) fn node_holders<'a>(&self, kind: Kind, owner: &'a Owner) -> NodeHolders<'a> {
         match (self.consecutive_holds(kind), Grace::of(self.linger).millis()) {
             (0, 0) => NodeHolders::One(owner),

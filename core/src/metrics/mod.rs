@@ -115,8 +115,7 @@ pub enum RequestKind {
     Sync,
     /// Sets a watch on a node.
     Watch,
-    /// Checks which session owns a node after the reply to its create was lost, or checks that a
-    /// node exists.
+    /// Checks which session owns a node whose create got no reply, or checks that a node exists.
     Verify,
     /// Deletes a node.
     Delete,
@@ -223,8 +222,9 @@ impl Transport {
         }
     }
 
-    /// Returns the transport of a session that has begun. Without the `[patch.crates-io]` lines,
-    /// the ZooKeeper client does not use zklock's transport, although this crate links it.
+    /// Returns the transport that carries the requests. Call this function only after a session has
+    /// begun. Without the `[patch.crates-io]` lines, the ZooKeeper client does not use zklock's
+    /// transport.
     pub(crate) fn in_use() -> Self {
         if zklock_transport::used() { Self::Zklock } else { Self::Stock }
     }

@@ -47,7 +47,7 @@ pub enum Action {
     Unwatch(Ticket),
     /// Delete a node of ours.
     Delete(Ticket, NodeName),
-    /// The contender now holds the lock through this node, which has this czxid.
+    /// The contender now holds the lock. The fields are its id, its node and the node's czxid.
     Grant(JoinId, NodeName, i64),
     /// The contender cannot have the lock. It has left the queue.
     Refuse(JoinId, Refusal),

@@ -50,8 +50,7 @@ impl Intent {
         matches!(self, Self::Try | Self::WaitIfFewer(_))
     }
 
-    /// Returns this intent as a downgrade: the reader's node gets the position of this writer's
-    /// node in the queue.
+    /// Returns the intent of a reader that takes over this writer's position in the queue.
     #[must_use]
     pub fn in_place_of(&self, writer: NodeName) -> Self {
         Self::Downgrade { writer: Box::new(writer), tries: self.only_tries() }

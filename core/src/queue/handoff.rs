@@ -1,7 +1,6 @@
 //! Rules for consecutive holds on one node (rule 19). They decide whether another hold can begin on
-//! the node. They also decide when a contender must join the queue on behalf of the client's
-//! waiters that have no node. The hold table, the driver and the tests' explorer all use these
-//! rules.
+//! the node, and when one contender must join the queue for all of the client's waiters that have
+//! no node. The hold table, the driver and the tests' explorer all use these rules.
 
 use super::event::{Event, Intent, JoinId};
 use super::node_name::{Kind, Naming};
@@ -142,8 +141,8 @@ impl Representative {
         match self.join {
             None if self.waiting > 0 => {
                 self.count += 1;
-                // Ids of representatives count down from the maximum, because ids of attempts count
-                // up.
+                // Ids of representatives count down from the maximum, so they differ from the ids
+                // of attempts, which count up.
                 let join = JoinId(u64::MAX - self.count);
                 self.join = Some(join);
                 Some(Event::Join(join, self.naming, self.kind, Intent::Wait))

@@ -12,8 +12,8 @@ pub enum Access {
     /// No caller. Nodes are deleted when they are released.
     #[default]
     Closed,
-    /// Only the driver, for one of the client's waiters. The driver does not know yet whether
-    /// another client waits.
+    /// Only the driver, which reuses kept nodes for the client's waiters. It does not know yet
+    /// whether another client waits.
     Driver,
     /// Every thread. No other client waits, and a watch on the children reports new contenders.
     AnyThread,
@@ -61,14 +61,14 @@ impl<T> KeptNodes<T> {
         self.nodes.insert(node, needs);
     }
 
-    /// Takes a kept node if callers of this class can reuse nodes, and if the node suits the
-    /// caller.
+    /// Takes a kept node. Returns `None` if callers with this `access` cannot reuse nodes now, or
+    /// if the node does not suit the caller.
     pub fn take(&mut self, access: Access, suits: impl FnOnce(&T) -> bool) -> Option<(NodeName, T)> {
         if self.access < access {
             return None;
         }
         // Examine only the last node, so that the cost does not grow with the number of kept nodes.
-        // Among nodes with the same options, the last one is kept the longest.
+        // Among nodes with the same options, the last one expires last.
         let (name, needs) = self.nodes.iter().next_back()?;
         if !suits(needs) {
             return None;
@@ -147,8 +147,8 @@ pub enum KeepingStep {
 }
 
 impl KeepingState {
-    /// Creates the state that begins when a lock of this kind is granted. From then on, the client
-    /// can keep the lock's node after a release.
+    /// Returns the initial state after a lock of this kind is granted. The client can then keep the
+    /// lock's node after a release.
     #[must_use]
     pub fn begin(kind: Kind) -> Self {
         Self { kind, access: Access::Driver, must_end: false }

@@ -90,7 +90,7 @@ impl Search<'_> {
                 // Pause only after the old session is closed, so that other clients do not wait
                 // behind the old session's nodes during the pause.
                 sleep(std::mem::take(&mut pause)).await;
-                // This call tries each server once. The loop makes the pauses in between.
+                // This call tries each server once. The loop pauses between two calls.
                 connect(options, settings, connector(options)).await
             };
             match caught(Box::pin(attempt)).await {

@@ -29,8 +29,8 @@ pub struct NodeOwner {
 }
 
 impl NodeOwner {
-    /// Returns `true` if the session owns the node and the node has a fencing token. The token is a
-    /// transaction number, and these begin at one.
+    /// Returns `true` if the session owns the node and the node has a fencing token. The token is
+    /// the number of a transaction. Transaction numbers begin at one.
     fn belongs_to(self, session: i64) -> bool {
         self.owner == session && self.czxid > 0
     }
@@ -61,8 +61,8 @@ pub fn created(ticket: Ticket, session: i64, answer: Result<(String, NodeOwner),
     (Event::Created(ticket, outcome), verdict)
 }
 
-/// Returns `true` if the client must read the node's Stat to interpret the reply. If not, it can
-/// report the loss of a writer without waiting for the Stat.
+/// Returns `true` if the client must read the node's Stat to interpret the reply. If the Stat is
+/// not needed, the client reports the loss of a writer without waiting for it.
 #[must_use]
 pub fn needs_stat<T>(committed: &Result<T, MultiWriteError>) -> bool {
     let exists = |error: &MultiWriteError| {
@@ -308,8 +308,8 @@ pub fn failed<T>(error: &zk::Error) -> Outcome<T> {
     }
 }
 
-/// Replaces the reply to a listing or probe with a lost one, if the request was sent on another
-/// connection (`asked`) than the `current` one.
+/// Replaces the reply to a listing or probe with `Lost`, if the request was sent on the connection
+/// `asked`, but `current` is a different connection.
 ///
 /// Such a listing proves nothing, because the create before it might have been sent on a different
 /// connection (rule 3). All other replies are valid, no matter on which connection they arrive.

@@ -24,10 +24,10 @@ use crate::runtime::sync::AtomicU64;
 /// A write does not always count from the time when it was sent. If another server forwards a
 /// write, the leader does not treat the write as a message from the client. Instead, that server
 /// reports to the leader, every half tick, which clients have sent messages. The leader measures a
-/// session's timeout from these reports. So after a long pause of the client, the leader can commit
-/// the client's first write, although its last report is from before the pause, and end the session
-/// a moment later. Therefore, the half timeout begins at most [`reach`](Self::reach) after the last
-/// request that was certainly reported to the leader.
+/// session's timeout from these reports. After a long pause of the client, the last report about
+/// the client can be from before the pause. The leader can then commit the client's first write and
+/// end the session a moment later. Therefore, the half timeout begins at most
+/// [`reach`](Self::reach) after the last request that was certainly reported to the leader.
 #[derive(Debug, Default)]
 pub(crate) struct Term {
     length: Duration,
@@ -105,9 +105,9 @@ impl Term {
     /// from which a write counts.
     ///
     /// With this limit, the term ends at least a sixteenth of the session timeout before the
-    /// session can end. Normally, the client crate sends requests and pings so often that the last
-    /// reported request is at most this old: the report delay plus a fifth of the timeout. The
-    /// limit adds a twentieth of the timeout to leave room for round trips.
+    /// session can end. The client crate sends requests and pings so often that the last reported
+    /// request is normally not older than the report delay plus a fifth of the timeout. The limit
+    /// adds a twentieth of the timeout to leave room for round trips.
     fn reach(&self) -> Duration {
         self.length * 2 * 7 / 16
     }
@@ -160,8 +160,8 @@ impl Term {
         self.remaining().saturating_sub(self.interval() * 2)
     }
 
-    /// Returns the time without an acknowledged write after which the client gives up a session.
-    /// The client crate gives up a session after the same time without a connection.
+    /// Returns the time after which the client gives up a session if no write is acknowledged. The
+    /// client crate gives up a session after the same time without a connection.
     pub(crate) fn give_up_after(&self) -> Duration {
         self.length * 2 * 7 / 5
     }

@@ -43,7 +43,6 @@ impl WatchBudget {
         self.0.load(Ordering::Relaxed) > limit() / 2
     }
 
-    /// Returns `true` if enough budget is left for a watch on a path of this length.
     pub(crate) fn fits(&self, bytes: usize) -> bool {
         self.0.load(Ordering::Relaxed) + bytes <= limit()
     }

@@ -318,8 +318,6 @@ impl Client {
         join
     }
 
-    /// Gives up one part of the attempt: releases its lease if it was granted, or else leaves its
-    /// queue.
     fn leave_part(&mut self, join: JoinId) {
         match self.answers.remove(&join) {
             Some(Answer::Lease(node)) => self.release(node),

@@ -130,9 +130,9 @@ impl World {
         Ok(())
     }
 
-    /// Checks that a downgrade has given the reader the writer's position in the queue, so that no
-    /// other contender can get between the two. The position can be lost, for example with the
-    /// session. Returns `true` if the reader has the position.
+    /// Returns `true` if the reader of a downgrade has the writer's position in the queue. Fails if
+    /// the reader has another position, because another contender could get between the two. It is
+    /// not an error if the position was lost, for example with the session.
     fn check_place(&self, who: &str, hold: &Hold) -> Result<bool, String> {
         let Some(Place { session, sequence, late, .. }) = hold.place else { return Ok(false) };
         let same = |name: &str| NodeName::parse(name).is_some_and(|name| name.sequence() == sequence);

@@ -24,7 +24,7 @@ pub(super) enum Input {
     /// A holder handed this node to the next owner. The last field is the new owner's request for
     /// the other half of a read/write lock, if there is one.
     HandedOn(NodeName, Kind, Option<JoinId>),
-    /// The time for which a node is kept is over.
+    /// The time for which a node is kept has expired.
     KeepingEnds(NodeName),
     /// The owner of a node is asked to give up the lock.
     Revoked(NodeName),
@@ -77,7 +77,7 @@ pub(crate) struct Hold {
     /// `true` if the hold is part of an acquire of several locks or permits.
     pub(crate) part: bool,
     pub(crate) kind: Kind,
-    /// The writer's place that it was requested for.
+    /// The writer's place that this hold takes over (a downgrade).
     pub(crate) place: Option<Place>,
     pub(crate) node: NodeName,
     pub(crate) czxid: Zxid,
@@ -118,7 +118,7 @@ pub(crate) enum Notification {
     Released(NodeName),
 }
 
-/// An action for a try, a request that must not wait. The checks verify that the action was right.
+/// An action for a try, a request that must not wait. The checks examine it later.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum TryAction {
     /// The try was refused because the lock is taken.
@@ -295,7 +295,6 @@ impl Client {
         }
     }
 
-    /// Requests both halves of a read/write lock at the same time for one owner.
     pub(crate) fn join_both(&mut self, naming: Naming) {
         let writer = self.join(naming, Kind::Write, Intent::Wait);
         let reader = self.join(naming, Kind::Read, Intent::Wait);
@@ -438,7 +437,6 @@ impl Client {
         !self.live
     }
 
-    /// Returns `true` if the driver is connected and has processed all its inputs.
     pub(crate) fn has_settled(&self) -> bool {
         self.connected && !self.has_news()
     }

@@ -145,8 +145,8 @@ impl Connection {
         match request {
             Request::List(ticket) | Request::ListAndWatch(ticket) => {
                 if std::mem::take(&mut self.unsynced) {
-                    // The real driver removes the watch that the listing set. The model does not
-                    // set it.
+                    // The real driver removes the listing's watch if the sync fails, so the model
+                    // sets no watch.
                     return unknown(reply::listed(ticket, Err(Error::Throttled), Ok(Vec::new())));
                 }
                 let watched = request.watches().filter(|(_, name)| server.can_watch(name, self.at));

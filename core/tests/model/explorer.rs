@@ -52,7 +52,7 @@ pub(crate) struct Budget {
     /// connection to such a server later breaks, that costs no budget.
     pub(crate) deposals: u8,
     pub(crate) expiries: u8,
-    /// Number of times that so much time passes that a client can no longer rely on its session.
+    /// Number of pauses after which a client can no longer rely on its session.
     pub(crate) pauses: u8,
     /// Number of sessions that a server replaces with another session. The driver learns of this
     /// immediately.
@@ -558,7 +558,7 @@ impl State {
             let may = budget.faults > 0 && budget.cuts > 0;
             may.then(|| Budget { cuts: budget.cuts - 1, ..fewer })
         };
-        // Combine the flush or receipt of messages with the cut, because these steps make a
+        // A flush or receipt of messages is in the same move as the cut, because these steps make a
         // difference only together.
         if let Some(left) = cut.filter(|_| up) {
             add(&[Step::Cut(number), drive], left);

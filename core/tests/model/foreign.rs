@@ -149,7 +149,6 @@ impl Foreign {
     }
 }
 
-/// Returns `true` if two contenders of these kinds cannot hold the lock at the same time.
 pub(super) fn conflict(one: Kind, other: Kind) -> bool {
     let exclusive = |kind| matches!(kind, Kind::Exclusive | Kind::Write | Kind::Lead);
     let counted = |kind| matches!(kind, Kind::Permit(_));

@@ -94,7 +94,6 @@ impl Ledger {
         self.waiting.remove(&join);
     }
 
-    /// Returns the readers that are about to take over this writer's position in the queue.
     pub(super) fn downgrading(&self, writer: &NodeName) -> Vec<JoinId> {
         self.downgrades.iter().filter(|(_, of)| *of == writer).map(|(join, _)| *join).collect()
     }

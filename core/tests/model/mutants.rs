@@ -83,7 +83,7 @@ pub(crate) enum Mutant {
     /// Bug: a try (an acquire that does not wait) waits behind a contender that arrived between its
     /// two listings (rule 14).
     PatientTry,
-    /// Bug: a downgrade that must not wait does wait if the writer's node is gone (rule 21).
+    /// Bug: a downgrade waits if the writer's node is gone, although it must not wait (rule 21).
     PatientDowngrade,
     /// Bug: the client grants a reader the lock because of a watch event, without knowing that the
     /// reader's own node exists (rule 6).
@@ -608,7 +608,7 @@ impl Planted {
             (Mutant::NoLookAhead, Action::List { ticket, sync: false })
                 if !self.ledger.waiting.is_empty() && !self.ledger.awaits_create() =>
             {
-                // The queue ignores this event. The effect is that the listing gets no reply.
+                // The queue ignores this event, so the listing gets no reply.
                 ActionEffect::Suppressed(Event::Watched(ticket, Outcome::Lost))
             }
             (Mutant::ProbeBelieved, Action::Probe(ticket, nodes)) => {
@@ -618,8 +618,8 @@ impl Planted {
                 self.farther.insert(ticket, nodes[1..].to_vec());
                 ActionEffect::Out(Action::Probe(ticket, nodes))
             }
-            // The contender has a node. It leaves instead of being refused, because keeping the
-            // node would be a different mistake.
+            // The contender leaves, so that its node is deleted. Keeping the node would be a
+            // different mistake.
             (Mutant::PatientTry, Action::Refuse(join, Refusal::Busy)) if refused_with_node => {
                 ActionEffect::Suppressed(Event::Leave(join))
             }

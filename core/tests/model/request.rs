@@ -28,7 +28,6 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// Returns the ticket and the path of the watch that this request sets.
     pub(super) fn watches(&self) -> Option<(Ticket, String)> {
         match self {
             Self::Watch(ticket, name) => Some((*ticket, name.clone())),
@@ -99,8 +98,8 @@ impl Request {
         self.failed(Error::ConnectionLoss).map(|(event, _)| event)
     }
 
-    /// Returns `true` if the model throttles this kind of request. Throttling the other kinds would
-    /// make the scenes larger without a benefit.
+    /// The model does not throttle the removal of a watch, because that would only make the scenes
+    /// larger.
     pub(super) fn is_throttled(&self) -> bool {
         !matches!(self, Self::Unwatch(_))
     }

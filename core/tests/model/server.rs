@@ -58,8 +58,8 @@ pub(crate) enum Fired {
     Changed,
 }
 
-/// A permission that an ACL can deny. Delete is not included, because denying it would only leave
-/// nodes behind.
+/// A permission that an ACL can deny. The model never denies deletion, because that would only
+/// leave nodes behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Permission {
     Create,

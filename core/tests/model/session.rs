@@ -42,8 +42,8 @@ pub(crate) struct Session {
     /// The session that certainly still exists, because its last acknowledged write is recent.
     /// `None` if too much time has passed since that write.
     term: Option<SessionId>,
-    /// The term of the session (the time for which it certainly exists), in scenes in which time
-    /// passes.
+    /// The session's term (the time for which it certainly exists). `None` in scenes that do not
+    /// model time.
     timed: Option<TimedTerm>,
     /// `true` if so much time has passed that the server may have ended the session. Replies to
     /// earlier requests no longer show that the session is alive.
@@ -63,8 +63,8 @@ pub(crate) struct Session {
     /// The session in which `ghosts` were sent.
     left: SessionId,
     /// The requests that were in `ghosts` when the session moved to another server. The previous
-    /// server can still execute them if the client first tried to reconnect to it. The connect
-    /// request then waits behind them, and lets that server take the session back.
+    /// server can still execute them if the client first tried to reconnect to it. The late connect
+    /// request is queued behind them, and moves the session back to that server.
     stale: VecDeque<Sent>,
     /// The last transaction that a *reply* reported. The crate does not update it from watch
     /// events. Only servers behind this transaction refuse the session.
@@ -129,8 +129,8 @@ impl Session {
         }
     }
 
-    /// Returns `true` if a reply has shown that the session is alive. Only replies on the
-    /// connection that the driver knows count.
+    /// Returns `true` if a reply has shown that the session is alive. The reply must be from the
+    /// connection that the driver considers current.
     pub(crate) fn is_proven(&self) -> bool {
         self.timed.as_ref().map_or(self.proven, |timed| timed.is_proven_on(self.number))
     }
@@ -145,13 +145,13 @@ impl Session {
         Asker { serving: self.serving, known: self.id }
     }
 
-    /// Ends the term, which is the time for which the session certainly exists. In the model, the
-    /// client received no reply for too long.
+    /// Ends the term (the time for which the session certainly exists), because the client received
+    /// no reply for too long.
     pub(crate) fn end_term(&mut self) {
         self.term = None;
     }
 
-    /// Lets so much time pass that the server may end the session. By then, the client no longer
+    /// Lets enough time pass for the server to end the session. By then, the client no longer
     /// relies on the session, and replies to earlier requests do not change that. The safety of
     /// locks depends on this.
     pub(crate) fn outlive(&mut self) {
@@ -403,15 +403,15 @@ impl Session {
 
     /// Updates the session's state according to the evidence in a reply.
     fn judge(&mut self, sent: &Sent, verdict: SessionEvidence, news: &mut VecDeque<News>) {
-        // A reply to a delete shows that the session is alive only if an earlier reply on this
-        // connection has shown it: another client can have deleted the node too.
+        // Another client can have deleted the node too. A reply to a delete therefore shows that
+        // the session is alive only if an earlier reply on this connection has shown it.
         let tells = !matches!(sent.request, Request::Delete(..)) || self.proven;
         let number = self.number;
         if let Some(timed) = &mut self.timed {
             if verdict == SessionEvidence::Alive && tells {
                 timed.prove(sent.at, sent.connection, number);
             }
-            // The term might already be over when the reply arrives. The driver then sends another
+            // The term might have expired before the reply arrives. The driver then sends another
             // heartbeat.
             if matches!(sent.request, Request::Heartbeat(..)) {
                 news.push_back(News::HeartbeatAnswered);
@@ -482,7 +482,7 @@ impl Session {
         !self.stale.is_empty()
     }
 
-    /// Lets so much time pass that no previous server can execute requests of the session any more.
+    /// Lets enough time pass that no previous server can still execute requests of the session.
     pub(crate) fn drop_old_requests(&mut self) {
         self.stale.clear();
     }

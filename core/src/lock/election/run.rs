@@ -18,8 +18,8 @@ use crate::runtime::backoff::RestartBackoff;
 /// Decides how long a candidate pauses before it campaigns again, and when it stops.
 ///
 /// Without pauses, the campaigns would form a busy loop if the body returns immediately or if a
-/// server rejects every client. The pauses become longer after short leaderships. During a pause,
-/// other candidates can lead.
+/// server rejects every client. The pauses become longer if the candidate led only for a short
+/// time. During a pause, other candidates can lead.
 #[derive(Debug, Default)]
 pub struct Rounds {
     backoff: RestartBackoff,
@@ -33,7 +33,7 @@ impl Rounds {
         self.began = Some(Instant::now());
     }
 
-    /// Records that the leadership is over. Returns the pause before the next campaign.
+    /// Records that the candidate no longer leads. Returns the pause before the next campaign.
     pub fn end(&mut self) -> Duration {
         let lasted = self.began.take().map(|began| began.elapsed()).unwrap_or_default();
         self.backoff.after(lasted)
@@ -56,7 +56,7 @@ impl Rounds {
         }
     }
 
-    /// Returns the same candidate, bound to its current client.
+    /// Returns a copy of `election` that keeps its current client, even after it is closed.
     ///
     /// # Errors
     /// The errors that [`Election::campaign`] can return before it sends a request.
@@ -64,8 +64,9 @@ impl Rounds {
         election.on_one_client()
     }
 
-    /// Returns `true` if there will be no further campaign, because the client is closed.
-    /// `election` must be the candidate that [`election`](Self::election) returned.
+    /// Returns `true` if no further campaign is possible, because the client is closed. Pass the
+    /// candidate that [`election`](Self::election) returned, because any other candidate might
+    /// switch to a new client.
     #[must_use]
     pub fn are_over(election: &Election) -> bool {
         election.lock.resolve().is_ok_and(|resolved| resolved.client.state() == ClientState::Closed)
@@ -91,10 +92,10 @@ impl Rounds {
 impl Election {
     /// Campaigns and runs `body` while this candidate leads, again and again.
     ///
-    /// The body receives the lease of the leadership. When it returns, the candidate resigns. If
-    /// the leadership is lost, the body is dropped at its next await point. If the body returns
-    /// after the loss without reaching an await point, its result is ignored, even if it is an
-    /// error. After leaderships shorter than five seconds, the loop pauses for up to six seconds.
+    /// The body receives the lease. When the body returns, the candidate resigns. If the leadership
+    /// is lost, the body is dropped at its next await point. If the body returns after the loss
+    /// without reaching an await point, its result is ignored, even if it is an error. If the
+    /// candidate led for less than five seconds, the loop pauses for up to six seconds.
     ///
     /// The loop ends when the client is closed or drained. Closing a shared client also affects the
     /// other locks of the process on the same hosts. To end the loop in another way, drop the

@@ -26,7 +26,7 @@ pub enum Record {
     /// After the body succeeds. If a body crashes, it can run again.
     #[default]
     AfterBody,
-    /// Before the body begins. So the body runs at most once, even if it crashes or fails.
+    /// Before the body begins. The body runs at most once, even if it crashes or fails.
     Start,
 }
 
@@ -110,12 +110,12 @@ impl Mutex {
         self.once_as(&Owner::new(), &slot, time, Record::default(), body).await
     }
 
-    /// Runs `body` like [`once`](Self::once), with the current period as the slot. So each period
-    /// is recorded only once.
+    /// Runs `body` like [`once`](Self::once), with the current period as the slot. Each period is
+    /// recorded only once.
     ///
-    /// Periods of length `period` are counted from the beginning of 1970 by the local clock. So a
-    /// period of one day begins at midnight UTC. The slot is the period in which the lock is
-    /// acquired.
+    /// Periods of length `period` are counted from the beginning of 1970 by the local clock. For
+    /// example, a period of one day begins at midnight UTC. The slot is the period in which the
+    /// lock is acquired.
     ///
     /// The body runs only if the current period is later than the recorded one, so a machine whose
     /// clock is behind does not cause a second run. A lock has one record, so use a separate lock
@@ -157,7 +157,7 @@ impl Mutex {
     /// [`LockTimeout`](crate::ErrorKind::LockTimeout) if the lock is taken.
     ///
     /// Cancel safe like [`once`](Self::once). With [`Record::Start`], the slot is recorded before
-    /// the body begins. So it can be recorded even if the future is dropped.
+    /// the body begins, so the slot can be recorded even if the future is dropped.
     ///
     /// # Errors
     /// The same as for [`once_within`](Self::once_within). With [`Record::Start`], the slot can be

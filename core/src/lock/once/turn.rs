@@ -45,8 +45,8 @@ pub struct Turn {
 
 /// Acquires the lock and reads its record. With [`Record::Start`], also records the slot.
 ///
-/// If the slot was already recorded, releases the lock and returns `None`. `owner` contains the id
-/// of the owner, and the caller that messages and other contenders show.
+/// If the slot was already recorded, releases the lock and returns `None`. `owner` contains the
+/// owner's id, and the owner to show in messages and to other contenders.
 pub(crate) async fn begin(
     lock: &Lock,
     owner: (OwnerId, &Owner),
@@ -62,7 +62,7 @@ pub(crate) async fn begin(
     let options = client.options();
     let by = options.identify.then(|| RecordedBy::this_process(lock.label(options)));
     let node = record_node(lock.path());
-    // Use the period at this moment, no matter how long the caller has waited for the lock.
+    // Use the current period, not the period in which the caller began to wait for the lock.
     let mut turn = Turn { lease, client, node, slot: slot.now(), version: None, by, recorded: false };
     let found = turn.read_once_held().await?;
     if found.as_ref().is_some_and(|found| found.record.covers(&turn.slot)) {
@@ -232,8 +232,8 @@ impl Turn {
     /// Records the slot. One transaction writes the record and checks that the lock's node exists,
     /// so a former holder cannot write the record.
     ///
-    /// The transaction also checks the version of the record. So an earlier attempt of this run
-    /// whose reply was lost cannot be applied after this one.
+    /// The transaction also checks the version of the record. If the reply to an earlier attempt
+    /// was lost, this check prevents the server from applying that attempt later.
     async fn write(&self) -> Result<()> {
         let record = OnceRecord::new(&self.slot, self.by.clone(), self.lease.fencing_token());
         let data = record.encode();

@@ -445,8 +445,6 @@ impl Semaphore {
         Ok(())
     }
 
-    /// Returns the error for a request of more permits than exist. The reason is the same as if no
-    /// permit were free.
     fn too_few(&self, count: u32, permits: u32) -> Error {
         let message =
             format!("{count} permits of {:?} are wanted, but there are only {permits}", self.path());

@@ -50,7 +50,6 @@ impl Queue {
         }
     }
 
-    /// Deletes a contender's node and lets the contender join again with another node.
     pub(super) fn rejoin(&mut self, id: JoinId, name: &NodeName) {
         self.request_delete(name.clone());
         self.create_again(id);

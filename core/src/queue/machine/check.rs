@@ -20,9 +20,9 @@ const MAX_CHECKED_NODES: usize = 8;
 const ALWAYS_CHECKED: usize = 4;
 
 impl Queue {
-    /// Sets a limit: a waiter is far from the front if more contenders than this are ahead of it.
-    /// The default is [`NEAR`](crate::queue::machine::position::NEAR). Tests with few contenders
-    /// set a smaller number.
+    /// Treats a waiter as far from the front if more than `limit` contenders are ahead of it. The
+    /// default is [`NEAR`](crate::queue::machine::position::NEAR). Tests with few contenders set a
+    /// smaller limit.
     #[must_use]
     pub fn far_beyond(self, limit: u8) -> Self {
         Self { far_beyond: FarBeyond::new(limit), ..self }
@@ -42,8 +42,8 @@ impl Queue {
     }
 
     /// Returns `true` if the queue is *settled*: each of our contenders holds the lock, or waits at
-    /// a position that a listing has shown. Unless a node has been deleted, another listing would
-    /// then show nothing that matters.
+    /// a position that a listing has shown. A settled queue needs another listing only after a node
+    /// has been deleted.
     fn is_settled(&self) -> bool {
         // Waiters behind our first one need no listing until they are near the front.
         let first = self.line().keys().next().and_then(|name| self.entries.get(self.line().get(name)?));
@@ -64,7 +64,7 @@ impl Queue {
     }
 
     /// Returns `true` if our first waiter needs a watch on its own node, and the watch is not set.
-    /// If the watch budget has no room for it, only a listing shows that the node exists.
+    /// If the watch budget is used up, a listing must show instead that the node exists.
     fn awaits_own_watch(&self) -> bool {
         let Some((name, _)) = self.first_ready() else { return false };
         let stale = self.view.as_ref().is_some_and(|view| view.stale_before(&name));
@@ -157,8 +157,9 @@ impl Queue {
     }
 
     /// Returns `true` if a listing is not needed, because all of our contenders wait far from the
-    /// front at known positions. Returns `false` if a watch has fired since the last listing: its
-    /// replacements might not be set yet, so further changes might not be reported.
+    /// front at known positions. Returns `false` if a watch has fired since the last listing,
+    /// because the watches that replace it might not be set yet, and further changes might not be
+    /// reported.
     fn can_defer_listing(&self) -> bool {
         let stale = self.last_view().is_some_and(RemoteView::stale);
         self.is_settled() && self.entries.holders() == 0 && self.has_waiters() && !self.is_near() && !stale

@@ -58,10 +58,10 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if the contender might soon be the next holder. Then a listing must follow
+    /// Returns `true` if the contender might soon be the next holder. A listing must then follow
     /// its create immediately, without waiting for the reply. For other contenders,
-    /// [`list_for_next_waiter`](Self::list_for_next_waiter) requests a listing later. That listing
-    /// also shows all nodes ahead of them, because no node can appear before an existing one (F1).
+    /// [`list_for_next_waiter`](Self::list_for_next_waiter) requests a listing later. The later
+    /// listing is sufficient, because no node can appear before an existing one (F1).
     fn may_be_next_soon(&self, join: &Entry) -> bool {
         let unordered = join.intent.only_tries() || matches!(join.kind, Kind::Permit(_));
         unordered || self.entries.queueing() < MIN_SEEN_AHEAD

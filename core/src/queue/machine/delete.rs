@@ -94,8 +94,8 @@ impl PendingDeletes {
         }
     }
 
-    /// Removes and returns the nodes whose delete has not been sent. The caller must call
-    /// [`send`](Self::send) for each delete that it sends.
+    /// Removes and returns the nodes whose delete request has not been sent. The caller must call
+    /// [`send`](Self::send) for each delete request that it queues.
     pub(super) fn take_unsent(&mut self) -> SmallSet<NodeName> {
         std::mem::take(&mut self.unsent)
     }
@@ -114,7 +114,7 @@ impl PendingDeletes {
     }
 
     /// Records that the server refuses to delete a node. Returns `true` if a caller was waiting for
-    /// the delete. That caller then stops waiting.
+    /// the deletion. That caller then stops waiting.
     pub(super) fn refuse(&mut self, name: &NodeName) -> bool {
         self.all.get_mut(name).is_some_and(|delete| {
             delete.refused = true;

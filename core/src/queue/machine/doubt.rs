@@ -3,14 +3,13 @@
 use super::{ListingMode, Queue};
 use crate::queue::event::Ticket;
 
-/// A doubt whether the directory contains a node of an abandoned create.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Doubt {
     /// No abandoned create is left.
     #[default]
     None,
-    /// The server might still execute a create, or it refused the listing that should have shown
-    /// the node. The doubt began after the request with this ticket.
+    /// The doubt began after the request with this ticket. Either the server might still execute
+    /// the create, or it refused a listing that should have shown the node.
     Since(Ticket),
     /// The server can no longer execute the create. A listing after this ticket shows the node, if
     /// there is one.
@@ -18,8 +17,8 @@ pub(super) enum Doubt {
 }
 
 impl Queue {
-    /// Returns the ticket at which the current doubt began, while the server might still execute an
-    /// abandoned create. The driver sends `Event::Certain` when enough time has passed.
+    /// Returns the ticket at which a doubt began, until the driver reports with `Event::Certain`
+    /// that the server can no longer execute the create.
     #[must_use]
     pub fn doubt(&self) -> Option<Ticket> {
         match self.doubt {
@@ -36,8 +35,8 @@ impl Queue {
         self.doubt = Doubt::Since(self.last_ticket);
     }
 
-    /// Handles the end of the time in which the server could execute the create. The server might
-    /// have executed it after the last listing, so the queue requests another one.
+    /// Handles the event that the server can no longer execute the create. The server might have
+    /// executed it after the last listing, so the queue requests another one.
     pub(super) fn end_doubt(&mut self, doubt: Ticket) {
         if self.connected && self.doubt == Doubt::Since(doubt) {
             self.doubt = Doubt::UntilListed(self.last_ticket);

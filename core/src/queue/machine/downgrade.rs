@@ -34,7 +34,6 @@ impl Queue {
         }
     }
 
-    /// Returns `true` if a reader is about to take this writer's position in the queue.
     pub(super) fn is_downgrading(&self, writer: &NodeName) -> bool {
         self.entries.downgrading().any(|(_, join)| join.takes_place_of(writer) && !join.leaving)
     }

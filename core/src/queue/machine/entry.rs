@@ -96,13 +96,11 @@ impl Entry {
         }
     }
 
-    /// Returns `true` if this is a reader that takes over the position of this writer in the queue.
     pub(super) fn takes_place_of(&self, writer: &NodeName) -> bool {
         matches!(&self.intent, Intent::Downgrade { writer: of, .. } if **of == *writer)
     }
 }
 
-/// Returns `true` if two contenders cannot hold the lock at the same time.
 pub(super) fn conflict(one: Kind, other: Kind) -> bool {
     !matches!((one, other), (Kind::Read, Kind::Read) | (Kind::Permit(_), _) | (_, Kind::Permit(_)))
 }

@@ -27,8 +27,8 @@ impl Queue {
         if self.grant_permits() {
             return;
         }
-        // `first_ready` returns only contenders whose nodes a listing has shown. All other
-        // contenders of ours can still block them.
+        // `first_ready` returns only contenders whose nodes a listing has shown. Our other
+        // contenders can still block such a contender.
         while let Some((name, id)) = self.first_ready() {
             let kind = name.kind();
             // Holders behind this contender count too: if the contender's node was found late, the

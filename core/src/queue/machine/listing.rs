@@ -11,9 +11,9 @@ use crate::queue::node_name::{Kind, NodeName, is_kazoos};
 use crate::queue::remote_view::RemoteView;
 use crate::queue::small_map::{SmallMap, SmallSet};
 
-/// Minimum number of our waiters for an exclusive hold that a listing has shown, so that another
-/// contender can join without a listing. If the number were one, a hand-off from this waiter to the
-/// next would have to wait for a listing.
+/// A contender can join without a listing if a listing has shown at least this many of our waiters
+/// for an exclusive hold. If the number were one, a hand-off from this waiter to the next would
+/// have to wait for a listing.
 pub(super) const MIN_SEEN_AHEAD: usize = 2;
 
 /// The children in a listing, sorted by owner.

@@ -107,12 +107,13 @@ impl Queue {
             };
             self.has_at_most_before(self.far_beyond.get(), name, *kind)
         };
-        // These contenders are enough. If none of them is near, no contender further back is near.
+        // It is enough to check the first contenders: if none of them is near, no contender behind
+        // them is near.
         self.has_reader_in_place() || self.line().iter().take(self.far_beyond.get() + 1).any(near)
     }
 
-    /// Returns `true` if so many of our contenders already wait that the next one can join without
-    /// its own listing. Only contenders that might be the next holder need that listing.
+    /// Returns `true` if enough of our contenders wait that the next one can join without
+    /// requesting a listing. Only a contender that might be the next holder needs its own listing.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.entries.queueing() > MIN_SEEN_AHEAD
@@ -164,8 +165,7 @@ pub enum Known {
 impl Queue {
     /// Returns the contenders that block this one, in the order of the queue: the first contender
     /// in the queue and the two nearest to this one. For a permit, returns some of the permit
-    /// holders, because permits do not depend on the queue order. Omits contenders if only their
-    /// names are known.
+    /// holders, because permits do not depend on the queue order.
     #[must_use]
     pub fn known_blockers(&self, join: JoinId) -> Vec<ContenderAhead> {
         let Some(waiter) = self.entries.get(&join) else { return Vec::new() };
@@ -260,7 +260,7 @@ impl Queue {
 /// soon hold the lock, so the client must already be certain that the session is alive.
 pub const NEAR: usize = 2;
 
-/// A limit: a waiter is far from the front if more contenders than this are ahead of it.
+/// Maximum number of contenders ahead of a waiter that is not far from the front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FarBeyond(u8);
 

@@ -11,10 +11,10 @@ use crate::queue::remote_view::RemoteView;
 const MAX_PROBED_NODES: usize = 256;
 
 impl Queue {
-    /// Removes the nodes from `needed` that cannot be watched immediately, and asks the server
-    /// whether they exist. Our own nodes can be watched immediately, and so can other clients'
-    /// nodes that are known to exist. A node that alone can block our contender can also be watched
-    /// immediately.
+    /// Asks the server whether nodes in `needed` exist, and removes these nodes from `needed`, so
+    /// that they are not watched yet. The remaining nodes can be watched immediately. They are our
+    /// own nodes, nodes that are known to exist, and each node that is the only one that can block
+    /// our contender.
     pub(super) fn probe_before_watching(&mut self, needed: &mut Vec<NodeName>) {
         let mut doubtful = Vec::new();
         needed.retain(|name| {
@@ -58,8 +58,8 @@ impl Queue {
     /// Returns the node `name` of another client, and the nodes ahead of it that might block our
     /// next contender behind `name` once our earlier contenders are gone. For an exclusive hold,
     /// these are all nodes between `name` and our nearest node ahead of it. For a reader, these are
-    /// all writers ahead of `name`. The list ends as soon as it is so long that a listing takes
-    /// fewer bytes.
+    /// all writers ahead of `name`. The list is cut off when it is too long for a probe, because a
+    /// listing then takes fewer bytes.
     fn unknown_up_to(&self, name: &NodeName) -> Vec<NodeName> {
         let Some(view) = &self.view else { return Vec::new() };
         let before: Vec<_> = if self.line().behind(name).map(NodeName::kind) == Some(Kind::Read) {

@@ -204,7 +204,7 @@ pub(super) struct WatchTable {
     by_ticket: SmallMap<Ticket, NodeName>,
     /// Nodes at which something has changed since the watches were last adjusted.
     changed: SmallSet<NodeName>,
-    /// `true` if anything might have changed since then.
+    /// `true` if anything might have changed since the watches were last adjusted.
     all_changed: bool,
     /// `true` if the contenders of this directory wanted permits when the watches were last
     /// adjusted.

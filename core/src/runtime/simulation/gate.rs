@@ -1,5 +1,5 @@
-//! The gate with which the simulation stops one client's tasks while other clients run. Compiled
-//! only for the simulation.
+//! The gate that stops one client's tasks in the simulation while other clients run. Compiled only
+//! for the simulation.
 
 use std::cell::RefCell;
 use std::future::Future;

@@ -50,7 +50,6 @@ impl ClassCounts {
         self.0.iter().sum()
     }
 
-    /// Returns `true` if there is a contender that cannot hold the lock together with this kind.
     pub(in crate::queue::machine) fn conflicts(&self, kind: Kind) -> bool {
         let others = [(Class::Read, Kind::Read), (Class::Alone, Kind::Exclusive)];
         others.into_iter().any(|(class, other)| conflict(kind, other) && self.of(class) > 0)

@@ -28,7 +28,7 @@ pub(super) struct Entries {
     looking: SmallSet<JoinId>,
     /// Contenders with a create or a Stat request in progress, by the ticket of that request.
     asked: SmallSet<(Ticket, JoinId)>,
-    /// Contenders that must not wait (tries) and have a node in the queue.
+    /// Contenders that have a node in the queue but must not wait, e.g. with `Intent::Try`.
     trying: SmallSet<JoinId>,
     /// Readers that take over the position of a writer of the same owner (a downgrade) and do not
     /// hold the lock yet.
@@ -42,7 +42,7 @@ pub(super) struct Entries {
     /// Contenders that wait for a permit and are not leaving, each with the semaphore's number of
     /// permits.
     wanting: SmallSet<(u32, JoinId)>,
-    /// Contenders that wait for a permit and whose node a listing has shown.
+    /// Contenders that wait for a permit, if a listing has shown their node.
     awaiting: SmallSet<JoinId>,
     /// Counts of the contenders that wait in the queue or create their node, unless they are
     /// leaving.

@@ -83,9 +83,9 @@ impl LocalOrder {
         &self.ready
     }
 
-    /// Returns our first node that no listing on this connection has shown. Returns `None` if at
-    /// least `few` of our waiters ahead of it want an exclusive hold, not counting waiters that no
-    /// listing has shown.
+    /// Returns our first node that no listing on this connection has shown, if fewer than `few`
+    /// waiters are ahead of it. Only waiters that want an exclusive hold and that a listing has
+    /// shown count.
     pub(in crate::queue::machine) fn unseen_behind_fewer_than(&self, few: usize) -> Option<&NodeName> {
         let first = self.unseen.first()?;
         self.ready_alone.range(..first).nth(few - 1).is_none().then_some(first)

@@ -16,8 +16,7 @@ const DIGITS: u32 = 5;
 /// contenders were ahead of the waiter.
 #[derive(Clone, Debug, Default)]
 pub(in crate::queue::machine) struct Ranks {
-    /// One of the numbers, which `counts` does not include. So a single number needs no heap
-    /// memory.
+    /// One of the numbers. It is not in `counts`, so that a single number needs no heap memory.
     one: Option<u64>,
     /// Number of sequence numbers with each prefix. A prefix is a number without some of its last
     /// digits.
