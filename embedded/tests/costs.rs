@@ -70,7 +70,7 @@ impl Server {
         self.feed(id, &frame(&[&7_i32.to_be_bytes(), &number.to_be_bytes(), record].concat()))
     }
 
-    /// Passes bytes to the server and returns the number of bytes of the replies.
+    /// Returns the number of bytes in the replies.
     fn feed(&mut self, id: ConnectionId, bytes: &[u8]) -> usize {
         let decoder = self.decoders.get_mut(&id).expect("a connection");
         decoder.extend(bytes);

@@ -148,7 +148,7 @@ impl Conversation {
             9 => self.answer(&reply(PING, 0, &bytes().raw(input.bytes()))),
             10 => self.login(input.bytes()),
             _ => {
-                // The reply announces an arbitrary size, but the server sends only its first bytes.
+                // Announce an arbitrary size, but send only the first bytes of the reply.
                 let size = i32::try_from(input.short() * input.short()).unwrap_or(i32::MAX);
                 self.reply(|honest| [&size.to_be_bytes()[..], &honest[4..honest.len().min(24)]].concat());
             }
