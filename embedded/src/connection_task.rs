@@ -152,6 +152,7 @@ async fn parcel(
     next.take().map(|parcel| parcel.bytes)
 }
 
+/// Returns `false` if the connection must be closed.
 async fn pass_on(id: ConnectionId, decoder: &mut Decoder, inputs: &mpsc::Sender<Input>) -> bool {
     loop {
         match decoder.next_message() {

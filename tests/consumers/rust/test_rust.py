@@ -43,7 +43,7 @@ def test_a_program_without_the_patch_is_warned_once(tmp_path: Path) -> None:
 def test_without_the_patch_the_stock_transport_is_used() -> None:
     """A program without the patch works on the oldest Rust, and uses the stock transport.
 
-    The test is part of S595 (tests/packages/test_crates.py). It is here because it must compile the crate again.
+    The test is part of S595 (tests/packages/test_crates.py), but must compile the crate again.
     """
     minimal = HERE / "minimal"
     # In this directory cargo finds the same settings as for the test with the patch, and reuses its
