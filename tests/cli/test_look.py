@@ -57,7 +57,7 @@ def test_s565_ls_shows_the_queue(server: Standalone, observer: Observer, path: s
 
 
 def test_s565_a_directory_named_locks(server: Standalone, observer: Observer, path: str) -> None:
-    """`ls` and `top` do not take a directory named `locks` for a part of a semaphore."""
+    """`ls` and `top` do not mistake a directory named `locks` for a part of a semaphore."""
     with Command(server.hosts, "run", f"{path}/locks/a", "--", "sleep", "60"):
         observer.wait_queue(f"{path}/locks/a", 1)
         assert run(server.hosts, "ls", "--recursive", path).out.startswith(f"{path}/locks/a\n")

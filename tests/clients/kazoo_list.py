@@ -21,7 +21,7 @@ NOT_RUN: set[str] = {
 """Tests in `NEEDING` that cannot even start."""
 
 FAILING: dict[str, str] = {test: entry["reason"] for entry in _LIST["fails"] for test in entry["tests"]}
-"""Tests that fail because the embedded server differs from ZooKeeper, each with the reason."""
+"""Tests that fail because the embedded server differs from ZooKeeper, with the reasons."""
 
 RACING: dict[str, str] = {test: entry["reason"] for entry in _LIST["races"] for test in entry["tests"]}
 """Tests that fail randomly on any server, with the reason."""
