@@ -28,8 +28,6 @@ struct Server {
 }
 
 impl Server {
-    /// Creates a server with `clients` clients. Each owns an ephemeral node in `/clients`, and has
-    /// watches on that node and on shared nodes.
     fn with(clients: u64) -> Self {
         let mut server =
             Server { machine: Machine::new(Settings::default(), NOW), decoders: BTreeMap::new() };
