@@ -43,8 +43,8 @@ impl DelayedBytes {
     }
 }
 
-/// `false` during a pause. Each read and write holds the lock of this value, so no byte is read or
-/// written after the value has become `false`.
+/// `false` during a pause. A connection holds the lock of this value during each read and write.
+/// Therefore no byte is read or written after the value has become `false`.
 pub(crate) type Gate = watch::Receiver<bool>;
 
 /// The settings and channels that all connections share.
@@ -54,8 +54,8 @@ pub(crate) struct Line {
     pub(crate) gate: Gate,
     /// Maximum frame length in bytes.
     pub(crate) limit: usize,
-    /// Time after which a connection is dropped if the client reads nothing, or does not close a
-    /// connection that the server has closed.
+    /// Time after which a connection is dropped if its client reads nothing, or does not close its
+    /// half of the connection after the server has closed the other half.
     pub(crate) slow_peer_timeout: Duration,
 }
 
@@ -72,7 +72,7 @@ pub(crate) async fn serve(id: ConnectionId, stream: TcpStream, peer: SocketAddr,
         () = converse(id, socket, arriving, line) => {}
         () = cut_off(cutting) => {}
     }
-    // The send fails only if the server is gone, and then no task needs the message.
+    // The send fails only if the server has stopped. The message is then unnecessary.
     inputs.send(Input::Closed(id)).await.unwrap_or_default();
 }
 
@@ -152,7 +152,7 @@ async fn parcel(
     next.take().map(|parcel| parcel.bytes)
 }
 
-/// Passes all complete messages to the server. Returns `false` when the connection must be closed.
+/// Returns `false` if the connection must be closed.
 async fn pass_on(id: ConnectionId, decoder: &mut Decoder, inputs: &mpsc::Sender<Input>) -> bool {
     loop {
         match decoder.next_message() {

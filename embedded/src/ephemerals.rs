@@ -59,7 +59,6 @@ impl Owned {
         self.size = self.size + after.map_or(0, Vec::len) - before.map_or(0, Vec::len);
     }
 
-    /// Returns a session's nodes whose paths begin with `prefix`, in path order.
     pub(crate) fn of_session<'a>(
         &'a self,
         session: i64,

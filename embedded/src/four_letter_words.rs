@@ -85,7 +85,6 @@ pub(crate) fn monitor(figures: &Figures) -> String {
     text
 }
 
-/// Returns the text of `wchs`: the number of watchers, of watched paths and of data watches.
 pub(crate) fn watches((watchers, paths, total): (usize, usize, usize)) -> String {
     format!("{watchers} connections watching {paths} paths\nTotal watches:{total}\n")
 }

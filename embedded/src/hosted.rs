@@ -181,8 +181,8 @@ impl TestServer {
         self.ask(|host| host.tree())
     }
 
-    /// Closes the port and all connections, and waits until the server's thread exits. Clients see
-    /// a server that is gone, and the nodes are lost. A second call does nothing.
+    /// Closes the port and all connections, and waits until the server's thread exits. Clients can
+    /// no longer reach the server, and the nodes are lost. A second call does nothing.
     ///
     /// # Errors
     /// The thread does not exit within 10 seconds. See also [`TestServer`].

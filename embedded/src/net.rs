@@ -115,7 +115,7 @@ impl Server {
         self.ask(|host| host.tree()).await
     }
 
-    /// Closes the port and all connections. Clients see a server that is gone.
+    /// Closes the port and all connections. Clients can no longer reach the server.
     pub async fn stop(mut self) {
         for task in &mut self.tasks {
             task.abort();

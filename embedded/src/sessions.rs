@@ -22,8 +22,8 @@ struct Session {
 #[derive(Debug)]
 pub(crate) struct Sessions {
     living: BTreeMap<i64, Session>,
-    /// The same sessions in order of their deadlines, so that a search for expired sessions reads
-    /// only those.
+    /// The sessions of `living` in the order of their deadlines. A search for expired sessions
+    /// therefore reads only expired ones.
     by_deadline: BTreeSet<(Deadline, i64)>,
     next: i64,
     tick: u64,
@@ -96,7 +96,7 @@ impl Sessions {
         self.living.get(&id)?.connection
     }
 
-    /// Records that the session's connection closed. The session continues until its deadline.
+    /// Removes the connection from its session. The session continues until its deadline.
     pub(crate) fn detach(&mut self, id: i64, connection: ConnectionId) {
         if let Some(session) = self.living.get_mut(&id) {
             if session.connection == Some(connection) {
@@ -117,7 +117,6 @@ impl Sessions {
         over.map(|(_, id)| *id).collect()
     }
 
-    /// Returns the earliest deadline of all sessions, on the clock of [`Time::elapsed`].
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         self.by_deadline.first().map(|(deadline, _)| deadline.0)
     }
@@ -188,7 +187,6 @@ mod tests {
     /// levels of at most 11 keys, and the search compares a key at most twice.
     const SEARCH: u64 = 4 * 11 * 2;
 
-    /// With 10,000 sessions, a tick or a message costs only a few comparisons of deadlines.
     #[test]
     fn a_tick_looks_only_at_the_sessions_that_are_over() {
         let mut sessions = Sessions::new(&Settings::default(), at(0));

@@ -21,7 +21,7 @@ use crate::writes::{self, Caller};
 
 /// The zxid of events that no transaction caused, and of replies that refuse an unknown operation.
 const NO_ZXID: i64 = -1;
-/// The length of a null buffer. A server without SASL sends it in reply to a login.
+/// Length of a null buffer, which a server without SASL sends in reply to a login.
 const NO_TOKEN: i32 = -1;
 
 /// A server of one node. It reads no clock, draws no random numbers and keeps all data in a fixed

@@ -98,7 +98,8 @@ impl Table {
         has.is_some_and(|has| has & modes != 0)
     }
 
-    /// Removes these modes of a watcher at a path. Returns whether the watcher had one of them.
+    /// Removes the given modes from a watcher at a path. Returns whether the watcher had any of
+    /// them.
     fn remove(&mut self, path: &str, watcher: ConnectionId, modes: u8) -> bool {
         let Some(watchers) = self.by_path.get_mut(path) else { return false };
         let Some(has) = watchers.modes.get_mut(&watcher) else { return false };
@@ -319,7 +320,7 @@ mod tests {
     }
 
     /// A removed recursive watch no longer covers the paths below, even if the client keeps another
-    /// watch there.
+    /// watch on the same path.
     #[test]
     fn a_recursive_watch_can_end_alone() {
         let mut watches = Watches::default();

@@ -28,7 +28,7 @@ fn a_client_that_closed_its_writing_half_still_gets_replies() {
     run(async {
         let server = server().await;
         // During this delay, the server notices that the client has closed its half of the
-        // connection. Only then is the reply due.
+        // connection. The reply is due later.
         server.latency(Duration::from_millis(50)).await;
         let mut stream = TcpStream::connect(server.hosts()).await.unwrap();
         stream.write_all(b"ruok").await.unwrap();
@@ -126,7 +126,6 @@ fn a_paused_server_sends_nothing() {
             timeout(SILENCE, word(stream)).await.unwrap_err();
         }
         assert!(!acquiring.is_finished());
-        // The paused server has changed nothing, and a test can still read the tree.
         assert_eq!(server.tree().await, before);
         server.resume().await;
         server.resume().await;

@@ -28,8 +28,6 @@ struct Server {
 }
 
 impl Server {
-    /// Creates a server with `clients` clients. Each owns an ephemeral node in `/clients`, and has
-    /// watches on that node and on shared nodes.
     fn with(clients: u64) -> Self {
         let mut server =
             Server { machine: Machine::new(Settings::default(), NOW), decoders: BTreeMap::new() };
@@ -70,7 +68,7 @@ impl Server {
         self.feed(id, &frame(&[&7_i32.to_be_bytes(), &number.to_be_bytes(), record].concat()))
     }
 
-    /// Passes bytes to the server and returns the number of bytes of the replies.
+    /// Returns the number of bytes in the replies.
     fn feed(&mut self, id: ConnectionId, bytes: &[u8]) -> usize {
         let decoder = self.decoders.get_mut(&id).expect("a connection");
         decoder.extend(bytes);

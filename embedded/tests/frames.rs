@@ -1,5 +1,5 @@
 //! Arbitrary client input never makes the server panic. The server allocates memory only in
-//! proportion to the input's length, and closes no connection except that client's.
+//! proportion to the input's length, and closes only the connection of that client.
 
 mod allocations;
 
@@ -42,7 +42,6 @@ fn request(number: i32, rest: &[u8]) -> Vec<u8> {
     frame(&[&7_i32.to_be_bytes(), &number.to_be_bytes(), rest].concat())
 }
 
-/// Generates records that begin with a valid path, followed by arbitrary bytes.
 fn record() -> impl Strategy<Value = Vec<u8>> {
     let path = prop_oneof![Just("/"), Just("/a"), Just("/a/b"), Just(""), Just("x")];
     (any::<bool>(), path, vec(any::<u8>(), 0..60)).prop_map(|(with_path, path, rest)| {

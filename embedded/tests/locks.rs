@@ -1,4 +1,4 @@
-//! The lock library works against the embedded server, which supports everything that it needs.
+//! Tests that the embedded server supports everything that the lock library needs.
 
 mod common;
 

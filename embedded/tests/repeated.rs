@@ -29,7 +29,7 @@ async fn watchers(server: &Server, count: usize) -> Vec<Session> {
     watchers
 }
 
-/// Waits until a create request is carried out. Its reply may be delayed.
+/// Waits until the server has created a node, even if its reply is delayed.
 async fn until_there(server: &Server, path: &str) {
     while !server.tree().await.contains_key(path) {
         sleep(Duration::from_millis(1)).await;

@@ -45,7 +45,7 @@ def main() -> None:
         again = [word for word in words if word != "child"]
         subprocess.Popen([sys.executable, __file__, log, *again])
     if "terminal" in words:
-        # The job never requests the terminal itself, so this state is the one in which it was started.
+        # The job never requests the terminal itself, so its state has not changed since it was started.
         write("foreground" if os.tcgetpgrp(terminal()) == os.getpgrp() else "background")
     write("start")
     limit = min((float(word) for word in words if word.replace(".", "").isdigit()), default=60.0)

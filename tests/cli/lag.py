@@ -1,4 +1,4 @@
-"""Measurement of the machine's delays, by which tests extend their time limits."""
+"""Measures the machine's delays, so that tests can extend their time limits accordingly."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ LIMIT = 20.0
 
 
 def test_s575_the_demo_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The demo must not need Java, so the test removes it from the `PATH`. The demo must not use the user's
-    # servers either, so `ZKLOCK_HOSTS` contains a server that does not exist.
+    # The demo must not need Java, so the test removes it from the `PATH`. The demo must also ignore the
+    # user's servers, so `ZKLOCK_HOSTS` names a server that does not exist.
     monkeypatch.setenv("PATH", str(Path(str(shutil.which("sleep"))).parent))
     began = time.monotonic()
     with Command(f"127.0.0.1:{free_port()}", "demo", env={"ZKLOCK_AUTH_FILE": "/nonexistent"}) as demo:

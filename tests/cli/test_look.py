@@ -57,7 +57,7 @@ def test_s565_ls_shows_the_queue(server: Standalone, observer: Observer, path: s
 
 
 def test_s565_a_directory_named_locks(server: Standalone, observer: Observer, path: str) -> None:
-    """`ls` and `top` do not take a directory named `locks` for a part of a semaphore."""
+    """`ls` and `top` do not mistake a directory named `locks` for a part of a semaphore."""
     with Command(server.hosts, "run", f"{path}/locks/a", "--", "sleep", "60"):
         observer.wait_queue(f"{path}/locks/a", 1)
         assert run(server.hosts, "ls", "--recursive", path).out.startswith(f"{path}/locks/a\n")
@@ -68,7 +68,8 @@ def test_s742_a_lock_directory_that_is_named_by_an_id(
     server: Standalone, observer: Observer, path: str
 ) -> None:
     orders = f"{path}/orders"
-    # After these creates, the digits in the lock's name could be a sequence number of the directory.
+    # These creates raise the directory's sequence number above 42, so the lock's name could be the name of
+    # one of its sequential nodes.
     for _ in range(50):
         observer.client.delete(observer.client.create(f"{orders}/x-", b"", sequence=True, makepath=True))
     named = f"{orders}/10000000042"

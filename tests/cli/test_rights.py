@@ -23,8 +23,7 @@ RULES = f"digest:{OURS[0].id.id}:cdrwa,world:anyone:r"
 CREATE_AND_READ = make_acl("world", "anyone", create=True, read=True)
 MODES = {"mutex": [], "write": ["-x"], "read": ["-s"], "slots": ["--slots", "2"]}
 
-# The options, the ACL of the nodes and directories, and the ACL of the parents. As in
-# scenarios/test_rights.py.
+# Options, ACL of the nodes and directories, and ACL of the parents, as in scenarios/test_rights.py.
 LISTS: dict[str, tuple[dict[str, str], list[ACL], list[ACL]]] = {
     "nothing": ({}, EVERYONE, EVERYONE),
     "creator": ({"acl": "creator"}, OURS, [*OURS, CREATE_AND_READ]),

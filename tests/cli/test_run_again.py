@@ -1,4 +1,4 @@
-"""Suspending, stopping and signalling `zklock` also works a second time, and so do revoke and break."""
+"""Suspending, stopping and signalling `zklock` works repeatedly, and so do `revoke` and `break`."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_s551_a_black_hole(
 
 
 def test_s551_killed_before_the_end_of_the_term(proxy: Proxy, path: str, log: Log) -> None:
-    """`zklock` kills the command before the term ends, and logs the rest of the term.
+    """`zklock` kills the command before the term ends, and logs how much of the term is left.
 
     If the machine stalls, `zklock` can kill the command too late. The test therefore fails only if this
     happens in every try.

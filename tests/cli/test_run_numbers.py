@@ -72,7 +72,7 @@ LEFT = {
 @pytest.mark.parametrize("then", LEFT)
 @pytest.mark.parametrize("session", [8, 24])
 def test_s785_what_is_left_of_the_term(proxy: Proxy, path: str, session: int, then: str) -> None:
-    """`zklock` reports the correct rest of the term after it has lost the connection.
+    """After `zklock` has lost the connection, it reports correctly how much of the term is left.
 
     The term begins when the last acknowledged write is sent.
     """

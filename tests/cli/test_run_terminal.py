@@ -62,7 +62,7 @@ def test_s691_ctrl_z_for_a_while(
 ) -> None:
     """After `fg`, `zklock` continues its command if a server confirms the lock within the lock's term.
 
-    If the term (half a session timeout) is over, `zklock` kills the command.
+    If the term (half a session timeout) has ended, `zklock` kills the command.
     """
     with shell(server.hosts) as user, Lag() as lag:
         user.type(line(path, log.job("tick"), *options))

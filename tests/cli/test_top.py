@@ -212,7 +212,7 @@ def test_s570_a_long_path_is_shortened_in_the_middle(
 def test_s573_the_request_rate_of_top(
     proxy: Proxy, server: Standalone, observer: Observer, path: str
 ) -> None:
-    """With many directories and a long queue, `top` keeps to its request rate and reads every directory."""
+    """With many directories and a long queue, `top` limits its request rate and reads every directory."""
     for number in range(400):
         observer.create(f"{path}/many/{number}")
     for _ in range(300):

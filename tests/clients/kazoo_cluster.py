@@ -1,4 +1,4 @@
-"""Replaces the cluster of kazoo's tests by the embedded server, or by one real ZooKeeper for comparison.
+"""Replaces the cluster of kazoo's tests with the embedded server, or with a real ZooKeeper for comparison.
 
 `kazoo.testing.harness` creates a `ZookeeperCluster`, which starts and stops its servers. Only this class and
 its module are replaced. The original class cannot start without certificates and key stores, and sleeps for
@@ -84,7 +84,7 @@ class Cluster:
 
 
 def stand_ins() -> dict[str, ModuleType]:
-    """Return replacements for modules that the tests import and that are not installed or not wanted."""
+    """Return replacements for modules that kazoo's tests import."""
     common: Any = ModuleType("kazoo.testing.common")
     common.ZookeeperCluster = Cluster
     # The only function of objgraph that the tests use: the number of objects of a type.

@@ -13,7 +13,7 @@ _LIST: dict[str, list[dict[str, Any]]] = tomllib.loads(_FILE.read_text())
 NEEDING: dict[str, str] = {
     test: f"needs {entry['what']}" for entry in _LIST["needs"] for test in entry["tests"]
 }
-"""Tests that need a feature that the embedded server does not have, each with the feature."""
+"""Tests that need a feature that the embedded server lacks, with the name of the feature."""
 
 NOT_RUN: set[str] = {
     test for entry in _LIST["needs"] if not entry.get("runs", True) for test in entry["tests"]
@@ -21,7 +21,7 @@ NOT_RUN: set[str] = {
 """Tests in `NEEDING` that cannot even start."""
 
 FAILING: dict[str, str] = {test: entry["reason"] for entry in _LIST["fails"] for test in entry["tests"]}
-"""Tests that fail because the embedded server differs from ZooKeeper, each with the reason."""
+"""Tests that fail because the embedded server differs from ZooKeeper, with the reasons."""
 
 RACING: dict[str, str] = {test: entry["reason"] for entry in _LIST["races"] for test in entry["tests"]}
 """Tests that fail randomly on any server, with the reason."""

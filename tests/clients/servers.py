@@ -1,4 +1,4 @@
-"""The servers for the clients: the embedded one, and a real ZooKeeper for comparison."""
+"""Servers for the tests of other clients: the embedded server, and a real ZooKeeper for comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs kazoo's own tests unchanged against the embedded server: real clients on real connections.
+"""Runs kazoo's own tests unchanged against the embedded server.
 
 This module imports kazoo's test files, so that pytest finds their classes here. Each class name is prefixed
 with its file's name. kazoo_list.toml lists tests that do not pass or take long. `--server zookeeper` runs all

@@ -41,7 +41,7 @@ class Unsupported(AssertionError):
 
 
 def now() -> int:
-    """Return the time of CLOCK_MONOTONIC in nanoseconds. Workers stamp their lines with the same clock."""
+    """Return the time of CLOCK_MONOTONIC in nanoseconds. Workers use the same clock."""
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
 

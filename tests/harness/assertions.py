@@ -67,7 +67,7 @@ def _raises_assertion(node: ast.Raise) -> bool:
 
 
 class Sources:
-    """The source files below a directory. Finds tests in them that assert nothing."""
+    """The source files below a directory. It finds tests that assert nothing."""
 
     def __init__(self, root: Path) -> None:
         parts = ("harness", "scenarios", "cli")

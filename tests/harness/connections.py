@@ -282,8 +282,8 @@ class Connection:
     def healed(self) -> None:
         """End the black hole: deliver the held frames, and pass on the end of a stream.
 
-        If the client or the server has closed its connection meanwhile, the other one first reads all frames
-        and then the end of the stream.
+        For example, if the server has closed its connection meanwhile, the client first reads all frames and
+        then the end of the stream.
         """
         self.pump()
         for transport in (self.client, self.server):

@@ -1,4 +1,4 @@
-"""Reads the scenarios from scenarios.md, and which surfaces (Rust API or binding) skip each scenario."""
+"""Reads from scenarios.md the scenarios, and the surfaces (Rust API or binding) that skip each scenario."""
 
 from __future__ import annotations
 

@@ -43,7 +43,6 @@ fn say(machine: &mut Machine, id: ConnectionId, op: Op, now: Time) -> Vec<Output
     machine.take_outputs()
 }
 
-/// Returns the error or the body of the last message, which must be a reply.
 fn reply(outputs: &[Output]) -> Result<Body, i32> {
     match outputs.last() {
         Some(Output::Send(_, Message(Content::Reply { error: OK, body, .. }))) => Ok(body.clone()),

@@ -103,8 +103,8 @@ async fn send(stream: &mut TcpStream, message: &[u8]) {
     stream.write_all(&[&length, message].concat()).await.unwrap();
 }
 
-/// Returns the next message, or `None` when the connection is closed. If the future is dropped
-/// before the message arrives, no bytes must be lost.
+/// Returns the next message, or `None` when the connection is closed. The future can be dropped
+/// before the message arrives without losing bytes.
 async fn frame(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut length = [0; 4];
     // Wait until the length is complete, because a drop between its bytes would lose them.

@@ -124,7 +124,7 @@ fn path(byte: u8) -> Path {
     if byte >= 240 { pick(ODD_PATHS, byte - 240) } else { pick(PATHS, byte) }
 }
 
-/// Chooses among few paths, so that later steps reach the watched nodes.
+/// Prefers a few paths, so that later steps often use the watched nodes.
 fn watched(byte: u8) -> Path {
     if byte < 208 { pick(&PATHS[..5], byte) } else { path(byte << 3) }
 }

@@ -22,8 +22,8 @@
 //! The test leaves out these requests:
 //! - A `createTTL` whose mode is not a TTL mode and whose time to live is negative. ZooKeeper 3.9.5
 //!   accepts this request, and crashes when it applies the transaction.
-//! - SASL (102) is not supported by the embedded server.
-//! - `createSession` (-10) is internal to the servers.
+//! - SASL (102), because the embedded server does not support it.
+//! - `createSession` (-10), because it is internal to the servers.
 //!
 //! The test needs a real server, so it is ignored unless `tests/unit/test_differential.py` runs it
 //! with these variables:
@@ -103,7 +103,6 @@ fn both_servers_say_the_same() {
     }
 }
 
-/// Starts a server that runs until the process exits, and returns its address.
 fn start(settings: Settings) -> String {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {

@@ -130,7 +130,6 @@ impl Line {
         frame.0.clear();
     }
 
-    /// Returns the next frame, or `None` if the server closed the connection.
     pub(crate) fn frame(&mut self) -> Option<Vec<u8>> {
         loop {
             if let Some((length, rest)) = self.received.split_first_chunk::<4>() {

@@ -30,8 +30,8 @@ pub(crate) enum Shape {
     Parts,
 }
 
-/// One message as text. The times of Stats are kept separately, because no two clocks show the same
-/// time.
+/// One message as text. The times of Stats are kept separately, because the two servers' clocks
+/// differ.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Said {
     pub(crate) text: String,

@@ -6,7 +6,7 @@ use crate::messages::{BadReply, Fields, Line, Record};
 use crate::replies::{IdTranslator, Said, Shape};
 use crate::steps::SESSIONS;
 
-/// Session timeout of the clients in milliseconds. It is so long that no session expires during the
+/// Session timeout of the clients in milliseconds, long enough that no session expires during the
 /// test.
 pub(crate) const LONG: i32 = 60_000;
 
@@ -112,7 +112,6 @@ impl Side {
         self.clients[session].line.take().and_then(|mut line| line.frame())
     }
 
-    /// Returns all nodes of the directory that the control client can read.
     pub(crate) fn nodes(&mut self, directory: &str) -> Vec<Said> {
         let mut said = Vec::new();
         let mut paths = vec![directory.to_owned()];
@@ -199,8 +198,6 @@ impl Client {
         said
     }
 
-    /// Returns the paths of a node's children, sorted. The result is empty if the node does not
-    /// exist or cannot be read.
     pub(crate) fn children(&mut self, path: &str) -> Vec<String> {
         let frame = self.frame(8, 1, &Record::default().text(path).byte(0));
         let mut fields = Fields(&frame[16..]);

@@ -50,7 +50,7 @@ class Project:
                 link.symlink_to(tool)
 
     def shown(self, page: Path, name: str) -> Path:
-        """Write a program of a page to a directory in which it can import its packages. Return its path."""
+        """Write a page's program to a file that can import its packages. Return the path of the file."""
         directory = self.directory / "shown"
         directory.mkdir(exist_ok=True)
         (program,) = [one for one in programs(page) if one.name == name]

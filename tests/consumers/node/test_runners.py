@@ -27,7 +27,8 @@ def test_files_exclude_each_other_and_the_run_ends(
 ) -> None:
     runner, options = RUNS[name]
     if runner == "jest":
-        # Use a new cache. If the cache says that the test files are quick, jest runs them one after another.
+        # Use a new cache. Otherwise, if the cache contains short times for the test files, jest runs them one
+        # after another.
         options = (*options, f"--cacheDirectory={tmp_path}-cache")
     env = {"ZKLOCK_HOSTS": server.hosts, "LOCK_PATH": path, "SCRATCH": str(tmp_path)}
     said = project.script(runner, "test", *options, env=env)

@@ -43,7 +43,7 @@ def test_a_program_without_the_patch_is_warned_once(tmp_path: Path) -> None:
 def test_without_the_patch_the_stock_transport_is_used() -> None:
     """A program without the patch works on the oldest Rust, and uses the stock transport.
 
-    This belongs to S595 (tests/packages/test_crates.py), but must compile the crate again.
+    The test is part of S595 (tests/packages/test_crates.py), but must compile the crate again.
     """
     minimal = HERE / "minimal"
     # In this directory cargo finds the same settings as for the test with the patch, and reuses its
@@ -66,7 +66,7 @@ def test_without_the_patch_the_stock_transport_is_used() -> None:
 @pytest.mark.parametrize("example", ["blocking", "loss", "multi", "read_write", "semaphore"])
 def test_examples(example: str) -> None:
     """The examples that release their locks run to completion."""
-    # Built with the whole workspace, so that the features are the same and cargo reuses compiled
+    # Build the whole workspace. The features are then the same as in other builds, so cargo reuses compiled
     # dependencies.
     build = ["cargo", "build", "--locked", "--quiet", "--workspace", "--bin", example]
     subprocess.run(build, cwd=REPOSITORY, check=True, timeout=800)

@@ -30,7 +30,7 @@ const MAX_FRAME: usize = 100_000;
 /// Number of bytes that the validator always accepts in a reply, and before the server's greeting.
 const LEAST_FRAME: usize = 64 << 10;
 
-/// Maximum number of bytes that the server sends together, as in a socket's buffer.
+/// Maximum number of bytes that the server sends in one piece.
 const PIECE: usize = 64 << 10;
 
 /// Maximum ratio of a buffer's memory to its content. A growing buffer has up to twice the size of
@@ -38,8 +38,7 @@ const PIECE: usize = 64 << 10;
 /// replaces a reply, it also copies the data behind the reply.
 const DOUBLING: usize = 4;
 
-/// Number of bytes allocated for each request in flight: for its operations, and for its entry in
-/// the growing queue of requests.
+/// Number of bytes allocated for each request in flight.
 const REQUEST: usize = 512;
 
 const EVENT: i32 = -1;
@@ -80,8 +79,8 @@ struct Conversation {
     next_xid: i32,
     in_flight: VecDeque<Asked>,
     requests: usize,
-    /// True if the client has written only complete requests from `exchanges`. Only then can each
-    /// reply be checked.
+    /// True if the client has written only complete requests from `exchanges`. Otherwise the
+    /// replies cannot be checked.
     known: bool,
     asked: usize,
     sent: usize,
@@ -148,7 +147,7 @@ impl Conversation {
             9 => self.answer(&reply(PING, 0, &bytes().raw(input.bytes()))),
             10 => self.login(input.bytes()),
             _ => {
-                // The reply announces an arbitrary size, but the server sends only its first bytes.
+                // Announce an arbitrary size, but send only the first bytes of the reply.
                 let size = i32::try_from(input.short() * input.short()).unwrap_or(i32::MAX);
                 self.reply(|honest| [&size.to_be_bytes()[..], &honest[4..honest.len().min(24)]].concat());
             }

@@ -3,8 +3,8 @@
 use crate::allocations::Meter;
 use crate::config::hosts::Hosts;
 
-/// Maximum size of an error message. It repeats a limited part of the string several times, in
-/// escaped form.
+/// Maximum size of an error message. The message contains a limited part of the hosts string
+/// several times, in escaped form.
 const LONGEST_REFUSAL: usize = 32 * 1024;
 
 /// Bytes allocated even for the shortest string.

@@ -25,8 +25,7 @@ impl<'a> Input<'a> {
         self.below(256) << 8 | self.below(256)
     }
 
-    /// Returns a slice whose length is the value of the next byte. It is shorter at the end of the
-    /// input.
+    /// Returns a slice whose length is the value of the next byte, or less at the end of the input.
     pub(crate) fn bytes(&mut self) -> &'a [u8] {
         let size = self.below(256).min(self.0.len());
         let (bytes, rest) = self.0.split_at(size);

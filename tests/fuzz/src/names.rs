@@ -83,8 +83,7 @@ struct Contenders {
 
 impl Contenders {
     fn new(names: Vec<String>, ways: [usize; 4]) -> Self {
-        // Choose the first sequence number of our nodes so that it lies among those of the other
-        // nodes.
+        // Start our nodes' sequence numbers among the sequence numbers of the other nodes.
         let counter = ways[0] as u64 * 7;
         Self { queue: Queue::new(), names, ours: Vec::new(), ways, counter, answered: 0, held: Vec::new() }
     }
@@ -177,7 +176,7 @@ impl Contenders {
         })
     }
 
-    /// Checks that no holder has a conflicting node of another client ahead of it.
+    /// Checks that no other client's conflicting node is ahead of a node that was granted the lock.
     fn judge(&self, node: &NodeName) {
         if node.as_str().contains("-lease-") {
             return;

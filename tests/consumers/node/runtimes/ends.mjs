@@ -1,4 +1,4 @@
-// Holds a lock and exits without releasing it, in one of several ways.
+// Holds a lock and exits without releasing it. HOW selects the kind of exit.
 //
 //   RUNTIME ends.mjs PATH HOW
 

@@ -1,5 +1,5 @@
-// Replaces all timers by fake ones while the lock is held, and never restores them. The library must
-// still work, and the process must exit by itself.
+// Replaces all timers with fake timers while the lock is held, and never restores them. The library
+// must still work, and the process must exit by itself.
 
 import sinon from 'sinon';
 import { Client, Mutex } from 'zklock';

@@ -13,8 +13,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         assert_eq!(client.stats().transport, Some(Transport::Stock));
         client.close().await?;
     }
-    // rustls has two cryptography providers here and no default. A library that asks rustls for the
-    // default would panic.
+    // rustls has two cryptography providers in this program, and no default provider. A library
+    // that uses the default provider would panic.
     assert!(rustls::crypto::CryptoProvider::get_default().is_none());
     let ca = std::env::args().nth(2).expect("a file with a certificate");
     let tls = Tls::new(&std::fs::read_to_string(ca)?)?;
