@@ -46,7 +46,7 @@ def replace_session(
 ) -> Replaced:
     """Replace a client's session while the nodes of the old session still exist (CURATOR-604, CURATOR-498).
 
-    Then release the lock at `awaited`.
+    Then delete the node of the lock's holder, so that the client's waiter is next.
     """
     awaited, created = f"{path}/awaited", f"{path}/created"
     worker = user(start, name, proxy.hosts, awaited, session_timeout=session_timeout)
@@ -112,7 +112,7 @@ def lose_and_hand_over(
 
 
 def owned(worker: Worker) -> bool | None:
-    """Return whether the lock object says that its owner holds the lock, or None if it cannot tell."""
+    """Return whether the lock object reports that its owner holds the lock, or None without a report."""
     value: bool | None = worker.send("owned", lock="m", owner="a").line().get("value")
     return value
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 SEQUENCED = re.compile(r"\d{10}$")
 NEVER = 1 << 62
-# Number of permits of a contender that states no number and accepts the number of the other contenders.
+# Number of permits that stands for "the same as the other contenders".
 UNKNOWN = 1 << 31
 
 
