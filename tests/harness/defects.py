@@ -112,7 +112,7 @@ def lose_and_hand_over(
 
 
 def owned(worker: Worker) -> bool | None:
-    """Return whether the lock object reports that its owner holds the lock, or None without a report."""
+    """Return whether a lock object reports that its owner holds the lock, or None if it reports nothing."""
     value: bool | None = worker.send("owned", lock="m", owner="a").line().get("value")
     return value
 

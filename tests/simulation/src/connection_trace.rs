@@ -52,8 +52,8 @@ pub struct ConnectionTrace {
     /// Time at which the client knew which session the connection serves.
     ///
     /// To know this, the client needs the replies to the query for the session's nodes and to two
-    /// heartbeats. One heartbeat is not enough: it might have been queued before the connection was
-    /// made, so the client cannot tell on which connection it was sent.
+    /// heartbeats. One heartbeat is not enough, because it can have been queued before the
+    /// connection was made. The client then does not know on which connection it was sent.
     pub vouched: Option<u64>,
     /// True if the client wants a new session and must not use this connection any more.
     pub left: bool,
