@@ -33,7 +33,8 @@ class Replaced:
     worker: Worker
     # Waits for a lock that another client holds.
     waiting: Pending
-    # Acquires the lock at `created`. The server created the node in the old session, but the reply was lost.
+    # Pending acquire of the lock at `created`. The server created the node in the old session, but the reply
+    # was lost.
     creating: Pending
     created: str
     last: Worker
@@ -45,7 +46,7 @@ def replace_session(
 ) -> Replaced:
     """Replace a client's session while the nodes of the old session still exist (CURATOR-604, CURATOR-498).
 
-    Then release the lock at `awaited`.
+    Then delete the node of the lock's holder, so that the client's waiter is next.
     """
     awaited, created = f"{path}/awaited", f"{path}/created"
     worker = user(start, name, proxy.hosts, awaited, session_timeout=session_timeout)
@@ -59,7 +60,7 @@ def replace_session(
         holder = observer.client.create(f"{awaited}/x-lock-", sequence=True)
         waiting, behind = line_up(observer, awaited, [worker, last])
     drop = proxy.drop_reply("create2")
-    # Do not let the client reconnect before the outage, because it would find its node.
+    # Do not let the client reconnect before the outage. In the old session, it would find the node.
     proxy.refuse_new()
     creating = worker.acquire("created", lock="created", owner="creator")
     drop.wait()
@@ -111,7 +112,7 @@ def lose_and_hand_over(
 
 
 def owned(worker: Worker) -> bool | None:
-    """Return whether the lock object says that its owner holds the lock, or None if it cannot tell."""
+    """Return whether a lock object reports that its owner holds the lock, or None if it reports nothing."""
     value: bool | None = worker.send("owned", lock="m", owner="a").line().get("value")
     return value
 
@@ -147,7 +148,7 @@ def cancelled_idle(start: Start, name: str, hosts: str, path: str) -> Worker:
 
 
 def revoked_before_the_watch(worker: Worker, lock: str, proxy: Proxy, observer: Observer, path: str) -> None:
-    """Ask a worker to give up a lock when its node exists but the worker does not watch the node yet."""
+    """Ask a worker to give up a lock before it watches the node that it has created."""
     trap = proxy.black_hole_behind("create2")
     asked = worker.acquire(lock=lock)
     trap.wait()

@@ -1,4 +1,4 @@
-"""The embedded server as a process, and the choice between it and Apache ZooKeeper.
+"""Runs the embedded server as a process, and selects it or Apache ZooKeeper for a test.
 
 The embedded server is for development and tests. Production needs Apache ZooKeeper.
 """

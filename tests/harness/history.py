@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 SEQUENCED = re.compile(r"\d{10}$")
 NEVER = 1 << 62
-# Number of permits of a contender that states no number and accepts the number of the other contenders.
+# Number of permits that stands for "the same as the other contenders".
 UNKNOWN = 1 << 31
 
 
@@ -44,7 +44,7 @@ class Hold:
     # For a semaphore: the number of permits.
     permits: int | None = None
     session: int | None = None
-    # Latest possible end of the hold: its loss was reported, or the servers closed its session.
+    # Latest possible end of the hold: the time at which its loss was reported or its session was closed.
     over: int | None = None
 
     @property
@@ -83,8 +83,8 @@ def _locks(holds: Iterable[Hold]) -> list[Hold]:
 def downgrades(ordered: Iterable[Hold]) -> dict[Hold, Hold]:
     """Return the downgrades: each reader's hold, mapped to the writer's hold in which it began.
 
-    The reader's node has the writer's sequence number, but its own czxid. The node did not queue, so its
-    czxid does not tell its position. Curator uses it as the token, but zklock keeps the writer's token.
+    The reader's node takes over the writer's sequence number, but its czxid is later and says nothing
+    about the order of the queue. Curator's token is this czxid. zklock keeps the writer's token.
     """
     writers: dict[tuple[str, str], Hold] = {}
     found = {}

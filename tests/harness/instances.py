@@ -119,9 +119,9 @@ class Records:
 
 
 def assert_more_than_once(lines: Callable[[], Sequence[str]], runs: int) -> None:
-    """Assert that instances without a record run some one-second slots more than once.
+    """Assert that instances that do not record their slots run some one-second slots more than once.
 
-    Wait for `runs` runs. They must take less than `runs` seconds.
+    There must be `runs` runs in fewer than `runs` slots.
     """
     eventually(lambda: len(lines()) >= 1, "a first run", START)
     began, first = now(), len(lines())

@@ -8,8 +8,9 @@ from harness.observer import Observer
 from harness.permits import leases_of, turns_of
 from harness.worker import Pending, Worker
 
-# Names of the waiters, and of their locks and owners. A contender of a semaphore first waits for the turn (an
-# internal lock), and then for a permit. The waiter "turn" waits for the turn, and "permit" for a permit.
+# Each name is the name of a lock and of the owner that waits for it. `turn` and `permit` are semaphores: a
+# contender first waits for an internal lock (the turn) and then for a permit. The owner of `turn` waits for
+# the internal lock, and the owner of `permit` waits for a permit.
 WAITS = ("mutex", "read", "write", "turn", "permit", "multi")
 FIRST, SECOND = "multi-first", "multi-second"
 # Locks that `occupy` holds, so that all waiters in WAITS must wait.
@@ -28,7 +29,8 @@ def directories(path: str) -> list[str]:
 def make_locks(worker: Worker, path: str, *, client_each: bool = False, hosts: str | None = None) -> None:
     """Create a lock of each kind.
 
-    The locks are on the client `c`, or each on a separate client (`client_each`), or on `hosts`.
+    The locks use the client `c`. With `client_each`, each lock has its own client. With `hosts`, the locks
+    are created with this hosts string.
     """
 
     def make(name: str, waits: str, **options: Any) -> None:
@@ -57,7 +59,8 @@ def occupy(worker: Worker, path: str, observer: Observer) -> None:
     worker.lock(f"{path}/write", lock="write", kind="read")
     for name in HELD:
         worker.hold(name, lock=name, owner=name)
-    # The owner IN_TURN takes the turn and waits for the permit. The next contender must wait for the turn.
+    # The owner IN_TURN holds the internal lock while it waits for the permit, so the next contender must wait
+    # for the internal lock.
     worker.acquire(IN_TURN, lock="turn", owner=IN_TURN)
     observer.wait_queue(leases_of(f"{path}/turn"), 2)
 

@@ -56,9 +56,9 @@ class Ledger:
     ) -> None:
         """Read the lines of one worker.
 
-        `command` and `sent` return a command and its send time by id. `parts_of` returns the locks that a
-        lock object acquires. `uncertain_from` takes the time of a grant and its session. It returns the time
-        at which the hold became uncertain, e.g. because the process was stopped.
+        `command` and `sent` take a command's id. They return the command, and the time at which it was sent.
+        `parts_of` returns the locks that a lock object acquires. `uncertain_from` returns the time from which
+        a hold is uncertain, e.g. because the process was stopped. It takes the grant's time and session.
         """
         self._worker = worker
         self._command = command
@@ -153,8 +153,7 @@ class Ledger:
                     asked=self._sent(levels[0].line["id"]),
                     granted=min(level.line["t"] for level in levels),
                     ended=None if None in ends else max(end for end in ends if end is not None),
-                    # The hold must end before the last reported loss. If one nested acquire was released
-                    # and not lost, there is no such limit.
+                    # If every nested acquire was lost, the last reported loss is the latest possible end.
                     over=max(losses) if len(losses) == len(levels) else None,
                     **_node(levels[0].line),
                 )

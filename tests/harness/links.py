@@ -23,8 +23,8 @@ CHUNK = 65_536
 # the address that follows.
 INTRODUCTION = struct.Struct(">qqi")
 
-# Number of attempts to reach a server that does not listen yet. They take five seconds, which is also the
-# time for which a follower tries to reach its leader.
+# Number of attempts to reach a server that does not listen yet. All attempts together take five seconds. A
+# follower tries for equally long to reach its leader.
 DIALS = 250
 PAUSE = 0.02
 
@@ -111,8 +111,8 @@ class Links:
     async def _introduction(self, reader: asyncio.StreamReader, listener: int) -> bytes:
         """Read a server's first election message, and replace the address in it with a link's address.
 
-        When two servers connect, the one with the larger number hangs up and calls back. Without the
-        replacement it would call the other server's own port and bypass all links.
+        When two servers connect, the server with the larger number closes the connection and opens a new one
+        to the address in the message. Without the replacement, the new connection would bypass all links.
         """
         version, speaker, length = INTRODUCTION.unpack(await reader.readexactly(INTRODUCTION.size))
         host, _, port = (await reader.readexactly(length)).decode().rpartition(":")

@@ -1,4 +1,4 @@
-"""Mixtures: checks whether different kinds of locks on one path exclude each other."""
+"""Checks whether different kinds of locks on one path exclude each other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class Mixture:
         self._server = server
         self._path = path
         self._workers = workers
-        # Create the directory as a persistent node, because kazoo creates it only once.
+        # The directory is persistent. The server would delete an idle container, and a kazoo lock would not
+        # create it again.
         observer.create(path)
         for worker, side in zip(self._workers, sides, strict=True):
             worker.lock(path, lock=path, kind=side.kind, naming=side.naming)

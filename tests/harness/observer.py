@@ -28,10 +28,7 @@ def sequence(node: str) -> int:
 
 
 class Observer:
-    """A kazoo client that watches lock directories.
-
-    Its waits are driven by watch events, and fail after their timeout.
-    """
+    """A kazoo client that watches lock directories."""
 
     def __init__(self, hosts: str) -> None:
         self.hosts = hosts

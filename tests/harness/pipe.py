@@ -1,4 +1,4 @@
-"""A worker's process, and the protocol's lines that pass through its pipes."""
+"""Runs a worker's process, writes commands to it, and keeps the lines that it prints."""
 
 from __future__ import annotations
 

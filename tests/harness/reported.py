@@ -36,7 +36,7 @@ class Moment:
     last: int
 
     def ago(self, asked: int, answered: int) -> Span:
-        """Return the possible age of the event when a program read its clock.
+        """Return the least and greatest possible age of the event at the time when a program read its clock.
 
         The program read its clock between the stamps `asked` and `answered`.
         """
@@ -123,8 +123,7 @@ class Metrics:
 def assert_counts(buckets: Iterable[tuple[float, float]], spans: Sequence[Span]) -> None:
     """Assert that the count of each histogram bucket is right.
 
-    A span has a least and a most value, because the test does not know the exact duration. Therefore only a
-    lower and an upper limit of each count are known.
+    The test knows only limits of each duration (`least` and `most`), and therefore only limits of each count.
     """
     for bound, count in buckets:
         certain = sum(span.most + SLACK <= bound for span in spans)

@@ -20,9 +20,9 @@ LATE = 0.2
 """Maximum delay in seconds by which a timeout can be late."""
 
 GRANT = 40.0
-"""Timeout in seconds until a lost lock is granted again.
+"""Timeout in seconds for the grant of a lock after its loss.
 
-This can take an election and then a session timeout.
+The grant can take an election and then a session timeout.
 """
 
 

@@ -21,8 +21,8 @@ def lines_to_patch(text: str) -> list[str]:
 
 @pytest.mark.timeout(900)
 def test_s595_the_patch_selects_our_transport() -> None:
-    # The manifest already replaces our transport, so the options replace only `zklock`. tests/consumers/rust
-    # tests programs without this patch.
+    # The program's manifest already contains a patch for our transport, so the options replace only `zklock`.
+    # tests/consumers/rust tests programs without this patch.
     program = crates.build(MINIMAL / "Cargo.toml", *crates.in_place_of_the_registry(["zklock"]))
     with dev(installed.command()) as hosts:
         assert run(program, cwd=MINIMAL, env={"ZKLOCK_HOSTS": hosts}) == "zklock\n"

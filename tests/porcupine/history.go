@@ -38,7 +38,7 @@ type hold struct {
 	// reads is true for a reader, and permit for a holder of permits. All other holds are exclusive.
 	reads, permit bool
 
-	// writer is set for the reader's hold of a downgrade: it is the same owner's hold of the write lock.
+	// If this is the reader's hold of a downgrade, writer is the same owner's hold of the write lock.
 	// beside is true if the writer's hold still lasted when the reader's hold began.
 	writer *hold
 	beside bool

@@ -66,8 +66,8 @@ def test_s305_a_directory_that_is_too_large_to_list(
     least = 64 * 1024
     worker = start(surface)
     refused(worker.send("connect", client="c", hosts=server.hosts, max_frame=least - 1).error(), "rame")
-    # A listing may contain one name for each 256 bytes of the maximum frame size. That is 256 names here. The
-    # 300 names of 20 bytes would fit into the frame.
+    # A listing can have one name for each 256 bytes of the maximum frame size, which allows 256 names here.
+    # The 300 names are refused although their 20 bytes each would fit into a frame.
     observer.create(f"{path}/large")
     for number in range(300):
         observer.create(f"{path}/large/no-contender-{number}")

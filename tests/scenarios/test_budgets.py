@@ -92,8 +92,8 @@ def test_s41_handoff(
         counts = proxy.snapshot()
         connection = proxy.session_connections[session]
         event = min(event.at for event in counts.events if event.connection == connection)
-        # The delete of the holder's node and the event to the waiter take one round trip. Each request whose
-        # reply the waiter needs before the grant adds one. Other requests in flight do not count.
+        # The holder's release and the event that it causes take one round trip. Each request whose reply the
+        # waiter needs before the grant takes another one. Other requests in flight do not count.
         awaited = [
             flight
             for flight in counts.flights

@@ -19,7 +19,7 @@ COHORT = 4
 WAITERS = 7
 
 PROOFS = {"multi", "ping", "getData"}
-"""Requests that no command causes: heartbeats, and the watch on a node that is held for a while."""
+"""Requests that can be sent at any time: heartbeats, and the watch on a node that is held for a while."""
 
 KINDS: dict[str, dict[str, Any]] = {"mutex": {}, "write": {"kind": "write"}}
 

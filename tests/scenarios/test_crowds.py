@@ -29,9 +29,9 @@ ATTEMPTS = 20
 AT_ONCE = 0.1
 MOST = 0.75
 
-# Maximum numbers of requests per waiter. To queue, a waiter sends a create and a listing. When a waiter
-# leaves, it sends a delete, and the new first waiter sends a listing and two watches. Waiters that join or
-# leave together share the listings.
+# Maximum numbers of requests per waiter. To queue, a waiter creates a node and lists the queue. To leave, it
+# deletes the node. The new first waiter then lists the queue and sets two watches. Waiters that join or leave
+# together share the listings.
 TO_QUEUE = 2
 TO_RELEASE = 1
 TO_LEAVE = 4

@@ -1,4 +1,4 @@
-"""When a program exits or a scope ends, its locks are released immediately. Most tests are in Rust."""
+"""When a program exits or a scope ends, its locks are released immediately."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The client sends the recorded requests, with the same names and data and in the same order.
 
-The recordings are in scenarios/golden. Changing one of them changes the protocol. Contenders of the last
-release, of Curator and of kazoo must still work, and the changelog must name the change.
+The recordings are in scenarios/golden. A changed recording means a changed protocol. The changelog must
+mention it, and contenders of the last release, of Curator and of kazoo must still work.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ EARLY = 0.15
 # Maximum number of tries. Under load, a try can miss the right moment and must be repeated.
 TRIES = 10
 
-# Seconds between two watch events. The client needs them, because it closes a connection that is silent for
-# 2/5 of the session timeout.
+# Seconds between two watch events. Without these events, the client would close the connection after 2/5 of
+# the session timeout.
 EVENT_INTERVAL = 0.24 * SESSION_TIMEOUT
 LOCKS = 5
 
@@ -108,8 +108,7 @@ def ends_in_time(surface: str, ensemble: Ensemble, path: str, start: Start) -> b
         sleep_until(end - EARLY)
         proxy.heal()
         # The follower executes the client's requests, and the client learns that its node is first in the
-        # queue. Then the proxy withholds all data, so that the client does not learn that its session has
-        # ended.
+        # queue. Then the proxy withholds all data, to hide the end of the session from the client.
         sleep_until(end - EARLY / 5)
         proxy.black_hole()
         granted = waiting.done

@@ -1,4 +1,4 @@
-"""Tests of release, close and exit when they happen once, twice or too late."""
+"""Tests of release, close and exit: repeated, too late, or without waiting."""
 
 from __future__ import annotations
 

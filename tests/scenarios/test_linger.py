@@ -16,7 +16,7 @@ LONG = 600
 """Time in seconds that is longer than any of these tests."""
 
 PROOFS = {"multi", "ping", "getData"}
-"""Requests that no command causes: heartbeats, and the watch on a node that is held for a while."""
+"""Requests that can be sent at any time: heartbeats, and the watch on a node that is held for a while."""
 
 KINDS: dict[str, dict[str, Any]] = {"mutex": {}, "read": {"kind": "read"}, "write": {"kind": "write"}}
 

@@ -29,7 +29,7 @@ def logged(worker: Worker, words: str) -> int:
 def without_digest_md5(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
     """Provide a server without DIGEST-MD5.
 
-    ZooKeeper before 3.9.6 has no setting that disables it, so the Java runtime does.
+    A setting of the Java runtime disables it, because ZooKeeper before 3.9.6 has no setting for this.
     """
     directory: Path = tmp_path_factory.mktemp("fips")
     jaas, security = directory / "jaas.conf", directory / "java.security"

@@ -96,7 +96,6 @@ def asked(proxy: Proxy) -> list[set[str]]:
 def test_s291_what_a_free_lock_costs(
     surface: str, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
-    # One directory is created by the first acquire. The other one is persistent.
     observer.create(f"{path}/kept")
     worker = user(start, surface, proxy.hosts, f"{path}/new", session_timeout=30)
     worker.lock(f"{path}/kept", lock="kept")

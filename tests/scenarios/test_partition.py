@@ -67,7 +67,7 @@ def margin(request: pytest.FixtureRequest) -> Iterator[tuple[Ensemble, Links]]:
 
 
 def cut_off(surface: str, margin: tuple[Ensemble, Links], path: str, start: Start, learner: Server) -> None:
-    """Cut off the server of a holder. Assert that the holder loses its leases before the next grants."""
+    """Cut off a holder's server. Assert that the holder loses its leases before others get the locks."""
     ensemble, links = margin
     others = ensemble.others(learner)
     holder, other = pair(start, surface, learner.hosts, hosts(others))

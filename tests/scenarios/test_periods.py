@@ -106,7 +106,7 @@ def test_s842_a_clock_that_is_set_back(
             scheduler.show(first)
         assert list(ask(some, path, chance).values()) == [1]
         before = recorded(observer, path)
-        # One clock goes back by one period, and by 100. The other clocks stay the same.
+        # One clock goes back by one period, and then by 100 periods. The other clocks stay the same.
         for back in (1, 100):
             behind.show(first - back)
             assert ask(some, path, chance) == {}

@@ -95,8 +95,7 @@ def test_s236_a_read_only_server(
     proxy.refuse()
     watch_losses(worker, ["l"])
     tried = worker.send("try", lock="free", lease="t", owner="c")
-    # Acquire a lock other than the tried one. Otherwise, if this acquire were faster than the try, the try
-    # would rightly report that the lock is busy.
+    # Do not acquire the tried lock. If this acquire were faster, the try would report that the lock is busy.
     asked = worker.acquire("a", lock="other", owner="d", timeout=CONNECT_TIMEOUT)
     assert tried.error().code == "CONNECTION_FAILED"
     asked.expect("timeout")

@@ -10,7 +10,7 @@ from harness.readwrite import clean, none_done, quiet, readwriter
 from harness.server import Standalone
 from harness.steps import Start, assert_within, await_loss, queue_up
 
-# Requests that no command causes: heartbeats, and the watch on the holder's node.
+# Requests that can be sent at any time: heartbeats, and the watch on the holder's node.
 UNASKED = {"multi", "getData", "exists", "addWatch"}
 TIMEOUT = 0.5
 
@@ -207,7 +207,8 @@ def test_s285_a_downgrade_and_an_operator(
     owner.presume_lost("write")
     writer.hold(lock="w")
     proxy.heal()
-    # The writer's node is gone, so the owner's reader cannot replace it. It queues behind the new holder.
+    # The writer's node is gone, so a downgrade is impossible. The owner queues as a reader behind the new
+    # holder.
     await_loss(owner, "write")
     observer.wait_queue(path, 2)
     assert not reading.done

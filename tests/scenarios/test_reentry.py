@@ -10,7 +10,7 @@ from harness.proxy import Proxy
 from harness.server import Standalone
 from harness.steps import Start, user
 
-# Requests that no command causes: heartbeats, and the watch on the holder's node.
+# Requests that can be sent at any time: heartbeats, and the watch on the holder's node.
 UNASKED = {"multi", "getData", "exists", "addWatch"}
 
 

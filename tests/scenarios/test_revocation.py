@@ -77,8 +77,7 @@ def test_s142_every_lease_is_notified(
         holder.call("revoke", client="c", node=node)
         holder.wait_line("revoked", lease=lease)
         holder.release(lease)
-    # The listeners of all nested leases are called, even that of a lease that starts to listen after the
-    # request.
+    # The listeners of all nested leases are called, even if a lease starts to listen only after the request.
     node = holder.hold("outer")["node"]
     holder.hold("inner")
     holder.call("listen", lease="inner")
@@ -108,7 +107,7 @@ def test_s143_a_request_during_an_outage_is_delivered(
 def test_s144_one_reader_among_several(
     surface: str, server: Standalone, observer: Observer, path: str, start: Start
 ) -> None:
-    # Four readers belong to one client, which must not confuse them. The fifth belongs to a second client.
+    # Four readers belong to one client, and the fifth belongs to a second client.
     several, single = (readwriter(start, surface, server.hosts, path) for _ in range(2))
     nodes = {owner: several.hold(owner, lock="r", owner=owner)["node"] for owner in ("a", "b", "c", "d")}
     single.hold(lock="r")

@@ -235,7 +235,7 @@ def test_s253_certificates_are_replaced(surface: str, path: str, start: Start) -
 
 def test_s300_the_next_server_is_tried(surface: str, secured: Secured, path: str, start: Start) -> None:
     worker = start(surface)
-    # The first four server names can occur in no certificate. The client usually tries one of them first.
+    # No certificate can contain the first four server names. The client usually tries one of them first.
     nameless = ",".join(f"no..name:{port}" for port in range(1, 5))
     for number in range(3):
         worker.connect(f"{nameless},{secured.hosts}", client=f"nameless-{number}", tls=secured.tls)

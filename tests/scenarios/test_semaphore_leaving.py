@@ -102,8 +102,8 @@ def test_s93_session_lost(
     session = loser.sessions["c"]
     observer.kill_session(session, proxy.passwords[session])
     await_loss(loser)
-    # `loser` held the only permit that `waiting` can get, and the end of the session freed it. The same
-    # client's waiter gets that permit in a new session.
+    # The end of the session freed the permit that `loser` held. The waiter of the same client gets this
+    # permit in a new session.
     assert int(waiting.expect("acquired")["session"]) != session
     loser.release("w", owner="b")
     holder.release()

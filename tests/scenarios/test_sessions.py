@@ -108,8 +108,8 @@ def test_s213_late_requests_of_a_session_that_moved(
         old = server_proxies.of(session)
         old.reset()
         old.black_hole()
-        # The client must not reconnect to the old server, because its late request would then move the
-        # session back there.
+        # Do not let the client reconnect to the old server, because this would move the session back to that
+        # server.
         old.refuse_new()
         asked = mover.acquire()
         eventually(lambda: old.snapshot().requests["create2"] > 0, "the create is on its way")

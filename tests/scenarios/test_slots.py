@@ -34,10 +34,10 @@ SLOTS = 200
 KILLS = 10
 """Number of kills during a slot's body. The test kills as many processes while they record a slot."""
 AT_MOST = {"runs": 0.02, "ends": 0.0008}
-"""Maximum time in seconds between a word that the process prints and its kill.
+"""Maximum delay in seconds of the kill after the process has printed a word.
 
-The process prints "runs" before the body, and "ends" between the body and the write of the record. The maxima
-are about as long as the body and the write. After a kill that comes too late, the maximum is halved."""
+The process prints "runs" before the body, and "ends" between the body and the write of the record. The delays
+are about as long as the body and the write. If a kill is too late, the test halves the maximum."""
 HOLES = {7: "body", 27: "request", 67: "reply", 87: "body", 107: "request", 147: "reply"}
 """Slots in which the test disconnects the process that holds the lock.
 

@@ -70,8 +70,7 @@ def test_s210_a_holder_that_was_stopped_writes_nothing(
     waiting = other.acquire()
     observer.wait_queue(path, 2)
     stopped.presume_lost()
-    # The process receives no reply that reports the loss after its stop. Only its clock shows that the lease
-    # is lost.
+    # When the process resumes, no reply tells it about the loss. Only its clock shows that the lease is lost.
     proxy.black_hole()
     stopped.pause()
     waiting.expect("acquired")
@@ -128,8 +127,7 @@ def test_s211_a_transaction_without_a_reply(
     error = asked.error()
     assert error.code == "CONNECTION_FAILED"
     assert_within(error, asked.sent, 1)
-    # The server receives the held-back request and applies it, so "may or may not have been applied" was
-    # correct.
+    # The server receives the delayed request and applies it, although the client has reported an error.
     proxy.heal()
     eventually(lambda: observer.exists(state), "the transaction is carried out")
     worker.release()

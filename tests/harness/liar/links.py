@@ -1,4 +1,4 @@
-"""Lies about connections: closes at every step and after every byte, silence, and byte-by-byte replies."""
+"""Lies about connections: closed at every step or after every byte, silent, or with replies byte by byte."""
 
 from __future__ import annotations
 

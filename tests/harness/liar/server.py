@@ -21,7 +21,7 @@ PASSWORD = bytes(range(16))
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 ACCEPT, HELLO, ANYTHING = "accept", "hello", "anything"
-"""Steps that are not requests of one kind: a connection, its handshake, and any later request."""
+"""Special steps: a connection, its handshake, and any request after the handshake."""
 
 
 class Exchange:

@@ -219,7 +219,7 @@ class Campaign:
         deadline = time.monotonic() + HANG
         while stuck := {one for one in wanted if self.progress.grants[one] == before[one]}:
             self._assert_no_failure()
-            # Replace each peer (worker of another library) that has reported an error, even a late one.
+            # Replace each peer (worker of another library) that has reported an error.
             settle(self._stage)
             assert time.monotonic() < deadline, (
                 f"after {name} nothing is granted at {sorted(stuck)}\n{self.state()}"

@@ -75,8 +75,8 @@ class FaultContext:
     ) -> Iterator[tuple[Station, Grant]]:
         """Run the block while an owner at a station keeps a lock.
 
-        With `at`, the station is connected to that server when it acquires the lock. Afterwards it can
-        connect to other servers, except with `confined`.
+        With `at`, the station acquires the lock while it is connected to that server. Afterwards it can
+        connect to other servers, unless `confined` is true.
         """
         victim = station or self.victim()
         if at is not None:
@@ -146,10 +146,9 @@ FAULTS: dict[str, Fault] = {}
 """All faults, by their names in the table of results."""
 
 OF_SERVERS: set[str] = set()
-"""Names of the faults that affect every station.
+"""Names of the faults that affect every station, including peers (workers of other libraries).
 
-They also affect peers (workers of other libraries). A peer does not notice when such a fault takes its lock
-away.
+A peer does not notice that such a fault has ended its hold.
 """
 
 

@@ -1,9 +1,9 @@
 """Faults at a holder: in its process, its connection, its session, or its node.
 
 Each fault causes damage, waits, repairs the damage, and checks that it had an effect. If it had none, the
-campaign fails. A fault needs a holder. Therefore the holders at the attacked station keep their locks until
-the fault is over or they lose the lock. Before a fault makes a hold uncertain, it notes this in the worker's
-record.
+campaign fails. So that a fault finds a holder, the holders at the attacked station keep their locks until the
+fault is over or they lose the lock. Before a fault makes a hold uncertain, it adds a line about this to the
+worker's record.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ def session_ended(context: FaultContext) -> None:
             return [line["t"] for line in lines if line["event"] == "state" and line["t"] > began]
 
         context.wait_for_effect(lambda: bool(losses()), f"{victim.worker} reported that its session is over")
-        # Allow some time: an acquire that succeeded before this report can have a stamp shortly after it.
+        # Add some time, because an acquire that succeeded before the report can have a slightly later stamp.
         known = losses()[0] + round(context.session_timeout / 8 * 1e9)
         context.interventions.append(Intervention(grant.session, None, began, known))
         context.pass_time(0.5)

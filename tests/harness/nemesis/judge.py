@@ -1,7 +1,10 @@
-"""Checks the records of a campaign. Every violation that is not excused here is reported.
+"""Checks the records of a campaign, and reports every violation without an excuse.
 
-There are two excuses. First, the process was stopped or killed. Second, another client closed its session or
-deleted its node. The second excuse does not cover grants after the owner's client knows of the intervention.
+There are two excuses:
+
+- The worker's process was stopped or killed.
+- Another client closed the worker's session or deleted its node. This does not excuse later grants, after the
+  worker's client has learned of the intervention.
 """
 
 from __future__ import annotations
@@ -45,10 +48,11 @@ class Excuses:
 def certain(
     holds: Iterable[Hold], excuses: Excuses, peers: Collection[str], troubles: Sequence[tuple[int, int]]
 ) -> list[Hold]:
-    """Return the holds that the checker can compare, and cut off the part of each that is uncertain.
+    """Return the holds that the checker can compare, each shortened to the time in which it is certain.
 
     When servers fail, a peer (a worker of another library) does not learn in time that it has lost a lock.
-    Therefore its hold is certain only until the fault. Its grants until full recovery are left out.
+    Therefore a peer's hold is certain only until the fault. Grants to peers before the full recovery are left
+    out.
     """
     found = []
     for hold in holds:
@@ -136,10 +140,9 @@ def late_writes(writes: Sequence[Write], excuses: Excuses) -> list[str]:
 
 
 def _is_effect_of_another(write: Write, writes: Sequence[Write]) -> bool:
-    """Return whether a late write of another owner explains that this write undid an update.
+    """Return whether the update that this write undid was a late write of another owner.
 
-    The plain register accepted the late write while this write's owner held the lock. The fenced register
-    refused it.
+    The late write arrived while this write's owner held the lock. Only the plain register accepted it.
     """
     return any(
         late.refused and late.name == write.name and write.held.granted < late.t < write.t for late in writes

@@ -125,8 +125,8 @@ def follower_stopped(context: FaultContext) -> None:
 def leader_stopped(context: FaultContext) -> None:
     """The leader stops for a short time.
 
-    A lease ends some time before its session expires. The library's only assumption about a leader is that
-    it never stops for longer than this time (docs/safety.md). This fault stops it for less.
+    The library's only assumption about a leader is that it never stops for longer than the time between the
+    end of a lease and the expiry of its session (docs/safety.md). This fault stops the leader for less time.
     """
     leader = context.ensemble.leader()
     with context.holder(at=leader):

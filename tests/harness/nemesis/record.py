@@ -74,7 +74,7 @@ class Write:
     writer: str
     token: int
     t: int
-    # True if another owner wrote between this owner's read and its write. That update is then lost.
+    # True if another owner wrote between this owner's read and its write, so that this write undid an update.
     undid_plain: bool
     undid_fenced: bool
     # True if the fenced register refused the write, because an owner with a newer token had already used it.

@@ -35,7 +35,7 @@ CANCELLED = 0.1
 
 - `HOLD` and `THINK`: duration of a hold, and of the pause after it.
 - `PATIENCE`: time until an acquire times out or is cancelled.
-- `TRIED`, `IMPATIENT` and `CANCELLED`: acquires that do not wait, have a timeout, and are cancelled.
+- `TRIED`: acquires that do not wait. `IMPATIENT`: acquires with a timeout. `CANCELLED`: cancelled acquires.
 """
 
 AGAIN = 0.25
@@ -87,9 +87,10 @@ class Contender(threading.Thread):
             time.sleep(self._random.uniform(*THINK))
 
     def _is_excused(self, worker: Worker) -> bool:
-        """Return whether to ignore a failed round: its worker was killed, or is a peer (another library).
+        """Return whether to ignore a failed round.
 
-        A peer is killed after an error.
+        Ignore it if the worker was killed, or if the worker is a peer (a worker of another library). The
+        campaign kills a peer after an error.
         """
         if worker.killed is None:
             if self._station.is_ours:

@@ -1,5 +1,6 @@
 // Package main is the worker that uses go-zookeeper's own lock recipe. For each lease of the test suite, this
-// worker creates a lock object. Any owner can hold the object, but only once.
+// worker creates a lock object. Any owner can hold the object, but not
+// twice at the same time.
 //
 // The recipe has no timeout, no try and no cancellation. Commands that need one of them get the reply "unsupported".
 package main

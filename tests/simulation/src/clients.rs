@@ -14,8 +14,8 @@ use crate::setting::Setting;
 /// Connect timeout of every client.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Added to the numbers of clients without read permission, so that they differ from the numbers of
-/// the visitor's other clients. It is larger than any number of visits.
+/// Number that is larger than any number of visits. The clients without read permission use visit
+/// numbers from here on.
 const APART: usize = 1 << 20;
 
 /// All clients, by number. A new client replaces a closed one under the same number.
@@ -62,9 +62,9 @@ impl Clients {
         std::mem::replace(client, new(&self.setting, *name))
     }
 
-    /// Creates a client for one visit of the visitor (a contender with its own clients), and
-    /// returns the client with its name. No other contender uses this client, and most faults do
-    /// not affect it.
+    /// Creates a client for the visitor, a contender that uses a new client for each visit. Returns
+    /// the client with its name. No other contender uses this client, and most faults do not affect
+    /// it.
     pub fn visitors(&self, visit: usize) -> (usize, Client) {
         let name = self.count() + visit * network::CLIENTS;
         (name, new(&self.setting, name))

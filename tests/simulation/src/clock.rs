@@ -22,8 +22,8 @@ const BOOTED: Duration = Duration::from_secs(1_000_000);
 enum Source {
     /// This thread runs no simulation.
     System,
-    /// The start of the simulation; the time does not advance. Used while a simulation is being set
-    /// up, and while [`elapsed`] reads tokio's clock.
+    /// This thread's time stays at the start of the simulation, while the simulation is being set up
+    /// and while [`elapsed`] reads tokio's clock.
     Beginning,
     /// Simulated time since that instant.
     Since(Instant),

@@ -11,8 +11,7 @@ pub struct Asked {
     pub at: u64,
     pub kind: Kind,
     pub is_multi: bool,
-    /// The nodes whose existence the request checks, if the request is a transaction that only
-    /// checks nodes.
+    /// The nodes that a transaction of checks, e.g. a heartbeat, checks. Empty for other requests.
     pub checks: Vec<String>,
 }
 
@@ -53,8 +52,8 @@ pub struct ConnectionTrace {
     /// Time at which the client knew which session the connection serves.
     ///
     /// To know this, the client needs the replies to the query for the session's nodes and to two
-    /// heartbeats. One heartbeat is not enough: it might have been queued before the connection was
-    /// made, so the client cannot tell on which connection it was sent.
+    /// heartbeats. One heartbeat is not enough, because it can have been queued before the
+    /// connection was made. The client then does not know on which connection it was sent.
     pub vouched: Option<u64>,
     /// True if the client wants a new session and must not use this connection any more.
     pub left: bool,
@@ -96,9 +95,9 @@ impl ConnectionTrace {
 
     /// Returns a lower limit of the same time.
     ///
-    /// The limit is valid only if the client has not been stopped since the second result, if there
-    /// is one. A stopped client notices a reply later than it arrives, so it can use an earlier
-    /// time.
+    /// A client that was stopped notices a reply later than it arrives, and can then use an earlier
+    /// time. Therefore the limit is valid only if the client was not stopped after the time in the
+    /// second result (if there is one).
     pub fn counts_at_least_from(&self, sent: u64, timeout: u64) -> (u64, Option<u64>) {
         let reported = sent.saturating_sub(timeout * 3 / 16 + 1);
         // A client can forget a request that it sends within this time after another one.
@@ -119,8 +118,8 @@ impl ConnectionTrace {
         }
     }
 
-    /// Returns the oldest unanswered request because of which the client may give up the session,
-    /// and the time since which the server has replied only to pings.
+    /// Returns the oldest unanswered request that lets the client give up the session, and the time
+    /// since which the server has replied only to pings.
     pub fn is_deaf_since(&self) -> Option<(u64, &[u8])> {
         let mut asked = self.sent.iter().filter(|(number, ..)| *number != frame::PING);
         let (_, at, body) = asked.find(|(_, _, body)| frame::insists(body))?;

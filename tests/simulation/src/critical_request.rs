@@ -4,9 +4,9 @@
 /// only to pings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CriticalRequest {
-    /// The delete of a contender's node.
+    /// The deletion of a contender's node.
     Delete,
-    /// The first request after a delete. The server still replies to the delete itself.
+    /// The first request after a deletion. The server still replies to the deletion itself.
     AfterDelete,
     /// The creation of a directory.
     Directory,
