@@ -225,7 +225,8 @@ def test_s776_sessions_and_losses(
 ) -> None:
     worker = start(surface)
     for client, proxy in zip("cd", proxies, strict=True):
-        worker.connect(proxy.hosts, client=client, session_timeout=20)
+        # Longer than any pause of a busy machine: the session must not expire before the test ends it.
+        worker.connect(proxy.hosts, client=client, session_timeout=60)
         for number in range(3):
             worker.lock(f"{path}/{client}{number}", lock=f"{client}{number}", client=client)
             worker.hold(f"{client}{number}", lock=f"{client}{number}")
