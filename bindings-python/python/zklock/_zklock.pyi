@@ -1952,7 +1952,7 @@ class NotifyEventLoop:
 
 @final
 class SavedLevels:
-    """The acquires of a lock that a condition variable undoes before its wait, and repeats after it."""
+    """The acquires that a condition variable undoes before it waits, and repeats afterwards."""
 
 @final
 class Tls:
@@ -2068,9 +2068,8 @@ class Leaving:
 class Owner:
     """A task or greenlet that owns locks, and can re-enter them. `zklock.aio` creates one for each task.
 
-    Python drops this object when no code can act for the owner any more: after the end of the task or
-    greenlet, and after the last callback that the task scheduled, because such a callback might release its
-    locks.
+    Python drops this object when no code can release the owner's locks any more: the task or greenlet has
+    ended, and all callbacks that the task scheduled have run.
     """
 
     def __new__(cls, task: Callable[[], object] | None = None, *, greenlet: bool = False) -> Self: ...

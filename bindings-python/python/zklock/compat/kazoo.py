@@ -110,9 +110,7 @@ class _Recipe:
 
     @property
     def lease(self) -> Lease | None:
-        """The newest unreleased lease, with its fencing token, `check` and `on_lost`. kazoo has no such
-        property.
-        """
+        """The newest unreleased lease, with its fencing token, `check` and `on_lost`. Not part of kazoo."""
         return self._lease
 
     def cancel(self) -> None:
