@@ -24,7 +24,7 @@ unpack() {
   local directory=$DOWNLOADS/$1 packages
   shift
   echo "  $directory: $*" | cut -c1-100
-  packages=$(mktemp -d "$DOWNLOADS/apt/XXXXXX")
+  packages=$(mktemp -d -p "$DOWNLOADS/apt")
   (cd "$packages" && "${apt[@]}" download "$@") ||
     { echo "tests/platforms/versions.sh: Debian no longer has one of these versions" >&2; exit 1; }
   mkdir -p "$directory"
