@@ -1,49 +1,18 @@
 //! The signals of Unix.
 
-use std::future::poll_fn;
-use std::task::Poll;
+use std::io::Result;
 
 pub(crate) use nix::sys::signal::Signal;
 use nix::sys::signal::kill;
 use nix::unistd::{Pid, getpgrp, getsid};
 use tokio::signal::unix::{self, SignalKind};
 
-use crate::failure::Failure;
+/// A stream of one signal.
+pub(super) type Stream = unix::Signal;
 
-/// A stream of signals.
-pub(crate) struct Signals(Vec<(Signal, unix::Signal)>);
-
-impl Signals {
-    /// Listens to these signals. A signal that was ignored at the start, as under `nohup`, stays
-    /// ignored.
-    pub(crate) fn listen(wanted: &[Signal]) -> Result<Self, Failure> {
-        let mut signals = Self(Vec::new());
-        signals.add(wanted.iter().copied().filter(|signal| !is_ignored(*signal)))?;
-        Ok(signals)
-    }
-
-    /// Also listens to these signals, even if they are ignored.
-    pub(crate) fn add(&mut self, wanted: impl IntoIterator<Item = Signal>) -> Result<(), Failure> {
-        for signal in wanted {
-            let stream = unix::signal(SignalKind::from_raw(signal as i32))
-                .map_err(|error| Failure::system("cannot listen to signals", &error))?;
-            self.0.push((signal, stream));
-        }
-        Ok(())
-    }
-
-    /// Waits for the next signal. Cancel safe.
-    pub(crate) async fn next(&mut self) -> Signal {
-        poll_fn(|context| {
-            for (signal, stream) in &mut self.0 {
-                if matches!(stream.poll_recv(context), Poll::Ready(Some(()))) {
-                    return Poll::Ready(*signal);
-                }
-            }
-            Poll::Pending
-        })
-        .await
-    }
+/// Starts to listen to a signal.
+pub(super) fn open(signal: Signal) -> Result<Vec<Stream>> {
+    Ok(vec![unix::signal(SignalKind::from_raw(signal as i32))?])
 }
 
 /// Returns whether a signal is ignored now.

@@ -1,6 +1,5 @@
 //! The events of a Windows console.
 
-use std::future::poll_fn;
 use std::io::Result;
 use std::task::{Context, Poll};
 
@@ -8,8 +7,6 @@ use tokio::signal::windows::{
     CtrlBreak, CtrlC, CtrlClose, CtrlLogoff, CtrlShutdown, ctrl_break, ctrl_c, ctrl_close, ctrl_logoff,
     ctrl_shutdown,
 };
-
-use crate::failure::Failure;
 
 /// The signals of Unix for which a console has an event, and those that stop a process, which never
 /// arrive. The numbers are the ones of Linux, so the exit status is the same on both systems.
@@ -28,7 +25,7 @@ pub(crate) enum Signal {
 }
 
 /// A stream of one kind of event.
-enum Stream {
+pub(super) enum Stream {
     Break(CtrlBreak),
     C(CtrlC),
     Close(CtrlClose),
@@ -37,18 +34,7 @@ enum Stream {
 }
 
 impl Stream {
-    /// Starts to listen to the events of a signal.
-    fn open(signal: Signal) -> Result<Vec<Self>> {
-        Ok(match signal {
-            Signal::SIGHUP => vec![Self::Close(ctrl_close()?)],
-            Signal::SIGINT => vec![Self::C(ctrl_c()?)],
-            Signal::SIGQUIT => vec![Self::Break(ctrl_break()?)],
-            Signal::SIGTERM => vec![Self::Logoff(ctrl_logoff()?), Self::Shutdown(ctrl_shutdown()?)],
-            Signal::SIGCONT | Signal::SIGTSTP => Vec::new(),
-        })
-    }
-
-    fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Option<()>> {
+    pub(super) fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Option<()>> {
         match self {
             Self::Break(stream) => stream.poll_recv(context),
             Self::C(stream) => stream.poll_recv(context),
@@ -59,42 +45,20 @@ impl Stream {
     }
 }
 
-/// A stream of signals.
-pub(crate) struct Signals(Vec<(Signal, Stream)>);
+/// Starts to listen to the events of a signal.
+pub(super) fn open(signal: Signal) -> Result<Vec<Stream>> {
+    Ok(match signal {
+        Signal::SIGHUP => vec![Stream::Close(ctrl_close()?)],
+        Signal::SIGINT => vec![Stream::C(ctrl_c()?)],
+        Signal::SIGQUIT => vec![Stream::Break(ctrl_break()?)],
+        Signal::SIGTERM => vec![Stream::Logoff(ctrl_logoff()?), Stream::Shutdown(ctrl_shutdown()?)],
+        Signal::SIGCONT | Signal::SIGTSTP => Vec::new(),
+    })
+}
 
-impl Signals {
-    /// Listens to these signals. Windows itself keeps Ctrl-C from a process that ignores it.
-    pub(crate) fn listen(wanted: &[Signal]) -> std::result::Result<Self, Failure> {
-        let mut signals = Self(Vec::new());
-        signals.add(wanted.iter().copied())?;
-        Ok(signals)
-    }
-
-    /// Also listens to these signals.
-    pub(crate) fn add(
-        &mut self,
-        wanted: impl IntoIterator<Item = Signal>,
-    ) -> std::result::Result<(), Failure> {
-        for signal in wanted {
-            let streams = Stream::open(signal)
-                .map_err(|error| Failure::system("cannot listen to events of the console", &error))?;
-            self.0.extend(streams.into_iter().map(|stream| (signal, stream)));
-        }
-        Ok(())
-    }
-
-    /// Waits for the next signal. Cancel safe.
-    pub(crate) async fn next(&mut self) -> Signal {
-        poll_fn(|context| {
-            for (signal, stream) in &mut self.0 {
-                if matches!(stream.poll_recv(context), Poll::Ready(Some(()))) {
-                    return Poll::Ready(*signal);
-                }
-            }
-            Poll::Pending
-        })
-        .await
-    }
+/// Returns `false`: Windows itself keeps Ctrl-C from a process that ignores it.
+pub(crate) fn is_ignored(_signal: Signal) -> bool {
+    false
 }
 
 /// Returns `false`: Windows has no job control.
@@ -114,7 +78,7 @@ mod tests {
         let runtime = crate::session::runtime().unwrap();
         let _entered = runtime.enter();
         for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM] {
-            assert!(!Signals::listen(&[signal]).unwrap().0.is_empty(), "{signal:?}");
+            assert!(!open(signal).unwrap().is_empty(), "{signal:?}");
         }
     }
 }
