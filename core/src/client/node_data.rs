@@ -1,6 +1,6 @@
-//! Functions that read and write nodes of the application. A program reads a node to get the
-//! version that a transaction must check. It writes a node to set the number of a semaphore's
-//! permits.
+//! Functions that read and write the application's own nodes. [`Client::get`] returns a node's
+//! version, which a later transaction can check. [`Client::set_shared_count`] sets a semaphore's
+//! number of permits.
 
 use std::sync::Arc;
 
@@ -35,8 +35,8 @@ pub struct NodeData {
 impl Client {
     /// Returns the data and version of the node at `path`, or `None` if the node does not exist.
     /// `path` is absolute, below the client's chroot. Takes one round trip. The data can be out of
-    /// date, because the server can lag behind the other servers. So if a write depends on this
-    /// data, let the write check the version in a [`Transaction`](crate::Transaction).
+    /// date, because the server can lag behind the other servers. To make a write that depends on
+    /// this data, check the version in a [`Transaction`](crate::Transaction).
     ///
     /// Cancel safe: a dropped future has no effect.
     ///
@@ -55,10 +55,10 @@ impl Client {
         Ok(found.map(|VersionedData { data, version, .. }| NodeData { data, version }))
     }
 
-    /// Sets the number in the node at `path`, which
-    /// [`Permits::SharedCount`](crate::Permits::SharedCount) and Curator's `SharedCount` read.
-    /// Creates the node and its parents if they do not exist. Contenders that wait for permits
-    /// notice the change. If the new number is smaller, the current holders keep their permits.
+    /// Sets the number in the node at `path`. [`Permits::SharedCount`](crate::Permits::SharedCount)
+    /// and Curator's `SharedCount` read this number. Creates the node and its parents if they do
+    /// not exist. Contenders that wait for permits notice the change. If the new number is smaller,
+    /// the current holders keep their permits.
     ///
     /// Not cancel safe: the number might already be set.
     ///

@@ -8,19 +8,17 @@ use crate::config::ClientOptions;
 use crate::runtime::fork::PerProcess;
 
 /// A client that connects when it is first used. A forked process that inherits this handle gets a
-/// new client with its own session. Clones are handles of the same client.
+/// new client with its own session. Clones of a handle share the client.
 ///
-/// If a process closes this client, it stays closed in that process. (For a client from
-/// [`Client::shared`], the next call would create a new client instead.) The client also closes
-/// when its last handle in the process is dropped.
+/// If a process closes its client, the client stays closed in that process. (After a client from
+/// [`Client::shared`] is closed, the next call of `Client::shared` creates a new client.) The
+/// client also closes when its last handle in the process is dropped.
 #[derive(Clone, Debug)]
 pub struct PerProcessClient(Arc<Own>);
 
 #[derive(Debug)]
 struct Own {
     options: ClientOptions,
-    /// The client of the current process. A forked child creates a new client instead of using its
-    /// parent's client. Each client is dropped with the last clone of this handle.
     client: PerProcess<Client>,
 }
 

@@ -1,4 +1,5 @@
-//! Tests under which conditions [`Client::shared`] returns the same client again.
+//! Tests that [`Client::shared`] returns the same client for equal options, and a new client for
+//! different options.
 
 use std::time::Duration;
 

@@ -87,8 +87,8 @@ impl Acl {
         }
     }
 
-    /// Returns the default list for the parents of lock directories. It consists of this list and a
-    /// rule that lets every client read the parents and create nodes in them.
+    /// Returns the default list for the parents of lock directories: this list, and a rule with
+    /// which every client can read the parents and create nodes in them.
     pub(crate) fn to_parents_list(&self) -> Vec<zk::Acl> {
         let mut list = self.to_list();
         if *self != Self::Open {

@@ -12,7 +12,7 @@ const HOSTS_VARIABLE: &str = "ZKLOCK_HOSTS";
 
 const FROM_ENVIRONMENT: &str = " (from the environment variable ZKLOCK_HOSTS)";
 
-/// Maximum number of characters of a connect string that an error message quotes.
+/// Error messages quote at most this many characters of a connect string.
 const SHOWN: usize = 512;
 
 const DEFAULT_HOSTS: &str = "127.0.0.1:2181";
@@ -75,10 +75,8 @@ impl Hosts {
         Self::parse_from(text, "")
     }
 
-    /// Parses a connect string. `origin` is appended to every error message.
     fn parse_from(text: &str, origin: &str) -> Result<Self> {
         Self::split(text).map_err(|problem| {
-            // The message quotes only the beginning of a long text.
             let text: String = text.chars().take(SHOWN).chain((text.len() > SHOWN).then_some('…')).collect();
             Error::bad_argument("hosts", format_args!("{problem}, in {text:?}{origin}"))
         })

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use crate::config::size_limits;
 use crate::error::{Error, Result};
 
-/// Suffix of the node in which `Mutex::once` records its completed slots. The path of that node is
-/// the lock path plus this suffix.
+/// Suffix of a lock's path that names the node in which `Mutex::once` records its finished runs.
 ///
-/// The library rejects lock paths with this suffix. The node is next to the lock directory, not
-/// inside it, so it never appears in a queue.
+/// The library rejects lock paths with this suffix. The node is a sibling of the lock directory, so
+/// it never appears in the lock's queue.
 pub(crate) const RECORD_SUFFIX: &str = ".once";
 
 /// Checks a path by ZooKeeper's own rules. Also rejects the root.
@@ -65,7 +64,7 @@ pub(crate) struct LockPath {
 }
 
 impl LockPath {
-    /// Creates the location of a lock with this path, whose nodes are in the subdirectory `part`.
+    /// Creates the path of a lock whose nodes are in the subdirectory `part`.
     ///
     /// `chroot` is empty or an absolute path. `part` is empty or `/name`.
     ///
@@ -83,10 +82,10 @@ impl LockPath {
         Ok(place)
     }
 
-    /// Creates the location like [`new`](Self::new), but also accepts a reserved path.
+    /// Like [`new`](Self::new), but also accepts a reserved path.
     pub(crate) fn of_directory(chroot: &str, path: &str, part: &str) -> Result<Self> {
-        // The chroot and the subdirectory count toward the limit, so the error message names the
-        // length that is left for the path.
+        // The chroot and the subdirectory count toward the limit, so the error message states the
+        // length that remains for the path.
         let limit = size_limits::DIRECTORY.saturating_sub(chroot.len() + part.len());
         check_path_within("path", path, limit)?;
         let full = format!("{chroot}{path}{part}").into();
@@ -108,16 +107,14 @@ impl LockPath {
         &self.full[self.path.0..]
     }
 
-    /// Returns the subdirectory as `name/`, or an empty string if there is none. Messages that also
-    /// contain the lock path show it before a node's name.
+    /// Returns the subdirectory as `name/`, or an empty string if there is none. Error messages use
+    /// it as the prefix of a node's name.
     pub(crate) fn part(&self) -> String {
         let part = &self.full[self.path.1..];
         part.strip_prefix('/').map(|part| format!("{part}/")).unwrap_or_default()
     }
 
-    /// Returns the directory of the lock's nodes from the ensemble's root.
-    ///
-    /// Requests to the server contain this path, and a client uses it as the key of a lock.
+    /// Returns the path of the lock directory, counted from the ensemble's root.
     pub(crate) fn full(&self) -> &Arc<str> {
         &self.full
     }
@@ -129,11 +126,11 @@ impl fmt::Debug for LockPath {
     }
 }
 
-/// The sort key for locks that are acquired together. All programs acquire them in the same order,
-/// so they cannot block each other.
+/// The sort key of a lock. All programs that acquire several locks together acquire them in this
+/// order, so they cannot block each other.
 ///
-/// Locks are ordered by path from the ensemble's root, byte by byte. Locks with the same path are
-/// ordered by ensemble, and the write lock precedes the read lock of the same path.
+/// The order is: first by path, counted from the ensemble's root, byte by byte; then by ensemble;
+/// then the write lock before the read lock.
 ///
 /// The path comes first because it is the same in all programs. Programs can name the same ensemble
 /// differently, for example as `127.0.0.1` and as `localhost`. If the ensemble came first, two such

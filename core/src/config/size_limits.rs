@@ -13,8 +13,7 @@ pub(crate) const LABEL: usize = 1024;
 
 /// Maximum length in bytes of a lock directory's path, counted from the ensemble's root.
 ///
-/// One request can contain the path many times, for example a request that reads many nodes of the
-/// directory.
+/// A request that reads many nodes of the directory contains the path once for each node.
 pub(crate) const DIRECTORY: usize = 4096;
 
 /// Maximum length of the chroot in bytes. At least 256 bytes are left for the paths of locks.

@@ -116,7 +116,7 @@ impl Deadline {
         self.end.is_some_and(|end| end <= Instant::now())
     }
 
-    /// Waits until the deadline has passed. Waits forever if there is no deadline, or if the
+    /// Waits until the deadline has passed. Never returns if there is no deadline, or if the
     /// acquire does not wait for the lock.
     pub(crate) async fn passed(self) -> Result<()> {
         match self.left() {
@@ -132,13 +132,11 @@ impl Deadline {
         if self.is_try() { Timeout::TryWithin(left) } else { Timeout::For(left) }
     }
 
-    /// Sends the request `ask` repeatedly until a server replies, as one step of an acquire of
-    /// `path`.
+    /// Repeats the request `ask` until a server replies, as one step of an acquire of `path`.
     ///
-    /// `reached` returns `true` if the client has reached a server before. In this case, a lost
-    /// connection does not fail the step, which continues to wait. If the client has never reached
-    /// a server, or if the acquire does not wait for the lock, the step fails when no reply arrives
-    /// within the connect timeout.
+    /// `reached` returns `true` once the client has reached a server. After that, an acquire that
+    /// waits for the lock also waits while the connection is lost. In all other cases, the step
+    /// fails when no reply arrives within the connect timeout.
     pub(crate) async fn ask_until_answered<T, F>(
         self,
         path: &str,
@@ -169,8 +167,8 @@ impl Deadline {
                 let message = format!(
                     "the server did not answer in time while acquiring {path:?}; check that it runs, and try again"
                 );
-                // An earlier step of the acquire might have received a reply. The caller then
-                // corrects this error (`Client::explain`).
+                // `Client::explain` corrects this error if an earlier step of the acquire received
+                // a reply.
                 Err(Error::timed_out(TimeoutReason::Unreachable, message))
             }
         }

@@ -1,4 +1,4 @@
-//! A wrapper around the ZooKeeper client crate's client that counts every request.
+//! Wraps the client of the `zookeeper-client` crate and counts every request.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ impl CountedClient {
         Self { client, recorder }
     }
 
-    /// Counts one request of this kind, and returns the client with which the caller sends it. The
-    /// driver can get the client only from this function, so every request is counted.
+    /// Counts one request of this kind, and returns the client for sending it. There is no other
+    /// access to the client, so every request is counted.
     pub(in crate::driver) fn ask(&self, request: RequestKind) -> &zk::Client {
         self.recorder.requested(request);
         &self.client

@@ -16,8 +16,8 @@ use crate::session::term::Term;
 /// node is missing or unreadable, so its reply proves that the session is alive.
 ///
 /// After a reconnection, the server might have silently assigned a new session (rule 11). Nodes of
-/// the old session can then still exist. So until a reply on this connection has shown that the
-/// session is still ours, each heartbeat also lists the session's nodes.
+/// the old session can still exist at that time. So each heartbeat also lists the session's nodes,
+/// until a reply on this connection has shown that the session is still ours.
 pub(in crate::driver) async fn heartbeat(
     client: &CountedClient,
     term: &Term,
@@ -40,13 +40,13 @@ pub(in crate::driver) async fn heartbeat(
     }
     let sent = BootInstant::now();
     let committed = writer.commit();
-    // The server answers this request after the transaction, so its list includes everything that
-    // was committed before the transaction.
+    // The server executes this request after the transaction, so the list is at least as recent as
+    // the transaction.
     let unknown = nodes.first().map(path).filter(|_| !term.is_proven_on(connection_number));
     let owned = unknown.as_ref().map(|node| client.ask(RequestKind::Heartbeat).list_ephemerals(node));
     let committed = committed.await;
-    // Report a missing node without waiting for the second reply. Its lease is lost even if the
-    // session is still ours.
+    // Report a missing node immediately, without waiting for the second reply. Its lease is lost in
+    // either case.
     let first_missing = missing_at(&committed).and_then(|at| nodes.get(at)).filter(|_| owned.is_some());
     let first_missing_reported = first_missing.is_some();
     if let Some(node) = first_missing {
@@ -62,11 +62,11 @@ pub(in crate::driver) async fn heartbeat(
         SessionEvidence::Over => return report(SessionEvent::Over(epoch)),
         SessionEvidence::Unknown => {}
     }
-    // A report on the first missing node might have been sent above. The last report repeats that
-    // the server answered the heartbeat.
+    // `answered` is also `true` if a missing node was reported above, because that required a
+    // reply.
     let answered = first_missing_reported || missing.is_some() || matches!(verdict, SessionEvidence::Alive);
     let checked = |missing, last| report_checked(missing, last, answered);
-    // Send this report even if no node is missing: it ends the suspension of the leases.
+    // An empty report is also needed: it ends the suspension of the leases.
     let Some(stop) = missing.or(unreadable).filter(|stop| *stop < nodes.len()) else {
         return checked(Vec::new(), None);
     };
@@ -76,8 +76,8 @@ pub(in crate::driver) async fn heartbeat(
     if behind.is_empty() {
         return checked(gone, None);
     }
-    // Read the other nodes only if this connection certainly serves our session. Otherwise the
-    // server might lag behind its leader and not have our nodes yet.
+    // Read the other nodes only if this connection certainly serves our session. Otherwise this
+    // server might lag behind the leader, and nodes of ours would seem to be missing.
     if !term.is_proven_on(connection_number) {
         return checked(gone, last);
     }
@@ -88,12 +88,12 @@ pub(in crate::driver) async fn heartbeat(
     }
 }
 
-/// Returns the given nodes that do not exist, or `None` if the request fails. Uses a multiRead,
-/// because a transaction stops at the first missing or unreadable node. The reply is short, because
-/// ephemeral nodes have no children.
+/// Returns the nodes that do not exist, or `None` if the request fails. Uses a multiRead, because a
+/// transaction stops at the first missing or unreadable node. The reads request the children, so
+/// the reply is short: ephemeral nodes have none.
 ///
 /// Call this function only after the server has replied to a transaction. Otherwise the server
-/// might not have our nodes yet.
+/// might lag behind, and nodes of ours would seem to be missing.
 async fn missing_ones(client: &CountedClient, nodes: Vec<OwnNode>) -> Option<Vec<OwnNode>> {
     let mut reader = client.ask(RequestKind::Heartbeat).new_multi_reader();
     nodes.iter().try_for_each(|node| reader.add_get_children(&path(node))).ok()?;

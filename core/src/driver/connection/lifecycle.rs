@@ -1,5 +1,5 @@
-//! Handles the life cycle of a session: the search for a server, the start, the loss of the
-//! connection, the reconnection, and the end.
+//! The life cycle of a session. The client searches for a server and starts a session, reconnects
+//! when the connection is lost, and ends the session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +20,8 @@ use crate::session::{ConnectRefusal, Search, Session};
 use crate::{runtime, session};
 
 impl Connection {
-    /// Starts to connect to the servers, in order to get a session (a *search*). Does nothing if
-    /// there is a session or a search is running. Returns `true` if it started a search.
+    /// Starts a *search*: tries to connect to the servers until a session is established. Does
+    /// nothing if there is a session or a search is running. Returns `true` if it started a search.
     pub(in crate::driver) fn start(&mut self) -> bool {
         let idle = matches!(self.stage, SessionStage::Idle);
         if idle {
@@ -30,7 +30,7 @@ impl Connection {
         idle
     }
 
-    /// Stops the search for a session. Returns `true` if a search was running.
+    /// Stops the search. Returns `true` if one was running.
     pub(in crate::driver) fn stop(&mut self) -> bool {
         let SessionStage::Searching(search) = &self.stage else {
             return false;
@@ -93,9 +93,8 @@ impl Connection {
                 }
                 ConnectionEvent::Checked(checked)
             }
-            // The reply arrived on a connection that is now lost, but a node that was missing stays
-            // missing, so its lease is lost. The heartbeat on the next connection checks the other
-            // nodes.
+            // The connection was lost after this reply. A missing node stays missing, so report its
+            // lease as lost. The next heartbeat checks the other nodes.
             SessionEvent::HeartbeatAnswered(epoch, _, Checked { missing, .. })
                 if epoch == self.epoch && !missing.is_empty() =>
             {
@@ -105,7 +104,6 @@ impl Connection {
         }
     }
 
-    /// Returns `true` if there is a session and the client crate has not reported its end.
     fn claims_to_live(&self) -> bool {
         matches!(&self.stage, SessionStage::Live(live) if !live.session.client.state().is_terminated())
     }
@@ -235,17 +233,17 @@ impl Connection {
     /// Ends everything that runs on the session.
     fn end(&mut self) -> Option<zk::SessionInfo> {
         self.number += 1;
-        // Start a new watch budget. Otherwise the watches of the old session, when dropped, would
-        // increase the budget of the next session.
+        // Replace the watch budget. When the old session's watches are dropped, they return their
+        // room to the old budget, not to the next session's.
         self.room = WatchBudget::default();
         self.tasks = JoinSet::new();
         self.unanswered = Unanswered::default();
         match std::mem::replace(&mut self.stage, SessionStage::Idle) {
             SessionStage::Live(live) => {
                 drop(live.session_context);
-                // Drop the client, which closes its connection. If a request is unanswered, the
-                // client crate would otherwise keep the connection open, and its pings would keep
-                // the session alive forever.
+                // Drop the client to close its connection. Otherwise, while a request is
+                // unanswered, the client crate would keep the connection open, and its pings would
+                // keep the session alive forever.
                 Some(live.session.client.into_session())
             }
             SessionStage::Searching(search) => {

@@ -99,8 +99,8 @@ pub(super) struct Connection {
     urgency: Urgency,
     /// The session's number.
     epoch: u64,
-    /// The connection's number. It is incremented when a connection is lost, so that late replies
-    /// of earlier connections can be recognized.
+    /// The connection's number. It increases when the connection is lost, so that replies from
+    /// earlier connections can be recognized.
     number: u64,
     room: WatchBudget,
     /// All tasks that run on the session.
@@ -212,8 +212,7 @@ impl Connection {
         }
     }
 
-    /// Returns `true` if a reply on the current connection proved recently that the session is
-    /// alive.
+    /// Returns `true` if a recent reply on the current connection proved that the session is alive.
     pub(super) fn is_fresh(&self) -> bool {
         match &self.stage {
             SessionStage::Live(Live { term, connected: true, .. }) => term.is_fresh(self.number),
@@ -221,16 +220,15 @@ impl Connection {
         }
     }
 
-    /// Runs a task that sends a request whose reply can show that the session is alive.
     pub(super) fn spawn_proof_request(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         self.note_proof_request();
         let unanswered = self.unanswered.proof_token();
         self.run(task, Some(unanswered));
     }
 
-    /// Runs a task that sends a request whose reply does not show that the session is alive. A
-    /// missing reply still shows a problem: the server replies in the order of the requests, so if
-    /// it answers later pings, it has dropped the request.
+    /// Runs a task whose request cannot prove the session (show that it is alive). Its reply is
+    /// still monitored. The server replies in order, so if it answers later pings but not this
+    /// request, it has dropped the request.
     pub(super) fn spawn_request(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         let task = self.run(task, None);
         self.unanswered.note_request(task, BootInstant::now());
@@ -251,20 +249,18 @@ impl Connection {
         self.unanswered.note_request(task, asked);
     }
 
-    /// Records that a request was sent whose reply can show that the session is alive.
     pub(super) fn note_proof_request(&mut self) {
         self.unanswered.note_proof_request();
     }
 
-    /// Records a reply that can show that the session is alive.
     pub(super) fn note_proof_reply(&mut self) {
         self.unanswered.note_proof_reply();
     }
 
     /// Returns the time after which the driver gives up the session if no reply arrives, or `None`
-    /// if no request is unanswered. The driver does this even if the session seems to be connected:
-    /// a server that executes no requests can still answer pings, and the client crate still
-    /// reports a connection after its task has ended.
+    /// if no request is unanswered. This also applies while the connection seems to be up. A server
+    /// that executes no requests can still answer pings, and the client crate still reports a
+    /// connection after its task has ended.
     pub(super) fn give_up_in(&mut self) -> Option<Duration> {
         let SessionStage::Live(Live { term, .. }) = &self.stage else { return None };
         let since = self.unanswered.since()?;
@@ -285,9 +281,9 @@ impl Connection {
         });
     }
 
-    /// Returns a client that sends requests about one directory on the current session, and reports
-    /// their outcomes to `directory`. A caller that awaits the outcomes itself passes the default
-    /// id, which belongs to no directory.
+    /// Returns a client for requests about one directory. Their outcomes are sent to `directory`. A
+    /// caller that awaits the outcomes itself passes `DirectoryId::default()`, which belongs to no
+    /// directory.
     pub(super) fn directory_client(
         &self,
         directory: DirectoryId,
@@ -304,9 +300,9 @@ impl Connection {
         })
     }
 
-    /// Runs a task, and aborts it if the session ends. Tasks start in the order in which they were
-    /// spawned. If a task panics, the driver gives up the session, because it would otherwise wait
-    /// forever for the outcome of the task's request.
+    /// Runs a task, and aborts it if the session ends. Tasks start in the order of the calls. If a
+    /// task panics, the driver gives up the session. Otherwise it would wait forever for the
+    /// outcome of the task's request.
     pub(super) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         self.run(task, None)
     }
@@ -346,8 +342,8 @@ impl Connection {
         self.is_connected() && connection_number == self.number
     }
 
-    /// Returns the event that the queue receives for a reply. A reply on an earlier connection
-    /// might be out of date.
+    /// Returns the event for the queue. If `event` is a listing or probe from an earlier
+    /// connection, it might be out of date and is replaced with `Lost`.
     pub(super) fn discard_stale(&self, connection_number: u64, event: Event) -> Event {
         reply::discard_stale(event, connection_number, self.number)
     }

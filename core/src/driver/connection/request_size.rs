@@ -38,7 +38,7 @@ pub(in crate::driver) fn conditional(
     transaction(std::iter::once(LENGTH + condition.len() + NUMBER).chain(operations))
 }
 
-/// Returns the number of nodes, from the beginning of the list, that one request can read.
+/// Returns how many of these nodes, counted from the first, one request can read.
 pub(in crate::driver) fn readable(directory: &str, names: &[NodeName]) -> usize {
     let mut bytes = HEAD + OPERATION;
     let fits = |name: &&NodeName| {
@@ -66,8 +66,6 @@ mod tests {
         let names = ["lock-0000000000", "_c_00000000-0000-0000-0000-000000000000-lock-0000000001"];
         let bytes = names.iter().map(|name| name.len()).sum::<usize>();
         let names = names.map(|name| NodeName::parse(name).expect("a node's name"));
-        // Each node takes a header, a path length, a slash, and a watch flag. One more header ends
-        // the request.
         let left = REQUEST - HEAD - OPERATION - 2 * (OPERATION + LENGTH + 2) - bytes;
         assert_eq!(left % 2, 0, "a directory of half that length fills the request");
         assert_eq!(readable(&"d".repeat(left / 2), &names), 2);

@@ -26,7 +26,7 @@ use crate::session::reply;
 use crate::session::reply::{Judged, NodeOwner, SessionEvidence, failed};
 use crate::session::term::Term;
 
-/// Data that Curator and zklock write to a node to ask its owner to give up the lock.
+/// Curator and zklock write this data to a node to ask its owner to give up the lock.
 pub(in crate::driver) const REVOKE: &[u8] = b"__REVOKE__";
 
 /// Maximum length in bytes of node data that the client stores. Longer data is ignored. The data of
@@ -36,7 +36,7 @@ pub(in crate::driver) const LONGEST_DATA: usize = 4096;
 /// A snapshot of a node, set when the node has been read.
 pub(in crate::driver) type SnapshotCell = Arc<OnceLock<Arc<NodeSnapshot>>>;
 
-/// Version argument of a write or delete that applies to any version of the node.
+/// Passed instead of a version, matches any version of the node.
 pub(in crate::driver) const ANY_VERSION: i32 = -1;
 
 /// Access control lists for new nodes.
@@ -110,9 +110,8 @@ impl DirectoryClient {
         self.client.session_id()
     }
 
-    /// Handles the reply to a request that was sent at `sent`. A reply that proves that the session
-    /// is alive extends the term. If the reply shows that the session has ended, reports this to
-    /// the driver.
+    /// Handles the reply to a request that was sent at `sent`. Extends the term if the reply proves
+    /// that the session is alive. Notifies the driver if the session has ended.
     fn report_judged(&self, sent: BootInstant, (event, verdict): Judged) {
         match verdict {
             SessionEvidence::Alive => self.term.prove(sent, self.connection_number),
@@ -135,11 +134,13 @@ impl DirectoryClient {
         self.report_judged(sent, reply::created(ticket, self.session(), made));
     }
 
-    /// Creates the node of a reader that takes over the queue position of its owner's writer (a
-    /// downgrade). One transaction creates the node and checks that the writer's node exists.
+    /// Creates the node of a reader for a downgrade: the reader takes over the queue position of
+    /// its owner's writer. One transaction creates the node and checks that the writer's node
+    /// exists.
     ///
-    /// A second request reads the new node's Stat to find the node's owner, because before
-    /// ZooKeeper 3.7.2 and 3.8.2 the Stat in the transaction's reply is invalid (ZOOKEEPER-4026).
+    /// A second request reads the new node's Stat, which names the session that owns the node. The
+    /// Stat in the transaction's reply is invalid before ZooKeeper 3.7.2 and 3.8.2
+    /// (ZOOKEEPER-4026).
     pub(in crate::driver) async fn create_beside(
         self,
         ticket: Ticket,
@@ -187,8 +188,9 @@ impl DirectoryClient {
         self.report(self.listed(ticket, synced, listed.await));
     }
 
-    /// Lists the children and waits until their watch fires. Drops `unanswered` when the server
-    /// replies. If this future is dropped, the watch is removed on the server.
+    /// Lists the children and waits until the watch on them fires. Drops `unanswered` when the
+    /// server replies to the listing. If this future is dropped, the watch is removed on the
+    /// server.
     pub(in crate::driver) async fn list_and_watch(
         self,
         ticket: Ticket,
@@ -214,8 +216,8 @@ impl DirectoryClient {
         }
     }
 
-    /// Returns the event for a listing's reply. If the directory is too large to list, the event is
-    /// a refusal, because a retry would fail too.
+    /// Converts the reply to a listing into an event. If the directory is too large to list, the
+    /// event is a refusal, because a retry would fail too.
     fn listed(
         &self,
         ticket: Ticket,
@@ -264,9 +266,9 @@ impl DirectoryClient {
         snapshot: Option<SnapshotCell>,
     ) {
         let path = self.child(name.as_str());
-        // Watch by reading the data: unlike a request for the Stat, this leaves no watch behind if
-        // the node is missing. If the client lacks the right to read (`NoAuth`), request the Stat
-        // instead.
+        // Set the watch with a read of the data. Unlike a request for the Stat, a read sets no
+        // watch if the node is missing. If the client lacks the right to read (`NoAuth`), request
+        // the Stat instead.
         let watcher = match self.client.ask(RequestKind::Watch).get_and_watch_data(&path).await {
             Ok((data, stat, watcher)) => {
                 if let Some(snapshot) = snapshot {
@@ -396,8 +398,8 @@ impl DirectoryClient {
             }
             outcome = match last {
                 Ok(()) | Err(zk::Error::NodeExists) => Outcome::Done(()),
-                // Only the result for the lock directory counts: a create of a parent can be
-                // refused although the parent already exists.
+                // Only the result for the lock directory counts. The server can refuse to create a
+                // parent that already exists.
                 Err(zk::Error::NoNode) if forbidden => Outcome::Refused(Refusal::NotAuthorized),
                 Err(zk::Error::Unimplemented) => continue,
                 Err(error) => failed(&error),
@@ -408,8 +410,7 @@ impl DirectoryClient {
     }
 }
 
-/// If the error means that a reply was too large, returns a text with its size and the client's
-/// limit.
+/// If the client rejected a reply because of its size, returns a text with the size and the limit.
 pub(in crate::driver) fn too_large(error: &zk::Error, limits: Limits) -> Option<String> {
     let zk::Error::UnexpectedErrorCode(code) = error else { return None };
     let large = TooLarge::from_code(*code)?;
@@ -420,9 +421,8 @@ pub(in crate::driver) fn too_large(error: &zk::Error, limits: Limits) -> Option<
     Some(format!("{large}, where the client reads {limit}"))
 }
 
-/// A task that runs on the session. It implements `Future` by hand, because a compiler-generated
-/// future would store the inner task twice: as the argument, and again while it runs. Size matters
-/// because an acquire and its release use three of these tasks.
+/// A task that runs on the session. It implements `Future` by hand to save memory: an async block
+/// would store the inner task twice. An acquire and its release use three of these tasks.
 pub(in crate::driver) struct RequestTask<F> {
     task: F,
     epoch: u64,

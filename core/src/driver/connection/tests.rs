@@ -29,7 +29,6 @@ fn serving(found: &SessionEvent) -> (Tasks, Duration) {
     (session.tasks.clone(), session.client.session_timeout())
 }
 
-/// Waits for the end of these tasks. Fails if it takes longer than half the session timeout.
 async fn end_before_their_session((mut tasks, timeout): (Tasks, Duration)) {
     tokio::time::timeout(timeout / 2, tasks.ended()).await.expect("nothing serves it any more");
 }
@@ -49,7 +48,6 @@ async fn a_session_that_is_found_when_nobody_wants_it_any_more_is_not_begun() {
         // that event.
         assert!(connection.stop());
         assert!(matches!(connection.handle(found), ConnectionEvent::None) && !connection.is_live());
-        // The next caller starts a new search.
         assert!(connection.start());
         let found = session_event(&mut receiver).await;
         assert!(
@@ -59,8 +57,8 @@ async fn a_session_that_is_found_when_nobody_wants_it_any_more_is_not_begun() {
     .await;
 }
 
-/// The server is stopped, so the client crate would have to reconnect to close the session. No task
-/// that tries this must remain after the connection is closed.
+/// The server is stopped, so the client crate would have to reconnect to close the session. The
+/// tasks that try this must end when the connection is closed.
 #[tokio::test]
 async fn nothing_is_left_of_a_session_that_nobody_wants_when_its_link_closes() {
     on_the_runtime(async {
@@ -226,9 +224,9 @@ async fn news_of_a_session_that_is_over_leave_the_next_one_alone() {
     .await;
 }
 
-/// This test fails if a new version of the client crate pauses at other points between its
-/// connection attempts. The crate's own pauses grow without limit, so a client could reconnect too
-/// late and lose its leases.
+/// Fails if a new version of the client crate pauses in other places between its connection
+/// attempts. The crate's own pauses grow without limit, so a client could reconnect too late and
+/// lose its leases.
 #[tokio::test]
 async fn the_client_crates_pauses_between_rounds_of_servers_are_over_at_once() {
     on_the_runtime(async {

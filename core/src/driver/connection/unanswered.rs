@@ -1,4 +1,5 @@
-//! Tracks the requests that the server has not answered yet (rule 16).
+//! Tracks the requests that the server has not answered yet (rule 16). A request can *prove the
+//! session* if its reply shows that the session is alive.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,34 +13,31 @@ use crate::runtime::clock::BootInstant;
 pub(super) struct Unanswered {
     /// The time when the connection was established, if there is one.
     connected: Option<BootInstant>,
-    /// Start of the current wait for a reply that can *prove the session* (show that it is alive).
-    /// `None` if no such reply is awaited.
+    /// Start of the current wait for a reply that proves the session, or `None` if no such reply is
+    /// awaited.
     proof_awaited_since: Option<BootInstant>,
-    /// Shared token for requests whose replies can prove the session. Each such request keeps a
-    /// clone until its reply arrives. So the reference count shows whether one of them is
-    /// unanswered.
+    /// Shared token. Each request that can prove the session keeps a clone until its reply arrives,
+    /// so the reference count shows whether such a request is unanswered.
     proof_token: Arc<()>,
-    /// All other requests in the order in which they were sent, each with the start of its wait.
-    /// The next call removes the answered requests at the front.
+    /// All other requests in the order of the calls of `note_request`, each with the start of its
+    /// wait. Answered requests at the front are removed by the next call.
     requests: VecDeque<(AbortHandle, BootInstant)>,
 }
 
 impl Unanswered {
-    /// Returns the token for a request whose reply can prove the session. The task of the request
-    /// keeps the token until the reply arrives.
+    /// Returns the token, which the request's task keeps until the reply arrives.
     pub(super) fn proof_token(&self) -> Arc<()> {
         Arc::clone(&self.proof_token)
     }
 
-    /// Records that a request was sent whose reply can prove the session.
     pub(super) fn note_proof_request(&mut self) {
         if self.connected.is_some() {
             self.proof_awaited_since.get_or_insert_with(BootInstant::now);
         }
     }
 
-    /// Records a request whose reply cannot prove the session. Its task ends when the reply
-    /// arrives. `from` is the start of its wait.
+    /// Records the task of a request that cannot prove the session. The task ends when the reply
+    /// arrives. `from` is the start of the wait.
     pub(super) fn note_request(&mut self, task: AbortHandle, from: BootInstant) {
         self.forget_answered();
         self.requests.push_back((task, from));
@@ -51,14 +49,14 @@ impl Unanswered {
         }
     }
 
-    /// Records a reply that can prove the session. If another such request is unanswered, its wait
-    /// is now counted from this reply.
+    /// Records a reply that proves the session. If other such requests are unanswered, their wait
+    /// now starts at this reply.
     pub(super) fn note_proof_reply(&mut self) {
         self.proof_awaited_since = (Arc::strong_count(&self.proof_token) > 1).then(BootInstant::now);
     }
 
-    /// Records that a connection was established. The waits of pending requests are counted from
-    /// now, because these requests are only now sent.
+    /// Records that a connection was established. Pending requests are sent only now, so their
+    /// waits start now.
     pub(super) fn note_connected(&mut self) {
         self.connected = Some(BootInstant::now());
         self.note_proof_reply();

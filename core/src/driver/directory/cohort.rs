@@ -1,11 +1,11 @@
-//! Hand-offs inside a client (the option `cohort`): a holder can hand the lock directly to a waiter
-//! of the same client. Such waiters have no nodes of their own. They form a *line*, which has one
-//! node in the queue. The contender with this node is the line's *representative*.
+//! Hand-offs inside a client (the option `cohort`). A holder can hand the lock directly to a waiter
+//! of the same client. Such waiters have no nodes. They form a *line*, and one contender, the
+//! *representative*, waits in the queue on behalf of the line.
 //!
-//! No waiter waits forever. While the line has a waiter, it has a representative, which waits in
-//! the queue like any contender. When the representative is granted the lock, the first waiter of
-//! the line receives it. When the line becomes empty, the representative leaves. If it was granted
-//! the lock in the meantime, its node is deleted immediately.
+//! No waiter waits forever. While the line has a waiter, it has a representative in the queue. When
+//! the representative is granted the lock, the first waiter of the line receives it. When the line
+//! becomes empty, the representative leaves. If it was granted the lock in the meantime, its node
+//! is deleted immediately.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::queue::{Event, JoinId, Queue, Representative};
 pub(in crate::driver) struct Cohort {
     /// The contender in the queue on behalf of the line.
     representative: Representative,
-    /// The hold table. This is a weak reference, because a hold table keeps the client open.
+    /// The hold table. The reference is weak, because a hold table keeps the client open.
     holds: Weak<HoldTable>,
     /// The pauses before the representative gets another node.
     pub(super) pacing: Pacing,
@@ -43,8 +43,8 @@ impl Cohort {
     /// and naming. Any attempt can join an empty line.
     pub(super) fn takes(&mut self, attempt: &AcquireAttempt) -> bool {
         if self.representative.is_unneeded() {
-            // The old hold table might no longer exist, because the program can drop all lock
-            // objects while the line is unused.
+            // The old hold table might have been dropped with the program's lock objects while the
+            // line was empty.
             self.holds = Arc::downgrade(&attempt.holds);
         }
         self.representative.takes(attempt.claim.kind, attempt.naming)
@@ -68,19 +68,18 @@ impl Cohort {
         self.holds.upgrade()?.first_local()
     }
 
-    /// Records that the queue has granted the lock to the representative or has refused it. Returns
-    /// `false` if `join` is another contender.
+    /// Records that the queue has granted or refused the lock to `join`. Returns `false` if `join`
+    /// is not the representative.
     fn end(&mut self, join: JoinId) -> bool {
         self.representative.end(join)
     }
 
-    /// Adds the representative to the queue if the line needs one, or removes a representative that
-    /// is no longer needed. Returns `true` if the queue was changed.
+    /// Adds or removes the representative in the queue, as needed. Returns `true` if the queue was
+    /// changed.
     fn update_queue(&mut self, queue: &mut Queue) -> bool {
         let Some(event) = self.representative.next_event() else { return false };
         if matches!(event, Event::Join(..)) {
-            // No pause is necessary, because the previous node was not deleted while the line
-            // needed it.
+            // No pause: the previous node was not deleted while the line still needed it.
             self.pacing = Pacing::default();
         }
         queue.handle(event);
@@ -96,9 +95,9 @@ impl Directory {
         }
     }
 
-    /// Removes and returns the waiter that receives a granted lock: the first waiter in the line if
-    /// the representative was granted the lock, or else the contender itself. Returns `None` if
-    /// this waiter has already left.
+    /// Removes and returns the waiter that receives the lock when `join` is granted it: if `join`
+    /// is the representative, the first waiter in the line, otherwise `join` itself. Returns `None`
+    /// if that waiter has already left.
     pub(super) fn granted_waiter(&mut self, join: JoinId) -> Option<Waiter> {
         if !self.waiters.cohort_mut().is_some_and(|cohort| cohort.end(join)) {
             return self.remove_waiter(join);
@@ -113,8 +112,8 @@ impl Directory {
         None
     }
 
-    /// Removes and returns the waiters of a contender that the queue has refused. For the
-    /// representative, these are all waiters in the line.
+    /// Removes and returns the waiters to refuse when the queue has refused `join`: all waiters in
+    /// the line if `join` is the representative, otherwise `join` itself.
     pub(super) fn refused_waiters(&mut self, join: JoinId) -> Vec<Waiter> {
         if !self.waiters.cohort_mut().is_some_and(|cohort| cohort.end(join)) {
             return self.remove_waiter(join).into_iter().collect();
@@ -126,7 +125,6 @@ impl Directory {
         refused
     }
 
-    /// Handles a hand-off: a holder has passed its lock to this waiter, whose hold is `hold`.
     pub(in crate::driver) fn handed_on(
         &mut self,
         hold: &HoldId,

@@ -1,5 +1,5 @@
-//! The data of one lock directory for the deadlock search: its waiters, and the locks that their
-//! owners hold.
+//! The part of the deadlock search that reads one lock directory: its waiters, and the locks that
+//! their owners hold.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,13 +41,12 @@ impl Directory {
         Some(self.waiters.get(join)?.claim.caller.id())
     }
 
-    /// Returns `true` if this owner currently holds the lock through this node. A hand-off changes
-    /// the owner of a node.
+    /// Returns `true` if this owner holds the lock through this node. A node's owner changes with a
+    /// hand-off.
     pub(in crate::driver) fn is_held_by(&self, node: &NodeName, owner: OwnerId) -> bool {
         self.holders.caller(node) == Some(owner)
     }
 
-    /// Adds the holds of these owners.
     pub(in crate::driver) fn add_held_by(&self, owners: &mut HashMap<OwnerId, Vec<HeldLock>>) {
         for (node, holds) in self.holders.tables() {
             let all = holds.caller(node).and_then(|caller| owners.get_mut(&caller));

@@ -10,8 +10,8 @@ use crate::queue::{Action, JoinId};
 
 impl Directory {
     pub(super) fn send(&mut self, request: Action, connection: &mut Connection) {
-        // Without a session, the queue's requests cannot be sent. The requests of an earlier
-        // session were dropped when it ended.
+        // Without a session, no request can be sent. The requests of an earlier session were dropped
+        // when it ended.
         let Some(directory_client) = connection.directory_client(self.id, &self.path) else { return };
         match request {
             Action::Create(ticket, join, prefix) => {
@@ -68,8 +68,8 @@ impl Directory {
             Action::Delete(ticket, name) => {
                 self.releases.deleting(ticket, &name);
                 // Other contenders wait behind this node until it is deleted or the session ends.
-                // So count the delete as unanswered until its reply arrives: the driver gives up
-                // the session if no reply arrives.
+                // `spawn_proof_request` makes the driver give up the session if no reply to the
+                // deletion arrives.
                 connection.spawn_proof_request(directory_client.delete(ticket, name));
             }
             other => unreachable!("{other:?} is no request"),

@@ -1,6 +1,6 @@
-//! The option `grace`: the program learns that a lock is lost some time (the *grace*) before the
-//! session's term ends. Until the end of the *term*, the server does not expire the session. This
-//! module tracks the holds that have a grace, and the waiters that requested one.
+//! The option `grace`: the program learns about a lost lock some time (the *grace*) before the end
+//! of the session's *term*, the time for which the session is certain to exist. This module tracks
+//! the holds with a grace, and the waiters that requested one.
 //!
 //! A grace only makes the report earlier, so it does not affect mutual exclusion. After the report,
 //! the node is deleted when the program releases the lease, or at the end of the term. A heartbeat
@@ -23,16 +23,15 @@ use crate::queue::{Event, NodeName, SmallMap};
 /// The graces of one directory. Most directories have none.
 #[derive(Default)]
 pub(super) struct Graces {
-    /// The nodes of the holds with a grace, each with its grace and the alarm for the start of that
-    /// grace.
+    /// The holds with a grace, by node. Each entry has the grace and the alarm for its start.
     holds: SmallMap<NodeName, (Duration, AlarmKey)>,
-    /// The nodes of lost holds that the program has not released yet, each with the alarm that
-    /// deletes the node at the end of the term.
+    /// Nodes of lost holds that the program has not released yet. The alarm deletes the node at the
+    /// end of the term.
     kept: SmallMap<NodeName, AlarmKey>,
-    /// The graces of the waiters, each with its number of waiters.
+    /// The number of waiters with each grace.
     waiters: BTreeMap<Duration, usize>,
-    /// `true` if the time left in the term is too short for a waiter's grace. The queue then grants
-    /// no lock, as if the term were over.
+    /// `true` if the rest of the term is too short for a waiter's grace. The queue grants no lock
+    /// during this time, as if the term had ended.
     short: bool,
     /// `true` if the term is long enough for a hold without a grace.
     term: bool,
@@ -83,7 +82,7 @@ impl Directory {
         }
     }
 
-    /// Sets the alarm for the start of a hold's grace. `left` is the time left in the term.
+    /// Sets the alarm for the start of a hold's grace. `left` is the rest of the term.
     pub(super) fn await_grace(
         &mut self,
         node: &NodeName,
@@ -99,7 +98,6 @@ impl Directory {
         self.graces().holds.insert(node.clone(), (grace, alarm));
     }
 
-    /// Replaces the grace and the alarm of a node, because the node was handed to another hold.
     pub(super) fn hand_on_grace(
         &mut self,
         node: &NodeName,
@@ -112,17 +110,18 @@ impl Directory {
         self.await_grace(node, grace, left, timers);
     }
 
-    /// Reports the hold on a node as lost if the time left in the term (`left`) is at most the
-    /// hold's grace. Otherwise sets the alarm again.
+    /// Reports the hold on a node as lost if the rest of the term (`left`) is at most the hold's
+    /// grace. Otherwise sets the alarm again.
     pub(in crate::driver) fn check_grace(&mut self, node: &NodeName, left: Duration, timers: &mut Timers) {
         let hold = self.graces.as_ref().and_then(|graces| graces.holds.get(node));
         let Some((noted, _)) = hold.copied() else { return };
         if self.stop_keeping(node, timers) {
             return;
         }
-        // Read the grace from the holder: the node might have been handed to a hold with another
-        // grace, while the notice of this hand-off is still in the inbox. A hold that is lost here
-        // cannot be handed on afterwards, because a hand-off checks the term and the grace again.
+        // Read the current grace from the holder. The program might have handed the node to a hold
+        // with a different grace, and the notice of the hand-off might still be in the inbox. A
+        // hold that is lost here cannot be handed on afterwards, because a hand-off checks the term
+        // and the grace again.
         let grace = self.holders.grace(node).map_or(noted, Grace::time);
         if left > grace {
             self.await_grace(node, grace, left, timers);
@@ -131,9 +130,8 @@ impl Directory {
         }
     }
 
-    /// Handles a hold that was reported as lost before the end of the term. If the hold has a grace
-    /// and the term has not ended, the node is kept until the program releases the lease. Returns
-    /// `true` if the node is kept.
+    /// Handles a hold that was reported as lost. If the hold has a grace and the term has not
+    /// ended, keeps the node until the program releases the lease, and returns `true`.
     pub(super) fn begin_grace(&mut self, node: &NodeName, left: Duration, timers: &mut Timers) -> bool {
         let Some(graces) = &mut self.graces else { return false };
         let Some((_, alarm)) = graces.holds.remove(node) else { return false };
@@ -146,14 +144,12 @@ impl Directory {
         true
     }
 
-    /// Deletes a kept node because its lease was released or its term is over.
     pub(in crate::driver) fn end_grace(&mut self, node: &NodeName, timers: &mut Timers) {
         if self.lose_kept(node, timers) {
             self.on_event(Event::Release(node.clone()));
         }
     }
 
-    /// Forgets a node that is gone. Returns `true` if it was kept.
     pub(super) fn lose_kept(&mut self, node: &NodeName, timers: &mut Timers) -> bool {
         let Some(graces) = &mut self.graces else { return false };
         if let Some((_, alarm)) = graces.holds.remove(node) {
@@ -179,16 +175,15 @@ impl Directory {
         (graces.holds, graces.kept) = Default::default();
     }
 
-    /// Checks again whether the queue can grant the lock. For a grant, the time left in the term
-    /// must be longer than a sixth of the session timeout plus the longest grace that a waiter
-    /// requested. A grace is at most a sixth of the session timeout, so the next heartbeat normally
-    /// extends the term before the time left becomes too short.
+    /// Decides whether the queue can grant the lock: the rest of the term must be longer than a
+    /// sixth of the session timeout plus the longest grace of a waiter. A grace is at most a sixth
+    /// of the session timeout, so the next heartbeat normally extends the term in time.
     pub(super) fn check_waiters_grace(&mut self, connection: &Connection) {
         let Some(graces) = &mut self.graces else { return };
         let grace = graces.waiters.last_key_value().map(|(grace, _)| *grace);
         let enough = |grace: Duration| {
-            // If the grace is too long for the session, the waiter is refused only when the queue
-            // grants it the lock. So such a grace must not prevent the grant.
+            // A waiter whose grace is too long for the session must not prevent a grant, because it
+            // is refused only when it is granted the lock.
             let needed = |interval: Duration| interval + grace.min(interval);
             connection.term().is_none_or(|term| term.remaining() > needed(term.interval()))
         };
@@ -198,8 +193,8 @@ impl Directory {
         }
     }
 
-    /// Handles the events `TermBegan` and `TermEnded`. Returns `true` if the event must not be
-    /// passed to the queue.
+    /// Records the events `TermBegan` and `TermEnded`. Returns `true` if the queue must not receive
+    /// the event.
     pub(super) fn hides_term_event(&mut self, event: &Event) -> bool {
         let Some(graces) = &mut self.graces else { return false };
         match event {

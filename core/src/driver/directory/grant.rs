@@ -59,8 +59,8 @@ impl Directory {
         }
     }
 
-    /// Answers the other waiters of an owner that was just granted the lock. If the owner has
-    /// already lost the lock, these waiters enter the queue instead.
+    /// Answers the other waiters of an owner that was just granted the lock. They re-enter the
+    /// lock, or enter the queue if the owner has already lost it.
     pub(super) fn answer_owners_other_waiters(
         &mut self,
         holds: &Arc<HoldTable>,
@@ -68,8 +68,7 @@ impl Directory {
         hold: &HoldId,
         timers: &mut Timers,
     ) {
-        // The owner's other waiters re-enter the lock now, before the owner can release its first
-        // lease.
+        // Do this before the owner can release its first lease.
         for other in self.waiters.remove_owner_line((owner, kind)) {
             if !self.is_waiting(other) {
                 continue;
@@ -77,8 +76,7 @@ impl Directory {
             match holds.enter(owner, kind, Intent::Wait) {
                 Ok(EnterOutcome::Reentered(lease)) => self.answer(other, timers, Ok(lease)),
                 Err(error) => self.answer(other, timers, Err(error)),
-                // The term has ended since the grant, so the owner no longer holds the lock and its
-                // other waiters must enter the queue.
+                // The term has ended since the grant, so the lock is lost.
                 Ok(EnterOutcome::Queues(_)) => {
                     if self.waiters.enter_owner_line(other) {
                         self.enter_queue(other);
@@ -96,9 +94,8 @@ impl Directory {
         attempt.answer(answer);
     }
 
-    /// Answers the waiters of this owner that requested the other half (read or write) of a
-    /// read/write lock, which an owner can do concurrently. Otherwise they would wait until their
-    /// own owner releases the granted half.
+    /// Answers waiters of this owner for the other half (read or write) of a read/write lock.
+    /// Otherwise they would wait until their own owner releases the granted half.
     fn answer_other_half(
         &mut self,
         holds: &HoldTable,
@@ -116,8 +113,8 @@ impl Directory {
             }
             Kind::Write => {
                 let reader = self.waiters.first_of_owner((owner, Kind::Read));
-                // Prevent a hand-off of the writer's node: otherwise its next owner would hold the
-                // write lock at the same time as this reader.
+                // Begin the downgrade, which prevents a hand-off of the writer's node. Otherwise
+                // the next owner would hold the write lock at the same time as this reader.
                 if let Some(reader) = reader.filter(|_| holds.begin_downgrade(hold)) {
                     self.on_event(Event::Downgrade(reader, hold.node.clone()));
                 }

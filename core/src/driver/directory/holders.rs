@@ -23,15 +23,13 @@ pub(in crate::driver) struct Holder {
 }
 
 impl Holder {
-    /// Cancels the hold's alarms. Many holds are short, so their unused alarms would otherwise
-    /// accumulate.
+    /// Cancels the hold's alarms. Otherwise the alarms of many short holds would accumulate.
     pub(in crate::driver) fn cancel_alarms(&self, node: &NodeName, timers: &mut Timers) {
         timers.hold_ends(node);
         timers.cancel(self.alarms.keys());
     }
 
-    /// Returns the client's hold table for this path, or `None` if the program has dropped all lock
-    /// objects of the path.
+    /// Returns the hold table, or `None` if the program has dropped all lock objects of the path.
     pub(in crate::driver) fn table(&self) -> Option<Arc<HoldTable>> {
         self.holds.upgrade()
     }
@@ -42,15 +40,14 @@ impl Holder {
     }
 
     /// Marks this hold as lost and notifies the program. Returns `Some(false)` if the program has
-    /// already released the lock, but the notice of the release is still in the inbox. Returns
-    /// `None` if the node was handed to another hold, but the notice of the hand-off is still in
-    /// the inbox.
+    /// already released the lock, and `None` if the program has handed the node to another hold. In
+    /// both cases, the notice about this is still in the inbox.
     pub(in crate::driver) fn lose_unless_handed_on(&self, hold: &HoldId, reason: LossReason) -> Option<bool> {
         self.holds.upgrade().map_or(Some(false), |holds| holds.lose_unless_handed_on(hold, reason))
     }
 
     /// Marks the hold on this node as lost and notifies the program. Returns `false` if the program
-    /// has already released the lock, but the notice of the release is still in the inbox.
+    /// has already released the lock and the notice of the release is still in the inbox.
     pub(in crate::driver) fn lose(&self, node: &NodeName, reason: LossReason) -> bool {
         self.holds.upgrade().is_some_and(|holds| holds.lose(node, reason))
     }
@@ -96,8 +93,7 @@ impl Holders {
     }
 
     /// Records that the node was handed to this hold. Returns the hold table, or `None` if the node
-    /// is lost. Does not restart the long-hold alarm, because that alarm counts from the first hold
-    /// on the node.
+    /// is lost. The long-hold alarm still counts from the first hold on the node.
     pub(in crate::driver) fn hand_on(
         &mut self,
         hold: &HoldId,
@@ -110,7 +106,6 @@ impl Holders {
         holder.holds.upgrade()
     }
 
-    /// Records a new hold on a kept node. Returns `false` if the node is lost.
     pub(in crate::driver) fn retake(
         &mut self,
         hold: &HoldId,
