@@ -9,9 +9,8 @@ use crate::error::{Error, ErrorKind};
 use crate::queue::{Kind, Refusal};
 use crate::session::ConnectRefusal;
 
-/// Returns the error for a client that received no reply from any server within the time `within`,
-/// or within the connect timeout if `within` is `None`. `servers` describes the connection attempts
-/// to each server.
+/// Returns the error for a client that received no reply from any server within `within` (default:
+/// the connect timeout). `servers` describes the connection attempts to each server.
 pub(crate) fn unreachable(options: &ClientOptions, within: Option<Duration>, servers: Servers) -> Error {
     let within = within.unwrap_or(options.connect_timeout);
     let mut message = format!(
@@ -52,8 +51,8 @@ pub(super) fn not_authorized(path: &str) -> Error {
 }
 
 /// Returns the timeout error of a contender. `too_few` is `true` if fewer permits are free than it
-/// requested. `ahead` is the number of contenders that were known to be ahead of it in the queue.
-/// `servers` is given if the client was not connected.
+/// requested. `ahead` is the known number of contenders ahead of it. `servers` is given if the
+/// client was not connected.
 pub(super) fn timed_out(
     path: &str,
     reason: TimeoutReason,

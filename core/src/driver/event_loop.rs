@@ -41,8 +41,8 @@ use crate::runtime::random;
 use crate::session::CLOSE_LIMIT;
 use crate::session::term::Term;
 
-/// Maximum number of inputs in one batch. The queues decide on their requests only after each
-/// batch, so all waiters that join a queue in one batch share a listing.
+/// Maximum number of inputs in one batch. The queues send their requests after each batch, so the
+/// waiters that join a queue in one batch share a listing.
 const BATCH: usize = 256;
 
 /// Runs a client's driver until the client is closed.
@@ -53,8 +53,8 @@ pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
     let shared = Arc::clone(&driver.shared);
     let done = loop {
         let input = tokio::select! {
-            // Check the alarms first. They cannot keep the inputs waiting for long, because few
-            // alarms are due at a time.
+            // Check the alarms first. They cannot delay the inputs for long, because few alarms are
+            // due at a time.
             biased;
             () = driver.timers.next() => None,
             Some(input) = receiver.recv() => Some(input),
@@ -102,8 +102,8 @@ struct Driver {
     heartbeat: HeartbeatScheduler,
     /// Set if the client must close as soon as it holds nothing.
     drain: Option<Drain>,
-    /// `true` if the client has ever had a session. Waiters then no longer fail when the connection
-    /// is lost.
+    /// `true` if the client has ever had a session. After that, a lost connection does not fail its
+    /// waiters.
     was_connected: bool,
     /// `true` if the check for unencrypted credentials is done.
     warned: bool,
@@ -133,8 +133,7 @@ impl Driver {
         }
     }
 
-    /// Handles inputs. At a `Close` command, stops and returns the sender that reports the end of
-    /// the driver.
+    /// Handles inputs. Stops at a `Close` command and returns its `done` sender.
     fn drain_inbox(
         &mut self,
         inputs: impl Iterator<Item = Input>,
@@ -175,8 +174,7 @@ impl Driver {
         if event.is_written() && current {
             self.connection.note_proof_reply();
         }
-        // The connection works, but it is unknown whether the server carried out the request.
-        // Probably the server throttles requests.
+        // The connection works but the request was lost, so the server probably throttles requests.
         let throttled = self.directories.get(id).filter(|_| event.is_lost() && current);
         if let Some(directory) = throttled {
             if std::mem::replace(&mut self.throttled, connection_number) != connection_number {
@@ -192,10 +190,10 @@ impl Driver {
         }
         let event = self.connection.discard_stale(connection_number, event);
         if let Event::Deleted(ticket, outcome) = &event {
-            // The reply "no node" shows that another client deleted the node only if the session is
-            // alive: an earlier reply on this connection has proved that it serves our session, and
-            // the term has not ended. Otherwise the server might have removed the node together
-            // with the session.
+            // The reply "no node" shows that another client deleted the node, but only if the
+            // session is still alive. This requires that an earlier reply on this connection has
+            // proved that it serves our session, and that the term has not ended. Otherwise the
+            // server might have removed the node together with the session.
             let certain = |term: &Arc<Term>| current && term.is_proven_on(connection_number) && term.runs();
             let missing = *outcome == Outcome::NoNode && self.connection.term().is_some_and(certain);
             if let Some(directory) = self.directories.get_to_flush(id) {
@@ -217,7 +215,6 @@ impl Driver {
         self.timers.set(deadline, Alarm::Connect);
     }
 
-    /// Handles a new connection: notifies the queues, and the callers that wait for a connection.
     fn connected(&mut self) {
         self.status.set(ClientState::Connected);
         self.directories.send_to_all(&Event::Connected);
@@ -294,8 +291,8 @@ impl Driver {
         if let Notice::Transact { node, operations, reply } = notice {
             return transact(&mut self.connection, &self.options, (path, &node), operations, reply);
         }
-        // If no directory with this path is open, the hold no longer exists, so the notice is
-        // dropped. A caller that waits for a reply then receives an error from its channel.
+        // If there is no directory with this path, the hold no longer exists. The notice is
+        // dropped, and a caller that waits for a reply receives an error from its channel.
         let id = self.directories.at(path);
         let Some(directory) = id.and_then(|id| self.directories.get_to_flush(id)) else { return };
         match notice {
@@ -345,8 +342,8 @@ impl Driver {
                 tracing::warn!(session = %self.session(), "connection lost; the session may survive");
                 self.heartbeat.suspend(&mut self.directories, true);
                 self.directories.send_to_all(&Event::Disconnected);
-                // Change the client's state last. If a listener receives the new state and then
-                // checks a lease, it must find the lease suspended.
+                // Change the client's state last. A listener for the state can check a lease
+                // immediately, and must find it suspended.
                 self.status.set(ClientState::Suspended);
             }
             ConnectionEvent::Reconnected => {
@@ -387,8 +384,7 @@ impl Driver {
         }
     }
 
-    /// Stops trying to connect if no caller needs a session. A client that has never had a session
-    /// tries to connect only while a caller waits.
+    /// Stops trying to connect if the client has never had a session and no caller waits for one.
     fn stop_unless_wanted(&mut self) {
         if self.was_connected {
             return;
@@ -402,8 +398,7 @@ impl Driver {
     /// Flushes the queues and carries out their actions.
     fn flush(&mut self) {
         self.heartbeat.check_term(&self.connection, &mut self.directories, &mut self.timers);
-        // One pass over the queues is enough, even if an action drops a lease, because the release
-        // of that lease arrives as a new input through the channel.
+        // One pass is enough. If an action drops a lease, its release arrives as a new input.
         for id in self.directories.take_to_flush() {
             let vital = self.directories.flush(id, &mut self.connection, &mut self.timers);
             self.heartbeat.set_node_count(id, vital);
@@ -456,8 +451,8 @@ impl Driver {
     }
 }
 
-/// Returns the sender that reports the end of the driver, if the input is a command to close the
-/// client. Other input is dropped, and its senders receive an error from their reply channels.
+/// Returns the `done` sender if the input is a command to close the client. Drops other input, and
+/// its senders receive an error from their reply channels.
 fn closer(input: Input) -> Option<oneshot::Sender<()>> {
     match input {
         Input::Command(Command::Close { done }) => done,

@@ -1,5 +1,5 @@
-//! Sends heartbeats that renew the session's term, and ends the holds when the term ends. Until the
-//! end of the *term*, the server does not expire the session.
+//! Sends heartbeats, which extend the session's *term*: until the end of the term, the server does
+//! not expire the session. Ends the holds when the term ends.
 //!
 //! Heartbeats are sent while a directory is *vital*: one of our contenders holds its lock or might
 //! hold it soon.
@@ -18,16 +18,16 @@ use crate::driver::directory::table::DirectoryTable;
 use crate::driver::mailbox::{DirectoryId, OwnNode};
 use crate::queue::{Event, NodeName};
 
-/// Time within which the heartbeats check every node of ours in the vital directories. They are
-/// sent even if replies to other writes prove that the session is alive, because only this check
-/// notices the deletion of a node without a watch. Heartbeats can be late, so the check of all
-/// nodes can take up to one minute.
+/// Time within which the heartbeats check every node of ours in the vital directories. This check
+/// is needed even if replies to other writes prove that the session is alive, because only it
+/// notices that a node without a watch was deleted. Heartbeats can be late, so a check of all nodes
+/// can take up to one minute.
 const FULL_CHECK_TIME: Duration = Duration::from_secs(50);
 
 /// Longest pause between two heartbeats, even with few nodes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Number of nodes that a heartbeat normally checks. If there are very many nodes, it checks more
+/// Number of nodes that a heartbeat normally checks. It checks more if there are very many nodes
 /// (see `batch_size`).
 const MAX_NODES_PER_HEARTBEAT: usize = 128;
 
@@ -48,17 +48,17 @@ pub(super) struct HeartbeatScheduler {
     nodes: usize,
     /// The last node that was checked.
     checked: Option<OwnNode>,
-    /// `true` if a heartbeat found that a node is missing. The next heartbeat then follows
-    /// immediately, with other nodes, because this reply might not show that the session is alive.
+    /// `true` if a heartbeat found a missing node. The next heartbeat follows immediately, with
+    /// other nodes, because a reply that reports a missing node might not prove that the session is
+    /// alive.
     node_was_missing: bool,
     /// Start of the current pause between heartbeats.
     pause_began: Option<Instant>,
     /// Alarm for the next heartbeat. Not set while no directory is vital.
     heartbeat_alarm: Option<AlarmKey>,
-    /// Alarm for the end of the term. The term might have been extended since this alarm was set.
+    /// Alarm for the end of the term at the time when it was set. The term can be extended later.
     term_end_alarm: Option<AlarmKey>,
-    /// Alarm for the time to give up the session. The server might have replied since this alarm
-    /// was set.
+    /// Alarm for giving up the session. It stays set if the server replies.
     give_up_alarm: Option<AlarmKey>,
     /// `true` if the term runs, as last reported to the holders.
     running: bool,
@@ -68,10 +68,10 @@ pub(super) struct HeartbeatScheduler {
     term_left: Duration,
     /// `true` if the holders were informed of a disconnection.
     suspended: bool,
-    /// `true` if a directory was vital when the connection was lost. Only then is the reconnection
-    /// urgent: the client has a lock or a node that it could lose. Directories that become vital
-    /// during the disconnection do not count. The client then learns of no other contenders, so it
-    /// treats every waiter as the possible next holder.
+    /// `true` if a directory was vital when the connection was lost. Only in this case is the
+    /// reconnection urgent, because the client could lose a lock or its place in the queue.
+    /// Directories that become vital while the connection is lost do not count: the client then
+    /// learns of no other contenders, so it treats every waiter as the possible next holder.
     at_stake: bool,
 }
 
@@ -81,9 +81,8 @@ impl HeartbeatScheduler {
         self.fresh
     }
 
-    /// Returns how urgently a disconnected client needs a connection. If the client could lose a
-    /// hold, or a node near the front of a queue, it must reconnect before the session expires
-    /// (rule 10).
+    /// Returns how urgently a disconnected client needs a connection. It must reconnect before the
+    /// session expires if it could lose a hold or a node near the front of a queue (rule 10).
     fn urgency(&self, connection: &Connection, directories: &DirectoryTable) -> Urgency {
         match connection.term() {
             Some(term) if self.at_stake && !self.vital.is_empty() => Urgency::Session(term.session_timeout()),
@@ -92,8 +91,8 @@ impl HeartbeatScheduler {
         }
     }
 
-    /// Stores the number of nodes in a directory that the heartbeats must check. If it is 0, the
-    /// directory needs no heartbeats.
+    /// Stores the number of nodes in a directory that the heartbeats must check. A directory with 0
+    /// nodes needs no heartbeats.
     pub(super) fn set_node_count(&mut self, directory: DirectoryId, nodes: usize) {
         let before = match self.vital.get_mut(&directory) {
             Some(before) if nodes > 0 => std::mem::replace(before, nodes),
@@ -126,8 +125,7 @@ impl HeartbeatScheduler {
         timers.cancel(&alarms);
     }
 
-    /// Compares the clock with the term. If the term has begun, was extended, or has ended, informs
-    /// the directories.
+    /// Notifies the directories if the term has begun, was extended, or has ended.
     pub(super) fn check_term(
         &mut self,
         connection: &Connection,
@@ -138,8 +136,8 @@ impl HeartbeatScheduler {
         if std::mem::replace(&mut self.running, running) && !running {
             directories.iter_mut().for_each(|directory| directory.end_term(timers));
         }
-        // A lock is granted only if the client is connected and more than a third of the term is
-        // left (rule 16).
+        // Grant locks only while the client is connected and more than a third of the term is left
+        // (rule 16).
         let fresh = connection.is_fresh();
         if std::mem::replace(&mut self.fresh, fresh) != fresh {
             directories.send_to_all(if fresh { &Event::TermBegan } else { &Event::TermEnded });
@@ -199,8 +197,8 @@ impl HeartbeatScheduler {
         if self.heartbeat_alarm.is_some() || !connection.is_connected() {
             return;
         }
-        // If leases are suspended, send a heartbeat immediately. The leases become usable again
-        // only when a reply on this connection proves that the session is alive.
+        // If leases are suspended, send a heartbeat immediately. Its reply proves that the session
+        // is alive, and makes the leases usable again.
         let now = Instant::now();
         let pause = pause(self.nodes, interval);
         let due_in =
@@ -216,8 +214,8 @@ impl HeartbeatScheduler {
         self.heartbeat_alarm = Some(timers.set(Instant::now() + next, Alarm::Heartbeat));
     }
 
-    /// Handles the result of a heartbeat. `last` is the last node that it checked, or `None` if it
-    /// checked all its nodes. If nodes were missing, makes the next heartbeat due.
+    /// Handles a heartbeat's result. `last` is the last node that it checked, or `None` if it
+    /// checked all its nodes. If nodes were missing, the next heartbeat is due immediately.
     pub(super) fn on_nodes_checked(&mut self, last: Option<OwnNode>, missing: bool, timers: &mut Timers) {
         self.checked = last.or_else(|| self.checked.take());
         if missing {
@@ -232,14 +230,14 @@ impl HeartbeatScheduler {
         }
     }
 
-    /// Handles the alarm for the end of the term. The caller then compares the clock with the term,
-    /// because the term might have been extended since the alarm was set.
+    /// Handles the alarm for the end of the term. The caller then checks whether the term has
+    /// really ended.
     pub(super) fn on_term_end_alarm(&mut self) {
         self.term_end_alarm = None;
     }
 
-    /// Handles the alarm for giving up the session. The caller then checks again whether to give it
-    /// up, because the server might have replied since the alarm was set.
+    /// Handles the alarm for giving up the session. The caller then checks whether the server has
+    /// replied in the meantime.
     pub(super) fn on_give_up_alarm(&mut self) {
         self.give_up_alarm = None;
     }
@@ -270,8 +268,7 @@ impl HeartbeatScheduler {
     }
 }
 
-/// Returns our nodes in a directory, in queue order. If `behind` is given, returns only the nodes
-/// behind this node.
+/// Returns our nodes in a directory in queue order, or only the nodes behind `behind`.
 fn nodes<'a>(
     directories: &'a DirectoryTable,
     id: DirectoryId,
@@ -283,8 +280,8 @@ fn nodes<'a>(
     })
 }
 
-/// Returns the pause between two heartbeats while replies to other writes prove that the session is
-/// alive.
+/// Returns the pause between two heartbeats that is used while replies to other writes prove that
+/// the session is alive.
 fn pause(nodes: usize, interval: Duration) -> Duration {
     let batches = u32::try_from(nodes.div_ceil(MAX_NODES_PER_HEARTBEAT)).unwrap_or(u32::MAX).max(1);
     (FULL_CHECK_TIME / batches).min(LONGEST_PAUSE).max(interval)

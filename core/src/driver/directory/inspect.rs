@@ -16,8 +16,8 @@ use crate::lease::report::{DriverSnapshot, Inspector};
 use crate::runtime;
 use crate::runtime::clock::BootInstant;
 
-/// Maximum time that a query waits for the driver. A single input takes the driver microseconds,
-/// and a batch of hundreds of commands takes milliseconds.
+/// Maximum time that a query waits for the driver. The driver handles a single input in
+/// microseconds, and a batch of hundreds of commands in milliseconds.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
 /// Pause between two attempts to lock the directories.
@@ -73,7 +73,6 @@ impl Inspector for SharedDirectories {
                 directory.report(&mut waits, &mut holds);
             }
             drop(directories);
-            // The sort is stable, so entries at one path keep the order of their queue.
             waits.sort_by(|one, other| one.path.cmp(&other.path));
             holds.sort_by(|one, other| one.path.cmp(&other.path));
             for label in waits

@@ -3,16 +3,16 @@
 //!
 //! The driver starts to keep nodes when it grants the lock and knows of no waiter of another
 //! client. From then on, it watches the children of the lock directory. It stops in each of these
-//! cases, and can start again only with the next grant:
+//! cases, until the next grant:
 //!
 //! - A waiter appears that conflicts with the kept nodes (for example, a writer if the nodes are
 //!   readers').
 //! - The connection is lost, so the driver does not know whether there is a waiter.
 //! - The watch on the children does not fit in the session's watch budget.
 //!
-//! When the driver stops, it deletes all kept nodes. While the watch is not set yet, only the
-//! driver can reuse a kept node, for a waiter of this client. Afterwards, a lock object can also
-//! reuse it directly, on the caller's thread.
+//! When the driver stops, it deletes all kept nodes. Until the watch is set, only the driver can
+//! reuse a kept node, for a waiter of this client. Once the watch is set, a lock object can also
+//! reuse a kept node directly, on the caller's thread.
 //!
 //! Each change of the children costs a listing. The driver stops keeping nodes when the listings
 //! cost more requests than the acquires save. For example, if a hundred clients keep nodes for
@@ -42,7 +42,7 @@ pub(super) struct Keeping {
 }
 
 impl Directory {
-    /// Starts to keep nodes after a grant. The granted node is then kept when its lock is released.
+    /// Starts to keep nodes, if possible. Called for each grant.
     pub(super) fn begin_keeping(
         &mut self,
         holds: &Arc<HoldTable>,
@@ -100,15 +100,13 @@ impl Directory {
         self.end_keeping(timers);
     }
 
-    /// Sets `fired` if the watch with this ticket is the watch on the directory's children. The
-    /// queue knows this ticket even before it processes the reply to the listing.
     pub(super) fn note_fired(&mut self, ticket: Ticket) {
         if let Some(keeping) = &mut self.keeping {
             keeping.fired |= self.queue.child_watch() == Some(ticket);
         }
     }
 
-    /// Gives up the kept nodes if a new waiter of this client cannot use any of them.
+    /// Deletes the kept nodes if a new waiter of this client cannot use any of them.
     pub(super) fn end_keeping_for_waiter(&mut self, kind: Kind, timers: &mut Timers) {
         let Some(keeping) = self.keeping.as_ref().filter(|keeping| !keeping.state.suits(kind)) else {
             return;
@@ -129,7 +127,7 @@ impl Directory {
         }
     }
 
-    /// Gives up all kept nodes. No node is kept again before the next grant.
+    /// Deletes all kept nodes. No node is kept until the next grant.
     pub(in crate::driver) fn end_keeping(&mut self, timers: &mut Timers) {
         let Some(keeping) = self.keeping.take() else { return };
         self.queue.guard(false);
@@ -144,8 +142,8 @@ impl Directory {
         }
     }
 
-    /// Forgets the kept nodes when the session ends or the client is closed. The server deletes
-    /// them.
+    /// Forgets the kept nodes when the session ends or the client is closed, because the server
+    /// deletes them.
     pub(super) fn forget_keeping(&mut self) {
         let Some(keeping) = self.keeping.take() else { return };
         self.queue.guard(false);
@@ -154,8 +152,8 @@ impl Directory {
         }
     }
 
-    /// Sets the alarm for the end of the `linger` time, when the first hold on this node is
-    /// released.
+    /// Handles the release of the first hold on a node: sets the alarm for the end of the `linger`
+    /// time.
     pub(in crate::driver) fn node_kept(&mut self, node: &NodeName, time: Duration, timers: &mut Timers) {
         if self.keeping.is_none() {
             // Keeping ended before this node was kept.
@@ -183,7 +181,7 @@ impl Directory {
         }
     }
 
-    /// Stops keeping a node. Deletes the node if it has no hold. Returns `true` if it had no hold.
+    /// Stops keeping a node. If it has no hold, deletes it and returns `true`.
     pub(in crate::driver) fn stop_keeping(&mut self, node: &NodeName, timers: &mut Timers) -> bool {
         let Some(holder) = self.holders.get(node) else { return false };
         let kept = holder.table().map_or(holder.is_kept(), |holds| holds.stop_keeping(node));

@@ -1,5 +1,5 @@
-//! Ends holds that are lost before the program releases them: the session or its term has ended,
-//! the hold's time limit is over, or the hold's node was deleted.
+//! Ends holds that are lost before the program releases them, because the session or its term
+//! ended, a time limit expired, or the node was deleted.
 
 use std::time::Duration;
 
@@ -33,8 +33,7 @@ impl Directory {
         self.end_graces();
     }
 
-    /// Ends a hold because the session's term or the hold's own time limit is over. `left` is the
-    /// time left in the term.
+    /// Ends a hold because the term or `max_hold` has expired. `left` is the rest of the term.
     pub(in crate::driver) fn expire(
         &mut self,
         hold: &HoldId,
@@ -48,7 +47,6 @@ impl Directory {
         }
     }
 
-    /// Reports the hold on a node as lost because its time is over.
     pub(super) fn lose_in_time(
         &mut self,
         node: &NodeName,
@@ -61,10 +59,9 @@ impl Directory {
         self.end_in_time(node, (reason, known), left, timers);
     }
 
-    /// Deletes the node of a hold that is lost because its time is over. The program was notified
-    /// first, so no other client is granted the lock before that notification. `known` is `false`
-    /// if the program has already released the lock, but the notice of the release is still in the
-    /// inbox.
+    /// Deletes the node of a hold whose time has expired. The hold was already marked as lost, so
+    /// no other client is granted the lock before that. `known` is `false` if the program has
+    /// already released the lock, but the notice of the release is still in the inbox.
     fn end_in_time(
         &mut self,
         node: &NodeName,

@@ -1,5 +1,5 @@
-//! One lock directory in a driver: its queue, its waiters and its holders. One type contains all
-//! three, because most events and actions change at least two of them.
+//! One lock directory in a driver: its queue, its waiters and its holders. They are in one type,
+//! because most events and actions change at least two of them.
 
 mod cohort;
 pub(super) mod deadlock;
@@ -66,8 +66,7 @@ pub(super) struct Directory {
     revoked: SmallMap<NodeName, i32>,
     watches: DirectoryWatches,
     pauses: RetryBackoff,
-    /// Tickets of creates that were sent after a pause. Their listings were sent earlier, without
-    /// the pause.
+    /// Tickets of creates that were sent after a pause. Their listings were sent before the pause.
     delayed_creates: SmallSet<Ticket>,
     /// State of the pauses before this client creates the lock directory again, after a reaper or
     /// another client has deleted it. `None` for most directories, because this client never
@@ -94,7 +93,7 @@ impl Directory {
     /// - `seed`: seed for the names of this directory's nodes.
     ///
     /// If there is a session, the new queue receives `Event::SessionBegan` even while the
-    /// connection is lost. The event is not sent when the connection is restored.
+    /// connection is lost, because no later event would announce that session.
     pub(super) fn new(
         (id, path): (DirectoryId, Arc<str>),
         last_ticket: Ticket,
@@ -176,8 +175,8 @@ impl Directory {
     }
 
     /// Makes the queue list or probe its directory again if the server has been silent for too long
-    /// (see `resync`). Also informs the queue when the server can no longer carry out a create
-    /// whose outcome is unknown. Returns `true` if it did one of these.
+    /// (see `resync`). Also notifies the queue when the server can no longer carry out a create
+    /// with an unknown outcome. Returns `true` if the queue received an event.
     pub(super) fn resync_if_silent(&mut self) -> bool {
         let event = match self.resync.due(self.queue.doubt(), self.is_vital(), Instant::now()) {
             Due::Nothing => return false,
@@ -204,8 +203,8 @@ impl Directory {
         self.queue.disable_warnings();
     }
 
-    /// Returns the name of a kazoo contender in a listing, if that contender might not recognize
-    /// our nodes.
+    /// Returns the name of a kazoo contender if a listing shows one and it might not recognize our
+    /// nodes.
     pub(super) fn find_blind_kazoo<'a>(&self, event: &'a Event) -> Option<&'a str> {
         let Event::Listed(_, Outcome::Done(children)) = event else { return None };
         let found = children.iter().find(|child| self.hidden_from_kazoo && is_kazoos(child));
@@ -254,8 +253,8 @@ impl Directory {
     pub(super) fn answer_within(&self, join: JoinId) -> Option<Duration> {
         let attempt = self.waiters.get(join).filter(|_| self.only_tries(join))?;
         let within = attempt.deadline.end()?.saturating_duration_since(attempt.asked);
-        // Round down to whole milliseconds, because the error message shows this time. It is some
-        // microseconds longer than the limit that the caller passed.
+        // The measured time is some microseconds longer than the caller's limit. The error message
+        // shows it, so round it down to milliseconds.
         Some(Duration::from_millis(within.as_millis().try_into().unwrap_or(u64::MAX)))
     }
 
@@ -271,8 +270,8 @@ impl Directory {
     fn enter_queue(&mut self, join: JoinId) {
         let in_cohort = self.waiters.enter_cohort(join);
         if let Some(AcquireAttempt { naming, claim, intent, .. }) = self.waiters.get(join) {
-            // Permits do not count, because kazoo's semaphore uses another layout. Candidates of an
-            // election do not count, because their queue fails if it finds a kazoo contender.
+            // Kazoo's semaphore uses another layout, so permits do not matter. A candidate's queue
+            // fails if it finds a kazoo contender, so elections do not matter either.
             self.hidden_from_kazoo |=
                 *naming == Naming::Curator && !matches!(claim.kind, Kind::Permit(_) | Kind::Lead);
             if !in_cohort {
@@ -280,8 +279,8 @@ impl Directory {
                 return;
             }
             self.needs_flush = true;
-            // Mark the waiter as contended: this client already holds the lock, and a listing might
-            // never show the waiter's node behind the holder's node.
+            // The waiter is contended because this client already holds the lock. A listing might
+            // never show the waiter's node behind the holder's.
             if !self.holders.is_empty() {
                 self.waiters.contend(join);
             }
@@ -298,8 +297,7 @@ impl Directory {
     }
 
     /// Removes a waiter. Returns `None` if the waiter was already answered, for example because a
-    /// holder handed it the lock. After a removal, only the caller of this function can answer the
-    /// waiter.
+    /// holder handed it the lock.
     fn remove_waiter(&mut self, join: JoinId) -> Option<Waiter> {
         let waiter = self.waiters.remove(join)?;
         self.forget_grace(&waiter.attempt);
@@ -319,8 +317,8 @@ impl Directory {
 
     /// Handles the release of a hold's last lease.
     pub(super) fn release(&mut self, node: &NodeName, release: Release, timers: &mut Timers) {
-        // The hold was lost earlier, so there is nothing to release. The program's call completes
-        // when `release` is dropped.
+        // The hold was lost earlier, so there is nothing to release. Dropping `release` completes
+        // the program's call.
         let Some(holder) = self.holders.remove(node) else {
             self.releases.late_release(node, &release);
             return self.end_grace(node, timers);
@@ -340,8 +338,6 @@ impl Directory {
         self.releases.delete_answered(ticket, missing);
     }
 
-    /// Watches the node of a hold: a long hold, or a hold whose program waits for requests to give
-    /// up the lock.
     pub(super) fn watch_hold(&mut self, node: &NodeName) {
         if self.holders.contains(node) {
             self.on_event(Event::WatchHold(node.clone()));
@@ -379,8 +375,8 @@ impl Directory {
         }
     }
 
-    /// Handles another client's request to give up the lock of one of our nodes. If the owner of
-    /// the node is still waiting, it receives the request when it is granted the lock.
+    /// Handles another client's request to give up the lock of one of our nodes. A waiter receives
+    /// the request when it is granted the lock.
     pub(super) fn revoked(
         &mut self,
         node: NodeName,
@@ -392,8 +388,8 @@ impl Directory {
         if !holder_notified && self.stop_keeping(&node, timers) {
             return;
         }
-        // If there was no hold on the node, a new hold might have begun in the meantime, so try
-        // again. After the holder has received the request, its node is not kept or handed on.
+        // Try again, because a new hold on the node might have begun in the meantime. After the
+        // holder has received the request, its node is not kept or handed on.
         if holder_notified || self.holders.revoke(&node) {
             self.restore_data(node, version, connection);
             return;
@@ -404,8 +400,8 @@ impl Directory {
         }
     }
 
-    /// Restores the data of a holder's node, which the request to give up the lock has overwritten.
-    /// The data describes the owner. The restored data also notes the request.
+    /// Restores a holder node's data, which describes the owner. The request to give up the lock
+    /// has overwritten it. The restored data also notes the request.
     fn restore_data(&self, node: NodeName, version: i32, connection: &mut Connection) {
         let data = self.holders.data(&node).and_then(ContenderInfo::revoked_data);
         let directory_client = connection.directory_client(self.id, &self.path);
@@ -421,8 +417,8 @@ impl Directory {
         self.holders.suspend(suspended);
     }
 
-    /// Returns `true` if one of our contenders holds the lock or might hold it soon, so that the
-    /// session's term matters.
+    /// Returns `true` if one of our contenders holds the lock or might hold it soon. Such a
+    /// directory needs heartbeats.
     pub(super) fn is_vital(&self) -> bool {
         !self.holders.is_empty() || self.queue.is_near()
     }
@@ -432,8 +428,7 @@ impl Directory {
         self.queue.len()
     }
 
-    /// Returns the nodes of our contenders in queue order. If `node` is given, returns only the
-    /// nodes behind it.
+    /// Returns our contenders' nodes in queue order, or only the nodes behind `node`.
     pub(super) fn places_behind(&self, node: Option<&NodeName>) -> impl Iterator<Item = &NodeName> {
         let all = node.is_none().then(|| self.queue.places(usize::MAX));
         let behind = node.map(|node| self.queue.places_behind(node));
@@ -442,8 +437,8 @@ impl Directory {
 
     /// Flushes the queue and carries out its actions.
     pub(super) fn flush(&mut self, connection: &mut Connection, timers: &mut Timers) {
-        // Repeat, because an action can cause another event for the queue. For example, when a
-        // waiter is refused, the next waiter of the same owner enters the queue.
+        // Repeat, because an action can cause another event. For example, when a waiter is refused,
+        // the next waiter of the same owner enters the queue.
         loop {
             self.update_representative();
             self.update_keeping(connection, timers);

@@ -15,7 +15,7 @@ pub(super) struct Pacing {
 }
 
 impl Pacing {
-    /// Returns the pause before the next creation. The pause grows if creations follow each other
+    /// Returns the pause before the next creation. It grows if creations follow one another
     /// quickly.
     pub(super) fn pause(&mut self) -> Duration {
         let now = Instant::now();

@@ -1,5 +1,5 @@
-//! The unfinished releases in one lock directory: the callers that wait for them, and the detection
-//! of locks that were lost before their release was complete.
+//! The unfinished releases in one lock directory. This module notifies the waiting callers, and
+//! detects locks that were lost before their release was complete.
 
 use tokio::sync::oneshot;
 
@@ -13,20 +13,20 @@ use crate::queue::{NodeName, SmallMap, Ticket};
 struct PendingRelease {
     /// The waiting caller, and the alarm that ends its wait.
     waiter: Option<(oneshot::Sender<()>, AlarmKey)>,
-    /// Reports to the program that the lock was lost before it was released. `None` if this was
-    /// already reported.
+    /// Reports to the program that the lock was lost before it was released. `None` after this
+    /// report.
     reporter: Option<LateLossReporter>,
-    /// `true` if a delete was sent.
+    /// `true` if a request to delete the node was sent.
     tried: bool,
 }
 
 #[derive(Default)]
 pub(in crate::driver) struct Releases {
     by_node: SmallMap<NodeName, PendingRelease>,
-    /// The first delete of each node, while it is under way.
+    /// The first request to delete each node, until the server replies.
     first_deletes: SmallMap<Ticket, NodeName>,
-    /// Nodes of holds that were lost while the notice of their release was in the inbox, each with
-    /// the reason for the loss.
+    /// Nodes of lost holds whose notice of release is still in the inbox, each with the reason for
+    /// the loss.
     lost: SmallMap<NodeName, LossReason>,
 }
 
@@ -66,8 +66,8 @@ impl Releases {
         }
     }
 
-    /// Records that a delete of this node is sent. Only the first delete of a node can show that
-    /// another client deleted it. If a later delete finds no node, our own first delete might have
+    /// Records a request to delete this node. Only the first such request can show that another
+    /// client deleted the node. If a later request finds no node, our own first request might have
     /// been carried out although its reply was lost.
     pub(in crate::driver) fn deleting(&mut self, ticket: Ticket, node: &NodeName) {
         let Some(releasing) = self.by_node.get_mut(node) else { return };
@@ -76,8 +76,8 @@ impl Releases {
         }
     }
 
-    /// Handles the outcome of a delete. `missing` is `true` if the node did not exist, although the
-    /// session was alive and its term had not ended.
+    /// Handles the reply to a request to delete a node. `missing` is `true` if the node did not
+    /// exist, although the session was alive and its term had not ended.
     pub(in crate::driver) fn delete_answered(&mut self, ticket: Ticket, missing: bool) {
         let node = self.first_deletes.remove(&ticket).filter(|_| missing);
         if let Some(node) = node {
@@ -92,7 +92,7 @@ impl Releases {
         }
     }
 
-    /// Records that a hold was lost while the notice of its release was in the inbox.
+    /// Records that a hold was lost while the notice of its release is still in the inbox.
     pub(in crate::driver) fn lost_meanwhile(&mut self, node: &NodeName, reason: LossReason) {
         if matches!(reason, LossReason::NodeDeleted | LossReason::SessionExpired) {
             self.lost.insert(node.clone(), reason);
@@ -107,7 +107,8 @@ impl Releases {
     }
 
     /// Handles the end of the session. If the session's term has not ended yet, each lock whose
-    /// release is not acknowledged counts as lost. Later replies to deletes are ignored.
+    /// release is not acknowledged counts as lost. Later replies to requests to delete nodes are
+    /// ignored.
     pub(in crate::driver) fn end_session(&mut self) {
         self.first_deletes.clear();
         for (node, releasing) in self.by_node.iter_mut() {
@@ -227,8 +228,6 @@ mod tests {
         assert_eq!(fixture.losses(), 1);
     }
 
-    /// The watch event that reports the node's deletion arrives before the release, but the driver
-    /// handles the release first.
     #[tokio::test]
     async fn a_node_that_is_known_to_be_gone_when_its_release_begins_was_broken() {
         let mut fixture = Fixture::new();
@@ -259,8 +258,6 @@ mod tests {
         assert_eq!((fixture.level.late_loss(), fixture.losses()), (None, 0));
     }
 
-    /// If the session ends within its term, a lock whose release is not completed counts as lost,
-    /// regardless of how many deletes were sent.
     #[tokio::test]
     async fn a_session_that_ends_within_its_term_before_the_release_is_acknowledged_was_ended_by_somebody() {
         for deletes in 0..3 {
@@ -286,7 +283,8 @@ mod tests {
         fixture.releases.lost_meanwhile(&fixture.node, LossReason::SessionExpired);
         fixture.releases.late_release(&fixture.node, &release);
         assert_eq!(fixture.level.late_loss(), Some(LossReason::SessionExpired));
-        // In these two cases the client itself caused the end: it was closed, or its term ended.
+        // A close of the client and the end of the term are not reported: the client itself caused
+        // them.
         for reason in [LossReason::ClientClosed, LossReason::TermEnded] {
             let (mut fixture, release) = Fixture::on_its_way();
             fixture.releases.lost_meanwhile(&fixture.node, reason);

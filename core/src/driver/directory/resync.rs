@@ -1,10 +1,10 @@
 //! Decides when a queue lists or probes its directory again because the server has sent nothing
 //! about it for some time. This is a safety net for missed watch events (rule 10).
 //!
-//! In this module, such a listing or probe is a *look*. Any watch event or reply about the
-//! directory is *news*, except the replies to listings and probes, because a look could have caused
-//! them. A *doubt* is a create whose outcome is unknown: the server might still carry it out, or
-//! has already done so (rule 8).
+//! This module uses three private terms. A *look* is such a listing or probe. *News* is any watch
+//! event or reply about the directory, except the replies to listings and probes, because these can
+//! be the result of a look. A *doubt* is a create whose outcome is unknown: the server might still
+//! carry it out, or might have done so already (rule 8).
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -14,37 +14,35 @@ use tokio::time::Instant;
 use crate::queue::{Event, Ticket};
 use crate::runtime::random;
 
-/// Maximum time without news if one of our contenders is near the front of the queue. After that,
-/// the queue lists or probes its directory, even if all its watches are set.
+/// Maximum time without news if one of our contenders is near the front of the queue. The queue
+/// then looks, even if all its watches are set.
 const NEAR_SILENCE: Duration = Duration::from_secs(20);
 
-/// Maximum time without news if all our contenders are far from the front. It is longer, to keep
-/// the load low when many clients wait.
+/// Maximum time without news if all our contenders are far from the front. It limits the load when
+/// many clients wait.
 const FAR_SILENCE: Duration = Duration::from_secs(60);
 
-/// When many clients join or reconnect at the same time, their listings and probes are spread over
-/// this period.
+/// Period over which the looks of many clients are spread, for example after they all reconnect.
 const SPREAD: Duration = Duration::from_secs(10);
 
 /// Interval between checks of the clock.
 pub(in crate::driver) const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Time within which the server can still carry out an abandoned create. Rule 8 in docs/protocol.md
-/// explains how it is computed.
+/// Time after which the server can no longer carry out an abandoned create. Rule 8 in
+/// docs/protocol.md explains this value.
 const DOUBT_TIME: Duration = Duration::from_secs(300);
 
 /// The time since the server last sent news of one directory.
 pub(in crate::driver) struct ResyncTimer {
     /// Time when the last news about the directory arrived.
     news: Instant,
-    /// Time of the last look (a listing or probe because of the silence).
+    /// Time of the last look.
     looked: Instant,
-    /// Random extra delay in seconds before the next listing or probe, while none of our contenders
-    /// is near the front.
+    /// Random extra delay in seconds before the next look, if all our contenders are far from the
+    /// front.
     delay: u8,
-    /// Time of the look that follows a reconnection, in milliseconds since the last look. `None` if
-    /// one of our contenders is near the front, because the queue then lists the directory without
-    /// this timer.
+    /// Time of the look that follows a reconnection, in milliseconds after the last look. `None` if
+    /// one of our contenders is near the front: the queue then lists the directory by itself.
     reconnected: Option<NonZeroU32>,
     /// The queue's current doubt and its start.
     doubt: Option<(Ticket, Instant)>,
@@ -55,7 +53,7 @@ pub(in crate::driver) struct ResyncTimer {
 pub(in crate::driver) enum Due {
     Nothing,
     Resync,
-    /// The create with this ticket is no longer in doubt: the server can no longer carry it out.
+    /// The server can no longer carry out the create with this ticket, so its doubt ends.
     DoubtOver(Ticket),
 }
 
@@ -64,7 +62,7 @@ impl ResyncTimer {
         Self { news: now, looked: now, delay: 0, reconnected: None, doubt: None }
     }
 
-    /// Records an event, if it is news. Changes of the connection or the term are not news.
+    /// Records an event, if it is news. Events of the connection and the term are not news.
     pub(in crate::driver) fn on_event(&mut self, event: &Event, now: Instant) {
         let looks = matches!(event, Event::Listed(..) | Event::Probed(..));
         let asked = event.is_outcome() && !event.is_lost() && !looks;
@@ -78,8 +76,8 @@ impl ResyncTimer {
         }
     }
 
-    /// Returns the step that is due now. `doubt` is the ticket of a create in doubt, if the queue
-    /// has one. `near` is `true` if one of our contenders holds the lock or might hold it soon.
+    /// Returns the step that is due now. `doubt` is the ticket of a create with an unknown outcome.
+    /// `near` is `true` if one of our contenders holds the lock or might hold it soon.
     pub(in crate::driver) fn due(&mut self, doubt: Option<Ticket>, near: bool, now: Instant) -> Due {
         if self.doubt.map(|(ticket, _)| ticket) != doubt {
             self.doubt = doubt.map(|ticket| (ticket, now));
@@ -87,7 +85,7 @@ impl ResyncTimer {
         if let Some((ticket, _)) = self.doubt.filter(|(_, since)| now - *since >= DOUBT_TIME) {
             return Due::DoubtOver(ticket);
         }
-        // While a create is in doubt, look again even if there is news: no event reports that the
+        // During a doubt, news does not postpone the next look, because no event reports that the
         // server has carried out the create.
         let since = if doubt.is_some() { self.looked } else { self.looked.max(self.news) };
         let often = near || doubt.is_some();
@@ -102,8 +100,8 @@ impl ResyncTimer {
         Due::Resync
     }
 
-    /// Returns the time from the last look to `moment` in milliseconds. Adds one, so that the
-    /// result is never zero.
+    /// Returns the time from the last look to `moment` in milliseconds, plus one, because it must
+    /// not be zero.
     fn after_look(&self, moment: Instant) -> NonZeroU32 {
         let millis = moment.saturating_duration_since(self.looked).as_millis();
         NonZeroU32::MIN.saturating_add(u32::try_from(millis).unwrap_or(u32::MAX))
@@ -120,8 +118,8 @@ mod tests {
     use super::*;
     use crate::queue::{JoinId, Outcome};
 
-    /// Delivers these events every second for five minutes. Returns the number of looks, and the
-    /// second at which the doubt ends.
+    /// Delivers these events every second. Returns the number of looks in the first five minutes,
+    /// and the second at which the doubt ends.
     fn looks(heard: &[Event], doubt: Option<Ticket>) -> (usize, Option<u64>) {
         let began = Instant::now();
         let mut resync = ResyncTimer::new(began);
@@ -159,8 +157,7 @@ mod tests {
         assert_eq!(looks(&local, None), (15, None));
     }
 
-    /// Returns the seconds at which a queue looks at its directory if our contenders are far from
-    /// the front.
+    /// Returns the seconds of the looks if all our contenders are far from the front.
     fn far_looks(
         resync: &mut ResyncTimer,
         began: Instant,

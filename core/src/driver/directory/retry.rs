@@ -31,23 +31,23 @@ impl RetryBackoff {
         Self { lost: HashMap::new(), until: now }
     }
 
-    /// Removes the losses of this kind of request if the event reports a success.
+    /// Forgets the losses of this kind of request if the event reports a success.
     pub(in crate::driver) fn on_event(&mut self, event: &Event) {
         if event.is_outcome() && !event.is_lost() && !self.lost.is_empty() {
             self.lost.remove(&std::mem::discriminant(event));
         }
     }
 
-    /// Returns the time at which the queue learns that a request was lost and repeats it. `None`
-    /// means immediately. `connection_number` is the connection on which the request was sent.
-    /// `connected` is `true` if that connection is still up.
+    /// Returns the time at which the queue receives the event that a request was lost, and then
+    /// repeats the request. `None` means immediately. `connection_number` is the connection on
+    /// which the request was sent. `connected` is `true` if that connection is still up.
     ///
     /// If the connection was lost too, it is probably the cause, so there is no pause. If the next
-    /// request of this kind is lost together with the next connection, the request itself might be
+    /// request of this kind is lost together with another connection, the request itself might be
     /// the cause, so there is a pause.
     ///
-    /// A pause can delay other clients: a contender whose create was lost checks only after the
-    /// pause whether its node exists.
+    /// A pause can delay other clients: if a create was lost, the contender searches for its node
+    /// only after the pause.
     pub(in crate::driver) fn after(
         &mut self,
         event: &Event,

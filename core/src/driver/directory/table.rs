@@ -20,27 +20,28 @@ use crate::queue::{Event, NodeName, SmallSet, Ticket};
 use crate::runtime::random;
 
 /// The directories in which one of our contenders waits or holds the lock. Dropping the table
-/// reports all holds as lost, because the session ends with the driver.
+/// reports all holds as lost, because the driver's session ends at that time.
 pub(in crate::driver) struct DirectoryTable {
     /// Holds the directories while the driver waits for input.
     shared: Option<Arc<SharedDirectories>>,
     status: Arc<Status>,
-    /// All directories, in a deterministic order. New seeds for node names are assigned in this
-    /// order, when a session begins.
+    /// All directories. The order is deterministic, because a new session assigns new seeds for
+    /// node names in this order.
     all: All,
     by_path: BTreeMap<Arc<str>, DirectoryId>,
     last_id: DirectoryId,
     seeds: Seeds,
     /// The directories whose queues have received events since their last flush.
     to_flush: SmallSet<DirectoryId>,
-    /// The directories that grant no lock, because the time left in the term is too short for a
-    /// waiter's grace.
+    /// The directories that grant no lock because the rest of the term is too short for a waiter's
+    /// grace.
     short: SmallSet<DirectoryId>,
     /// The highest ticket that a dropped queue used. New queues use higher tickets, so a late reply
     /// to a request of a dropped queue matches no request of a new queue.
     last_ticket: Ticket,
-    /// The paths for which the client has warned about a child without a sequence number. This
-    /// outlives the queue that logged the warning, so that there is one warning for each path.
+    /// The paths for which the client has warned about a child without a sequence number. Stored
+    /// here because a queue is dropped when it is idle, and the next queue at its path must not
+    /// warn again.
     warned: Reported,
     /// The paths for which the client has warned that kazoo contenders might not see our
     /// contenders.
@@ -49,8 +50,7 @@ pub(in crate::driver) struct DirectoryTable {
     refuses_checks: bool,
 }
 
-/// Maximum number of paths whose warning is remembered. A client can use millions of paths in its
-/// lifetime.
+/// Maximum number of remembered paths. A client can use millions of paths in its lifetime.
 const MOST_REPORTED: usize = 1_000;
 
 /// The paths for which a once-only warning was logged. After [`MOST_REPORTED`] paths, the client
@@ -64,8 +64,8 @@ impl Reported {
         self.0.len() >= MOST_REPORTED || self.0.contains(path)
     }
 
-    /// Records that a warning was logged for this path. `what` is the text for the message that
-    /// announces the last warning.
+    /// Records that a warning was logged for this path. `what` begins the message that announces
+    /// the last warning.
     fn add(&mut self, path: &Arc<str>, what: &'static str) {
         if !self.is_silent(path) {
             self.0.insert(Arc::clone(path));
@@ -78,9 +78,9 @@ impl Reported {
     }
 }
 
-/// Seeds for node names, each used once. All seeds are computed from one random number of the
-/// operating system. A system call for each seed would cost too much, because almost every acquire
-/// creates a new queue: most locks are uncontended and held briefly.
+/// Seeds for node names, each used once, computed from one random number of the operating system. A
+/// system call for each seed would cost too much: most locks are uncontended and held briefly, so
+/// almost every acquire creates a new queue.
 struct Seeds {
     secret: [u64; 2],
     count: u64,
@@ -91,7 +91,7 @@ impl Seeds {
         Self { secret: [random::bits(), random::bits()], count: 0 }
     }
 
-    /// Returns the next seed: a counter, hashed with a secret key, so that the seeds look random.
+    /// Returns the next seed. Hashing the counter with a secret key makes the seeds look random.
     fn next(&mut self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.secret, self.count).hash(&mut hasher);
@@ -118,15 +118,14 @@ impl DirectoryTable {
         }
     }
 
-    /// Sets the map in which other threads can read the directories while the driver is idle.
     pub(in crate::driver) fn with_shared_directories(mut self, place: &Arc<SharedDirectories>) -> Self {
         self.shared = Some(Arc::clone(place));
         self
     }
 
-    /// Exchanges the contents of this table and of the shared map. The driver owns the directories
-    /// while it works. While it waits, they are in the shared map, where other threads can read
-    /// them.
+    /// Exchanges the directories between this table and the shared map. They are in this table
+    /// while the driver works. While it waits, they are in the shared map, where other threads can
+    /// read them.
     pub(in crate::driver) fn exchange(&mut self, shared: &mut All) {
         std::mem::swap(&mut self.all, shared);
     }
@@ -205,7 +204,7 @@ impl DirectoryTable {
     }
 
     /// Logs a warning if a kazoo contender might not see our contenders, once for each directory.
-    /// This depends on the configuration of the kazoo client, which this client cannot see.
+    /// The kazoo client's configuration, which this client cannot read, decides whether it does.
     fn warn_of_kazoo(&mut self, id: DirectoryId, event: &Event) {
         let directory = self.all.get(&id).filter(|directory| !self.blind_kazoo.is_silent(directory.path()));
         let blind_kazoo =
@@ -245,8 +244,8 @@ impl DirectoryTable {
         }
     }
 
-    /// Marks the directories in `short` for the next flush, because the term was extended: their
-    /// waiters might now have enough time.
+    /// Marks the directories in `short` for the next flush, because a longer term might now suffice
+    /// for their waiters.
     pub(in crate::driver) fn flush_short_of_term(&mut self) {
         let short = std::mem::take(&mut self.short);
         self.to_flush.extend(short);

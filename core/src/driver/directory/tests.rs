@@ -40,14 +40,13 @@ impl Report for Nobody {
     }
 }
 
-/// Returns a connection without a session. A hold without a session is lost when it is first
-/// checked.
+/// Returns a connection without a session. A hold on it is lost at the first check.
 fn connection() -> Connection {
     let (sender, _) = mpsc::unbounded_channel();
     Connection::new(ClientOptions::new(Some("h")).unwrap(), Arc::default(), sender)
 }
 
-/// A directory in which one owner has several waiters. Their join ids start at 1. The first of them
+/// A directory in which one owner has several waiters, with the join ids 1, 2, …. The first waiter
 /// has been granted the lock.
 struct Granted {
     directory: Directory,
@@ -81,8 +80,8 @@ fn table() -> Arc<HoldTable> {
 
 type Outcomes = Vec<oneshot::Receiver<Result<Lease>>>;
 
-/// Returns a directory in which one owner has `joins` waiters. The queue has just requested a node
-/// for the first of them.
+/// Returns a directory in which one owner has `joins` waiters. The queue has requested a node for
+/// the first waiter.
 fn joined(
     joins: u64,
     connection: &Connection,
@@ -313,7 +312,7 @@ struct Kept {
     claim: AcquireRequest,
 }
 
-/// Returns a directory with a node that is kept after its hold, which had this grace.
+/// Returns a directory with a kept node. `grace` is the grace of the hold that was released.
 fn kept(grace: Duration) -> Kept {
     let (holds, mut timers) = (table(), Timers::default());
     let path = Arc::clone(holds.place.full());
@@ -360,8 +359,8 @@ async fn nothing_is_kept_or_watched_once_the_session_is_over() {
     assert!(!has_children_watched(&mut directory));
 }
 
-/// Returns `true` if this directory without contenders lists its children, with a watch, when the
-/// connection is restored.
+/// Returns `true` if this directory, which has no contenders, watches its children in a new
+/// session.
 fn has_children_watched(directory: &mut Directory) -> bool {
     for event in [Event::SessionBegan(2), Event::Connected, Event::TermBegan] {
         directory.on_event(event);

@@ -4,8 +4,8 @@
 //! the same owner and kind form a line, and only the first of them is in the queue. When it is
 //! granted the lock, the others re-enter the lock.
 //!
-//! The waiters to which a holder of this client can hand the lock form a separate line, the
-//! *cohort* (see `cohort`).
+//! Waiters to which a holder of this client can hand the lock form a separate line, the *cohort*
+//! (see `cohort`).
 
 use std::iter::once;
 
@@ -63,8 +63,8 @@ fn key((owner, kind): OwnerWaiters) -> Key {
 #[derive(Default)]
 pub(in crate::driver) struct Waiters {
     all: SmallMap<JoinId, Waiter>,
-    /// Each owner's lines. If the later waiters of a line were in the queue too, they would wait
-    /// for a lock that their own owner holds.
+    /// Each owner's lines. Only the first waiter of a line is in the queue. The later waiters would
+    /// wait there for a lock that their own owner holds.
     lines: SmallMap<Key, OwnerLine>,
     /// Waiters that are not yet marked as both contended and blocked.
     newcomers: SmallSet<JoinId>,
@@ -92,8 +92,8 @@ impl Waiters {
         self.all.values().map(|waiter| &waiter.attempt)
     }
 
-    /// Returns the pauses before a waiter gets another node. The pauses grow if the waiter's nodes
-    /// are deleted immediately or never appear in a listing.
+    /// Returns the pauses before a waiter gets another node. They grow if its nodes are deleted
+    /// immediately or never appear in a listing.
     pub(super) fn pacing(&mut self, join: JoinId) -> Option<&mut Pacing> {
         if self.representing(join).is_some() {
             return self.cohort.as_mut().map(|cohort| &mut cohort.pacing);
@@ -101,8 +101,8 @@ impl Waiters {
         self.all.get_mut(&join).map(|waiter| &mut waiter.pacing)
     }
 
-    /// Resets the pauses at the end of the session, because the client already pauses before it
-    /// gets a new session.
+    /// Resets the pauses at the end of the session. The client pauses anyway before it gets a new
+    /// session.
     pub(in crate::driver) fn end_session(&mut self) {
         for waiter in self.all.values_mut() {
             waiter.pacing = Pacing::default();
@@ -120,9 +120,9 @@ impl Waiters {
         self.enter_owner_line(join)
     }
 
-    /// Puts a waiter at the end of its owner's line. Returns `true` if it must enter the queue now:
-    /// because it is the first of the line, or because its acquire does not wait and so is not in a
-    /// line.
+    /// Puts a waiter at the end of its owner's line. Returns `true` if it must enter the queue now
+    /// because it is the first of the line. A waiter with a try acquire always enters the queue,
+    /// and is not in a line.
     pub(in crate::driver) fn enter_owner_line(&mut self, join: JoinId) -> bool {
         let Some(attempt) = self.get(join) else { return false };
         if attempt.intent.only_tries() {
@@ -138,7 +138,7 @@ impl Waiters {
         true
     }
 
-    /// Removes a waiter, but not from its owner's line. Returns `None` if a holder has already
+    /// Removes a waiter, but leaves it in its owner's line. Returns `None` if a holder has already
     /// handed it the lock.
     pub(in crate::driver) fn remove(&mut self, join: JoinId) -> Option<Waiter> {
         let attempt = self.get(join)?;
@@ -167,13 +167,12 @@ impl Waiters {
         all.into_iter().filter_map(|join| Some((join, self.remove(join)?))).collect()
     }
 
-    /// Removes and returns all waiters. Keeps a waiter only if it is in the queue and `keep`
-    /// selects it.
+    /// Removes and returns the waiters, except each waiter in the queue that `keep` selects.
     pub(in crate::driver) fn refuse_waiters(
         &mut self,
         keep: impl Fn(&AcquireAttempt) -> bool,
     ) -> Vec<Waiter> {
-        // Clear all lines together, because removing waiters one by one from a long line is slow.
+        // Removing single waiters from a long line is slow, so remove all lines first.
         let lines = std::mem::take(&mut self.lines);
         let in_queue = |attempt: &AcquireAttempt| {
             let line = lines.get(&key((attempt.claim.owner, attempt.claim.kind)));
@@ -191,8 +190,8 @@ impl Waiters {
         gone
     }
 
-    /// Removes a waiter from its owner's line. If it was the first of the line, returns the next
-    /// waiter, which must now enter the queue.
+    /// Removes a waiter from its owner's line. Returns the next waiter if that waiter must now
+    /// enter the queue.
     pub(in crate::driver) fn leave_owner_line(&mut self, line: OwnerWaiters, join: JoinId) -> Option<JoinId> {
         let OwnerLine { first, others } = self.lines.get_mut(&key(line))?;
         if *first != join {
@@ -221,16 +220,16 @@ impl Waiters {
         self.lines.get(&key(line)).map(|line| line.first)
     }
 
-    /// Marks a waiter as contended because another contender of this client is ahead of it, which a
-    /// listing might never show.
+    /// Marks a waiter as contended. Used if a contender of this client is ahead of the waiter,
+    /// because a listing might never show that.
     pub(in crate::driver) fn contend(&mut self, join: JoinId) {
         if let Some(waiter) = self.all.get_mut(&join) {
             waiter.attempt.claim.contended = true;
         }
     }
 
-    /// Updates the marks of the waiters in `newcomers`. A waiter is marked as contended if a
-    /// listing has shown its node behind another contender's node.
+    /// Updates the marks of `newcomers`. A waiter is contended if a listing has shown its node
+    /// behind another contender's node.
     pub(in crate::driver) fn note_contended(&mut self, queue: &Queue) {
         let representative = self.cohort.as_ref().and_then(|cohort| cohort.representative());
         self.newcomers.retain(|join| {
@@ -242,9 +241,8 @@ impl Waiters {
         });
     }
 
-    /// Puts a waiter in the line of the cohort, if its lock was created with the option `cohort`. A
-    /// holder can hand the lock to the waiters in that line. Returns `true` if the waiter is in the
-    /// line.
+    /// Puts a waiter in the cohort's line if its lock has the option `cohort`. Returns `true` if
+    /// the waiter is now in the line.
     pub(in crate::driver) fn enter_cohort(&mut self, join: JoinId) -> bool {
         let Some(Waiter { attempt, .. }) = self.all.get_mut(&join) else { return false };
         let wanted = attempt.claim.cohort > 1 && attempt.intent == Intent::Wait;
@@ -272,16 +270,16 @@ impl Waiters {
         self.cohort_mut().filter(|cohort| cohort.representative() == Some(join))
     }
 
-    /// Returns the contender that waits in the queue for this waiter: the waiter itself, or the
-    /// representative of the cohort's line.
+    /// Returns the contender that waits in the queue for this waiter: itself, or its cohort's
+    /// representative.
     pub(in crate::driver) fn in_queue_as(&self, join: JoinId) -> JoinId {
         let in_cohort = self.get(join).is_some_and(AcquireAttempt::is_in_cohort);
         let cohort = self.cohort.as_ref().filter(|_| in_cohort);
         cohort.and_then(|cohort| cohort.representative()).unwrap_or(join)
     }
 
-    /// Returns the attempt of a contender in the queue. For the cohort's representative, this is
-    /// the first attempt in the cohort's line.
+    /// Returns the attempt of a contender in the queue. For a representative, this is the first
+    /// attempt in the cohort's line.
     pub(in crate::driver) fn of_contender(&self, join: JoinId) -> Option<&AcquireAttempt> {
         if self.cohort.as_ref().is_some_and(|cohort| cohort.representative() == Some(join)) {
             return self.first_of_cohort().and_then(|first| self.get(first));
@@ -289,9 +287,9 @@ impl Waiters {
         self.get(join)
     }
 
-    /// Returns `true` if a reply has shown another contender that blocks this attempt. `heard` is
-    /// `true` if any reply has arrived since the attempt began. If the waiter is not in the queue,
-    /// the first waiter of its owner's line decides.
+    /// Returns `true` if a reply has shown a contender that blocks this attempt. A waiter that is
+    /// not in the queue is also blocked if the first waiter of its owner's line is blocked and any
+    /// reply has arrived since the attempt began (`heard`).
     pub(in crate::driver) fn is_blocked(&self, join: JoinId, queue: &Queue, heard: bool) -> bool {
         let is_blocked = |join| {
             let blocked = self.all.get(&join).is_some_and(|waiter| waiter.blocked);

@@ -22,8 +22,8 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// A watch on the server.
 struct ActiveWatch {
     task: AbortHandle,
-    /// Content of the node at the time when the watch was set. `None` for our own nodes. The watch
-    /// budget limits the number of watches, so the snapshots take little memory.
+    /// The node's content when the watch was set. `None` for our own nodes. The watch budget also
+    /// limits the memory for these snapshots.
     snapshot: Option<SnapshotCell>,
     _room: Reserved,
 }
@@ -35,8 +35,8 @@ pub(in crate::driver) struct DirectoryWatches {
     set: HashMap<Ticket, ActiveWatch>,
     /// The watches that do not fit in the session's watch budget.
     parked: BTreeMap<Ticket, (NodeName, bool)>,
-    /// Ticket of a listing that was sent without a watch, because the watch did not fit in the
-    /// watch budget.
+    /// Ticket of a listing whose watch did not fit in the watch budget. The listing was sent
+    /// without it.
     parked_listing: Option<Ticket>,
     /// `true` if the queue will poll because watches are parked.
     polling: bool,
@@ -55,8 +55,7 @@ impl DirectoryWatches {
     /// Sets a watch. If the session's watch budget has no room for it, stores it in `parked` until
     /// there is room.
     ///
-    /// `ours` is `true` if the node belongs to this client, which does not need a snapshot of its
-    /// own data.
+    /// `ours` is `true` for this client's own node, which needs no snapshot.
     pub(in crate::driver) fn set(
         &mut self,
         ticket: Ticket,
@@ -75,8 +74,8 @@ impl DirectoryWatches {
         }
     }
 
-    /// Reserves room in the watch budget for a watch on the children. If there is no room, the
-    /// queue polls until the watch fits.
+    /// Reserves room in the watch budget for a watch on the children. Returns `None` if there is no
+    /// room. The queue then polls.
     pub(in crate::driver) fn reserve_listing(
         &mut self,
         ticket: Ticket,
@@ -124,16 +123,16 @@ impl DirectoryWatches {
         self.parked_listing = None;
     }
 
-    /// Called when it is time to poll. If the watch on the children now fits in the watch budget,
-    /// returns its ticket, so that the next listing sets it.
+    /// Handles the alarm to poll. If the watch on the children now fits in the watch budget,
+    /// returns its ticket. The next listing then sets the watch.
     pub(in crate::driver) fn poll(&mut self, connection: &Connection) -> Option<Ticket> {
         self.polling = false;
         let fits = connection.room().fits(self.path.len());
         self.parked_listing.take_if(|_| fits)
     }
 
-    /// Tries to set the parked watches. If some still do not fit and one of our contenders waits
-    /// (`waits`), starts to poll. A holder needs no watch, because the heartbeats check its node.
+    /// Sets the parked watches that now fit. Starts to poll if some do not fit and one of our
+    /// contenders waits (`waits`). A holder needs no watch, because the heartbeats check its node.
     pub(in crate::driver) fn flush(&mut self, connection: &mut Connection, timers: &mut Timers, waits: bool) {
         while let Some((ticket, (name, ours))) = self.parked.first_key_value() {
             if !connection.room().fits(self.bytes_of(name)) {

@@ -37,8 +37,8 @@ impl Driver {
                 Alarm::Unreachable(id, join) => {
                     let within = self.directories.get(id).and_then(|directory| directory.answer_within(join));
                     let unreachable = unreachable(&self.options, within, self.connection.servers());
-                    // If the client was ever connected, only an acquire that does not wait for the
-                    // lock fails. Other waiters continue to wait.
+                    // After the first connection, only a try acquire fails. Other waiters continue
+                    // to wait.
                     let reached = self.was_connected;
                     if self
                         .directories
@@ -61,7 +61,7 @@ impl Driver {
                 Alarm::DeliverEvent(id, event) => self.directories.dispatch(id, event),
                 Alarm::Released(id, node) => self.directories.stop_waiting(id, &node),
                 Alarm::LongHold(id, node) => {
-                    // Most holds are over by now and need no watch.
+                    // Most holds have ended by now and need no watch.
                     if self.directories.get(id).is_some_and(|directory| directory.has_hold_on(&node)) {
                         self.directories.dispatch(id, Event::WatchHold(node));
                     }
@@ -86,7 +86,8 @@ impl Driver {
                         directory.stop_keeping(&node, &mut self.timers);
                     }
                 }
-                // The event loop checks after the alarms whether a draining client must close.
+                // The event loop itself checks after all alarms whether a draining client must
+                // close.
                 Alarm::Drained => {}
                 Alarm::Heartbeat => self.heartbeat.make_heartbeat_due(&mut self.timers),
                 Alarm::GiveUpSession => self.heartbeat.on_give_up_alarm(),
@@ -103,7 +104,7 @@ impl Driver {
             }
         }
         self.search_deadlocks(nearing);
-        // Run this check only once after all alarms, because many waiters can time out together.
+        // Check this once after all alarms, because many waiters can time out together.
         self.stop_unless_wanted();
     }
 

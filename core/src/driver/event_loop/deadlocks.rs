@@ -14,16 +14,16 @@ use crate::error::deadlock::Deadlock;
 use crate::lease::owner::OwnerId;
 use crate::queue::{JoinId, Kind, NodeName};
 
-/// Maximum time between the start of a search and the deadline. A search takes six round trips, and
-/// two more for each further lock of the owner for which other clients wait.
+/// Maximum time between the start of a search and the deadline. A search takes six round trips. It
+/// takes two more for each further lock of the owner that other clients wait for.
 const MAX_SEARCH_TIME: Duration = Duration::from_secs(1);
 
-/// Maximum number of concurrent searches in a client. If more waiters are near their deadlines at
-/// the same time, there is no search for the remaining waiters.
+/// Maximum number of concurrent searches in a client. Further waiters near their deadlines get no
+/// search.
 const MAX_SEARCHES: usize = 32;
 
-/// Returns the time at which the deadlock search for a waiter starts, in the last quarter of the
-/// waiting time. Returns `None` for an acquire that is not searched, such as a permit.
+/// Returns the time of a waiter's deadlock search, in the last quarter of the waiting time. Returns
+/// `None` if there is no search, for example for a permit.
 pub(super) fn time_to_search(attempt: &AcquireAttempt, deadline: Instant) -> Option<Instant> {
     let is_lock = matches!(attempt.claim.kind, Kind::Exclusive | Kind::Read | Kind::Write);
     if !is_lock || attempt.claim.is_part() {
@@ -66,8 +66,8 @@ impl DeadlockSearches {
 }
 
 impl Driver {
-    /// Starts searches for waiters that are near their deadlines. A single pass over all
-    /// directories finds the locks that the owners of these waiters hold.
+    /// Starts searches for waiters near their deadlines. Finds the locks of all their owners in a
+    /// single pass over all directories.
     pub(super) fn search_deadlocks(&mut self, nearing: Vec<(DirectoryId, JoinId)>) {
         if nearing.is_empty() || !self.connection.is_connected() {
             return;
@@ -89,8 +89,8 @@ impl Driver {
     fn search_deadlock(&mut self, id: DirectoryId, join: JoinId, held: &HashMap<OwnerId, Vec<HeldLock>>) {
         let Some(directory) = self.directories.get(id) else { return };
         let held = directory.caller_in_queue(join).and_then(|owner| held.get(&owner));
-        // Skip the lock that the owner waits for. If a lock is not reentrant, an owner can wait for
-        // a lock that it holds itself.
+        // Skip the lock that the owner waits for. The owner can hold it too, if the lock is not
+        // reentrant.
         let held: Vec<HeldLock> =
             held.into_iter().flatten().filter(|held| held.directory != id).cloned().collect();
         if held.is_empty() || self.searches.is_full() {
@@ -104,7 +104,7 @@ impl Driver {
     }
 
     /// Returns the deadlock that a search found for a waiter that now times out. Returns `None` if
-    /// the waiter's owner has since released the lock that was part of the deadlock.
+    /// the owner has since released its lock in the deadlock.
     pub(super) fn deadlock_of(&mut self, id: DirectoryId, join: JoinId) -> Option<Box<Deadlock>> {
         let mut search = self.searches.0.remove(&(id, join))?;
         let (number, found) = search.found.take()?;

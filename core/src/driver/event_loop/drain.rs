@@ -24,15 +24,15 @@ impl Drain {
     }
 }
 
-/// Returns `true` if an attempt only changes a hold that its owner already has, such as a
-/// downgrade. A draining client accepts such an attempt, because it does not wait for other owners.
+/// Returns `true` if an attempt only changes its owner's hold, such as a downgrade. A draining
+/// client accepts such attempts, because they do not wait for other owners.
 pub(super) fn is_part_of_a_hold(attempt: &AcquireAttempt) -> bool {
     matches!(attempt.intent, Intent::Downgrade { .. })
 }
 
 impl Driver {
-    /// Starts to drain: refuses new attempts and fails waiting attempts. If they continued to wait,
-    /// the client might never become idle, or it might acquire a lock shortly before it closes.
+    /// Starts to drain: refuses new attempts and fails waiting attempts. A waiting attempt could
+    /// keep the client open, or acquire a lock shortly before the client closes.
     pub(super) fn drain(&mut self, until: Deadline, done: oneshot::Sender<()>) {
         let drain = self.drain.get_or_insert_with(|| Drain { until, closers: Vec::new() });
         drain.closers.push(done);
@@ -48,8 +48,7 @@ impl Driver {
 
     /// Returns `true` if the client was draining and can close now.
     pub(super) fn is_drained(&self) -> bool {
-        // A directory without holds and waiters is not in use. The client can close before the
-        // directory's last nodes are deleted.
+        // Do not wait for the deletion of the last nodes: only holds and waiters count.
         self.drain
             .as_ref()
             .is_some_and(|drain| drain.until.is_over() || !self.directories.iter().any(Directory::is_in_use))

@@ -16,8 +16,8 @@ use crate::driver::mailbox::Mailbox;
 use crate::queue::Ticket;
 use crate::runtime;
 
-/// Returns a driver without a session, its inbox and its mailbox. The client requests a session
-/// timeout of one minute.
+/// Returns a driver without a session, its inbox and its mailbox. The requested session timeout is
+/// one minute.
 fn driver(hosts: &str) -> (Driver, Inbox, Mailbox) {
     let (mailbox, inbox) = Mailbox::new();
     let options = ClientOptions::new(Some(hosts)).expect("hosts");
@@ -192,8 +192,7 @@ async fn the_log_warns_of_a_session_time_out_that_a_server_shortened_once_for_ea
     let warnings = Warnings { text: "the server shortened", count: Arc::default() };
     let (mut driver, _inbox, _mailbox) = driver("h");
     let _recorded = tracing::subscriber::set_default(warnings.clone());
-    // Each entry: the timeout of the next session, and the total number of warnings after it
-    // begins.
+    // Each entry: the timeout of the next session, and the expected total number of warnings.
     for (timeout, warned) in
         [(MINUTE * 2, 0), (MINUTE, 0), (MINUTE / 2, 1), (MINUTE / 2, 1), (MINUTE / 3, 2), (MINUTE, 2)]
     {

@@ -1,5 +1,5 @@
-//! Tests of the `DirectoryTable`: a new queue takes over the tickets and warnings of the previous
-//! queue at the same path, and a queue looks at its directory when the server is silent.
+//! Tests of the `DirectoryTable`: the tickets and warnings that a new queue takes over from the
+//! last queue at its path, and the listings and probes when the server is silent.
 
 use std::time::Duration;
 
@@ -28,8 +28,8 @@ impl Fixture {
         }
     }
 
-    /// Adds a waiter at the path. Its node has the sequence number `number`, and the nodes `others`
-    /// are ahead of it. Returns the tickets of the create and of the listing.
+    /// Adds a waiter. Its node has the sequence number `number` and is behind the nodes `others`.
+    /// Returns the tickets of the create and of the listing.
     fn queue(&mut self, number: u64, others: &[&str]) -> (Ticket, Ticket) {
         let id = self.directories.open(&self.path, &self.connection, false);
         let directory = self.directories.get_to_flush(id).expect("a directory");
@@ -105,7 +105,7 @@ async fn a_queue_that_hears_nothing_for_twenty_seconds_looks_again() {
 const MOST_BYTES: usize = 1_536;
 const MINUTES: usize = 30;
 
-/// Returns the total size in bytes of a request that reads these nodes and of its reply
+/// Returns the size in bytes of a request that reads these nodes, plus its reply
 /// (`docs/protocol.md`, rule 10).
 fn probe_bytes(path: &str, nodes: &[NodeName]) -> usize {
     const REQUEST: usize = 4 + 8 + 9;
@@ -128,8 +128,7 @@ fn idle(fixture: &mut Fixture, others: u64) {
     fixture.directories.take_to_flush();
 }
 
-/// Advances the clock and returns the requests that the queue sends. Replies to each probe that all
-/// nodes exist.
+/// Advances the clock and returns the queue's requests. Answers each probe: all nodes exist.
 async fn pass(fixture: &mut Fixture, minutes: usize) -> Vec<Action> {
     let mut asked = Vec::new();
     for _ in 0..minutes * 60 / 5 {
@@ -164,8 +163,7 @@ async fn a_far_waiter_looks_at_a_few_nodes_once_a_minute_however_many_wait() {
     assert_eq!(all[0], all[1], "they depend on how many wait");
 }
 
-/// After one check request was refused, the client sends no others. A server older than 3.6 also
-/// closes the connection on which it receives a check.
+/// A server older than 3.6 also closes the connection on which it receives a check request.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_one_check_is_asked_for_no_other_one() {
     let mut fixture = Fixture::new();
@@ -220,8 +218,8 @@ async fn a_child_that_does_not_count_is_reported_once_however_many_queues_there_
     }
 }
 
-/// Joins and leaves the queue at each of these paths. Each path has a child without a sequence
-/// number. Returns the number of paths for which a warning was logged.
+/// Joins and leaves the queue at each of these paths, where a child has no sequence number. Returns
+/// the number of logged warnings.
 fn use_paths(fixture: &mut Fixture, paths: std::ops::Range<usize>) -> usize {
     let mut reported = 0;
     for number in paths {
@@ -244,8 +242,6 @@ async fn however_many_paths_a_client_uses_it_remembers_a_thousand_reports_and_ma
     let mut fixture = Fixture::new();
     assert_eq!(use_paths(&mut fixture, 0..10_000), MOST_REPORTED);
     assert_eq!(fixture.directories.warned.0.len(), MOST_REPORTED);
-    // No more warnings: neither for the first paths, which are remembered, nor for paths after the
-    // limit.
     assert_eq!(use_paths(&mut fixture, 0..10), 0);
     assert_eq!(use_paths(&mut fixture, 9_990..10_000), 0);
 }

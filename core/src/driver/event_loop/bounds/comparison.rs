@@ -22,8 +22,8 @@ pub(crate) struct Costs {
 }
 
 impl Costs {
-    /// Runs `work` in a forked copy of this process and counts its instructions. So `work` has no
-    /// effect in this process.
+    /// Runs `work` in a forked copy of this process and counts its instructions. In this process,
+    /// `work` has no effect.
     pub(crate) fn note<T>(&mut self, name: &'static str, work: impl FnOnce() -> T) {
         if self.count {
             self.found.push((name, instructions(work)));
@@ -31,15 +31,15 @@ impl Costs {
     }
 }
 
-/// Fails if any operation takes more than twice as many instructions with many objects as with few.
-/// An operation that searches a tree passes, because the height of the tree only doubles, from two
-/// to four. `live` creates the given number of objects and records the costs.
+/// Fails if an operation takes more than twice as many instructions with many objects as with few.
+/// `live` creates the given number of objects and records the costs. The limit permits a search in
+/// a tree: the tree's height only doubles, from two to four.
 #[allow(clippy::print_stdout, reason = "tells the figures")]
 pub(crate) fn compare(what: &str, live: impl Fn(u64, &mut Costs)) {
-    // Events of this test must not reach the subscriber of another test, because a forked copy
+    // Without this, another test's subscriber could receive events of this test. A forked copy
     // could inherit that subscriber's locks while they are locked.
     let _quiet = tracing::dispatcher::set_default(&Dispatch::none());
-    // The first run does the work that each process does only once. It is not counted.
+    // Do the work that each process does only once, without counting it.
     live(1, &mut Costs::default());
     let [few, many] = [FEW, MANY].map(|count| {
         let mut costs = Costs { count: true, found: Vec::new() };

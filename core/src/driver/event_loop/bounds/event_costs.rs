@@ -1,5 +1,5 @@
-//! For a client with many waiters or holds, tests the cost of an event at one lock and the cost of
-//! a query about one hold.
+//! Tests what an event at one lock, or a query about one hold, costs in a client with many waiters
+//! or holds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,8 +97,8 @@ impl Desk {
         [Event::Created(create, Outcome::Done((name, 1))), listed]
     }
 
-    /// Delivers an input twice: first in a forked copy of this process, where the instructions are
-    /// counted, and then in this process.
+    /// Delivers an input to a forked copy of this process, where its instructions are counted, and
+    /// then to this process.
     fn happens(&mut self, costs: &mut Costs, name: &'static str, input: impl Fn(&mut Self) -> Input) {
         let copy = input(self);
         let driver = &mut self.driver;

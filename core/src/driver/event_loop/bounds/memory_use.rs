@@ -1,5 +1,5 @@
-//! Tests how many bytes of memory a contender needs, in the driver and in the handle that waits for
-//! the lock. Needs no server.
+//! Tests how many bytes of memory a contender needs in the driver and in the handle that waits for
+//! the lock.
 
 use super::event_costs::{Desk, deliver, node, path, queue};
 use crate::driver::event_loop::bounds::allocations::kept;
