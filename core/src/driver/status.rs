@@ -100,8 +100,8 @@ impl States {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// Polls for the next state. Like [`next`](Self::next), but with the signature that an
-    /// implementation of `Stream` needs.
+    /// Polls for the next state. Same as [`next`](Self::next), with the signature of
+    /// `Stream::poll_next`.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ClientState>> {
         self.changes.poll_recv(context)
     }
@@ -124,8 +124,7 @@ pub(crate) struct Status {
 
 impl Status {
     pub(crate) fn set(&self, state: ClientState) {
-        // Hold the mutex during both steps, so that all listeners receive the changes in the same
-        // order.
+        // Hold the mutex during both steps, so all listeners receive the changes in the same order.
         let mut listeners = self.listeners();
         if self.state.swap(state as u8, Ordering::AcqRel) != state as u8 {
             listeners.retain(|listener| listener.send(state).is_ok());
@@ -184,7 +183,7 @@ impl Status {
     }
 
     /// Returns `true` if any server has sent a reply since `since`. An unpatched client crate does
-    /// not record replies. In this case, returns `true` if the client has a session.
+    /// not record replies. With such a crate, returns `true` if the client has a session.
     pub(crate) fn heard_since(&self, since: Instant) -> bool {
         let last = self.driver.get().and_then(Weak::upgrade).and_then(|driver| driver.last_answer());
         match last {

@@ -12,21 +12,21 @@ use crate::driver::mailbox::DirectoryId;
 use crate::lease::hold::HoldId;
 use crate::queue::{Event, JoinId, NodeName};
 
-/// Time after which the driver sets a watch on a hold's own node. Shorter holds need no watch (rule
-/// 12).
+/// Age at which a hold becomes long. The driver then sets a watch on the hold's node. Shorter holds
+/// need no watch (rule 12).
 const LONG_HOLD: Duration = Duration::from_millis(200);
 
-/// An alarm of the driver. It can fire although it was just canceled, so the code that handles it
-/// must check whether it still applies.
+/// An alarm of the driver. An alarm can still fire after it was canceled, so its handler must check
+/// whether it still applies.
 #[derive(Clone, Debug)]
 pub(super) enum Alarm {
     /// A waiter's deadline has passed.
     Deadline(DirectoryId, JoinId),
     /// A waiter's deadline is near. The driver then starts a search for a deadlock.
     DeadlineNears(DirectoryId, JoinId),
-    /// This contender has waited for the client's connect timeout without reaching a server.
+    /// This contender has not reached a server within the connect timeout.
     Unreachable(DirectoryId, JoinId),
-    /// A caller that waits for a connection has waited for the client's connect timeout.
+    /// A caller of `ready` has not reached a server within the connect timeout.
     Connect,
     /// Deliver a delayed event.
     DeliverEvent(DirectoryId, Event),
@@ -56,8 +56,7 @@ pub(super) enum Alarm {
     ResyncSilent,
 }
 
-/// Identifies an alarm that was set. The number distinguishes alarms that are set for the same
-/// instant.
+/// Identifies an alarm. The number distinguishes alarms for the same instant.
 pub(super) type AlarmKey = (Instant, u64);
 
 /// The alarms of a waiter or a hold. Most waiters and holds have none, so the alarms take no memory
@@ -91,12 +90,11 @@ impl RareAlarms {
 pub(super) struct Timers {
     alarms: BTreeMap<AlarmKey, Alarm>,
     count: u64,
-    /// The times at which holds become long holds. [`LONG_HOLD`] is the same for all holds, so the
-    /// entries are in the order of these times. When a short hold ends, its entry is usually the
-    /// first or the last.
+    /// The holds that are not long yet, each with the time at which it becomes long. [`LONG_HOLD`]
+    /// is the same for all holds, so the entries are in the order of these times. The entry of a
+    /// short hold is usually the first or the last.
     long_holds: VecDeque<(Instant, DirectoryId, NodeName)>,
-    /// The runtime's timer, set for the earliest alarm. It fires too early if that alarm was
-    /// canceled.
+    /// The runtime's timer for the earliest alarm. It fires too early if that alarm was canceled.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
@@ -108,8 +106,8 @@ impl Timers {
         key
     }
 
-    /// Cancels alarms. For example, if an acquire with a timeout of an hour is granted immediately,
-    /// its alarm must not remain for an hour.
+    /// Cancels alarms. Otherwise, the alarm of an acquire with a timeout of an hour would remain
+    /// for an hour, even if the lock is granted immediately.
     pub(super) fn cancel<'a>(&mut self, keys: impl IntoIterator<Item = &'a AlarmKey>) {
         for key in keys {
             self.alarms.remove(key);
@@ -121,8 +119,8 @@ impl Timers {
         self.long_holds.push_back((Instant::now() + LONG_HOLD, directory, node.clone()));
     }
 
-    /// Removes the long-hold alarm of this node if it is the first or the last in the list. An
-    /// alarm in the middle is not removed. It fires soon and is then ignored.
+    /// Removes this node's long-hold alarm if it is the first or the last in the list. In the
+    /// middle it remains: it fires soon and is then ignored.
     pub(super) fn hold_ends(&mut self, node: &NodeName) {
         if self.long_holds.front().is_some_and(|(_, _, first)| first == node) {
             self.long_holds.pop_front();

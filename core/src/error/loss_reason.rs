@@ -35,8 +35,7 @@ pub enum LossReason {
 }
 
 impl LossReason {
-    /// The reasons that the loss counters count. The other reasons are not accidents, so they are
-    /// not counted.
+    /// The loss reasons in the counters. The other reasons are not accidents.
     pub(crate) const COUNTED: [Self; 4] =
         [Self::TermEnded, Self::SessionExpired, Self::NodeDeleted, Self::HeldTooLong];
 

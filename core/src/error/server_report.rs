@@ -1,4 +1,4 @@
-//! The reports on the servers of a client that could not connect to any of them.
+//! Reports on servers that a client could not use, one for each server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -124,7 +124,8 @@ pub struct ServerReport {
     /// The kind of problem, for programs.
     pub problem: ServerProblem,
     /// Description of the problem: the message of the operating system, of TLS, or of the server.
-    /// It can follow the server's name in a sentence.
+    /// It is a predicate, so that a message can put the server's name before it, for example
+    /// "zk1:2181 refused the connection".
     pub detail: String,
 }
 
@@ -163,7 +164,7 @@ impl From<Vec<ServerReport>> for Servers {
 }
 
 impl Servers {
-    /// Returns the source of the error: the report of the only server, or the list of all reports.
+    /// Returns the source of the error: a single report, or the list of all reports.
     pub(crate) fn cause(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.0 {
             [] => None,

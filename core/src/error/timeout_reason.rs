@@ -56,8 +56,8 @@ impl fmt::Display for TimeoutReason {
     }
 }
 
-/// A queue that has the maximum number of waiters. The text of this type does not name the option
-/// that sets the maximum, because this depends on the caller.
+/// A queue that has the maximum number of waiters. The text does not name the option that sets the
+/// maximum, because the option's name differs between the languages.
 #[derive(Clone, Debug)]
 pub struct FullQueue {
     path: String,

@@ -19,8 +19,8 @@ use crate::lock::semaphore::Semaphore;
 pub enum Requested {
     /// The owner already holds the lock, so it received another lease immediately (re-entry).
     Granted(Lease),
-    /// The request waits in the queue. If this value is dropped, the request leaves the queue. If
-    /// the lock is granted at the same moment, it is released.
+    /// The request waits in the queue. To cancel it, drop this value. If the lock is granted at the
+    /// same moment, it is released.
     Pending(Pin<Box<dyn Future<Output = Result<Lease>> + Send>>),
 }
 
@@ -51,8 +51,8 @@ pub fn owners(locks: &[AnyLock], named: &[&Lease], around: &[&Lease]) -> Result<
     locks.iter().map(owner).collect()
 }
 
-/// Requests the lock for `owner`. A semaphore ignores `owner`. Reports show `caller` as the owner
-/// of the lease.
+/// Requests the lock for `owner`, which a semaphore ignores. Reports show `caller` as the owner of
+/// the lease.
 ///
 /// # Errors
 /// [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused),
@@ -92,8 +92,8 @@ pub async fn acquire_each(
     lock.acquire_for(owners, caller, timeout).await
 }
 
-/// Acquires several permits. Reports show `caller` as the owner, for example
-/// [`dump_with_callers`](super::dump_with_callers).
+/// Acquires several permits. Reports such as [`dump_with_callers`](super::dump_with_callers) show
+/// `caller` as the owner.
 ///
 /// # Errors
 /// Same as [`Semaphore::acquire_many`].
@@ -116,7 +116,7 @@ pub async fn campaign(election: &Election, caller: &Owner, timeout: Timeout) -> 
 
 /// Acquires the lock once more for an owner that already holds it (re-entry). Returns immediately,
 /// without a future, so nested scopes can use it. Returns `None` if the owner does not hold the
-/// lock: then the caller must request it. Always returns `None` for a permit, which has no owner.
+/// lock and must request it. Always returns `None` for a permit, which has no owner.
 ///
 /// # Errors
 /// [`UpgradeRefused`](crate::ErrorKind::UpgradeRefused) and [`Forked`](crate::ErrorKind::Forked).
@@ -138,14 +138,14 @@ pub fn owned_by(lock: &AnyLock, owner: OwnerId) -> Result<bool> {
 
 /// Returns a copy of `lease` that counts as released, with the same node and token.
 ///
-/// A binding can drop a re-entered lease as soon as it is released. If the program then reads an
-/// attribute of that lease, the binding uses this copy of another lease of the same hold.
+/// A binding can drop a re-entered lease when it is released. If the program reads an attribute of
+/// that lease later, the binding passes another lease of the same hold to this function.
 pub fn remains(lease: &Lease) -> Lease {
     lease.remains()
 }
 
-/// Logs a warning that an acquire waits for a lease that its own caller holds. `message` explains
-/// to users of the binding why the acquire is not a re-entry and how to re-enter.
+/// Logs a warning that a caller waits for a lock that it holds itself. `message` explains why the
+/// acquire is not a re-entry, and how to re-enter in the binding's language.
 pub fn warn_of_wait_for_oneself(lease: &Lease, message: &'static str) {
     let (path, node) = (lease.path(), lease.node());
     let (path, node) = (Escaped(path), Escaped(&node));

@@ -10,8 +10,9 @@ use crate::lease::Lease;
 use crate::lease::lease_set::Leases;
 use crate::lease::release::Releasing;
 
-/// The acknowledgement of a release. If the owner has acquired the lock more than once (re-entry),
-/// every release except the last completes immediately, without a request or an allocation.
+/// The acknowledgement of a release. If the owner holds several leases of the lock (re-entry), the
+/// release of every lease except the last completes immediately, without a request or an
+/// allocation.
 #[must_use = "it waits for the acknowledgement only if it is awaited"]
 #[derive(Debug)]
 pub struct Released(Acknowledgement);
@@ -63,16 +64,16 @@ pub trait Acquired: Send + Sync {
         self.check().is_ok()
     }
 
-    /// Returns `true` if at least one lease must still be released, even if the lock is lost.
-    /// Returns `false` in a forked child that inherited the leases.
+    /// Returns `true` until every lease is released. A lost lease must be released too. Returns
+    /// `false` in a forked child that inherited the leases.
     fn is_open(&self) -> bool;
 
     /// Returns the first loss, if any.
     fn loss(&self) -> Option<Error>;
 
     /// Starts to release the leases that are not released yet. The returned value waits for the
-    /// acknowledgement, for at most as long as [`Lease::release`] does. With [`Timeout::Try`], it
-    /// does not wait.
+    /// acknowledgement, for at most `timeout`, and not longer than [`Lease::release`] waits. With
+    /// [`Timeout::Try`], it does not wait.
     fn release(&self, timeout: Timeout) -> Released;
 
     /// Logs a warning that the owner ended without releasing its leases. `_owner` is the kind of

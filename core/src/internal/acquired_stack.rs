@@ -12,28 +12,26 @@ use super::scope_match::{Entered, Exit, Frame, Site};
 use crate::error::{Error, Result};
 use crate::lease::owner::OwnerId;
 
-/// The levels of one lock object, in the order in which they were acquired. A *level* is one
-/// acquire. It ends when it is released, or when the scope that acquired it ends. For each level,
-/// the binding stores a handle of its own type `H`. For a level that a scope acquired, it also
-/// stores a value of its own type `S`.
+/// The levels of one lock object, in the order of their acquires. Each acquire adds a *level*. The
+/// level ends with the release, or with the scope that acquired it. A level contains the binding's
+/// handle of type `H`. If a scope acquired it, it also contains the scope, of type `S`.
 ///
-/// The list is short, because only owners that hold the lock have levels. If a caller forgets a
-/// release, the level is released when the lock object is dropped.
+/// The list is short, because only owners that hold the lock have levels. Levels without a release
+/// are released when the lock object is dropped.
 ///
-/// No handle is dropped while the list's mutex is locked, because the drop can run code of the
-/// program, which might use the same lock object.
+/// No handle is dropped while the list's mutex is locked. The drop can run the program's code,
+/// which might use the same lock object.
 pub struct AcquiredStack<H, S = ()> {
     reentrant: bool,
     levels: Mutex<Vec<StackLevel<H, S>>>,
 }
 
 struct StackLevel<H, S> {
-    /// The owner that acquired the level. If the lock is not reentrant, the lease has a different
+    /// The owner that acquired the level. The lease of a lock that is not reentrant has a different
     /// owner, which is new for each acquire.
     owner: OwnerId,
     acquired: Arc<dyn Acquired>,
-    /// `false` if the level was already released. The entry is then kept only until the level's
-    /// scope ends.
+    /// `false` after the release. Only the level's scope then keeps the level in the list.
     releasable: bool,
     handle: H,
     /// The scope that acquired the level, if any, and the place in the program where it did so.
@@ -45,14 +43,15 @@ struct StackLevel<H, S> {
 pub enum Exited<H, S> {
     /// The scope that ended.
     Scope(H, S),
-    /// No scope ended: the object whose exit method was called has no running scope.
+    /// No scope ended, because this object has no running scope.
     Nothing,
-    /// No scope ended. Some running scopes were entered through this object, but this call of the
-    /// exit method does not belong to any of them.
+    /// No scope ended. This object has running scopes, but this call of the exit method belongs to
+    /// none of them.
     Others,
 }
 
-/// A level whose owner gives up the lock for a while, for example to wait for a condition variable.
+/// A level whose owner gives up the lock for a while, for example while it waits for a condition
+/// variable.
 pub struct SuspendedLevel<H, S>(StackLevel<H, S>);
 
 impl<H, S> fmt::Debug for SuspendedLevel<H, S> {
@@ -62,8 +61,8 @@ impl<H, S> fmt::Debug for SuspendedLevel<H, S> {
 }
 
 impl<H, S> SuspendedLevel<H, S> {
-    /// Returns the leases that must be released now and acquired again later. Returns `None` if the
-    /// program has already released the level inside its scope.
+    /// Returns the leases to release now and to acquire again later. Returns `None` if the program
+    /// has already released the level inside its scope.
     pub fn releasable(&self) -> Option<&Arc<dyn Acquired>> {
         self.0.releasable.then_some(&self.0.acquired)
     }
@@ -75,8 +74,8 @@ impl<H, S> SuspendedLevel<H, S> {
         Self(StackLevel { acquired, handle, scope, releasable: true, owner: self.0.owner })
     }
 
-    /// Marks the level as released, for a caller that does not acquire it again. The level is then
-    /// kept only until its scope ends.
+    /// Marks the level as released, for a caller that does not acquire it again. Only its scope
+    /// then keeps the level in the list.
     #[must_use]
     pub fn over(self) -> Self {
         Self(StackLevel { releasable: false, ..self.0 })
@@ -107,8 +106,8 @@ impl<H, S> AcquiredStack<H, S> {
         self.lock().push(StackLevel { owner, acquired, releasable: true, handle, scope });
     }
 
-    /// Finds the newest level that can be released, and passes its handle to `get`. If the lock is
-    /// reentrant, considers only the levels of `owner`.
+    /// Passes the handle of the newest releasable level to `get`. If the lock is reentrant,
+    /// considers only the levels of `owner`.
     pub fn newest<R>(&self, owner: OwnerId, get: impl FnOnce(&H) -> R) -> Option<R> {
         let mut levels = self.lock();
         let closed = forget_closed(&mut levels);
@@ -124,9 +123,9 @@ impl<H, S> AcquiredStack<H, S> {
         self.remove(owner, |level| get(&level.handle)).map(|(taken, _)| taken)
     }
 
-    /// Removes a level like [`take`](Self::take), and returns its leases. Also returns the removed
-    /// level, which the caller must drop after it has released the leases: the drop can run code of
-    /// the program, and that code must find the lock released.
+    /// Removes a level like [`take`](Self::take), and returns its leases and the level. The caller
+    /// must first release the leases and then drop the level: the drop can run the program's code,
+    /// which must find the lock released.
     pub fn take_acquired(&self, owner: OwnerId) -> Option<(Arc<dyn Acquired>, impl Sized + use<H, S>)> {
         self.remove(owner, |level| Arc::clone(&level.acquired))
     }
@@ -154,7 +153,7 @@ impl<H, S> AcquiredStack<H, S> {
     }
 
     /// Removes and returns all levels of `owner`, in order. If the lock is not reentrant, also
-    /// removes the newest level that is still held, even if another owner acquired it.
+    /// removes the newest held level, even if another owner acquired it.
     pub fn save(&self, owner: OwnerId) -> Vec<SuspendedLevel<H, S>> {
         let mut levels = self.lock();
         let closed = forget_closed(&mut levels);
@@ -183,15 +182,14 @@ impl<H, S> AcquiredStack<H, S> {
         self.lock().iter().any(|level| level.releasable && level.acquired.is_held())
     }
 
-    /// Ends the scope to which this call of the exit method belongs. Removes the scope's level,
-    /// even if it is not released.
+    /// Ends the scope that this call of the exit method belongs to. Removes the scope's level, even
+    /// if it is not released.
     ///
-    /// The scope is the first match of this list:
+    /// The scope is the first match in this list:
     ///
     /// 1. A scope that the calling stack frame has entered.
     /// 2. Another scope of the same owner.
-    /// 3. A scope of another owner, if that owner has ended or if the call cannot belong to any
-    ///    other scope.
+    /// 3. A scope of another owner, if that owner has ended or if no other scope matches the call.
     ///
     /// The arguments are:
     ///
@@ -243,9 +241,9 @@ impl<H, S> AcquiredStack<H, S> {
         self.lock().iter().filter_map(entered).collect()
     }
 
-    /// Returns `true` if the caller owns the lock. For a reentrant lock, returns `owned_by`, which
-    /// is `true` if the caller holds the lock through any lock object. For a lock that is not
-    /// reentrant, returns `true` if this lock object holds the lock.
+    /// Returns `true` if the caller owns the lock. For a reentrant lock, returns `owned_by`: the
+    /// caller can hold the lock through any lock object. For any other lock, returns `true` if this
+    /// lock object holds it.
     ///
     /// # Errors
     /// The error in `owned_by`.
@@ -265,8 +263,8 @@ impl<H, S> AcquiredStack<H, S> {
         })
     }
 
-    /// Passes every handle and scope to `visit`, so that a garbage collector can find them. Does
-    /// nothing while another thread uses the list.
+    /// Passes every handle and scope to `visit`, for a garbage collector. Does nothing while
+    /// another thread uses the list.
     ///
     /// # Errors
     /// The errors of `visit`.
@@ -275,8 +273,8 @@ impl<H, S> AcquiredStack<H, S> {
         levels.iter().try_for_each(|level| visit(&level.handle, level.scope.as_ref().map(|(_, scope)| scope)))
     }
 
-    /// Returns the leases that `owner` has acquired outside of a scope and has not released, if
-    /// `wanted` accepts their handle. If the lock is not reentrant, returns none, because any
+    /// Returns the leases that `owner` has acquired outside of a scope and has not released, and
+    /// whose handles `wanted` accepts. Returns none if the lock is not reentrant, because any
     /// caller can still release them.
     pub fn left_by(&self, owner: OwnerId, wanted: impl Fn(&H) -> bool) -> Vec<Arc<dyn Acquired>> {
         let levels = self.lock();
@@ -301,8 +299,8 @@ impl<H, S> AcquiredStack<H, S> {
     }
 }
 
-/// Returns `true` if both are the same object. `Arc::ptr_eq` cannot be used here, because it also
-/// compares vtables, and one type can have several vtables.
+/// Returns `true` if both are the same object. `Arc::ptr_eq` would also compare the vtables, and
+/// one type can have several vtables.
 fn is_same(one: &Arc<dyn Acquired>, other: &Arc<dyn Acquired>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
 }

@@ -1,5 +1,5 @@
-//! Converts the arguments that a binding receives to the arguments of this crate. Bindings differ
-//! in their unit of time and in the spelling of argument names.
+//! Converts the arguments of a binding to those of this crate. Bindings differ in their unit of
+//! time and in the spelling of argument names.
 
 use std::fmt;
 use std::sync::Arc;
@@ -63,8 +63,7 @@ impl Language {
             ));
         }
         let seconds = value * self.unit.as_secs_f64();
-        // A tiny timeout must not become zero, because a timeout of zero means that the acquire
-        // does not wait.
+        // A tiny timeout must not become zero, because zero means an acquire that does not wait.
         let smallest = if value > 0.0 { Duration::from_nanos(1) } else { Duration::ZERO };
         Ok(Duration::try_from_secs_f64(seconds).map_or(LONGEST, |time| time.clamp(smallest, LONGEST)))
     }
@@ -130,8 +129,8 @@ impl Language {
         }
     }
 
-    /// Returns the options of a client. An option that is `None` is read from the environment, or
-    /// has its default.
+    /// Returns the options of a client. The environment or the default replaces each option that is
+    /// `None`.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument), naming the argument.
@@ -258,14 +257,14 @@ pub struct GivenOptions {
     pub naming: Option<String>,
     /// Longest hold, in the language's unit of time.
     pub max_hold: Option<f64>,
-    /// The option `grace`, in the language's unit of time. A lease is reported as lost this long
-    /// before the session might end.
+    /// The option `grace`, in the language's unit of time: the time between the report that a lease
+    /// is lost and the earliest end of the session.
     pub grace: Option<f64>,
     /// Maximum number of waiters ahead of a new contender. If there are more, the contender is
     /// refused.
     pub max_waiters: Option<f64>,
-    /// Maximum number of consecutive holds through one node, with which a client passes the lock to
-    /// its own waiters.
+    /// Maximum number of consecutive holds through one node when a client hands the lock to its own
+    /// waiters.
     pub cohort: Option<f64>,
     /// Time for which a node is kept after its lock was released, in the language's unit of time.
     pub linger: Option<f64>,
@@ -370,9 +369,8 @@ pub fn parse_permits(number: Option<impl Count>, shared_count: Option<String>) -
     }
 }
 
-/// Converts the version that a write expects of a node. Rejects a number that is not whole or is
-/// out of range: if the number were rounded, the write could succeed although the node has another
-/// version than the program expects.
+/// Converts the expected version of a node for a write. Rejects a number that is not whole or is
+/// out of range. A rounded number could match another version than the program expects.
 ///
 /// # Errors
 /// [`BadArgument`](crate::ErrorKind::BadArgument).

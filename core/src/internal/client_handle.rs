@@ -85,8 +85,8 @@ pub fn shown_hosts(lock: &AnyLock) -> String {
 
 /// Closes clients and waits for the servers' acknowledgements for at most `limit`.
 pub fn close_all<'a>(clients: impl IntoIterator<Item = &'a Client>, limit: Duration) {
-    // Each call of `Client::close` immediately starts to close the client, so the clients close at
-    // the same time.
+    // `Client::close` starts to close the client immediately, so all clients close at the same
+    // time.
     let closing: Vec<_> = clients.into_iter().map(Client::close).collect();
     if closing.is_empty() {
         return;

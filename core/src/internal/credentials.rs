@@ -25,13 +25,13 @@ pub struct Identity {
     pub sasl: Option<(String, String)>,
     /// Encryption of the connections.
     pub tls: Option<Tls>,
-    /// `false` if nodes must not contain information about their creator. The default is `true`.
+    /// `false` if nodes must not contain information about their creator. Default: `true`.
     pub identify: Option<bool>,
 }
 
 impl Identity {
-    /// Returns which properties the program sets. `auth` and `sasl` count as one property: if a
-    /// program sets one of them, no credentials are read from the environment.
+    /// Returns the properties that the program sets. `auth` and `sasl` count as one property: if
+    /// one of them is set, no credentials are read from the environment.
     pub(super) fn set(&self) -> SetByProgram {
         SetByProgram {
             credentials: self.auth.is_some() || self.auth_file.is_some() || self.sasl.is_some(),

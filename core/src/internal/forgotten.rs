@@ -1,13 +1,13 @@
-//! Warns about leases that a program forgets to release, and marks leases that the binding keeps
-//! although the program has dropped them. Used by bindings for languages with a garbage collector.
+//! Warns about leases that a program forgets to release, and marks leases that a binding keeps
+//! after the program has dropped them. For bindings to languages with a garbage collector.
 
 use crate::lease::Lease;
 use crate::lease::lease_set::Leases;
 
 pub use crate::lease::{Forgotten, on_forgotten};
 
-/// Marks a lease that belongs to a garbage-collected object. If it is dropped while the lock is
-/// held, the lease is released and a warning is logged.
+/// Marks a lease of a garbage-collected object. If the lease is dropped while it is held, it is
+/// released and a warning is logged.
 pub fn collectable(lease: Lease) -> Lease {
     lease.collectable()
 }
@@ -17,8 +17,8 @@ pub fn collectable_all(leases: Leases) -> Leases {
     leases.into_iter().map(collectable).collect()
 }
 
-/// Records that the binding keeps this lease until it is released or lost, even if the program has
-/// dropped it. Reports about the hold mention this.
+/// Records that the binding keeps this lease until it is released or lost, even if the program
+/// drops it. Reports mention this.
 pub fn pin(lease: &Lease) {
     lease.pin();
 }

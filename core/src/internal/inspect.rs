@@ -53,8 +53,8 @@ pub async fn first_contender(lock: &Lock) -> Result<Option<Contender>> {
     lock.with_paths::<Vec<_>>(contender).map(|mut found| found.pop())
 }
 
-/// Resolves the name of a server, given as `HOST:PORT`. Runs on the caller's runtime. The shutdown
-/// of that runtime might have to wait for the resolver.
+/// Resolves the name of a server, given as `HOST:PORT`, on the caller's runtime. The shutdown of
+/// that runtime might wait for the resolver.
 ///
 /// # Errors
 /// The resolver's errors, and `TimedOut` if no result arrives within `limit`.
@@ -94,8 +94,8 @@ pub async fn four_letter_word(
     timeout(limit, asked).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Returns the reason why a client cannot tell that its session is alive: the server that does not
-/// reply, or the result of the last connection attempt to each server.
+/// Returns the reason why a client cannot prove that its session is alive: the server that does not
+/// reply, or the results of the last connection attempts to all servers.
 #[must_use]
 pub fn why_unproven(client: &Client) -> String {
     match client.health().server {
@@ -104,18 +104,18 @@ pub fn why_unproven(client: &Client) -> String {
     }
 }
 
-/// Returns the time since the client sent the last acknowledged write in the lease's session. Also
-/// works after the session has ended. `None` if no write was acknowledged yet.
+/// Returns the time since the client sent the last acknowledged write in the lease's session, or
+/// `None` if there is no such write. Also works after the session has ended.
 #[must_use]
 pub fn last_proof(lease: &Lease) -> Option<Duration> {
     lease.term().proof_age()
 }
 
-/// Returns the time that is left in the term of the lease's session, without subtracting the lock's
-/// `grace`. Also works after the lease was lost.
+/// Returns the rest of the term of the lease's session. Does not subtract the lock's `grace`. Also
+/// works after the lease was lost.
 ///
-/// After a loss, the node of the lease can still exist until the grace ends. Later heartbeats
-/// extend the term, but not the grace.
+/// After a loss, the lease's node can exist until the grace ends. Later heartbeats extend the term,
+/// but not the grace.
 #[must_use]
 pub fn term_left(lease: &Lease) -> Duration {
     lease.term().remaining()
@@ -127,9 +127,8 @@ pub fn about(data: &[u8]) -> Option<ContenderInfo> {
     ContenderInfo::parse(&serde_json::from_slice(data).ok()?)
 }
 
-/// Builds a contender for tests that show queues. Takes the node's full path, the zxid of the
-/// transaction that created the node, and its data. Returns `None` if the name is not a contender's
-/// name.
+/// Builds a contender for tests that show queues, from the node's full path, the zxid that created
+/// the node, and its data. Returns `None` if the node's name is not a contender's name.
 #[must_use]
 pub fn contender(position: usize, node: &str, czxid: i64, data: &[u8]) -> Option<Contender> {
     let (directory, name) = node.rsplit_once('/')?;

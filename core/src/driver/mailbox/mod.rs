@@ -69,8 +69,8 @@ pub(crate) struct AcquireAttempt {
 }
 
 impl AcquireAttempt {
-    /// Sends the outcome to the caller. If the caller no longer waits, the outcome is dropped. If
-    /// it is a lease, this releases it.
+    /// Sends the outcome to the caller, or drops it if the caller no longer waits. A dropped lease
+    /// is released.
     pub(crate) fn answer(self, outcome: Result<Lease>) {
         if let Some(reply) = self.reply {
             reply.send(outcome).ok();
@@ -84,8 +84,8 @@ impl AcquireAttempt {
 
     /// Returns the mode that the caller asked for.
     pub(crate) fn mode(&self) -> LockMode {
-        // While a permit is acquired, the semaphore's internal mutex is requested too. Show both as
-        // a permit.
+        // To acquire a permit, the semaphore also requests its internal mutex. Show both as a
+        // permit.
         let turn = self.claim.is_part() && self.claim.kind == Kind::Exclusive;
         if turn { LockMode::Permit } else { self.claim.kind.into() }
     }
@@ -111,8 +111,7 @@ pub(crate) enum Query {
     ReadData { node: Arc<str>, watch: bool, reply: Reply<Option<VersionedData>> },
     /// Set the data of this node. If it does not exist, create it and its parents.
     Put { node: Arc<str>, data: Vec<u8>, reply: Reply<()> },
-    /// Act on the contender's node at this full path: ask the contender to give up the lock, or
-    /// delete its node.
+    /// Ask the contender at this full path to give up the lock, or delete its node.
     ActOnNode { node: Arc<str>, action: NodeAction, reply: Reply<()> },
 }
 
@@ -141,8 +140,8 @@ pub(crate) enum Input {
         /// The version of the data that contains the request.
         version: i32,
     },
-    /// A search found a deadlock between a waiter's owner and another owner. `held` is the index of
-    /// the hold for which the other owner waits, in the list of holds that was searched.
+    /// A search found a deadlock between a waiter's owner and another owner. `held` is the index,
+    /// in the searched list of holds, of the hold that the other owner waits for.
     Deadlock {
         directory: DirectoryId,
         join: JoinId,
@@ -151,15 +150,15 @@ pub(crate) enum Input {
     },
 }
 
-/// An event of a session. The first field is the session's number, by which the driver recognizes
-/// late events of an earlier session and ignores them.
+/// An event of a session. The first field is the session's number. The driver ignores late events
+/// of an earlier session.
 pub(crate) enum SessionEvent {
     /// The search for a session has ended.
     Established(u64, Result<Session, ConnectRefusal>),
     /// The client crate reports a new state.
     State(u64, zk::SessionState),
-    /// The session has ended. Either a server's reply says so, or the server has assigned another
-    /// session after a reconnection (rule 11). The client crate detects neither.
+    /// The session has ended, which the client crate does not detect: a server's reply says so, or
+    /// the server has assigned another session after a reconnection (rule 11).
     Over(u64),
     /// The client crate's task that serves the session has ended. After a normal end, a `State`
     /// event gives the reason.
@@ -170,8 +169,8 @@ pub(crate) enum SessionEvent {
     HeartbeatAnswered(u64, u64, Checked),
 }
 
-/// Identifies a lock directory in its driver. The id is valid from the first waiter in the
-/// directory until the last of our nodes there is gone. A driver never reuses an id.
+/// Identifies a lock directory in its driver, from its first waiter until the last of our nodes
+/// there is gone. A driver never reuses an id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DirectoryId(u64);
 
@@ -196,16 +195,15 @@ pub(crate) struct OwnNode {
 pub(crate) struct Checked {
     /// The nodes that do not exist.
     pub(crate) missing: Vec<OwnNode>,
-    /// The last node that this heartbeat checked. `None` if it reached the end of the list of
-    /// nodes.
+    /// The last node that this heartbeat checked. `None` if it checked all its nodes.
     pub(crate) last: Option<OwnNode>,
-    /// `true` if the server carried out the heartbeat. This alone does not prove that the session
-    /// is alive: the proof also needs one of our nodes that exists.
+    /// `true` if the server carried out the heartbeat. This does not yet prove that the session is
+    /// alive: for the proof, one of our nodes must also exist.
     pub(crate) answered: bool,
 }
 
-/// The handles' end of the channel. The driver has no copy of it, so the client closes when the
-/// last handle is dropped.
+/// The handles' end of the channel. Only handles have it, so the client closes when the last handle
+/// is dropped.
 pub(crate) struct Mailbox {
     pub(crate) origin: ForkGuard,
     pub(crate) status: Arc<Status>,

@@ -1,4 +1,4 @@
-//! Types for a node's data with a watch. The data can be a number that several clients share, in
+//! The data of a node and a watch on it. The data can be a number that several clients share, in
 //! the format of Curator's `SharedCount`.
 
 use std::time::Duration;
@@ -15,10 +15,10 @@ pub(crate) struct VersionedData {
     pub(crate) data: Vec<u8>,
     /// The number of times the data was set.
     pub(crate) version: i32,
-    /// Fires when the node changes or is deleted, if the watch was requested and fits in the watch
-    /// budget. The server reads the data and sets the watch in one step, so no change is missed.
-    /// After a reconnection, the server compares the node with the version that was read, and fires
-    /// the watch if it has changed since. The watch ends with the session.
+    /// Fires when the node changes or is deleted. `None` if no watch was requested or if it does
+    /// not fit in the watch budget. The server reads the data and sets the watch in one step, so no
+    /// change is missed. After a reconnection, the server fires the watch if the node has changed
+    /// since the read. The watch ends with the session.
     pub(crate) changed: Option<NodeWatch>,
 }
 
@@ -31,8 +31,8 @@ pub(crate) struct NodeWatch {
 }
 
 impl NodeWatch {
-    /// Waits until the watch fires or the session ends. The client crate's watcher panics if its
-    /// session task has ended, so a panic counts as the end of the session.
+    /// Waits until the watch fires or the session ends. If the client crate's session task has
+    /// ended, its watcher panics, so a panic counts as the end of the session.
     pub(crate) async fn changed(self) {
         let Self { watcher, room, mut tasks } = self;
         tokio::select! {
@@ -43,8 +43,8 @@ impl NodeWatch {
         drop(room);
     }
 
-    /// Waits until the watch fires, like [`changed`](Self::changed), but for at most `longest`.
-    /// Without a watch, waits for `longest`.
+    /// Like [`changed`](Self::changed), but waits for at most `longest`. Without a watch, waits for
+    /// `longest`.
     pub(crate) async fn changed_within(watch: Option<Self>, longest: Duration) -> Result<()> {
         let changed = async {
             match watch {

@@ -8,17 +8,16 @@ use crate::queue::contender::Contender;
 pub struct Listing {
     /// The children's names, in no order.
     pub names: Vec<String>,
-    /// The zxid that created the node. If it has changed, the node was deleted and created again,
-    /// and its counts start from zero.
+    /// The zxid that created the node. If it changes, the node was deleted and created again, and
+    /// its counts start from zero.
     pub czxid: i64,
     /// Number of children created below the node so far.
     pub created: u32,
 }
 
 impl Listing {
-    /// Creates a listing from a server's reply. `cversion` is the number of creates plus the number
-    /// of deletes of children. `number` is the number of existing children, which is the creates
-    /// minus the deletes.
+    /// Creates a listing from a server's reply. `cversion` is the number of created children plus
+    /// the number of deleted children. `number` is the created minus the deleted children.
     pub(crate) fn new(names: Vec<String>, czxid: i64, cversion: i32, number: i32) -> Self {
         let created = i64::from(cversion).saturating_add(i64::from(number)) / 2;
         Self { names, czxid, created: u32::try_from(created).unwrap_or_default() }

@@ -1,4 +1,4 @@
-//! Reads the contenders of a lock, for a program that asks for them. Other clients write the nodes'
+//! Reads the contenders of a lock when a program requests them. Other clients write the nodes'
 //! names and data, so this module limits the amount of data that it reads.
 
 use std::collections::BTreeSet;
@@ -16,12 +16,10 @@ use crate::queue::contender::{Contender, data_length};
 use crate::runtime::offload::offload_work;
 use crate::session::watch_budget::WatchBudget;
 
-/// Maximum number of nodes that are read in one batch. Between two batches, the connection is free
-/// for heartbeats.
+/// Maximum number of nodes in one batch. Heartbeats can be sent between two batches.
 const MAX_NODES_PER_REQUEST: usize = 1000;
 
-/// Maximum number of bytes of node data that one query reads. The contenders at the front of the
-/// queue are read first.
+/// Maximum number of bytes of node data that one query reads, starting at the front of the queue.
 const MAX_DATA: usize = 16 << 20;
 
 /// Maximum number of contenders reported, counted from the first.
@@ -31,9 +29,9 @@ const MAX_CONTENDERS: usize = 100_000;
 type ReadNode = (NodeName, zk::Stat, Option<Vec<u8>>);
 
 impl DirectoryClient {
-    /// Returns the contenders in queue order. Reads the data of a node only if its Stat shows that
-    /// the data is small. Takes three round trips for up to a thousand contenders, and two more for
-    /// each further thousand.
+    /// Returns the contenders in queue order. Reads a node's data only if the node's Stat shows
+    /// that the data is small. Takes three round trips for up to a thousand contenders, and two
+    /// more for each further thousand.
     pub(in crate::driver) async fn contenders(&self) -> Result<Vec<Contender>, zk::Error> {
         let mut names = self.names().await?;
         if names.len() > MAX_CONTENDERS {
@@ -76,9 +74,9 @@ impl DirectoryClient {
     }
 
     /// Returns the first contender. If `room` is given, also returns a watch that fires when
-    /// another contender might have become the first. The watch is set on the first contender's
-    /// node, on the directory's children if there is no contender, or on the missing directory.
-    /// Takes three round trips.
+    /// another contender might have become the first. The watch is on the first contender's node.
+    /// If there is no contender, it is on the directory's children, and if there is no directory,
+    /// on the directory's path. Takes three round trips.
     pub(in crate::driver) async fn first(&self, room: Option<&WatchBudget>) -> Result<First, zk::Error> {
         loop {
             let names = self.names().await?;
@@ -86,16 +84,15 @@ impl DirectoryClient {
                 Some(name) => self.first_named(name, room).await?,
                 None => self.watch_empty_queue(room).await?,
             };
-            // `None` means that the queue has changed since the listing, so list the directory
-            // again.
+            // `None`: the queue has changed since the listing.
             if let Some(found) = found {
                 return Ok(found);
             }
         }
     }
 
-    /// Returns the contender with this node, and a watch on the node. Returns `None` if the node is
-    /// gone.
+    /// Returns the contender with this node, and a watch on the node. Returns `None` if the node no
+    /// longer exists.
     async fn first_named(
         &self,
         name: &NodeName,
@@ -186,16 +183,15 @@ impl DirectoryClient {
         }
     }
 
-    /// Returns the number of nodes at the start of `names` that are read in one batch. Their paths
-    /// must fit in one request.
+    /// Returns the number of nodes at the start of `names` that fit in one batch. Their paths must
+    /// fit in one request.
     fn batch_size(&self, names: &[NodeName]) -> usize {
-        // Read at least one node: a request that reads it is smaller than the request that created
-        // it.
+        // Read at least one node. A request to read it fits, because the request that created it
+        // was larger.
         request_size::readable(&self.path, &names[..names.len().min(MAX_NODES_PER_REQUEST)]).max(1)
     }
 
-    /// Returns the given nodes that still exist. Sends all requests before it waits for the first
-    /// reply.
+    /// Returns the nodes that still exist. Sends all requests before it waits for a reply.
     async fn find(&self, names: &[NodeName]) -> Result<Vec<ReadNode>, zk::Error> {
         let ask = |name: &NodeName| self.client.ask(RequestKind::Read).check_stat(&self.child(name.as_str()));
         let asked: Vec<_> = names.iter().map(ask).collect();

@@ -1,14 +1,14 @@
-//! Searches for a deadlock between two owners, for a waiter that is near its deadline.
+//! Searches for a deadlock between two owners, for a waiter near its deadline.
 //!
-//! Owner A waits for lock X and holds some other locks. The search first lists the queues of the
-//! held locks, and then the queue of lock X. There is a deadlock if an owner B waits behind A's
-//! node in the queue of a held lock (lock Y), and has a node ahead of A's node in the queue of lock
-//! X. Finally, the search checks that both nodes in the queue of lock Y still exist.
+//! Owner A waits for lock X and holds other locks. The search lists the queues of the held locks,
+//! and then the queue of lock X. It looks for an owner B with a node behind A's node in the queue
+//! of a held lock Y, and a node ahead of A's node in the queue of lock X. Finally, it checks that
+//! both nodes in the queue of lock Y still exist.
 //!
-//! This proves that both owners waited at the same time. All replies arrive on one session, so they
-//! show successive states of the ensemble. The two nodes in the queue of lock Y exist in the first
-//! listing and at the end. A deleted node is never created again, so they also existed when the
-//! server listed the queue of lock X, with the other two nodes.
+//! In this case, both owners wait for each other. All replies arrive on one session, so they show
+//! successive states of the ensemble. Both nodes in the queue of lock Y exist in the first listing
+//! and at the end. A deleted node is never created again, so they also existed when the server
+//! listed the queue of lock X with the other two nodes.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -123,8 +123,8 @@ impl OwnPlace {
         self.client.client.ask(RequestKind::List).list_children(&self.client.path)
     }
 
-    /// Returns the names of the contenders' nodes in queue order. Returns `None` if there are too
-    /// many children, or if our node is not among them.
+    /// Returns the contenders' nodes in queue order. Returns `None` if there are too many children,
+    /// or if our node is missing.
     fn sorted(&self, listing: Result<Vec<String>, zk::Error>) -> Result<Option<Vec<NodeName>>, zk::Error> {
         let children = match listing {
             Err(zk::Error::NoNode) => return Ok(None),
@@ -138,7 +138,7 @@ impl OwnPlace {
         Ok(names.binary_search(&self.node).is_ok().then_some(names))
     }
 
-    /// Returns `true` if our node still exists and `node` still has the creation zxid `czxid`.
+    /// Returns `true` if our node and `node` still exist. `czxid` is the zxid that created `node`.
     async fn still_blocks(&self, node: &NodeName, czxid: i64) -> Result<bool, zk::Error> {
         let stat = |node: &NodeName| {
             let node = self.client.child(node.as_str());

@@ -27,8 +27,7 @@ use crate::queue::{NodeName, Outcome, Refusal};
 use crate::session::reply::is_over;
 use crate::session::watch_budget::Reserved;
 
-/// Maximum number of attempts to write a node that other clients create and delete at the same
-/// time.
+/// Maximum number of attempts to write a node while other clients create and delete it.
 const MAX_PUT_ATTEMPTS: usize = 3;
 
 /// The answer to a query, or `None` if the server did not answer.
@@ -98,7 +97,7 @@ pub(super) fn start_query(connection: &mut Connection, options: &ClientOptions, 
     }
 }
 
-/// Carries out a transaction that succeeds only if the lock's node exists. It can run on a later
+/// Carries out a transaction that succeeds only if the lock's node exists. It is safe on a later
 /// session than the lock's: node names are never reused, so the check still fails if the node was
 /// deleted.
 pub(super) fn transact(
@@ -118,8 +117,8 @@ pub(super) fn transact(
     });
 }
 
-/// Runs `question`, which sends requests to the server, and sends its result to the caller. If
-/// there is no result within the connect timeout, the caller receives the error `no_answer`.
+/// Runs `question`, which sends requests to the server, and sends its result to the caller. Sends
+/// the error `no_answer` if there is no result within the connect timeout.
 fn ask<T: Send + 'static, F>(
     connection: &mut Connection,
     options: &ClientOptions,
@@ -138,9 +137,9 @@ fn ask<T: Send + 'static, F>(
     }
 }
 
-/// Like `ask`, for a question that callers repeat while they wait. It must be a single request. If
-/// the server never replies, the driver gives up the session (rule 16), even if the caller has
-/// already received the error `no_answer`.
+/// Like `ask`, for a question that the caller repeats until there is a result. The question must be
+/// a single request. If the server never replies to it, the driver gives up the session (rule 16),
+/// even if the caller has already received `no_answer`.
 fn ask_until_answered<T: Send + 'static, F>(
     connection: &mut Connection,
     options: &ClientOptions,
@@ -162,8 +161,8 @@ fn ask_until_answered<T: Send + 'static, F>(
     }
 }
 
-/// Creates the future of a question. If there is no session, sends an error to the caller and
-/// returns `None`.
+/// Creates the future of a question. Returns `None` and sends an error to the caller if there is no
+/// session.
 fn prepare<T, F>(
     connection: &Connection,
     options: &ClientOptions,
@@ -178,8 +177,8 @@ fn prepare<T, F>(
     None
 }
 
-/// Sends the result of a question to the caller, or the error `no_answer` if there is no result
-/// within the limit. Returns `true` if there was a result in time.
+/// Sends the result of a question to the caller, and returns `true`. If there is no result within
+/// the limit, sends the error `no_answer`, and returns `false`.
 async fn send_answer<T>(
     question: Pin<&mut impl Future<Output = Answer<T>>>,
     limit: Duration,
@@ -201,8 +200,8 @@ fn unless_missing<T>(read: Result<T, zk::Error>) -> Result<Option<T>, zk::Error>
 }
 
 impl DirectoryClient {
-    /// Turns the outcome of a read into an answer for the caller. Error messages show `path`, which
-    /// is the path that the caller passed.
+    /// Converts the outcome of a read for the caller. Error messages show `path` as the caller
+    /// passed it.
     fn read<T>(&self, path: &str, outcome: Result<T, zk::Error>) -> Answer<T> {
         match outcome {
             Ok(value) => Some(Ok(value)),
@@ -257,8 +256,8 @@ impl DirectoryClient {
         unless_missing(read)
     }
 
-    /// Sets the data of the node at `self.path`. Creates the node and its parents if they do not
-    /// exist. Retries, because other clients can create or delete the node at the same time.
+    /// Sets the data of the node at `self.path`. Creates the node and its parents if necessary.
+    /// Retries, because other clients can create or delete the node at the same time.
     async fn put(&self, data: &[u8]) -> Answer<()> {
         let options = CreateMode::Persistent.with_acls(Acls::new(&self.lists.own));
         let mut outcome = Err(zk::Error::NoNode);
@@ -315,7 +314,7 @@ impl DirectoryClient {
             self.report_end();
         }
         match committed {
-            // If one operation failed, the server has written nothing. If the request itself
+            // A failed operation means that the server has written nothing. If the request itself
             // failed, the outcome is unknown.
             Err(zk::MultiWriteError::OperationFailed { .. }) if over => {
                 let message = "the session is over, and the lock lost; nothing was written";

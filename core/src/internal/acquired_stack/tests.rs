@@ -33,8 +33,8 @@ impl Acquired for Fake {
     }
 }
 
-/// Numbers that stand for places in the code of a program. The code at `STATEMENT` enters and
-/// leaves a scope, the code at `ENTER` only enters one, and the code at `EXIT` only leaves one.
+/// Places in a program's code, as numbers. The code at `STATEMENT` enters and leaves a scope, the
+/// code at `ENTER` only enters one, and the code at `EXIT` only leaves one.
 const STATEMENT: usize = 1;
 const ENTER: usize = 2;
 const EXIT: usize = 3;
@@ -52,7 +52,7 @@ fn generator(address: usize) -> Site {
     Site { moves: true, ..function(address) }
 }
 
-/// Adds a level whose handle is `number`. If a scope is given, function 1 has entered it.
+/// Adds a level with the handle `number`, and with a scope of function 1 if one is given.
 fn push<'a>(
     levels: &AcquiredStack<u8, &'a str>,
     owner: OwnerId,
@@ -199,7 +199,7 @@ fn an_exit_of_another_owner_ends_nothing() {
     push(&levels, one, 1, Some("one"));
     enter(&levels, one, 2, Some((site(7, ENTER), "two")));
     enter(&levels, one, 3, Some((generator(4), "three")));
-    // Of these calls by another owner, only the call from the frame of a running scope ends that
+    // Another owner makes these calls. Only the call from the frame of a running scope ends that
     // scope.
     for site in [function(1), function(9), site(7, EXIT), generator(9)] {
         let exit = Exit { owner: other, site, only: false };
@@ -218,7 +218,7 @@ fn a_call_that_is_written_out_ends_what_such_a_call_began() {
     let exit = Exit { owner, site: site(7, EXIT), only: false };
     let running = |frame: Frame| frame == function(1).frame;
     assert_eq!(levels.leave(&exit, |_| (), running, |()| false), Exited::Scope(1, "stack"));
-    // This exit can also end a scope of a frame with a `with` statement, because that frame might
+    // This exit can also end the scope of a `with` statement, because the statement's frame might
     // have called the enter method explicitly.
     assert_eq!(levels.leave(&exit, |_| (), running, |()| false), Exited::Scope(3, "statement"));
     assert_eq!(levels.leave(&exit, |_| (), running, |()| false), Exited::Others);
