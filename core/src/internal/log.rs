@@ -15,8 +15,7 @@ use crate::error::escape;
 use crate::runtime::clock;
 use crate::runtime::fork::PerProcess;
 
-/// Maximum number of events in the backlog of a slow listener. Further events are dropped and
-/// counted.
+/// Maximum number of events in a listener's backlog. Further events are dropped and counted.
 const CAPACITY: usize = 1000;
 
 /// Severity of an event, most severe first.
@@ -69,8 +68,8 @@ impl From<tracing::Level> for LogLevel {
 pub struct Record {
     /// Severity of the event.
     pub level: LogLevel,
-    /// Name of the module that sent the event. It is a module of this library or of the ZooKeeper
-    /// client crate.
+    /// Name of the module that sent the event: a module of this library or of the ZooKeeper client
+    /// crate.
     pub target: &'static str,
     /// Path of the source file, as the compiler records it.
     pub file: &'static str,
@@ -108,7 +107,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// Names of the fields that contain durations. `tracing` has no type for durations, so they arrive
+/// Names of the fields with durations. `tracing` has no type for durations, so their values arrive
 /// as the text of a `Duration`.
 const TIMES: [&str; 3] = ["waited", "lasted", "last_proof"];
 
@@ -133,14 +132,14 @@ impl fmt::Display for Record {
     }
 }
 
-/// A listener. It keeps events until the binding takes them, and stops listening when it is
-/// dropped.
+/// A listener. Events wait in its backlog until the binding takes them. Dropping the listener stops
+/// it.
 pub struct Listener {
     /// Current level as a number, or 0 for none.
     level: AtomicU8,
     backlog: Mutex<Backlog>,
-    /// Called when an event arrives while the backlog is empty. It must not block, because it can
-    /// run on any thread.
+    /// Called when an event arrives and the backlog is empty. It must not block, because it can run
+    /// on any thread.
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -160,9 +159,9 @@ impl fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Starts to listen to events of at least this severity, or to no events if `level` is `None`.
-    /// `wake` is called when an event arrives while the backlog is empty. It must not block,
-    /// because it can be called on any thread. [`take`](Self::take) returns the events.
+    /// Starts to listen to events of at least this severity. `None` means no events. `wake` is
+    /// called when an event arrives and the backlog is empty. `wake` must not block, because any
+    /// thread can call it. [`take`](Self::take) returns the events.
     ///
     /// If the program has its own `tracing` subscriber, that subscriber receives the events and
     /// this listener receives none.
@@ -232,8 +231,8 @@ struct Hub {
 
 static HUB: PerProcess<Hub> = PerProcess::new();
 
-/// The most verbose level of all listeners. An event that is even more verbose is rejected after
-/// one comparison.
+/// The most verbose level of all listeners. One comparison with it is enough to reject a more
+/// verbose event.
 static HIGHEST: AtomicU8 = AtomicU8::new(0);
 
 /// `true` if this library's subscriber could be installed.
@@ -246,8 +245,8 @@ impl Hub {
         listeners.push(Arc::downgrade(listener));
     }
 
-    /// Returns a copy of the list of listeners. The caller must unlock the mutex before it wakes
-    /// them, because a listener that is woken can add or remove listeners.
+    /// Returns a copy of the list of listeners. Wake them only after the mutex is unlocked, because
+    /// a woken listener can add or remove listeners.
     fn listeners(&self) -> Vec<Arc<Listener>> {
         self.lock().iter().filter_map(Weak::upgrade).collect()
     }
@@ -269,9 +268,9 @@ struct Emitter;
 
 /// Returns the level at which an event is passed on, or `None` if it is dropped.
 ///
-/// The client crate's warnings are passed on at the level `Debug`. During an outage, the client
-/// crate logs a warning for each connection attempt, many times a second, whereas this library
-/// reports the outage only once.
+/// The client crate's warnings have the level `Debug` here. During an outage, the client crate logs
+/// a warning for each connection attempt, many times a second. This library reports the outage only
+/// once.
 fn carried_level(metadata: &Metadata<'_>) -> Option<LogLevel> {
     let is_of = |name: &str| {
         metadata.target().strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
@@ -361,7 +360,7 @@ impl Visit for Fields<'_> {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // The texts of this library are already escaped, but the texts of the client crate are not.
+        // Only this library's texts are already escaped.
         let text = escape::message(format!("{value:?}").into()).into_owned();
         match field.name() {
             "message" => self.0.message = text,
@@ -402,7 +401,7 @@ mod tests {
         });
         let other = Listener::new(None, || ());
 
-        // Ignore events about other locks, which come from other tests in this process.
+        // Ignore the events of other tests in this process.
         let told = |records: &[Arc<Record>]| {
             let ours = |record: &&Arc<Record>| {
                 [module_path!(), "zookeeper_client::session"].contains(&record.target)

@@ -1,5 +1,5 @@
-//! `Mutex::once` in separate steps, for callers that run the body themselves. For each *slot*, such
-//! as a day or an hour, a piece of the program's code (the *body*) must run only once.
+//! The steps of `Mutex::once`, for callers that run the body themselves. The *body* is a piece of
+//! the program's code that must run only once for each *slot*, such as a day or an hour.
 
 use crate::config::timeout::Timeout;
 use crate::error::{Error, Result};
@@ -14,13 +14,13 @@ pub use crate::lock::once::once_slot::NumberedPeriod;
 pub use crate::lock::once::record::{OnceRecord, RecordedBy, forget, read, record_node};
 pub use crate::lock::once::turn::Turn;
 
-/// Acquires the mutex for a slot. If the slot is already recorded as done, releases the mutex and
-/// returns `None`. With [`Timeout::Try`], fails with [`LockTimeout`](crate::ErrorKind::LockTimeout)
-/// if the lock is taken.
+/// Acquires the mutex for a slot. Returns `None` and releases the mutex if the slot is already
+/// recorded as done. With [`Timeout::Try`], fails with
+/// [`LockTimeout`](crate::ErrorKind::LockTimeout) if the lock is taken.
 ///
-/// A caller that receives a [`Turn`] runs its body. It then calls [`Turn::record`] if the body
-/// succeeded, or [`Turn::abandon`] if the body failed. [`Turn::lease`] is the lease to watch while
-/// the body runs.
+/// If the caller receives a [`Turn`], it runs its body. It then calls [`Turn::record`] if the body
+/// succeeded, or [`Turn::abandon`] if the body failed. While the body runs, the caller watches
+/// [`Turn::lease`].
 ///
 /// Cancel safe: dropping the future leaves the queue or releases the lock. With [`Record::Start`],
 /// the slot might already be recorded when the future is dropped.
@@ -60,7 +60,7 @@ pub async fn begin_for(
     }
 }
 
-/// Parses the argument that selects when a slot is recorded as done: `body` or `start`.
+/// Parses the time at which a slot is recorded as done: `body` or `start`.
 ///
 /// # Errors
 /// [`BadArgument`](crate::ErrorKind::BadArgument), naming `record`.

@@ -1,5 +1,5 @@
-//! Defines [`Operation`], which runs a future: it starts on the calling thread and continues on the
-//! library's thread.
+//! Defines [`Operation`], a future that starts on the calling thread and continues on the library's
+//! thread.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,15 +20,15 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[derive(Debug)]
 pub struct Operation(Arc<EagerTask>);
 
-/// The state of a future that an operation runs. Until the future becomes a task on the library's
-/// thread, this type is also its waker.
+/// The state of an operation's future. Also its waker, until the future becomes a task on the
+/// library's thread.
 struct EagerTask {
     origin: ForkGuard,
     stage: Mutex<OperationStage>,
 }
 
 enum OperationStage {
-    /// A thread of the program polls the future. `woken` is `true` if the future was already woken
+    /// A thread of the program polls the future. `woken` is `true` if a waker has been called
     /// during this poll.
     Polled { woken: bool },
     /// The future waits to be woken. It is not a task yet.
@@ -45,9 +45,8 @@ enum OperationStage {
 /// The calling thread polls the future first, for three reasons:
 /// - The future has started before this function returns.
 /// - A result that is available immediately is delivered on the calling thread.
-/// - The library's thread is woken only once, by the request that the future sends. It would be
-///   woken a second time if the future started as a task. Instead, the future becomes a task when
-///   the reply to the request wakes it.
+/// - The library's thread is woken only once, by the future's request. A task would have woken it
+///   before that, too. The future becomes a task only when the reply to its request wakes it.
 ///
 /// If a thread wakes the future inside [`same_thread::carry_on_woken`], the future continues on
 /// that thread, and its result is delivered there.
@@ -75,8 +74,8 @@ impl EagerTask {
     fn poll(self: &Arc<Self>, mut task: Task) {
         let waker = Waker::from(Arc::clone(self));
         let ended = task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
-        // Drop the future only after the stage is unlocked, because the drop runs this crate's
-        // code, which can call this waker.
+        // Unlock the stage before the future is dropped. The drop can call this waker, which locks
+        // the stage.
         let mut over = None;
         let mut stage = self.stage();
         *stage = match *stage {
@@ -94,8 +93,8 @@ impl EagerTask {
 }
 
 fn run(task: Task) -> OperationStage {
-    // `run` cannot fail here: the library's thread was running when the future started, and it runs
-    // until the process exits.
+    // This cannot fail: the library's thread was running when the future started, and it runs until
+    // the process exits.
     runtime::run(task, drop).map_or(OperationStage::Over, |task| OperationStage::Running { _task: task })
 }
 
@@ -115,8 +114,8 @@ impl Wake for EagerTask {
                 OperationStage::Waiting(task)
             }
             OperationStage::Waiting(task) => run(task),
-            // The future is already a task with its own waker, but other code can still hold this
-            // older waker.
+            // The future is already a task with its own waker, but this older waker might still be
+            // in use.
             later => later,
         };
     }
@@ -139,8 +138,8 @@ impl Woken for EagerTask {
 impl Drop for Operation {
     fn drop(&mut self) {
         if self.0.origin.is_here() {
-            // Drop the stage only after it is unlocked, because dropping the future runs this
-            // crate's code, which can call this waker.
+            // Unlock the stage before the future is dropped. The drop can call this waker, which
+            // locks the stage.
             let stage = std::mem::replace(&mut *self.0.stage(), OperationStage::Over);
             drop(stage);
         }
@@ -149,8 +148,7 @@ impl Drop for Operation {
 
 impl Drop for EagerTask {
     fn drop(&mut self) {
-        // In a forked child, this future is a copy of the parent's future, so it must not be
-        // dropped here.
+        // In a forked child, this future is a copy of the parent's future and must not be dropped.
         if !self.origin.is_here() {
             std::mem::forget(std::mem::replace(&mut *self.stage(), OperationStage::Over));
         }

@@ -1,11 +1,11 @@
-//! Continues operations on the thread that has woken them. For example, if a task of an event loop
-//! releases a lock, a waiting task of the same loop continues without a second thread and without a
+//! Continues operations on the thread that wakes them. For example, a task of an event loop
+//! releases a lock, and a waiting task of the same loop continues without a second thread or a
 //! wake-up of the loop.
 //!
-//! Code can call a waker at any point, even while it has locked a mutex. This is safe, because the
-//! waker only records the operation. The operation continues later, when the work is complete and
-//! has unlocked all mutexes. If several threads wake an operation at the same time, only one of
-//! them continues it, and the others find nothing to do.
+//! A waker can be called at any point, even while a mutex is locked. This is safe, because the
+//! waker only records the operation. The operation continues when the work is complete and has
+//! unlocked all mutexes. If several threads wake an operation at the same time, only one of them
+//! continues it.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -21,31 +21,31 @@ pub trait Woken: Send + Sync {
 }
 
 thread_local! {
-    /// The operations that were woken on this thread, inside [`carry_on_woken`]. `None` outside of
-    /// that function.
+    /// The operations that this thread has woken inside [`carry_on_woken`]. `None` outside of that
+    /// function.
     static WOKEN: RefCell<Option<Vec<Arc<dyn Woken>>>> = RefCell::new(None);
 }
 
-/// Runs `work`, and then continues the operations that `work` has woken, on this thread and in the
-/// order in which they were woken.
+/// Runs `work`. Then continues the operations that `work` has woken, in the same order and on this
+/// thread.
 pub fn carry_on_woken<T>(work: impl FnOnce() -> T) -> T {
     let around = WOKEN.with(|woken| woken.borrow_mut().replace(Vec::new()));
-    // Dropping this value continues the operations, so they continue even if `work` panics.
+    // The drop continues the operations even if `work` panics.
     let _carries_on = CarriesOn(around);
     work()
 }
 
-/// Called by an operation's waker: records the operation, so that this thread continues it. Returns
-/// `false` if this thread is not in [`carry_on_woken`].
+/// Records the operation, for its waker, so that this thread continues it. Returns `false` if this
+/// thread is not in [`carry_on_woken`].
 pub fn note(operation: impl FnOnce() -> Arc<dyn Woken>) -> bool {
-    // A waker can be called while its thread exits. `WOKEN` is then already destroyed.
+    // A waker can be called while the thread exits, after `WOKEN` was destroyed.
     WOKEN
         .try_with(|woken| woken.borrow_mut().as_mut().map(|woken| woken.push(operation())).is_some())
         .unwrap_or_default()
 }
 
-/// When this value is dropped, it continues the recorded operations. The field is the list of an
-/// outer call of [`carry_on_woken`], which is then restored.
+/// Its drop continues the recorded operations and then restores the list of an outer call of
+/// [`carry_on_woken`].
 struct CarriesOn(Option<Vec<Arc<dyn Woken>>>);
 
 impl Drop for CarriesOn {
@@ -59,8 +59,7 @@ impl Drop for CarriesOn {
                 break;
             }
             for operation in woken {
-                // If one operation panics, the others still continue, because no other thread would
-                // continue them.
+                // Continue the other operations after a panic, because no other thread would do so.
                 let outcome = catch_unwind(AssertUnwindSafe(|| operation.go_on()));
                 panicked = panicked.or(outcome.err());
             }

@@ -1,5 +1,5 @@
-//! Ends a scope that held a lock, and decides with which error: the error of the scope's body, or
-//! the loss of the lock.
+//! The end of a scope that held a lock. The scope ends with the error of its body, or with the loss
+//! of the lock.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -32,9 +32,9 @@ pub enum ScopeError {
     OfBodyWithLoss(Error),
 }
 
-/// Decides with which error a scope ends. When a lock is lost, the body is cancelled. If the body's
-/// error is only this cancellation, the loss replaces it. Any other error of the body is kept,
-/// because it says what failed, and because callers handle it by its type.
+/// Selects the error with which a scope ends. When a lock is lost, the body is cancelled. The loss
+/// replaces this cancellation as the error. Any other error of the body is kept, because it says
+/// what failed, and because callers handle it by its type.
 #[must_use]
 pub fn scope_error(loss: Option<Error>, raised: BodyOutcome) -> ScopeError {
     match (loss, raised) {
@@ -47,9 +47,10 @@ pub fn scope_error(loss: Option<Error>, raised: BodyOutcome) -> ScopeError {
 /// The remaining work at the end of a scope.
 #[derive(Debug)]
 pub enum ScopeExit {
-    /// The caller must do everything, because the lock was lost or released before the scope ended.
+    /// The caller must check for a loss and release the leases, because the lock was lost or
+    /// released before the scope ended.
     All,
-    /// The caller must do nothing: the lock was not lost, and it is now released.
+    /// Nothing: the lock was not lost, and it is now released.
     Nothing,
     /// Wait for the release, and then check for a loss.
     ToWait(Released),
@@ -57,8 +58,7 @@ pub enum ScopeExit {
 
 /// Releases held leases at the end of a scope.
 pub fn leave(acquired: &dyn Acquired) -> ScopeExit {
-    // Check before the release, because the check finds out whether the term has already ended.
-    // After the release, it could no longer do so.
+    // This check also notices that the term has already ended. After the release, it could not.
     if !acquired.is_held() {
         return ScopeExit::All;
     }
@@ -79,8 +79,8 @@ mod tests {
     use crate::error::loss_reason::LossReason;
     use crate::error::{ErrorKind, Result};
 
-    /// A fake lease that is held until it is released. If `lost` is `true`, its release reports
-    /// that the lock was lost just before.
+    /// A fake lease that is held until its release. If `lost` is `true`, the release reports an
+    /// earlier loss.
     struct Held {
         released: AtomicBool,
         lost: bool,

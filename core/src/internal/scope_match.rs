@@ -1,8 +1,8 @@
 //! Finds the scope that a call of an exit method ends, if several scopes use the same lock object.
 //!
-//! A language calls the object's exit method without an argument for the scope. The newest scope is
-//! not always the first to end: several owners can be inside scopes at the same time, and one owner
-//! can enter a generator's scope that another owner leaves.
+//! The exit method has no argument for the scope. The newest scope is not always the first to end:
+//! several owners can be inside scopes at the same time, and one owner can leave a generator's
+//! scope that another owner entered.
 //!
 //! Usually the stack frame identifies the scope, because a `with` statement enters and leaves its
 //! scope in the same frame. Only an explicit call of the exit method, for example by `ExitStack`,
@@ -16,9 +16,9 @@ use crate::lease::owner::OwnerId;
 /// A frame of the program's call stack.
 ///
 /// No two live frames have the same address, but a new frame can reuse the address of a frame that
-/// has returned. A wrong match is therefore possible, but rare. Both frames must run the same code,
-/// the first frame must have entered a scope without leaving it, and the second frame must leave a
-/// scope that it has not entered.
+/// has returned. A wrong match is therefore possible, but rare: both frames must run the same code,
+/// the first must have entered a scope without leaving it, and the second must leave a scope that
+/// it has not entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Address of the frame.
@@ -32,8 +32,7 @@ pub struct Frame {
 pub struct Site {
     /// The calling frame.
     pub frame: Frame,
-    /// `true` if the frame belongs to a generator. Then several owners can run the frame, one after
-    /// the other.
+    /// `true` for a generator's frame, which several owners can run, one after the other.
     pub moves: bool,
     /// The object whose enter or exit method is called: 0 for the lock object itself, or the number
     /// of one of its `hold` objects.
@@ -47,7 +46,7 @@ pub struct Exit {
     pub owner: OwnerId,
     /// The place from which it is called.
     pub site: Site,
-    /// `true` if the object has been entered only once, so the call can only belong to that scope.
+    /// `true` if the object has only one scope, so the call must belong to it.
     pub only: bool,
 }
 
@@ -61,8 +60,8 @@ pub(super) struct Entered<B> {
 }
 
 impl Exit {
-    /// Returns `true` if the frame that entered the scope now calls the exit method. The owner must
-    /// also be the same, unless the frame belongs to a generator, which several owners can run.
+    /// Returns `true` if the calling frame has entered the scope. Its owner must also be the same,
+    /// unless the frame is a generator's, which several owners can run.
     pub(super) fn is_of(&self, owner: OwnerId, site: &Site) -> bool {
         *site == self.site && (site.moves || owner == self.owner)
     }
@@ -71,8 +70,8 @@ impl Exit {
     /// the order in which they were entered.
     ///
     /// `runs` returns `true` if a frame is on the caller's call stack. `ended` returns `true` if an
-    /// owner has ended. Neither function is called if the frame that calls the exit method has
-    /// entered one of the scopes.
+    /// owner has ended. Neither function is called if the calling frame has entered one of the
+    /// scopes.
     pub(super) fn choose<'a, B>(
         &self,
         entered: &'a [Entered<B>],
@@ -83,21 +82,21 @@ impl Exit {
         if let Some(own) = newest(&|one| self.is_of(one.owner, &one.site)) {
             return Some(own);
         }
-        // A generator leaves only scopes that it entered itself. The list contains no such scope,
-        // so the generator's scope has already ended.
+        // A generator leaves only its own scopes. The list contains none, so the scope has already
+        // ended.
         if self.site.moves {
             return None;
         }
         // Scopes of generators are not candidates, because only the generator itself leaves them.
-        // Prefer a scope whose frame has returned: it was entered by an explicit call, because a
-        // `with` statement leaves its scope before its frame returns.
+        // Prefer a scope whose frame has returned. Such a scope was entered by an explicit call,
+        // because a `with` statement leaves its scope before its frame returns.
         let candidate = |one: &Entered<B>| one.site.through == self.site.through && !one.site.moves;
         let returned = |one: &&Entered<B>| candidate(one) && one.owner == self.owner && !runs(one.site.frame);
         newest(&returned)
             .or_else(|| newest(&|one| self.only && candidate(one)))
             .or_else(|| {
-                // This exit might belong to an owner that has ended without leaving its scope. If
-                // there are two such owners, it is unknown which of them is meant.
+                // The owner of the scope might have ended without leaving it. With two such owners,
+                // the right one is unknown.
                 let abandoned =
                     |one: &Entered<B>| candidate(one) && one.owner != self.owner && ended(&one.beginner);
                 let left: Vec<_> = entered.iter().filter(|one| abandoned(one)).collect();

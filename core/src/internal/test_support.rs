@@ -1,4 +1,4 @@
-//! Test helpers: locks of a client that never connects, and leases without a driver.
+//! Test helpers: locks of a client that never connects, and leases of a client that has no driver.
 
 use std::sync::Arc;
 use std::time::Duration;

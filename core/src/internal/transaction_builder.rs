@@ -1,5 +1,4 @@
-//! Defines [`TransactionBuilder`], to which a program adds the operations of a transaction one by
-//! one.
+//! Defines [`TransactionBuilder`], which collects the operations of a transaction.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -29,8 +28,7 @@ impl<T> TransactionBuilder<T> {
         Ok(())
     }
 
-    /// Returns the transaction, so that the caller can commit it. No operation can be added after
-    /// that.
+    /// Returns the transaction, for its commit. No operation can be added after that.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) on the second call.

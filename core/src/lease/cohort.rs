@@ -1,4 +1,4 @@
-//! Hands a lock from one owner to another owner of the same client (the option `cohort`).
+//! Hands a lock from one owner directly to another owner of the same client (the option `cohort`).
 //!
 //! The waiters of one client for one lock form a *line*, in order of arrival. The thread that
 //! releases a lock gives it directly to the first waiter in the line. The new hold uses the same
@@ -7,7 +7,7 @@
 //! Hand-off is safe for these reasons:
 //! * The queue still contains the same node, so nothing changes for other clients.
 //! * A new hold needs the same conditions as a grant: the session is connected, and enough time is
-//!   left in its term. (Until the end of the term, the server does not expire the session.)
+//!   left in its *term*, the time during which the server does not expire the session.
 //! * Every hand-off, loss, timeout and grant changes the line and the holds under the same mutex.
 //!   So each waiter receives exactly one answer, and each hold on a node ends before the next hold
 //!   on that node begins.
@@ -20,11 +20,11 @@
 //! * Another client has asked the holder to give up the lock.
 //! * The node has been held for longer than the lock's `max_hold`.
 //! * The connection is lost, so the node might no longer exist.
-//! * A downgrade has begun: the current owner, a writer, has requested the read lock, and the node
-//!   of that reader will replace the writer's node. The read lock is not handed on either while its
-//!   owner still holds the write lock.
-//! * A transaction of the current owner might be in progress. The server only checks that the node
-//!   exists, so it would apply the transaction even after a hand-off.
+//! * A downgrade has begun: the current owner, a writer, has requested the read lock, and a
+//!   reader's node will replace the writer's node. That reader's lock is not handed on either while
+//!   its owner still holds the write lock.
+//! * A transaction of the current owner might be in progress. The server would apply it even after
+//!   a hand-off, because it only checks that the node exists.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,12 +42,12 @@ use crate::queue::{HoldCounts, HoldFacts, JoinId, Kind};
 use crate::runtime::clock::BootInstant;
 use crate::runtime::sync::{AtomicBool, AtomicUsize};
 
-/// The waiters of a client to which a holder can hand the lock, in order of arrival.
+/// The waiters in the line, in order of arrival.
 #[derive(Default)]
 pub(crate) struct LocalLine {
     waiting: BTreeMap<JoinId, LineWaiter>,
-    /// Fencing token of the last node that was handed on, and the number of hand-offs on that node.
-    /// If the node of a reader replaces it (a downgrade), that node continues this count.
+    /// Fencing token of the last shared node, and the number of hand-offs on it. After a downgrade,
+    /// the reader's node continues this count.
     last: (i64, u32),
 }
 
@@ -65,7 +65,7 @@ pub(super) struct SharedNode {
     since: BootInstant,
     /// Time until which the node is kept without a hold. `None` if it was never kept.
     kept_until: Option<BootInstant>,
-    /// Number of transactions that were sent and that the server might still carry out.
+    /// Number of transactions that the server might still carry out.
     transactions: AtomicUsize,
     /// True if a reader's node will replace this node.
     downgrading: AtomicBool,
@@ -78,7 +78,7 @@ impl SharedNode {
         (claim.cohort > 1 || claim.linger > 0).then(|| Box::new(Self::new(HoldCounts::new(0, claim.cohort))))
     }
 
-    /// Creates the state for the node of a reader that replaces its owner's writer (a downgrade).
+    /// Creates the state for a reader's node that replaces its owner's writer node (a downgrade).
     /// It continues the writer's fencing token and number of hand-offs.
     pub(super) fn of_reader(all: &HoldIndex, token: i64) -> Option<Box<Self>> {
         let line = all.line.as_ref().filter(|line| line.last.0 == token)?;
@@ -102,14 +102,14 @@ impl SharedNode {
         self.counts.next(claim.cohort).map(|counts| Box::new(self.after(counts)))
     }
 
-    /// Returns the state for a hold that reuses a kept node. Resets the count of consecutive
-    /// hand-offs: a kept node is reused only if no other client waits.
+    /// Returns the state for a new hold on a kept node. The count of consecutive hand-offs starts
+    /// again, because a kept node is reused only if no other client waits.
     pub(super) fn taken_again(&self, claim: &AcquireRequest) -> Self {
         self.after(self.counts.taken_again(claim.cohort))
     }
 
-    /// Returns the state for a node that is kept after its hold, and `true` if it is kept for the
-    /// first time. Returns `None` if the node's `linger` time is over.
+    /// Returns the state for a kept node, and `true` if it is kept for the first time. Returns
+    /// `None` if its `linger` time has passed.
     pub(super) fn kept_for(&self, time: Duration) -> Option<(bool, Box<Self>)> {
         let now = BootInstant::now();
         let until = self.kept_until.unwrap_or_else(|| now.after(time));
@@ -129,8 +129,8 @@ impl SharedNode {
 
 /// A lease for the waiter to which the lock is handed.
 ///
-/// The lease must be delivered after the mutex of the holds is unlocked. If the waiter has left,
-/// the lease is dropped, and the drop locks that mutex again.
+/// Unlock the mutex of the holds before the delivery. If the waiter has left, the lease is dropped,
+/// and the drop locks that mutex.
 pub(super) struct HandOff {
     lease: Lease,
     reply: oneshot::Sender<Result<Lease>>,
@@ -144,7 +144,7 @@ impl HandOff {
 
 /// Functions for the line of waiters.
 impl HoldTable {
-    /// Adds a waiting acquire to the line. All acquires in a line request the same kind of hold
+    /// Adds an acquire to the line. All acquires in a line request the same kind of hold
     /// (exclusive, read or write).
     pub(crate) fn enqueue_local(
         &self,
@@ -157,15 +157,15 @@ impl HoldTable {
         line.waiting.insert(join, LineWaiter { claim: claim.clone(), reply });
     }
 
-    /// Removes a waiting acquire from the line. Returns `None` if it has already received the lock.
+    /// Removes an acquire from the line. Returns `None` if it has already received the lock.
     pub(crate) fn dequeue_local(&self, join: JoinId) -> Option<oneshot::Sender<Result<Lease>>> {
         let mut all = self.all();
         let line = all.line.as_mut()?;
         Some(line.waiting.remove(&join)?.reply)
     }
 
-    /// Records that a downgrade has begun: a reader's node will replace this hold's node. Returns
-    /// `false` if the hold is over.
+    /// Records a downgrade: a reader's node will replace this hold's node. Returns `false` if the
+    /// hold has ended.
     pub(crate) fn begin_downgrade(&self, id: &HoldId) -> bool {
         let all = self.all();
         let hold = all.by_node(&id.node).filter(|hold| hold.handoffs() == id.handoffs);
@@ -206,7 +206,7 @@ impl Hold {
         }
     }
 
-    /// Counts a transaction that is about to be sent. It is counted until its outcome is known.
+    /// Counts a transaction from its start until its outcome is known.
     pub(super) fn begin_transaction(&self) {
         if let Some(node) = &self.shared {
             let _all = self.holds.all();
@@ -214,7 +214,6 @@ impl Hold {
         }
     }
 
-    /// Ends the count of a transaction, because its outcome is known.
     pub(super) fn end_transaction(&self) {
         if let Some(node) = &self.shared {
             let _all = self.holds.all();
@@ -235,10 +234,9 @@ impl Hold {
         facts.may_have_successor()
     }
 
-    /// Ends this hold, whose last lease was released, and starts a hold on the same node for the
-    /// first waiter in the line.
-    ///
-    /// Returns `None` if the line is empty, or if a hand-off is not permitted.
+    /// Ends this hold, because its last lease was released, and starts a hold on the same node for
+    /// the first waiter in the line. Returns `None` if the line is empty or a hand-off is not
+    /// permitted.
     pub(super) fn hand_on(&self, all: &mut HoldIndex) -> Option<HandOff> {
         let shared = self.shared.as_ref()?;
         if !all.is_current(self) || !self.may_have_successor(shared, all) {
@@ -249,8 +247,8 @@ impl Hold {
         let claim = &first.get().claim;
         let next = shared.next(claim)?;
         let too_old = shared.is_too_old(claim, BootInstant::now());
-        // At least as much time must be left in the term as for a grant: a sixth of the session
-        // timeout, plus the grace.
+        // A hand-off needs the same time in the term as a grant: more than a sixth of the session
+        // timeout plus the grace.
         let Grant { node, fencing_token, term, .. } = &self.grant;
         let needed = term.interval() + claim.grace.time();
         if claim.kind != self.claim.kind || too_old || term.remaining() <= needed {

@@ -1,10 +1,10 @@
 //! Warnings for leases that a program forgets.
 //!
 //! A lease is forgotten if a garbage collector drops it while the lock is held, or if its owner
-//! (for example a thread or task) ends without releasing it. A garbage collector drops a lease at
-//! an unpredictable time, perhaps while the program still uses the protected resource. So the
-//! library logs a warning, at most once for each hold. In Rust there is no such warning, because
-//! the code determines where a lease is dropped.
+//! (for example a thread or task) ends without releasing it. A garbage collector drops leases at
+//! unpredictable times, perhaps while the program still uses the protected resource. The library
+//! logs a warning, at most once for each hold. Rust code determines where a lease is dropped, so
+//! there is no warning in Rust.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -21,8 +21,7 @@ pub struct Forgotten {
     path: String,
     /// Time for which the lock had been held.
     lasted: Duration,
-    /// The kind of owner, such as a thread, if the owner has ended. `None` if the lease was
-    /// dropped.
+    /// The kind of the owner, such as a thread, if the owner has ended. `None` for a dropped lease.
     owner: Option<&'static str>,
 }
 
@@ -45,12 +44,12 @@ impl fmt::Display for Forgotten {
     }
 }
 
-/// The listener for forgotten locks. Any thread can call it. No internal mutex is locked during the
-/// call.
+/// The listener for forgotten locks. Any thread can call it, and holds no internal mutex while it
+/// does.
 static LISTENER: OnceLock<fn(&Forgotten)> = OnceLock::new();
 
-/// Registers a listener for forgotten locks. The warnings are also logged. Only the first call has
-/// an effect.
+/// Registers a listener for forgotten locks, in addition to the log. Only the first call has an
+/// effect.
 pub fn on_forgotten(listener: fn(&Forgotten)) {
     LISTENER.set(listener).ok();
 }
@@ -71,11 +70,11 @@ impl Lease {
         }
     }
 
-    /// Releases the lease because it is dropped. Logs a warning if this frees a held lock.
+    /// Releases the dropped lease. Logs a warning if this frees a held lock.
     pub(super) fn drop_forgotten(&self) {
         let held = self.state().holds();
-        // An error means that another thread has released the lease since the check above, so
-        // nothing is left to do.
+        // Another thread might have released the lease since the check. There is nothing left to do
+        // then.
         let freed = self.release_level(|| None).unwrap_or(false);
         if held && freed {
             self.warn(None);
@@ -83,7 +82,7 @@ impl Lease {
     }
 
     /// Logs a warning that the owner ended without releasing this lease. The lock stays held,
-    /// because only the owner could release it.
+    /// because no other owner can release it.
     pub(crate) fn owner_ended(&self, owner: &'static str) {
         if self.check().is_ok() {
             self.warn(Some(owner));

@@ -1,11 +1,9 @@
-//! The holds in a lock directory. A *hold* is the period for which an owner holds a lock through
-//! one node. Each acquire of that owner adds a lease to the hold. The state of one lease is a
-//! *level*.
+//! The holds in a lock directory. A *hold* is the period in which an owner holds a lock through one
+//! node. Each acquire of the owner adds a lease to the hold. A *level* is the state of one lease.
 //!
-//! Both the driver and the leases use this module. The caller's thread decides about a re-entry,
-//! and the first thread that notices a loss declares it. A [`Notice`] informs the driver of such
-//! changes. Notices are sent through the trait [`Report`], so that this module does not depend on
-//! the driver.
+//! The driver and the leases use this module. The caller's thread decides about a re-entry, and the
+//! first thread that notices a loss declares it. A [`Notice`] informs the driver about these
+//! changes. The trait [`Report`] makes this module independent of the driver.
 
 #[cfg(test)]
 mod tests;
@@ -40,8 +38,8 @@ use crate::runtime::fork::ForkGuard;
 use crate::runtime::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, OnceLock};
 use crate::session::term::Term;
 
-/// Identifies a hold by its node and by its number on that node. The number is necessary because
-/// several holds can follow each other on one node.
+/// Identifies a hold by its node and its number on that node. The node alone is not enough: several
+/// holds can follow one another on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HoldId {
     pub(crate) node: NodeName,
@@ -56,15 +54,14 @@ pub(crate) enum Notice {
     Released { node: NodeName, release: Release },
     /// The previous holder has handed the node to the waiter `join`, whose request is `claim`.
     HandedOn { hold: HoldId, join: JoinId, claim: Box<AcquireRequest> },
-    /// The node is now kept without a hold for this time. Sent only when the node is kept for the
-    /// first time.
+    /// The node is now kept without a hold for this time. Sent only for the first time that the
+    /// node is kept.
     Kept { node: NodeName, time: Duration },
-    /// A hold with this request has begun on a node that was kept.
+    /// A hold with this request has begun on a kept node.
     Retaken { hold: HoldId, claim: Box<AcquireRequest> },
-    /// The holder noticed that the hold is over, for this reason.
+    /// The holder noticed the end of the hold, for this reason.
     Expired { hold: HoldId, reason: LossReason },
-    /// The holder wants to be notified when another client asks for the lock, so the driver must
-    /// watch its node.
+    /// Watch the node, because the holder wants to know when another client asks for the lock.
     WatchNode { node: NodeName },
     /// Apply these operations if the node exists.
     Transact { node: NodeName, operations: Vec<WriteOperation>, reply: oneshot::Sender<Result<()>> },
@@ -75,7 +72,7 @@ pub(crate) trait Report: Send + Sync {
     /// Sends a notice to the driver. Fails in a forked child, and after the client is closed.
     fn report(&self, directory: &Arc<str>, notice: Notice) -> Result<()>;
 
-    /// Returns the error for a reply that never arrives.
+    /// Returns the error for a reply that did not arrive.
     fn no_answer(&self) -> Error;
 
     /// Returns `true` if a server has replied to any request since `since`.
@@ -93,8 +90,8 @@ pub(crate) struct Grant {
 
 /// The holds of one client in one lock directory.
 ///
-/// All lock objects with the same client and path share one table. So an owner that holds the lock
-/// can re-enter it through any of these objects.
+/// All lock objects with the same client and path share one table, so an owner can re-enter its
+/// lock through any of these objects.
 pub(crate) struct HoldTable {
     pub(crate) place: LockPath,
     pub(crate) origin: ForkGuard,
@@ -104,8 +101,8 @@ pub(crate) struct HoldTable {
     permit_state: OnceLock<Box<PermitState>>,
 }
 
-/// Index of the holds by node and by owner, so that a lookup is fast even if thousands of readers
-/// hold the lock.
+/// Index of the holds by node and by owner. Lookups are fast even if thousands of readers hold the
+/// lock.
 #[derive(Default)]
 pub(crate) struct HoldIndex {
     by_node: SmallMap<NodeName, Arc<Hold>>,
@@ -122,8 +119,8 @@ struct OwnerHolds {
     others: Vec<Arc<Hold>>,
 }
 
-/// Hash function for owners. A simple function is sufficient, because this library numbers the
-/// owners consecutively.
+/// Hash function for owners. It can be simple, because this library numbers the owners
+/// consecutively.
 #[derive(Default)]
 struct OwnerHasher(u64);
 
@@ -133,8 +130,8 @@ impl Hasher for OwnerHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // The hash map selects a bucket by the lowest bits of the hash, and compares its highest
-        // bits as a tag. So the hashes of consecutive numbers must differ in both.
+        // The hash map uses the lowest bits of the hash to select a bucket, and the highest bits as
+        // a tag. The hashes of consecutive numbers must differ in both.
         self.0 = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 
@@ -153,19 +150,17 @@ pub(crate) struct Hold {
     began: Option<Instant>,
     /// Time at which `max_hold` is reached. This clock also runs while the machine is suspended.
     until: Option<BootInstant>,
-    /// The state of the hold. It is shared with futures that wait for a change, so that these
-    /// futures do not keep the hold itself alive.
+    /// The state of the hold. Futures that wait for a change share it, so they do not keep the hold
+    /// itself alive.
     pub(crate) state_cell: Arc<HoldState>,
-    /// Number of leases that are not released. Only accessed while [`HoldIndex`] is locked, so
-    /// changes cannot overlap.
+    /// Number of leases that are not released. Only accessed while [`HoldIndex`] is locked.
     levels: AtomicUsize,
     /// Number of these leases that the library keeps although the program has dropped them. Only
-    /// accessed under the same mutex as [`levels`](Self::levels).
+    /// accessed while [`HoldIndex`] is locked.
     pins: AtomicUsize,
     /// True if the program was warned that it forgot this hold.
     forgotten: AtomicBool,
-    /// State that all holds on the same node share. `None` if there can be only one hold on the
-    /// node.
+    /// State that all holds on the node share. `None` if the node can have only one hold.
     pub(super) shared: Option<Box<SharedNode>>,
 }
 
@@ -197,8 +192,8 @@ impl HoldTable {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the state that the semaphores in this directory share. It is created on first use,
-    /// because most locks are not semaphores.
+    /// Returns the state that the semaphores in this directory share. Created on first use, because
+    /// most locks are not semaphores.
     pub(crate) fn permit_state(&self) -> &PermitState {
         self.permit_state.get_or_init(Box::default)
     }
@@ -233,8 +228,8 @@ impl HoldTable {
         }
     }
 
-    /// Informs the hold on a node that another client asks for the lock. Returns `true` if the node
-    /// has a hold.
+    /// Notifies the hold on a node that another client asks for the lock. Returns `true` if there
+    /// is a hold.
     pub(crate) fn revoke(&self, node: &NodeName) -> bool {
         self.all().by_node.get(node).is_some_and(|hold| {
             hold.state_cell.revoke();
@@ -242,8 +237,8 @@ impl HoldTable {
         })
     }
 
-    /// Returns a report on the hold on a node. Returns `None` if there is no hold, or if it is
-    /// internal (such as the mutex of a semaphore).
+    /// Returns a report on the hold on a node. Returns `None` if there is no hold, or for an
+    /// internal hold (such as the mutex of a semaphore).
     pub(crate) fn report(&self, node: &NodeName) -> Option<HoldReport> {
         let all = self.all();
         let hold = all.by_node.get(node)?;
@@ -266,8 +261,8 @@ impl HoldTable {
     /// Marks the current hold on a node as lost. If the node is kept without a hold, stops keeping
     /// it.
     ///
-    /// Returns `false` if the program has already released the lock, but the notice of the release
-    /// has not reached the driver.
+    /// Returns `false` if the program has already released the lock and the driver has not yet
+    /// received the notice.
     pub(crate) fn lose(&self, node: &NodeName, reason: LossReason) -> bool {
         let mut all = self.all();
         if all.forget_kept(node) {
@@ -398,8 +393,7 @@ impl Hold {
         self.pins.store(self.pins.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     }
 
-    /// Returns `true` if the program must be warned that it forgot this hold, that is, on the first
-    /// call.
+    /// Returns `true` on the first call: the program must be warned that it forgot this hold.
     pub(crate) fn forget(&self) -> bool {
         !self.forgotten.swap(true, Ordering::Relaxed)
     }
@@ -422,11 +416,11 @@ impl Hold {
         self.holds.driver.no_answer()
     }
 
-    /// Returns the current state. If the clock shows that the hold is lost, declares the loss and
+    /// Returns the current state. If the hold is lost according to the clock, declares the loss and
     /// reports it to the driver.
     ///
-    /// A timer cannot replace this check, because it can be late, for example after the machine was
-    /// suspended. A declared loss is final.
+    /// A timer would be too late in some cases, for example after the machine was suspended. A
+    /// declared loss is final.
     pub(crate) fn state(&self) -> LeaseState {
         match self.seen() {
             LeaseState::Lost(reason) => {
@@ -455,8 +449,8 @@ impl Hold {
 
     /// Returns `true` if the time left in the term is longer than the grace.
     ///
-    /// Without a grace, this function does not compute the time that is left, because every
-    /// re-entry calls it and it must be fast.
+    /// Without a grace, this function does not compute the rest of the term: it must be fast,
+    /// because every re-entry calls it.
     fn is_in_term(&self) -> bool {
         let (term, grace) = (&self.grant.term, self.claim.grace);
         if grace.is_zero() { term.runs() } else { term.remaining() > grace.time() }
@@ -467,7 +461,7 @@ impl Hold {
         self.until.map(|until| until.since(BootInstant::now()))
     }
 
-    /// Returns the time for which the hold will certainly continue, unless an operator breaks the
+    /// Returns the time for which the hold is certain to continue, unless an operator breaks the
     /// lock. Does not check whether the hold is already lost.
     pub(crate) fn remaining(&self) -> Duration {
         let term = self.grant.term.remaining().saturating_sub(self.claim.grace.time());

@@ -52,8 +52,8 @@ impl Leases {
         self.0.push(lease);
     }
 
-    /// Wraps each lease in an [`Arc`], so that several parts of the program can share it. A lease
-    /// is released when its last reference is dropped.
+    /// Wraps each lease in an [`Arc`], so that several parts of the program can share it. Dropping
+    /// its last reference releases a lease.
     pub fn into_arcs(self) -> Leases<Arc<Lease>> {
         Leases(self.into_iter().map(Arc::new).collect())
     }
@@ -163,8 +163,8 @@ impl<L: Borrow<Lease>> Leases<L> {
         self.release_with(Timeout::For(time))
     }
 
-    /// Releases all leases, and waits for the acknowledgements for at most `timeout`. The timeout
-    /// counts from this call and covers all leases together.
+    /// Releases all leases, and waits for the acknowledgements. The timeout is counted from this
+    /// call, for all leases together.
     pub(crate) fn release_with(&self, timeout: Timeout) -> impl Future<Output = Result<()>> + Send + 'static {
         let begun = self.release_each(|lease| lease.begin_release(timeout));
         async move {
@@ -357,7 +357,7 @@ mod tests {
         let (lease, reason) = leases.first_loss().unwrap();
         assert_eq!((lease.node(), reason), (leases[1].node(), LossReason::NodeDeleted));
         assert_eq!(leases.check().unwrap_err().kind(), ErrorKind::LockLost);
-        // A lost lease must still be released, but the driver receives no notice of it.
+        // A lost lease must be released too, but the driver receives no notice about this.
         leases.release_in_background().unwrap();
         assert_eq!(directory.released(), [3, 1]);
     }

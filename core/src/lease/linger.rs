@@ -1,19 +1,19 @@
 //! Nodes that a client keeps for a while without a hold (the option `linger`).
 //!
-//! The next acquire reuses such a node, on the caller's thread and without a request.
+//! The next acquire reuses this node, on the caller's thread and without a request.
 //!
 //! This is safe for these reasons:
 //! * The node in the queue stays the same, so other clients notice no change.
 //! * A new hold needs the same conditions as a grant: the session is connected, and enough time is
-//!   left in its term. (Until the end of the term, the server does not expire the session.)
-//! * Every change to the kept nodes happens under the mutex that guards the holds. So no acquire
-//!   reuses a node that the driver has already decided to delete.
+//!   left in its *term*, the time during which the server does not expire the session.
+//! * Every change to the kept nodes happens under the holds' mutex. No acquire reuses a node that
+//!   the driver has already decided to delete.
 //!
 //! Other waiters are not delayed for long, for these reasons:
 //! * A node is reused only while the driver watches the lock's directory and finds no waiter behind
 //!   the node.
-//! * If such a waiter appears, or if a waiter of this client cannot use the kept nodes, the driver
-//!   deletes all of them. No node is kept again before the next grant.
+//! * If a waiter appears behind the node, or if a waiter of this client cannot use the kept nodes,
+//!   the driver deletes all of them. No node is kept again before the next grant.
 //! * The `linger` time of a node begins at its first release. Reusing the node does not extend it.
 
 use std::sync::Arc;
@@ -27,24 +27,23 @@ use crate::lease::state::LeaseState;
 use crate::queue::{Access, KeptNodes, Kind, Naming, NodeName, is_kazoos};
 use crate::runtime::clock::BootInstant;
 
-/// If the client gives up its kept nodes more often than this within the `linger` time, it keeps no
-/// nodes for a pause of the same length.
+/// Maximum number of times that a client gives up its kept nodes within the `linger` time. After
+/// that, it keeps no nodes for a pause of the same length.
 const MAX_GIVEN_UP: u32 = 8;
 
-/// Minimum number of reuses for which keeping nodes pays: the option `linger` then saves more
-/// requests than it costs.
+/// With at least this number of reuses, the option `linger` saves more requests than it costs.
 const MIN_RETAKES: u64 = 8;
 
 /// The kept nodes of a lock, and the state that decides whether more nodes can be kept.
 #[derive(Default)]
 pub(crate) struct Lingering {
     nodes: KeptNodes<KeptNode>,
-    /// Time when nodes were first given up, and how often since then.
+    /// Time when the client first gave up its nodes, and how often it has done so since then.
     given_up: Option<(BootInstant, u32)>,
-    /// Time until which no node is kept, because keeping nodes did not pay off.
+    /// End of the pause in which no node is kept, because it did not pay off.
     paused: Option<BootInstant>,
-    /// Counters since the driver started to keep nodes: how often a node was reused (`taken`), and
-    /// how often the driver listed the directory because nodes were kept (`listed`).
+    /// Since the driver started to keep nodes: number of reuses of a node (`taken`), and number of
+    /// listings of the directory because nodes were kept (`listed`).
     taken: u64,
     listed: u64,
 }
@@ -58,10 +57,10 @@ struct KeptNode {
 }
 
 impl KeptNode {
-    /// Returns `true` if the request can be granted on this kept node.
+    /// Returns `true` if this kept node suits the request.
     ///
-    /// If the request has a different grace from the node's last hold, only the driver can reuse
-    /// the node, because only the driver checks the grace against the session timeout.
+    /// A node whose last hold had a different grace can be reused only by the driver, because only
+    /// the driver checks the grace against the session timeout.
     fn suits(&self, claim: &AcquireRequest, naming: Naming, access: Access) -> bool {
         let Grant { node, term, .. } = &self.grant;
         let (now, same_name) = (BootInstant::now(), is_kazoos(node.as_str()) == (naming == Naming::Kazoo));
@@ -76,8 +75,7 @@ impl KeptNode {
 
 /// Functions for the driver.
 impl HoldTable {
-    /// Allows nodes to be kept, after a grant of a lock with the option `linger`. Returns `false`
-    /// during a pause.
+    /// Permits keeping nodes after a grant. Returns `false` during a pause.
     pub(crate) fn open_access(&self) -> bool {
         let mut all = self.all();
         let kept = all.kept.get_or_insert_default();
@@ -101,11 +99,11 @@ impl HoldTable {
         all.kept.as_mut().map(|kept| kept.nodes.close()).unwrap_or_default()
     }
 
-    /// Records that the kept nodes are given up because another contender waits.
+    /// Records that the client gives up its kept nodes because another contender waits.
     ///
-    /// If this happens too often within the `linger` time, no nodes are kept for a while, because
-    /// they would only delay other contenders. If the kept nodes were reused often, they are worth
-    /// the delay, so there is no pause.
+    /// If this happens too often within the `linger` time, there is a pause, because the kept nodes
+    /// only delay other contenders. Nodes that were reused often are worth the delay, so they cause
+    /// no pause.
     pub(crate) fn note_given_up(&self, time: Duration) {
         let mut all = self.all();
         let Some(kept) = all.kept.as_mut().filter(|kept| kept.taken < MIN_RETAKES) else { return };
@@ -117,8 +115,8 @@ impl HoldTable {
         }
     }
 
-    /// Counts a listing that was necessary because the directory's children changed. Returns
-    /// `false` if keeping nodes costs more requests than it saves.
+    /// Counts a listing after a change of the directory's children. Returns `false` if keeping
+    /// nodes costs more requests than it saves.
     pub(crate) fn pays_to_watch(&self) -> bool {
         let mut all = self.all();
         let Some(kept) = &mut all.kept else { return false };
@@ -143,8 +141,8 @@ impl HoldTable {
         self.all().kept.as_ref().is_some_and(|kept| !kept.nodes.is_empty())
     }
 
-    /// Grants the request on a kept node. Returns `None` if no kept node suits the request.
-    /// `access` is the kind of thread that calls this function.
+    /// Grants the request on a kept node, or returns `None` if no kept node suits it. `access` is
+    /// the kind of thread that calls this function.
     pub(crate) fn take_again(
         self: &Arc<Self>,
         claim: &AcquireRequest,
@@ -164,8 +162,7 @@ impl HoldTable {
         self.recorder.retake();
         let hold = Arc::new(Hold::new(Arc::clone(self), claim.clone(), grant, Some(Box::new(next))));
         all.add(&hold);
-        // Notify the driver only if it must change its alarms, because the new hold has a time
-        // limit or a different grace.
+        // The driver must change its alarms if the new hold has a time limit or a different grace.
         if claim.max_hold.is_some() || claim.grace != grace {
             let claim = Box::new(claim.clone());
             hold.report(|hold| Notice::Retaken { hold, claim }).ok();
@@ -188,8 +185,8 @@ impl HoldIndex {
 }
 
 impl Hold {
-    /// Ends this hold, whose last lease was released, and keeps its node. Returns `false` if the
-    /// node cannot be kept.
+    /// Ends this hold, because its last lease was released, and keeps its node. Returns `false` if
+    /// the node cannot be kept.
     pub(super) fn keep_node(&self, all: &mut HoldIndex) -> bool {
         let Some(shared) = self.shared.as_ref().filter(|_| self.claim.linger > 0) else { return false };
         let may_keep = all.kept.as_ref().is_some_and(|kept| kept.nodes.may_keep(all.has_local_waiters()));
