@@ -100,8 +100,8 @@ impl States {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// Polls for the next state. Same as [`next`](Self::next), with the signature of
-    /// `Stream::poll_next`.
+    /// Polls for the next state, like [`next`](Self::next). Useful in an implementation of
+    /// `Stream`.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ClientState>> {
         self.changes.poll_recv(context)
     }

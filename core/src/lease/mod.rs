@@ -1,8 +1,7 @@
 //! Defines [`Lease`], the proof that the lock is held, which a successful acquire returns.
 //!
-//! A granted lock is always released exactly once. The driver sends the [`Lease`] to the caller
-//! that waits. If the caller no longer waits, the lease is dropped on its way, and dropping it
-//! releases the lock.
+//! A granted lock is always released exactly once. The driver sends the [`Lease`] to the waiting
+//! caller. If the caller no longer waits, the lease is dropped, and the drop releases the lock.
 
 mod cohort;
 mod forgotten;
@@ -54,17 +53,17 @@ const LONG_WAIT: Duration = Duration::from_secs(10);
 pub(crate) enum EnterOutcome {
     /// The owner already holds the lock. The hold has one more level.
     Reentered(Lease),
-    /// The owner does not hold the lock. It must join the queue, with this intent.
+    /// The owner does not hold the lock. It must join the queue with this intent.
     Queues(Intent),
 }
 
 /// The functions that create leases.
 impl HoldTable {
-    /// Re-enters the lock without a request if `owner` holds it. Otherwise, returns the intent with
-    /// which the owner must join the queue.
+    /// Re-enters the lock without a request if `owner` holds it. Otherwise, returns the intent for
+    /// joining the queue.
     ///
-    /// Fails if the owner holds only the read lock and requests the write lock, because a writer
-    /// waits for all readers, including its own.
+    /// Fails if the owner holds only the read lock and requests the write lock. A writer waits for
+    /// all readers, so the owner would wait for itself.
     pub(crate) fn enter(&self, owner: OwnerId, kind: Kind, intent: Intent) -> Result<EnterOutcome> {
         let holds = self.all();
         let held = |kind: Kind| holds.of(owner, kind);
@@ -138,8 +137,8 @@ impl HoldTable {
 pub struct Lease {
     hold: Arc<Hold>,
     level: OwnLevel,
-    /// True if the lease belongs to an object that a garbage collector can drop. A program that
-    /// lets this happen while the lock is held has a bug.
+    /// True for the lease of a garbage-collected object. If the collector drops the lease while the
+    /// lock is held, the program has a bug.
     collectable: bool,
     /// True if this lease counts as a pin of its hold.
     pinned: AtomicBool,
@@ -161,8 +160,7 @@ impl Lease {
         Self::with_level(hold, OwnLevel::default())
     }
 
-    /// Creates another lease of the same hold, in the released state. See
-    /// [`remains`](crate::internal::remains).
+    /// Creates a released lease of the same hold. See [`remains`](crate::internal::remains).
     pub(crate) fn remains(&self) -> Self {
         Self::with_level(Arc::clone(&self.hold), OwnLevel::over())
     }
@@ -197,10 +195,10 @@ impl Lease {
     /// Returns the fencing token: the zxid of the transaction that created the node.
     ///
     /// Each new holder receives a larger token than all earlier holders, even if the lock directory
-    /// is deleted and created again. Only a new ensemble starts with small tokens. The exception is
-    /// a holder with the option [`cohort`](crate::LockOptions::cohort) or
-    /// [`linger`](crate::LockOptions::linger): see [`handoffs`](Self::handoffs). Pass the token to
-    /// the resource that the lock protects. The resource must reject smaller tokens.
+    /// is deleted and created again. Tokens are small again only in a new ensemble. Holders with
+    /// the option [`cohort`](crate::LockOptions::cohort) or [`linger`](crate::LockOptions::linger)
+    /// can have equal tokens: see [`handoffs`](Self::handoffs). Pass the token to the resource that
+    /// the lock protects. The resource must reject smaller tokens.
     #[must_use]
     pub fn fencing_token(&self) -> i64 {
         self.hold.grant.fencing_token
@@ -208,8 +206,8 @@ impl Lease {
 
     /// Returns the number of earlier holds on this lease's node.
     ///
-    /// Because of the options [`cohort`](crate::LockOptions::cohort) and
-    /// [`linger`](crate::LockOptions::linger), several holds can follow each other on one node.
+    /// With the option [`cohort`](crate::LockOptions::cohort) or
+    /// [`linger`](crate::LockOptions::linger), several holds can use one node, one after the other.
     /// These holds have the same fencing token. To order them, compare first the tokens and then
     /// these numbers. Without these options, the number is 0.
     #[must_use]
@@ -244,7 +242,7 @@ impl Lease {
         if *owner == caller.id() { caller.clone() } else { (*owner).into() }
     }
 
-    /// Returns the owner that is shown in health reports, in messages and to other contenders.
+    /// Returns the owner that health reports, messages and other contenders show.
     pub(crate) fn caller(&self) -> &Owner {
         &self.hold.claim.caller
     }
@@ -321,15 +319,14 @@ impl Lease {
     /// Cancel safe: dropping the future changes nothing.
     pub fn revoked(&self) -> impl Future<Output = ()> + Send + 'static {
         if !self.hold.state_cell.is_revoked() {
-            // The driver watches the node of every long hold. This notice makes it watch the node
-            // of this hold immediately.
+            // The driver watches the node of every long hold. Make it watch this node immediately.
             self.hold.report(|hold| Notice::WatchNode { node: hold.node }).ok();
         }
         let (state_cell, level) = (Arc::clone(&self.hold.state_cell), self.shared_level(false));
         async move {
             state_cell.wait_for(|state_cell| state_cell.is_revoked().then_some(())).await;
-            // Ignore a request that arrives after the loss of the lock or after the release of this
-            // lease, even if the hold has other leases.
+            // Ignore a request after the loss of the lock or after the release of this lease, even
+            // if the hold has other leases.
             if !state_cell.state().holds() || !level.is_some_and(|level| level.is_open()) {
                 std::future::pending::<()>().await;
             }
@@ -339,7 +336,8 @@ impl Lease {
     /// Begins a transaction that the server applies only if the lock is still held. Sends no
     /// request.
     ///
-    /// The transaction does not keep the lock held if the lease is released or dropped.
+    /// The transaction does not keep the lock held: the lease can be released or dropped before the
+    /// commit.
     pub fn transaction(&self) -> Transaction {
         Transaction::new(Arc::downgrade(&self.hold))
     }
@@ -370,20 +368,19 @@ impl Lease {
             let Some(level) = level else { return Some(LossReason::Forked) };
             let ended = |state: LeaseState| (!state.holds() || level.is_over()).then_some(state);
             match state_cell.wait_for(|state_cell| ended(state_cell.state())).await {
-                // If this lease was released first, it was not lost, even if another lease of the
-                // hold was lost later.
+                // A release before the loss counts, even if another lease of the hold is lost
+                // later.
                 LeaseState::Lost(reason) if !level.is_over() => Some(reason),
                 _ => None,
             }
         }
     }
 
-    /// Returns the shared state of this lease (its [`Level`]), for a future that waits for a
-    /// change.
+    /// Returns the state of this lease (its [`Level`]) for a future that waits for a change.
     ///
-    /// If `for_its_end` is `true`, the future is also woken when this lease is released. Returns
-    /// `None` in a process that inherited the lease through `fork`, because the mutex of the holds
-    /// might stay locked forever in that process.
+    /// If `for_its_end` is `true`, a release of this lease also wakes the future. Returns `None` in
+    /// a process that inherited the lease through `fork`, because the mutex of the holds might stay
+    /// locked forever in that process.
     fn shared_level(&self, for_its_end: bool) -> Option<Arc<Level>> {
         let Hold { holds, .. } = &*self.hold;
         holds.origin.is_here().then(|| {
@@ -415,8 +412,8 @@ impl Lease {
     /// timeout. After that, the release continues in the background.
     ///
     /// A release never fails because of the network. A lost lease is released without an error. In
-    /// two cases, the client finds out only during the release that the lock was lost. Then
-    /// [`state`](Self::state) returns the loss:
+    /// two cases, the client learns only during the release that the lock was lost, and
+    /// [`state`](Self::state) then returns the loss:
     /// * The server replies that the node no longer exists, because another client has deleted it.
     /// * The session ends before the server acknowledges the release and before the end of its
     ///   term, because another client has closed the session.
@@ -451,14 +448,13 @@ impl Lease {
 
     /// Releases this lease and returns a receiver for the server's acknowledgement.
     ///
-    /// The receiver fails if no acknowledgement can arrive any more. Returns `None` if the caller
-    /// must not wait, because of `timeout` or because the term of the session has ended.
+    /// The receiver fails if an acknowledgement can no longer arrive. Returns `None` if the caller
+    /// must not wait, because of `timeout` or because the term has ended.
     pub(crate) fn begin_release(&self, timeout: Timeout) -> Result<Option<oneshot::Receiver<()>>> {
         let mut acknowledged = None;
         self.release_level(|| {
-            // Wait at most until the term ends. Until then, no other client can have the lock.
-            // After that, the lock is lost in any case, and a server that has not replied by then
-            // is not worth waiting for.
+            // Wait at most until the term ends. No other client can have the lock before that.
+            // After that, the lock is lost, so an acknowledgement has no use.
             let most = self.hold.remaining();
             let time = match timeout {
                 Timeout::Forever => most,
@@ -488,7 +484,7 @@ impl Lease {
     /// Releases this lease. Returns `true` if this frees the lock.
     ///
     /// `waiter` is called only if the release deletes the node. It returns the channel to the
-    /// caller that waits for the deletion, or `None` if the caller does not wait.
+    /// caller, or `None` if the caller does not wait for the deletion.
     fn release_level(&self, waiter: impl FnOnce() -> Option<ReleaseWaiter>) -> Result<bool> {
         let Hold { holds, claim, grant, .. } = &*self.hold;
         holds.origin.check()?;
@@ -506,8 +502,8 @@ impl Lease {
             }
             return Ok(false);
         }
-        // Send the notices while the index of holds is locked. So the driver receives this release
-        // before any acquire that the release makes possible.
+        // Send the notices while the index of holds is locked. The driver then receives this
+        // release before any acquire that the release makes possible.
         if let Some(hand_off) = self.hold.hand_on(&mut all) {
             drop(all);
             hand_off.deliver();
@@ -529,8 +525,7 @@ impl Lease {
             hold.report(|hold| Notice::Released { node: hold.node, release: Release { waiter, reporter } })
                 .ok();
         } else if !claim.grace.is_zero() {
-            // A lock with a `grace` is lost before the end of the term, so its node can still
-            // exist.
+            // The node can still exist: a lock with a `grace` is lost before the end of the term.
             let release = Release { waiter: None, reporter: None };
             self.hold.report(|hold| Notice::Released { node: hold.node, release }).ok();
         }
@@ -541,9 +536,9 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if !self.hold.holds.origin.is_here() {
-            // This process inherited the lease through `fork`. Leak the hold, because dropping its
-            // last reference would wake tasks of the parent's runtime. This process has only a copy
-            // of that runtime, and threads that do not exist here might have locked its mutexes.
+            // This process inherited the lease through `fork`. Leak the hold: dropping its last
+            // reference would wake tasks of the parent's runtime, which is only a copy here.
+            // Threads of the parent might have locked the mutexes of that runtime.
             std::mem::forget(Arc::clone(&self.hold));
             return;
         }

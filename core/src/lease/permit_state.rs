@@ -1,4 +1,4 @@
-//! Permit-related state that all semaphores of a client in one directory share.
+//! The state of permits that all semaphores of a client in one directory share.
 
 use std::sync::{Arc, PoisonError};
 
@@ -9,20 +9,20 @@ use crate::runtime::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Notify};
 /// Maximum number of permit nodes to remember.
 const MAX_REMEMBERED_NODES: usize = 1_000;
 
-/// State that the semaphores in one directory share, in addition to their leases.
+/// The shared state of the semaphores in one directory, apart from their leases.
 #[derive(Default)]
 pub(crate) struct PermitState {
-    /// Notified when a listing shows contenders of this client that wait for permits.
+    /// Notified when a listing shows waiting contenders of this client.
     pub(crate) waiting: Notify,
-    /// The last number of permits that this client compared with the numbers in other contenders'
+    /// The number of permits that this client last compared with the numbers in other contenders'
     /// nodes, or 0 before the first comparison.
     pub(crate) compared: AtomicU32,
     /// True if a node with a number of permits was found.
     pub(crate) number_seen: AtomicBool,
     /// The nodes that existed when a contender of this client last began to wait for permits.
     ///
-    /// No other client adds nodes while this contender waits. So each node of this list that still
-    /// exists belongs to a permit that is held (rule 17).
+    /// While this contender waits, no other client adds nodes. If a node of this list still exists,
+    /// it is the node of a held permit (rule 17).
     seen: Mutex<Option<NodeSnapshots>>,
 }
 

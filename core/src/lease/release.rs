@@ -18,10 +18,10 @@ use crate::metrics::recorder::Recorder;
 use crate::runtime::sync::{AtomicU8, OnceLock};
 use crate::session::term::Term;
 
-/// The state of one lease of a hold (a *level*). Futures that wait for the loss of the lease share
-/// it. After the release, the driver also has a reference, with which it records a late loss.
+/// The state of one lease of a hold (a *level*). A future that waits for the loss of the lease
+/// shares the level. After the release, the driver shares it too, to record a late loss.
 ///
-/// A level changes only while the index of holds is locked, so all threads see the changes in the
+/// A level changes only while the index of holds is locked, so all threads see its changes in the
 /// same order.
 #[derive(Debug, Default)]
 pub(crate) struct Level(AtomicU8);
@@ -50,8 +50,8 @@ impl Level {
         }
     }
 
-    /// Ends the level. Returns `true` if a future waits for the end and must be woken. Returns
-    /// `None` if the level has already ended.
+    /// Ends the level. Returns `true` if a waiting future must be woken, or `None` if the level has
+    /// already ended.
     pub(crate) fn end(&self) -> Option<bool> {
         let before = self.0.load(Ordering::Acquire);
         matches!(before, OPEN | WATCHED).then(|| {
@@ -65,8 +65,8 @@ impl Level {
         Self(AtomicU8::new(self.0.load(Ordering::Acquire)))
     }
 
-    /// Returns `true` if the lease was released while the lock was held. A later loss of the lock
-    /// does not affect such a lease.
+    /// Returns `true` if the lease was released while the lock was held. A later loss does not
+    /// affect this lease.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.0.load(Ordering::Acquire), RELEASED | BROKEN | EXPIRED)
     }
@@ -90,15 +90,15 @@ impl Level {
 pub(crate) struct Release {
     /// The caller that waits until the node is deleted, if there is one.
     pub(crate) waiter: Option<ReleaseWaiter>,
-    /// Reports a loss that is found during the release. `None` for an internal hold, such as the
-    /// mutex of a semaphore.
+    /// Reports a loss that the release reveals. `None` for an internal hold, such as the mutex of a
+    /// semaphore.
     pub(crate) reporter: Option<LateLossReporter>,
 }
 
 /// A caller that waits until a node is deleted.
 pub(crate) struct ReleaseWaiter {
-    /// Receives a message when the node is deleted. The sender is dropped without a message if the
-    /// client will never know.
+    /// Receives a message when the node is deleted. Dropped without a message if the client will
+    /// never learn whether it is.
     pub(crate) done: oneshot::Sender<()>,
     /// Time at which the caller stops waiting.
     pub(crate) until: Instant,
@@ -115,10 +115,9 @@ pub(crate) struct LateLossReporter {
 impl LateLossReporter {
     /// Counts and logs the loss, and records it in the lease.
     ///
-    /// Either another client deleted the node while the lock was held, or the session ended before
-    /// the server acknowledged the release. If the session ends after its term, this is not a loss:
-    /// the lock was safe until the end of the term, and then the release was complete without an
-    /// acknowledgement.
+    /// There is a loss if another client deleted the node while the lock was held, or if the
+    /// session ended within its term, before the server acknowledged the release. After the term,
+    /// the end of the session completes the release and is not a loss.
     pub(crate) fn report(&self, node: &str, reason: LossReason) {
         let ended = match reason {
             LossReason::NodeDeleted => BROKEN,
@@ -136,15 +135,15 @@ impl LateLossReporter {
 /// A future for a release that has begun. If it is dropped, the release continues in the
 /// background.
 ///
-/// The type has the size of two machine words. The future of an async block would be larger. For a
-/// re-entry, moving that future would take longer than the release itself.
+/// The type has the size of two machine words. The future of an async block is larger: moving it
+/// would take longer than the release of a re-entry itself.
 #[derive(Debug)]
 pub(crate) enum Releasing {
     /// There is nothing to wait for.
     Over,
     Refused(Box<Error>),
-    /// Waits for the server's acknowledgement. The sender is dropped if no acknowledgement can
-    /// arrive any more.
+    /// Waits for the server's acknowledgement. Also completes if the sender is dropped, because an
+    /// acknowledgement can no longer arrive.
     Sent(oneshot::Receiver<()>),
 }
 
@@ -166,13 +165,12 @@ impl Future for Releasing {
     }
 }
 
-/// The level (state) of one lease. It is stored in the lease itself until it must be shared, and
-/// then in an `Arc`. This saves an allocation, because the level of a short re-entry is usually not
-/// shared.
+/// The level (state) of one lease. It is stored in the lease until it must be shared, and then in
+/// an `Arc`. This saves an allocation for most short re-entries.
 ///
-/// A level is moved to the `Arc` and ended only while the index of holds is locked. So the copy in
-/// the lease does not change after the move. A thread can read the level without that mutex: the
-/// result was correct at the moment when the thread checked for the `Arc`.
+/// A level moves to the `Arc`, and ends, only while the index of holds is locked. After the move,
+/// the copy in the lease no longer changes. A thread can read the level without that mutex: the
+/// result was correct when the thread checked for the `Arc`.
 #[derive(Debug, Default)]
 pub(super) struct OwnLevel {
     own: Level,

@@ -107,10 +107,10 @@ pub(crate) trait Inspector: Send + Sync {
     /// Returns a snapshot within 0.1 s.
     fn inspect(&self) -> DriverSnapshot;
 
-    /// Returns the time of the last reply from a server. Returns `None` if there was no reply, or
-    /// if the transport does not record this time.
+    /// Returns the time of the last reply from any server. Returns `None` without a reply, or if
+    /// the transport does not record this time.
     fn last_answer(&self) -> Option<BootInstant>;
 
-    /// Returns the result of the last attempt to connect to each of these servers.
+    /// Returns the results of the last attempts to connect to these servers.
     fn servers(&self, hosts: &str) -> Servers;
 }

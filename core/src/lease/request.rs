@@ -9,12 +9,11 @@ use crate::lease::owner::{Owner, OwnerId};
 use crate::metrics::recorder::WaitTimer;
 use crate::queue::Kind;
 
-/// A request to acquire a lock. A contender keeps the same request while it waits and while it
-/// holds the lock.
+/// A request to acquire a lock. It does not change while its contender waits and holds the lock.
 #[derive(Clone)]
 pub(crate) struct AcquireRequest {
     pub(crate) owner: OwnerId,
-    /// The thread or task that sent the request. It is the owner if the lock is reentrant.
+    /// The thread or task that sent the request. If the lock is reentrant, it is also the owner.
     /// Otherwise, each acquire has a new owner.
     pub(crate) caller: Owner,
     pub(crate) kind: Kind,
@@ -27,7 +26,7 @@ pub(crate) struct AcquireRequest {
     pub(crate) contended: bool,
     /// Maximum duration of the hold, if limited.
     pub(crate) max_hold: Option<Duration>,
-    /// The option `grace`: how long before the end of the session's term the lease counts as lost.
+    /// The option `grace`.
     pub(crate) grace: Grace,
     /// The option `cohort`: maximum number of consecutive holds on one node. Hand-offs are
     /// permitted if it is more than 1.
@@ -37,14 +36,14 @@ pub(crate) struct AcquireRequest {
     pub(crate) linger: u32,
 }
 
-/// How long before the end of the session's term a lease counts as lost. Stored as a `u32` in whole
-/// milliseconds to save memory, because every waiter has a grace.
+/// Time between the report that a lease is lost and the end of the session's term. A `u32` in
+/// milliseconds saves memory, because every waiter has a grace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Grace(u32);
 
 impl Grace {
     /// Converts a duration to whole milliseconds. Rounds down, because rounding up could exceed the
-    /// maximum of a sixth of the session timeout. But a time above zero becomes at least one
+    /// maximum of a sixth of the session timeout. A time above zero becomes at least one
     /// millisecond.
     pub(crate) fn of(time: Duration) -> Self {
         let whole = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
@@ -65,8 +64,8 @@ impl Grace {
 }
 
 impl AcquireRequest {
-    /// Creates the request of a caller that began to wait at `wait`. `wait` is `None` for an
-    /// internal request, such as the mutex of a semaphore.
+    /// Creates the request of a caller. `wait` is `None` for an internal request, such as the mutex
+    /// of a semaphore.
     pub(crate) fn new(caller: Owner, kind: Kind, wait: Option<WaitTimer>) -> Self {
         let contended = wait.is_some_and(|wait| wait.contended);
         let (since, grace) = (wait.map(|wait| wait.since), Grace::default());
@@ -84,8 +83,8 @@ impl AcquireRequest {
         }
     }
 
-    /// Returns `true` if this request is only a step of a semaphore's acquire: for the internal
-    /// mutex, or for one of several permits. The metrics count only the acquire as a whole.
+    /// Returns `true` if this request is one step of a semaphore's acquire: the internal mutex, or
+    /// one of several permits. The metrics count only the whole acquire.
     pub(crate) fn is_part(&self) -> bool {
         self.since.is_none() || matches!(self.kind, Kind::Permit(_))
     }

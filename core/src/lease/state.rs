@@ -106,8 +106,8 @@ impl HoldState {
 
     /// Changes the state and wakes the waiters. Returns `true` if the state changed.
     ///
-    /// `to` receives the current state and returns the new one. No other thread sees the new state
-    /// before `to` has returned.
+    /// `to` receives the current state and returns the new state, which other threads see only
+    /// after `to` has returned.
     pub(crate) fn change(&self, to: impl FnOnce(LeaseState) -> Option<LeaseState>) -> bool {
         let changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(state) = to(self.state()) else { return false };
@@ -136,8 +136,7 @@ impl HoldState {
     pub(crate) async fn wait_for<T>(&self, look: impl Fn(&Self) -> Option<T>) -> T {
         let mut changed = pin!(self.changed.notified());
         loop {
-            // Check the state only after creating `changed`, because then any later change
-            // completes `changed`.
+            // Check the state after `changed` exists, so that any later change completes `changed`.
             if let Some(found) = look(self) {
                 return found;
             }

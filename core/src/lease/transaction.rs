@@ -10,8 +10,8 @@ use crate::config::size_limits;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::hold::{Hold, Notice};
 
-/// Returns the error for a negative version. The server accepts -1 as "any version", but this
-/// library does not: callers that want any version pass `None`.
+/// Returns the error for a negative version. For the server, -1 means any version. In this library,
+/// `None` does.
 pub(crate) fn bad_version(version: impl fmt::Display) -> Error {
     let problem = format!(
         "must be a whole number from 0 to {}, but is {version}; a write or a delete without one takes any version",
@@ -48,8 +48,8 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    /// Creates a transaction without operations. The weak reference lets the lock be released in
-    /// the meantime.
+    /// Creates a transaction without operations. The reference is weak, so the lock can be released
+    /// in the meantime.
     pub(crate) fn new(hold: Weak<Hold>) -> Self {
         Self { hold, operations: Vec::new() }
     }
@@ -106,15 +106,15 @@ impl Transaction {
         }
         let hold = self.hold.upgrade().ok_or_else(Error::released)?;
         hold.begin_transaction();
-        // Check the hold only after `begin_transaction`. From then on, this client does not hand
-        // the node to another owner.
+        // Check the hold after `begin_transaction`, which stops this client from handing the node
+        // to another owner.
         hold.check(hold.state())?;
         let (reply, done) = oneshot::channel();
         hold.report(|hold| Notice::Transact { node: hold.node, operations: self.operations, reply })?;
         match done.await {
             Ok(outcome) => {
-                // If the connection failed, the server might still apply the transaction. Then keep
-                // the transaction counted, so that the node is never handed to another owner.
+                // After a failed connection, the server might still apply the transaction. It stays
+                // counted, so the node is never handed to another owner.
                 if outcome.as_ref().err().is_none_or(|error| error.kind() != ErrorKind::ConnectionFailed) {
                     hold.end_transaction();
                 }
@@ -167,7 +167,7 @@ impl fmt::Display for WriteOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = match self {
             Self::Create { .. } => "create",
-            // Do not print the method's name, because it differs between the language bindings.
+            // The method's name differs between the language bindings, so do not print it.
             Self::SetData { .. } => "set the data of",
             Self::Delete { .. } => "delete",
             Self::Check { .. } => "check",

@@ -141,8 +141,8 @@ impl AnyLock {
         self.acquire_for((owner.id(), owner), timeout.into()).await
     }
 
-    /// Acquires the lock like [`acquire_as`](Self::acquire_as), but messages and other contenders
-    /// show `caller` as the owner.
+    /// Like [`acquire_as`](Self::acquire_as), but messages and other contenders show `caller` as
+    /// the owner.
     pub(crate) async fn acquire_for(
         &self,
         (owner, caller): (OwnerId, &Owner),
@@ -222,8 +222,9 @@ impl AnyLock {
         self.directory().source()
     }
 
-    /// Returns `true` if this lock's client and the client of `lease` use the same ensemble: this
-    /// client then finds the node of `lease`, whose path is unique in its ensemble.
+    /// Returns `true` if this lock's client and the client of `lease` use the same ensemble. In
+    /// this case, this lock's client finds the node of `lease`, whose path is unique in the
+    /// ensemble.
     pub(crate) async fn sees(&self, lease: &Lease, deadline: Deadline) -> Result<bool> {
         let node: Arc<str> = lease.full_node().into();
         let ask = || {
@@ -243,7 +244,7 @@ impl AnyLock {
         self.directory().source().options().connect_timeout
     }
 
-    /// Adds an explanation to the error of an acquire that had several steps and began at `since`.
+    /// Adds an explanation to the error of an acquire with several steps, which began at `since`.
     pub(crate) fn explain(&self, error: Error, since: Instant, timeout: Timeout) -> Error {
         match self.directory().resolve() {
             Ok(resolved) => resolved.client.explain(error, since, timeout),

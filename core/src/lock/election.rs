@@ -24,20 +24,20 @@ use crate::lock::{Acquiring, Lock};
 use crate::queue::Kind;
 use crate::queue::contender::{Contender, ContenderInfo};
 
-/// If an observer receives no event for this long, it reads the leader again, in case it missed a
-/// watch event (rule 10).
+/// Time without an event after which an observer reads the leader again, in case it missed a watch
+/// event (rule 10).
 const RECHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// One candidate for the leadership at a path, or an observer of the leader.
 ///
 /// Candidates become the leader in the order in which the server queued them. An election is an
-/// exclusive lock with all guarantees of this library: fair order, fencing tokens, and a leader
-/// that learns of the loss before another candidate can lead. Services that use Curator's
-/// `LeaderLatch` can take part in the same election.
+/// exclusive lock with all guarantees of this library: fair order, fencing tokens, and notice to
+/// the leader before another candidate can lead. Services that use Curator's `LeaderLatch` can take
+/// part in the same election.
 ///
 /// An election object is one candidate, even if several callers campaign through it. Overlapping
-/// campaigns share a node and a leadership. The leadership ends when the last [`Leadership`] is
-/// resigned. A clone is the same candidate. Creating an election object sends no request.
+/// campaigns share a node and the leadership, which ends when the last [`Leadership`] is resigned.
+/// A clone is the same candidate. Creating an election object sends no request.
 ///
 /// ```no_run
 /// # async fn example(client: &zklock::Client) -> zklock::Result<()> {
@@ -97,9 +97,9 @@ impl Election {
 
     /// Returns the same candidate, bound to its current client.
     ///
-    /// An election that was created from a list of hosts gets a new client when its client is
-    /// closed. Without this step, the candidate would then continue to lead, although the program
-    /// has closed all clients.
+    /// An election on the shared client gets a new client after the program has closed the shared
+    /// client. Without this step, the candidate would continue to lead although the program has
+    /// closed all clients.
     ///
     /// # Errors
     /// The errors that [`campaign`](Self::campaign) can return before it sends a request.
@@ -120,8 +120,8 @@ impl Election {
     /// Returns the candidate's id.
     #[must_use]
     pub fn id(&self) -> String {
-        // Compute the default id here and not when the candidate is created: the id contains the
-        // process id, and the process can fork in between.
+        // Compute the default id only now: it contains the process id, and the process can fork
+        // after it has created the candidate.
         self.id
             .as_deref()
             .map_or_else(|| ContenderInfo::candidate_id(self.lock.source().options()), str::to_owned)
@@ -137,7 +137,7 @@ impl Election {
     ///
     /// # Errors
     /// The errors of [`Lock::acquire`], and [`BadArgument`](crate::ErrorKind::BadArgument) if a
-    /// contender of kazoo is in the queue. kazoo's election does not see zklock's candidates, so
+    /// kazoo contender is in the queue. kazoo's election does not recognize zklock's candidates, so
     /// candidates of both libraries could lead at the same time.
     pub async fn campaign(&self) -> Result<Leadership> {
         self.campaign_with(Timeout::Forever).await
@@ -168,8 +168,8 @@ impl Election {
         self.lock.acquire_as(&self.owner, timeout).await.map(Leadership)
     }
 
-    /// Campaigns like [`campaign_with`](Self::campaign_with), but messages show `caller`. The owner
-    /// of the lease is the candidate, regardless of the caller.
+    /// Like [`campaign_with`](Self::campaign_with), but messages show `caller`. The candidate owns
+    /// the lease, regardless of the caller.
     pub(crate) async fn campaign_for(&self, caller: &Owner, timeout: Timeout) -> Result<Leadership> {
         match self.lock.request(self.owner.id(), caller, timeout)? {
             Acquiring::Granted(lease) => Ok(Leadership(lease)),
@@ -179,8 +179,8 @@ impl Election {
 
     /// Returns `true` if this candidate leads. Sends no request.
     ///
-    /// The candidate leads from the grant until it resigns, or until it is no longer certain that
-    /// it leads. Another candidate can lead only after that. Returns `false` in a process that
+    /// The candidate leads from the grant until it resigns, or until its leadership is no longer
+    /// certain. Another candidate can lead only after that. Returns `false` in a process that
     /// inherited a leadership through `fork`.
     #[must_use]
     pub fn is_leader(&self) -> bool {
@@ -315,10 +315,10 @@ impl From<Contender> for Candidate {
 /// An observer that reports the current leader of an election, and the new leader after each
 /// change. [`Election::observe`] returns it.
 ///
-/// The observer watches one node: the leader's node, or the directory if there is no candidate. So
-/// after each change, it lists the directory once and reads two nodes, regardless of the number of
+/// The observer watches one node: the leader's node, or the directory if there is no candidate.
+/// After each change, it lists the directory once and reads two nodes, regardless of the number of
 /// candidates. If the leader changes several times between two calls, only the last leader is
-/// reported. If the connection or the session is lost, reports are delayed. Dropping the observer
+/// reported. Reports are delayed while the connection or the session is lost. Dropping the observer
 /// removes the watch.
 ///
 /// ```no_run
@@ -359,8 +359,8 @@ impl Leaders {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// Polls for the next leader. This is [`next`](Self::next) as a poll function, for
-    /// implementations of `Stream`.
+    /// Polls for the next leader, like [`next`](Self::next). Useful in an implementation of
+    /// `Stream`.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Candidate>>> {
         let (observer, leader) = ready!(self.next.as_mut().poll(context));
         self.next = Box::pin(observer.next());
