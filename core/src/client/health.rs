@@ -52,9 +52,9 @@ pub struct Health {
     /// Time for which the session is still certain to exist (the rest of its *term*). The server's
     /// replies extend it. All leases are lost when the term ends. Zero if no term is running.
     pub remaining: Duration,
-    /// `false` if the library's thread did not let this report read its queues within 0.1 s. This
-    /// happens if the machine is badly overloaded or if the library has a bug. In this case,
-    /// `waits` and `holds` are empty even if the client waits for locks or holds them.
+    /// `false` if this report could not read the client's queues within 0.1 s, because the machine
+    /// is badly overloaded or the library has a bug. In this case, `waits` and `holds` are empty
+    /// even if the client waits for locks or holds them.
     pub responsive: bool,
     /// Attempts that wait for a lock, ordered by path.
     pub waits: Vec<WaitReport>,

@@ -35,8 +35,8 @@ pub struct NodeData {
 impl Client {
     /// Returns the data and version of the node at `path`, or `None` if the node does not exist.
     /// `path` is absolute, below the client's chroot. Takes one round trip. The data can be out of
-    /// date, because the server can lag behind the other servers. To make a write that depends on
-    /// this data, check the version in a [`Transaction`](crate::Transaction).
+    /// date, because the server can lag behind the other servers. If a write depends on this data,
+    /// check the version in a [`Transaction`](crate::Transaction).
     ///
     /// Cancel safe: a dropped future has no effect.
     ///

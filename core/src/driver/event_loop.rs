@@ -451,8 +451,8 @@ impl Driver {
     }
 }
 
-/// Returns the `done` sender if the input is a command to close the client. Drops other input, and
-/// its senders receive an error from their reply channels.
+/// Returns the `done` sender if the input is a command to close the client. Drops any other input:
+/// its caller receives an error from the reply channel.
 fn closer(input: Input) -> Option<oneshot::Sender<()>> {
     match input {
         Input::Command(Command::Close { done }) => done,

@@ -56,9 +56,9 @@ pub(super) struct HeartbeatScheduler {
     pause_began: Option<Instant>,
     /// Alarm for the next heartbeat. Not set while no directory is vital.
     heartbeat_alarm: Option<AlarmKey>,
-    /// Alarm for the end of the term at the time when it was set. The term can be extended later.
+    /// Alarm for the end of the term. The term can be extended after the alarm was set.
     term_end_alarm: Option<AlarmKey>,
-    /// Alarm for giving up the session. It stays set if the server replies.
+    /// Alarm for giving up the session. The server can reply after the alarm was set.
     give_up_alarm: Option<AlarmKey>,
     /// `true` if the term runs, as last reported to the holders.
     running: bool,

@@ -119,8 +119,8 @@ impl Timers {
         self.long_holds.push_back((Instant::now() + LONG_HOLD, directory, node.clone()));
     }
 
-    /// Removes this node's long-hold alarm if it is the first or the last in the list. In the
-    /// middle it remains: it fires soon and is then ignored.
+    /// Removes this node's long-hold alarm if it is the first or the last in the list. An alarm in
+    /// the middle of the list remains, fires soon and is then ignored.
     pub(super) fn hold_ends(&mut self, node: &NodeName) {
         if self.long_holds.front().is_some_and(|(_, _, first)| first == node) {
             self.long_holds.pop_front();

@@ -35,7 +35,7 @@ pub enum LossReason {
 }
 
 impl LossReason {
-    /// The loss reasons in the counters. The other reasons are not accidents.
+    /// The loss reasons that have a counter. The other reasons are not accidents.
     pub(crate) const COUNTED: [Self; 4] =
         [Self::TermEnded, Self::SessionExpired, Self::NodeDeleted, Self::HeldTooLong];
 

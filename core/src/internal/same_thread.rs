@@ -35,8 +35,8 @@ pub fn carry_on_woken<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Records the operation, for its waker, so that this thread continues it. Returns `false` if this
-/// thread is not in [`carry_on_woken`].
+/// Records an operation whose waker was called, so that this thread continues it. Returns `false`
+/// if this thread is not in [`carry_on_woken`].
 pub fn note(operation: impl FnOnce() -> Arc<dyn Woken>) -> bool {
     // A waker can be called while the thread exits, after `WOKEN` was destroyed.
     WOKEN
@@ -44,8 +44,8 @@ pub fn note(operation: impl FnOnce() -> Arc<dyn Woken>) -> bool {
         .unwrap_or_default()
 }
 
-/// Its drop continues the recorded operations and then restores the list of an outer call of
-/// [`carry_on_woken`].
+/// When dropped, continues the recorded operations. Then restores the list of an outer call of
+/// [`carry_on_woken`], which the field contains.
 struct CarriesOn(Option<Vec<Arc<dyn Woken>>>);
 
 impl Drop for CarriesOn {

@@ -58,7 +58,7 @@ pub enum ScopeExit {
 
 /// Releases held leases at the end of a scope.
 pub fn leave(acquired: &dyn Acquired) -> ScopeExit {
-    // This check also notices that the term has already ended. After the release, it could not.
+    // Check before the release: after it, a check can no longer notice that the term has ended.
     if !acquired.is_held() {
         return ScopeExit::All;
     }

@@ -82,8 +82,8 @@ impl Exit {
         if let Some(own) = newest(&|one| self.is_of(one.owner, &one.site)) {
             return Some(own);
         }
-        // A generator leaves only its own scopes. The list contains none, so the scope has already
-        // ended.
+        // A generator leaves only scopes that it entered. The list contains none of them, so the
+        // scope has already ended.
         if self.site.moves {
             return None;
         }

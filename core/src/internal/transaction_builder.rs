@@ -28,7 +28,7 @@ impl<T> TransactionBuilder<T> {
         Ok(())
     }
 
-    /// Returns the transaction, for its commit. No operation can be added after that.
+    /// Returns the transaction, which the caller commits. No operation can be added after that.
     ///
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) on the second call.

@@ -44,8 +44,8 @@ impl fmt::Display for Forgotten {
     }
 }
 
-/// The listener for forgotten locks. Any thread can call it, and holds no internal mutex while it
-/// does.
+/// The listener for forgotten locks. Any thread can call it. No internal mutex is locked during the
+/// call.
 static LISTENER: OnceLock<fn(&Forgotten)> = OnceLock::new();
 
 /// Registers a listener for forgotten locks, in addition to the log. Only the first call has an
@@ -73,8 +73,7 @@ impl Lease {
     /// Releases the dropped lease. Logs a warning if this frees a held lock.
     pub(super) fn drop_forgotten(&self) {
         let held = self.state().holds();
-        // Another thread might have released the lease since the check. There is nothing left to do
-        // then.
+        // An error means that another thread has released the lease since the check.
         let freed = self.release_level(|| None).unwrap_or(false);
         if held && freed {
             self.warn(None);

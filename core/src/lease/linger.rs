@@ -1,6 +1,6 @@
 //! Nodes that a client keeps for a while without a hold (the option `linger`).
 //!
-//! The next acquire reuses this node, on the caller's thread and without a request.
+//! The next acquire reuses a kept node, on the caller's thread and without a request.
 //!
 //! This is safe for these reasons:
 //! * The node in the queue stays the same, so other clients notice no change.

@@ -242,7 +242,7 @@ impl Lease {
         if *owner == caller.id() { caller.clone() } else { (*owner).into() }
     }
 
-    /// Returns the owner that health reports, messages and other contenders show.
+    /// Returns the owner that is named in health reports, in messages and to other contenders.
     pub(crate) fn caller(&self) -> &Owner {
         &self.hold.claim.caller
     }
@@ -368,8 +368,7 @@ impl Lease {
             let Some(level) = level else { return Some(LossReason::Forked) };
             let ended = |state: LeaseState| (!state.holds() || level.is_over()).then_some(state);
             match state_cell.wait_for(|state_cell| ended(state_cell.state())).await {
-                // A release before the loss counts, even if another lease of the hold is lost
-                // later.
+                // If this lease was released before the loss, it is not lost.
                 LeaseState::Lost(reason) if !level.is_over() => Some(reason),
                 _ => None,
             }

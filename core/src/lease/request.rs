@@ -9,7 +9,8 @@ use crate::lease::owner::{Owner, OwnerId};
 use crate::metrics::recorder::WaitTimer;
 use crate::queue::Kind;
 
-/// A request to acquire a lock. It does not change while its contender waits and holds the lock.
+/// A request to acquire a lock. A contender keeps its request while it waits for the lock and while
+/// it holds the lock.
 #[derive(Clone)]
 pub(crate) struct AcquireRequest {
     pub(crate) owner: OwnerId,

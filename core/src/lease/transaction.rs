@@ -10,8 +10,8 @@ use crate::config::size_limits;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lease::hold::{Hold, Notice};
 
-/// Returns the error for a negative version. For the server, -1 means any version. In this library,
-/// `None` does.
+/// Returns the error for a negative version. The server accepts -1 as any version, but this library
+/// requires `None`.
 pub(crate) fn bad_version(version: impl fmt::Display) -> Error {
     let problem = format!(
         "must be a whole number from 0 to {}, but is {version}; a write or a delete without one takes any version",
@@ -113,8 +113,9 @@ impl Transaction {
         hold.report(|hold| Notice::Transact { node: hold.node, operations: self.operations, reply })?;
         match done.await {
             Ok(outcome) => {
-                // After a failed connection, the server might still apply the transaction. It stays
-                // counted, so the node is never handed to another owner.
+                // If the connection failed, the server might still apply the transaction. In this
+                // case, the transaction stays counted, so the node is never handed to another
+                // owner.
                 if outcome.as_ref().err().is_none_or(|error| error.kind() != ErrorKind::ConnectionFailed) {
                     hold.end_transaction();
                 }

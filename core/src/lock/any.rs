@@ -222,9 +222,8 @@ impl AnyLock {
         self.directory().source()
     }
 
-    /// Returns `true` if this lock's client and the client of `lease` use the same ensemble. In
-    /// this case, this lock's client finds the node of `lease`, whose path is unique in the
-    /// ensemble.
+    /// Returns `true` if this lock's client finds the node of `lease`. The node's path is unique in
+    /// its ensemble, so both locks then use the same ensemble.
     pub(crate) async fn sees(&self, lease: &Lease, deadline: Deadline) -> Result<bool> {
         let node: Arc<str> = lease.full_node().into();
         let ask = || {

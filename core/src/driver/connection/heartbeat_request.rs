@@ -16,8 +16,8 @@ use crate::session::term::Term;
 /// node is missing or unreadable, so its reply proves that the session is alive.
 ///
 /// After a reconnection, the server might have silently assigned a new session (rule 11). Nodes of
-/// the old session can still exist at that time. So each heartbeat also lists the session's nodes,
-/// until a reply on this connection has shown that the session is still ours.
+/// the old session can still exist at that time. Until a reply on this connection has shown that
+/// the session is still ours, each heartbeat also lists the session's nodes.
 pub(in crate::driver) async fn heartbeat(
     client: &CountedClient,
     term: &Term,
@@ -77,7 +77,7 @@ pub(in crate::driver) async fn heartbeat(
         return checked(gone, None);
     }
     // Read the other nodes only if this connection certainly serves our session. Otherwise this
-    // server might lag behind the leader, and nodes of ours would seem to be missing.
+    // server might lag behind the leader, and our nodes would seem to be missing.
     if !term.is_proven_on(connection_number) {
         return checked(gone, last);
     }
@@ -93,7 +93,7 @@ pub(in crate::driver) async fn heartbeat(
 /// the reply is short: ephemeral nodes have none.
 ///
 /// Call this function only after the server has replied to a transaction. Otherwise the server
-/// might lag behind, and nodes of ours would seem to be missing.
+/// might lag behind, and our nodes would seem to be missing.
 async fn missing_ones(client: &CountedClient, nodes: Vec<OwnNode>) -> Option<Vec<OwnNode>> {
     let mut reader = client.ask(RequestKind::Heartbeat).new_multi_reader();
     nodes.iter().try_for_each(|node| reader.add_get_children(&path(node))).ok()?;

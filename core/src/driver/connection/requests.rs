@@ -36,7 +36,7 @@ pub(in crate::driver) const LONGEST_DATA: usize = 4096;
 /// A snapshot of a node, set when the node has been read.
 pub(in crate::driver) type SnapshotCell = Arc<OnceLock<Arc<NodeSnapshot>>>;
 
-/// Passed instead of a version, matches any version of the node.
+/// Matches any version of a node when it is passed as the expected version.
 pub(in crate::driver) const ANY_VERSION: i32 = -1;
 
 /// Access control lists for new nodes.

@@ -20,7 +20,7 @@ pub(super) struct Unanswered {
     /// so the reference count shows whether such a request is unanswered.
     proof_token: Arc<()>,
     /// All other requests in the order of the calls of `note_request`, each with the start of its
-    /// wait. Answered requests at the front are removed by the next call.
+    /// wait. The next call removes the answered requests at the front.
     requests: VecDeque<(AbortHandle, BootInstant)>,
 }
 

@@ -95,9 +95,9 @@ impl Directory {
         }
     }
 
-    /// Removes and returns the waiter that receives the lock when `join` is granted it: if `join`
-    /// is the representative, the first waiter in the line, otherwise `join` itself. Returns `None`
-    /// if that waiter has already left.
+    /// Removes and returns the waiter that receives the lock that the queue has granted to `join`.
+    /// For the representative, this is the first waiter in the line. For any other contender, it is
+    /// the contender itself. Returns `None` if the waiter has already left.
     pub(super) fn granted_waiter(&mut self, join: JoinId) -> Option<Waiter> {
         if !self.waiters.cohort_mut().is_some_and(|cohort| cohort.end(join)) {
             return self.remove_waiter(join);
@@ -112,8 +112,9 @@ impl Directory {
         None
     }
 
-    /// Removes and returns the waiters to refuse when the queue has refused `join`: all waiters in
-    /// the line if `join` is the representative, otherwise `join` itself.
+    /// Removes and returns the waiters that the queue has refused with `join`. For the
+    /// representative, these are all waiters in the line. For any other contender, it is the
+    /// contender itself.
     pub(super) fn refused_waiters(&mut self, join: JoinId) -> Vec<Waiter> {
         if !self.waiters.cohort_mut().is_some_and(|cohort| cohort.end(join)) {
             return self.remove_waiter(join).into_iter().collect();

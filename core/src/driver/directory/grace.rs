@@ -1,6 +1,7 @@
-//! The option `grace`: the program learns about a lost lock some time (the *grace*) before the end
-//! of the session's *term*, the time for which the session is certain to exist. This module tracks
-//! the holds with a grace, and the waiters that requested one.
+//! The option `grace`: the program learns about the loss of a lock before the end of the session's
+//! *term*, the time for which the session is certain to exist. The *grace* is the time between the
+//! report and the end of the term. This module tracks the holds with a grace, and the waiters that
+//! requested one.
 //!
 //! A grace only makes the report earlier, so it does not affect mutual exclusion. After the report,
 //! the node is deleted when the program releases the lease, or at the end of the term. A heartbeat

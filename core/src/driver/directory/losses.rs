@@ -59,9 +59,10 @@ impl Directory {
         self.end_in_time(node, (reason, known), left, timers);
     }
 
-    /// Deletes the node of a hold whose time has expired. The hold was already marked as lost, so
-    /// no other client is granted the lock before that. `known` is `false` if the program has
-    /// already released the lock, but the notice of the release is still in the inbox.
+    /// Deletes the node of a hold whose time has expired. The hold was marked as lost first, so the
+    /// program learns about the loss before another client is granted the lock. `known` is `false`
+    /// if the program has already released the lock, but the notice of the release is still in the
+    /// inbox.
     fn end_in_time(
         &mut self,
         node: &NodeName,

@@ -400,8 +400,8 @@ impl Directory {
         }
     }
 
-    /// Restores a holder node's data, which describes the owner. The request to give up the lock
-    /// has overwritten it. The restored data also notes the request.
+    /// Restores the data of a holder's node, which describes the owner. The request to give up the
+    /// lock has overwritten it. The restored data also notes the request.
     fn restore_data(&self, node: NodeName, version: i32, connection: &mut Connection) {
         let data = self.holders.data(&node).and_then(ContenderInfo::revoked_data);
         let directory_client = connection.directory_client(self.id, &self.path);

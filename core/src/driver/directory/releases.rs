@@ -23,7 +23,7 @@ struct PendingRelease {
 #[derive(Default)]
 pub(in crate::driver) struct Releases {
     by_node: SmallMap<NodeName, PendingRelease>,
-    /// The first request to delete each node, until the server replies.
+    /// The first request to delete each node. An entry is removed when the server replies.
     first_deletes: SmallMap<Ticket, NodeName>,
     /// Nodes of lost holds whose notice of release is still in the inbox, each with the reason for
     /// the loss.
@@ -283,8 +283,8 @@ mod tests {
         fixture.releases.lost_meanwhile(&fixture.node, LossReason::SessionExpired);
         fixture.releases.late_release(&fixture.node, &release);
         assert_eq!(fixture.level.late_loss(), Some(LossReason::SessionExpired));
-        // A close of the client and the end of the term are not reported: the client itself caused
-        // them.
+        // A closed client and an ended term are not reported, because the client itself caused the
+        // loss.
         for reason in [LossReason::ClientClosed, LossReason::TermEnded] {
             let (mut fixture, release) = Fixture::on_its_way();
             fixture.releases.lost_meanwhile(&fixture.node, reason);

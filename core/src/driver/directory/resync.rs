@@ -18,8 +18,8 @@ use crate::runtime::random;
 /// then looks, even if all its watches are set.
 const NEAR_SILENCE: Duration = Duration::from_secs(20);
 
-/// Maximum time without news if all our contenders are far from the front. It limits the load when
-/// many clients wait.
+/// Maximum time without news if all our contenders are far from the front. It is longer than
+/// [`NEAR_SILENCE`], to limit the load when many clients wait.
 const FAR_SILENCE: Duration = Duration::from_secs(60);
 
 /// Period over which the looks of many clients are spread, for example after they all reconnect.

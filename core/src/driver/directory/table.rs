@@ -204,7 +204,8 @@ impl DirectoryTable {
     }
 
     /// Logs a warning if a kazoo contender might not see our contenders, once for each directory.
-    /// The kazoo client's configuration, which this client cannot read, decides whether it does.
+    /// The kazoo client's configuration, which this client cannot read, decides whether it sees
+    /// them.
     fn warn_of_kazoo(&mut self, id: DirectoryId, event: &Event) {
         let directory = self.all.get(&id).filter(|directory| !self.blind_kazoo.is_silent(directory.path()));
         let blind_kazoo =

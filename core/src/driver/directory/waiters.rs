@@ -101,7 +101,7 @@ impl Waiters {
         self.all.get_mut(&join).map(|waiter| &mut waiter.pacing)
     }
 
-    /// Resets the pauses at the end of the session. The client pauses anyway before it gets a new
+    /// Resets the pauses at the end of the session. The client already pauses before it gets a new
     /// session.
     pub(in crate::driver) fn end_session(&mut self) {
         for waiter in self.all.values_mut() {
@@ -121,8 +121,8 @@ impl Waiters {
     }
 
     /// Puts a waiter at the end of its owner's line. Returns `true` if it must enter the queue now
-    /// because it is the first of the line. A waiter with a try acquire always enters the queue,
-    /// and is not in a line.
+    /// because it is the first of the line. A try acquire always enters the queue, and is not in a
+    /// line.
     pub(in crate::driver) fn enter_owner_line(&mut self, join: JoinId) -> bool {
         let Some(attempt) = self.get(join) else { return false };
         if attempt.intent.only_tries() {
@@ -167,7 +167,7 @@ impl Waiters {
         all.into_iter().filter_map(|join| Some((join, self.remove(join)?))).collect()
     }
 
-    /// Removes and returns the waiters, except each waiter in the queue that `keep` selects.
+    /// Removes and returns all waiters, except the waiters in the queue that `keep` selects.
     pub(in crate::driver) fn refuse_waiters(
         &mut self,
         keep: impl Fn(&AcquireAttempt) -> bool,

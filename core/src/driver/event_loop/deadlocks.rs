@@ -104,7 +104,7 @@ impl Driver {
     }
 
     /// Returns the deadlock that a search found for a waiter that now times out. Returns `None` if
-    /// the owner has since released its lock in the deadlock.
+    /// the waiter's owner has since released the lock that the other owner waits for.
     pub(super) fn deadlock_of(&mut self, id: DirectoryId, join: JoinId) -> Option<Box<Deadlock>> {
         let mut search = self.searches.0.remove(&(id, join))?;
         let (number, found) = search.found.take()?;

@@ -140,8 +140,8 @@ pub(crate) enum Input {
         /// The version of the data that contains the request.
         version: i32,
     },
-    /// A search found a deadlock between a waiter's owner and another owner. `held` is the index,
-    /// in the searched list of holds, of the hold that the other owner waits for.
+    /// A search found a deadlock between a waiter's owner and another owner. The other owner waits
+    /// for the hold with the index `held` in the searched list of holds.
     Deadlock {
         directory: DirectoryId,
         join: JoinId,
