@@ -63,7 +63,6 @@ pub struct Health {
 }
 
 impl Health {
-    /// Returns the health of a client that belongs to this process.
     pub(crate) fn of(options: &ClientOptions, status: &Status) -> Self {
         let DriverSnapshot { server, queues } = status.inspect();
         let (state, term) = (status.get(), status.term());
@@ -80,8 +79,8 @@ impl Health {
         }
     }
 
-    /// Returns the health of a client that this process inherited through fork. Reads only data
-    /// that stays valid without the client's threads, which exist only in the parent process.
+    /// Returns the health of a client that this process inherited through fork. Needs none of the
+    /// client's threads, because they exist only in the parent process.
     pub(crate) fn forked(options: &ClientOptions, status: &Status) -> Self {
         Self {
             state: ClientState::Forked,

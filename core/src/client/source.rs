@@ -50,7 +50,6 @@ impl From<ClientOptions> for ClientSource {
 }
 
 impl ClientSource {
-    /// Returns `true` if both sources stand for the same client.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Client(one), Self::Client(other)) => one.is_same(other),

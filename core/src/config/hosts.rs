@@ -7,7 +7,6 @@ use crate::config::lock_path::check_path_within;
 use crate::config::size_limits;
 use crate::error::{Error, Result};
 
-/// The environment variable with the default connect string.
 const HOSTS_VARIABLE: &str = "ZKLOCK_HOSTS";
 
 const FROM_ENVIRONMENT: &str = " (from the environment variable ZKLOCK_HOSTS)";

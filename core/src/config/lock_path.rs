@@ -17,7 +17,6 @@ pub(crate) fn check_path(argument: &str, path: &str) -> Result<()> {
     check_path_within(argument, path, size_limits::NODE)
 }
 
-/// Checks a path like [`check_path`], but with its own length limit.
 pub(crate) fn check_path_within(argument: &str, path: &str, limit: usize) -> Result<()> {
     let bad = |problem: &str| Err(Error::bad_argument(argument, format_args!("{problem}: {path:?}")));
     // Check the length first, because the other error messages quote the whole path.

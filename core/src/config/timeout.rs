@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::queue::Intent;
 use crate::runtime;
 
-/// Delay before a request that received no reply is sent again.
+/// Pause before a request without a reply is repeated.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The time limit of an acquire, for everything it does: connecting, creating the node, and
@@ -66,7 +66,6 @@ impl Timeout {
         }
     }
 
-    /// Returns `true` for an acquire that fails immediately if the lock is taken.
     pub(crate) fn is_try(self) -> bool {
         matches!(self, Self::Try | Self::TryWithin(_))
     }
@@ -106,7 +105,6 @@ impl Deadline {
         self.timeout.is_try()
     }
 
-    /// Returns the moment of the deadline, or `None` if there is none.
     pub(crate) fn end(self) -> Option<Instant> {
         self.end
     }

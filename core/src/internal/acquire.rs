@@ -24,7 +24,7 @@ pub enum Requested {
     Pending(Pin<Box<dyn Future<Output = Result<Lease>> + Send>>),
 }
 
-/// Returns the owner with which each of the locks must be acquired:
+/// Returns the owner for the acquire of each lock:
 ///
 /// - If `named` contains a lease of the lock, the owner of the first such lease.
 /// - Otherwise, if `around` contains a lease of the lock, the owner of the first such lease.

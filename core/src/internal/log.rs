@@ -1,5 +1,6 @@
 //! Passes this library's log events to the listeners of bindings. A Rust program uses its own
-//! `tracing` subscribers instead. The module does not affect them until a binding starts to listen.
+//! `tracing` subscribers instead. This module does not affect those subscribers until a binding
+//! starts to listen.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -59,7 +59,7 @@ struct LineWaiter {
 
 /// State that all holds on one node share.
 pub(super) struct SharedNode {
-    /// Counts the holds on the node, and limits the consecutive ones.
+    /// Counts the holds on the node, and limits the number of consecutive holds.
     counts: HoldCounts,
     /// Start of the first hold on the node.
     since: BootInstant,

@@ -108,7 +108,7 @@ impl<L: Borrow<Lease>> Leases<L> {
         self.leases().any(Lease::is_open)
     }
 
-    /// Returns the first lease that is lost, and the reason of its loss. Sends no request.
+    /// Returns the first lease that is lost, and the reason for its loss. Sends no request.
     #[must_use]
     pub fn first_loss(&self) -> Option<(&Lease, LossReason)> {
         self.leases().find_map(|lease| match lease.state() {

@@ -173,7 +173,6 @@ impl HoldTable {
 }
 
 impl HoldIndex {
-    /// Returns `true` if this node is kept, that is, has no hold.
     pub(super) fn is_kept(&self, node: &NodeName) -> bool {
         self.kept.as_ref().is_some_and(|kept| kept.nodes.contains(node))
     }

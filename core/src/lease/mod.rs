@@ -230,7 +230,6 @@ impl Lease {
         self.hold.grant.term.session_timeout()
     }
 
-    /// Returns `true` if the owner had to wait for another contender.
     pub(crate) fn contended(&self) -> bool {
         self.hold.claim.contended
     }

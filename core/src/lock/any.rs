@@ -256,7 +256,7 @@ impl AnyLock {
         self.directory().source().is_same(other.directory().source())
     }
 
-    /// Returns the lock in whose directory the holders' nodes are.
+    /// Returns the lock whose directory contains the holders' nodes.
     fn directory(&self) -> &Lock {
         match self {
             Self::Lock(lock) => lock,

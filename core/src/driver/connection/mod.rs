@@ -146,7 +146,6 @@ impl Connection {
         ServerReport::all(&self.options.hosts.servers, &self.settings.entries()).into()
     }
 
-    /// Sets how urgently a connection is needed while there is none.
     pub(super) fn set_urgency(&mut self, urgency: Urgency) {
         if std::mem::replace(&mut self.urgency, urgency) != urgency {
             self.settings.set_urgency(urgency);
@@ -317,17 +316,14 @@ impl Connection {
         self.tasks.spawn(runtime::gated(RequestTask::new(task, epoch, sender, unanswered)))
     }
 
-    /// Returns the channel on which tasks report to the driver.
     pub(super) fn sender(&self) -> mpsc::UnboundedSender<Input> {
         self.sender.clone()
     }
 
-    /// Returns the access control list for new nodes.
     pub(super) fn acl(&self) -> &[zk::Acl] {
         &self.lists.own
     }
 
-    /// Returns the session's watch budget.
     pub(super) fn room(&self) -> &WatchBudget {
         &self.room
     }
@@ -337,7 +333,6 @@ impl Connection {
         while self.tasks.try_join_next().is_some() {}
     }
 
-    /// Returns `true` if this is the number of the current connection.
     pub(super) fn is_current(&self, connection_number: u64) -> bool {
         self.is_connected() && connection_number == self.number
     }

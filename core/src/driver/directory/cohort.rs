@@ -19,7 +19,7 @@ use crate::lease::hold::{HoldId, HoldTable};
 use crate::lease::request::AcquireRequest;
 use crate::queue::{Event, JoinId, Queue, Representative};
 
-/// The line of waiters without nodes, as the driver sees it.
+/// The driver's state of the line.
 pub(in crate::driver) struct Cohort {
     /// The contender in the queue on behalf of the line.
     representative: Representative,
@@ -58,7 +58,6 @@ impl Cohort {
         self.representative.leave();
     }
 
-    /// Returns the contender in the queue on behalf of the line.
     pub(super) fn representative(&self) -> Option<JoinId> {
         self.representative.join()
     }
@@ -88,7 +87,6 @@ impl Cohort {
 }
 
 impl Directory {
-    /// Adds or removes the line's representative in the queue, as needed.
     pub(super) fn update_representative(&mut self) {
         if let Some(cohort) = self.waiters.cohort_mut() {
             self.needs_flush |= cohort.update_queue(&mut self.queue);

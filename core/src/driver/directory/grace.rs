@@ -61,7 +61,6 @@ impl Directory {
         graces.waiters.retain(|_, count| *count > 0);
     }
 
-    /// Refuses the waiters whose grace is too long for the new session.
     pub(in crate::driver) fn refuse_long_graces(&mut self, connection: &Connection, timers: &mut Timers) {
         if self.graces.is_none() {
             return;

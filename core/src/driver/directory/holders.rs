@@ -118,7 +118,6 @@ impl Holders {
         true
     }
 
-    /// Sets the alarm for the time when the node is no longer kept.
     pub(in crate::driver) fn await_end_of_keeping(
         &mut self,
         node: &NodeName,
@@ -176,7 +175,6 @@ impl Holders {
         }
     }
 
-    /// Cancels the alarms of all holders, because their session is over.
     pub(in crate::driver) fn cancel_all_alarms(&self, timers: &mut Timers) {
         for (node, holder) in self.0.iter() {
             holder.cancel_alarms(node, timers);

@@ -30,7 +30,7 @@ use crate::lease::hold::{HoldId, HoldTable};
 use crate::lease::request::AcquireRequest;
 use crate::queue::{Access, Event, KeepingFacts, KeepingState, KeepingStep, Kind, NodeName, Ticket};
 
-/// The state of keeping in a directory whose nodes can be kept.
+/// The state of a directory in which nodes can be kept.
 pub(super) struct Keeping {
     holds: Weak<HoldTable>,
     state: KeepingState,

@@ -59,7 +59,7 @@ pub(super) struct Directory {
     holders: Holders,
     releases: Releases,
     graces: Option<Box<Graces>>,
-    /// The state of keeping, if nodes can be kept without a hold.
+    /// Set while nodes can be kept without a hold.
     keeping: Option<Box<Keeping>>,
     /// Nodes of waiters that another client has already asked to give up the lock, each with the
     /// version of its data. A waiter is informed when it is granted the lock.
@@ -162,9 +162,7 @@ impl Directory {
         }
     }
 
-    /// Returns the end of the pause before the queue learns that a request was lost, or `None` if
-    /// there is no pause. `connection_number` is the connection on which the request was sent.
-    /// `connected` is `true` if that connection is still up.
+    /// See [`RetryBackoff::after`].
     pub(super) fn delay_until(
         &mut self,
         event: &Event,
@@ -235,7 +233,6 @@ impl Directory {
         !self.waiters.is_empty()
     }
 
-    /// Returns `true` if the directory has a holder or a waiter.
     pub(super) fn is_in_use(&self) -> bool {
         self.has_waiters() || !self.holders.is_empty()
     }

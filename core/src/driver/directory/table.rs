@@ -46,7 +46,7 @@ pub(in crate::driver) struct DirectoryTable {
     /// The paths for which the client has warned that kazoo contenders might not see our
     /// contenders.
     blind_kazoo: Reported,
-    /// `true` if the server refuses checks. Then no queue sends any.
+    /// `true` if the server refuses check requests. No queue then sends any.
     refuses_checks: bool,
 }
 
@@ -59,7 +59,6 @@ const MOST_REPORTED: usize = 1_000;
 struct Reported(BTreeSet<Arc<str>>);
 
 impl Reported {
-    /// Returns `true` if no warning must be logged for this path.
     fn is_silent(&self, path: &Arc<str>) -> bool {
         self.0.len() >= MOST_REPORTED || self.0.contains(path)
     }
@@ -232,7 +231,6 @@ impl DirectoryTable {
         }
     }
 
-    /// Fails all waiting attempts except those that `keep` selects.
     pub(in crate::driver) fn refuse_waiters(
         &mut self,
         error: &Error,

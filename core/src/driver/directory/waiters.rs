@@ -265,7 +265,6 @@ impl Waiters {
         self.cohort.as_deref_mut()
     }
 
-    /// Returns the cohort that this contender represents in the queue.
     fn representing(&mut self, join: JoinId) -> Option<&mut Cohort> {
         self.cohort_mut().filter(|cohort| cohort.representative() == Some(join))
     }

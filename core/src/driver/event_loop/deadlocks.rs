@@ -42,7 +42,7 @@ struct DeadlockSearch {
     task: AbortHandle,
     /// The holds of the waiter's owner.
     held: Vec<(DirectoryId, NodeName)>,
-    /// The deadlock that was found, with the index of the hold in it.
+    /// The found deadlock, and the index in `held` of the hold that the other owner waits for.
     found: Option<(usize, Box<Deadlock>)>,
 }
 

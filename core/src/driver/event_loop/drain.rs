@@ -46,7 +46,6 @@ impl Driver {
         self.stop_unless_wanted();
     }
 
-    /// Returns `true` if the client was draining and can close now.
     pub(super) fn is_drained(&self) -> bool {
         // Do not wait for the deletion of the last nodes: only holds and waiters count.
         self.drain

@@ -67,7 +67,7 @@ impl Search {
         }
     }
 
-    /// Returns the deadlock, with the index of the hold in it.
+    /// Returns the deadlock, and the index in `held` of the hold that the other owner waits for.
     async fn find(&self) -> Result<Option<(usize, Deadlock)>, zk::Error> {
         // All requests are sent before the first reply.
         let listings: Vec<_> = self.held.iter().map(OwnPlace::list).collect();
@@ -150,7 +150,6 @@ impl OwnPlace {
 }
 
 impl DirectoryClient {
-    /// Returns the contenders at these places, with their names.
     async fn named_contenders(&self, places: &[(usize, NodeName)]) -> Result<NamedContenders, zk::Error> {
         let contenders = self.contenders_at(places).await?;
         Ok(contenders.into_iter().filter_map(|one| Some((NodeName::parse(&one.node)?, one))).collect())
@@ -166,7 +165,6 @@ fn reads(name: &NodeName) -> bool {
     name.kind() == Kind::Read
 }
 
-/// Returns `true` if a contender blocks another that is behind it.
 fn blocks(ahead: &NodeName, behind: &NodeName) -> bool {
     !(reads(ahead) && reads(behind))
 }
