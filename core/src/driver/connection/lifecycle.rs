@@ -260,7 +260,7 @@ impl Connection {
         self.settings.hurry();
         match self.stage {
             SessionStage::Live(Live { session, session_context, .. }) => {
-                // `session_context` also holds a handle to the session, and the session ends only when its
+                // `session_context` also holds a handle to the session, which ends only when its
                 // last handle is dropped.
                 drop(session_context);
                 session::close(session, limit).await;

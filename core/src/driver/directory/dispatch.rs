@@ -10,8 +10,8 @@ use crate::queue::{Action, JoinId};
 
 impl Directory {
     pub(super) fn send(&mut self, request: Action, connection: &mut Connection) {
-        // Without a session, no request can be sent. The requests of an earlier session were dropped
-        // when it ended.
+        // Without a session, no request can be sent. The requests of an earlier session were
+        // dropped when it ended.
         let Some(directory_client) = connection.directory_client(self.id, &self.path) else { return };
         match request {
             Action::Create(ticket, join, prefix) => {
