@@ -222,8 +222,8 @@ impl AnyLock {
         self.directory().source()
     }
 
-    /// Returns `true` if this lock's client finds the node of `lease`. The node's path is unique in
-    /// its ensemble, so both locks then use the same ensemble.
+    /// Returns `true` if this lock's client and the client of `lease` use the same ensemble. To
+    /// find out, this lock's client looks for the node of `lease`.
     pub(crate) async fn sees(&self, lease: &Lease, deadline: Deadline) -> Result<bool> {
         let node: Arc<str> = lease.full_node().into();
         let ask = || {
