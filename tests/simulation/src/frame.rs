@@ -31,8 +31,7 @@ const SYNC: i32 = 9;
 const CHECK: i32 = 13;
 const MULTI: i32 = 14;
 
-/// Returns a reader that begins at this position. If the position is beyond the end, the reader is
-/// empty.
+/// If the position is beyond the end, the reader is empty.
 fn reader(bytes: &[u8], at: usize) -> Reader<'_> {
     Reader::new(bytes.get(at..).unwrap_or_default())
 }
@@ -45,8 +44,6 @@ fn long(bytes: &[u8], at: usize) -> i64 {
     reader(bytes, at).long().unwrap_or(0)
 }
 
-/// Returns the text at this position, or `None` if there is none. The encoding is the length
-/// followed by the text.
 fn text(bytes: &[u8], at: usize) -> Option<&str> {
     reader(bytes, at).text().ok()
 }
@@ -134,8 +131,8 @@ pub fn is_event(reply: &[u8]) -> bool {
     number(reply) == -1
 }
 
-/// Returns `true` if a request body asks which nodes its session owns. A body is a request without
-/// its length and number.
+/// Returns `true` if a request body (a request without its length and number) asks which nodes its
+/// session owns.
 pub fn asks_who_owns(body: &[u8]) -> bool {
     const WHO_OWNS: i32 = 103;
     int(body, 0) == WHO_OWNS
@@ -254,7 +251,7 @@ pub fn authentication() -> Vec<u8> {
     request.into_frame()
 }
 
-/// The name and password of all clients, for settings with a private client.
+/// The name and password of all clients, in runs in which clients log in.
 pub const PASSWORD: &str = "simulated:password";
 
 /// Returns `true` if a request reads the data of a stranger's node.

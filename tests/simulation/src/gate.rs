@@ -30,8 +30,8 @@ struct Process {
     ran: (u64, u64),
 }
 
-/// The state of all clients, the client that is in an endless loop, and a signal that there is such
-/// a client.
+/// The state of all clients, the client that is in an endless loop (if any), and the notification
+/// that such a client exists.
 #[derive(Clone, Debug, Default)]
 pub struct Stopped(Rc<RefCell<BTreeMap<usize, Process>>>, Rc<Cell<Option<usize>>>, Rc<Notify>);
 
@@ -70,8 +70,8 @@ impl Stopped {
         }
     }
 
-    /// Returns how many times a client was stopped or continued. If two results are equal, the
-    /// client was not stopped in between.
+    /// Number of times that a client was stopped or continued. If two calls return the same number,
+    /// the client was not stopped between them.
     pub fn time(&self, client: usize) -> u64 {
         self.0.borrow().get(&client).map_or(0, |process| process.times)
     }

@@ -104,8 +104,8 @@ pub struct Network {
     silence: BTreeMap<(usize, usize, Direction), u64>,
     /// Time at which each client last opened or closed a connection.
     looked: BTreeMap<usize, u64>,
-    /// For each client, the time at which it last closed a connection. If a packet for the client
-    /// was in flight at that time, also how long ago the previous packet had arrived (otherwise 0).
+    /// For each client, the time at which it last closed a connection, and for how long that
+    /// connection had received nothing while a packet was in flight (0 if none was).
     left: BTreeMap<usize, (u64, u64)>,
     /// Time at which each client last left a connection because it noticed that the server had
     /// given it another session.

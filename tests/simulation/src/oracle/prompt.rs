@@ -2,7 +2,7 @@
 //!
 //! A waiter is granted a lock only after a node has disappeared, or after a release within the same
 //! client. The simulation lists the nodes of all locks at regular intervals (rounds). In the first
-//! round after a grant, the time of the grant is compared with the last time at which a node had
+//! round after a grant, it compares the time of the grant with the time at which the last node had
 //! disappeared.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +30,8 @@ pub struct Prompt {
     /// True if latencies are so low that no session expires, and no server has dropped watch
     /// events. A waiter that missed a watch event can be granted the lock late.
     quiet: bool,
-    /// Time at which the effects of the last fault end: `settling` milliseconds after the fault.
+    /// Time at which the last fault stops affecting clients, which is `settling` milliseconds after
+    /// it ends.
     since: u64,
     settling: u64,
     /// Time since which each contender has waited. Only contenders that want a single lock are
@@ -83,8 +84,6 @@ impl Prompt {
         self.gone.insert(directory.to_owned(), clock::now());
     }
 
-    /// Compares the nodes of a directory with those of the last round, and records that nodes have
-    /// disappeared.
     pub(super) fn sees(&mut self, directory: &str, nodes: impl Iterator<Item = String>) {
         let nodes = nodes.collect();
         let before = self.nodes.insert(directory.to_owned(), nodes).unwrap_or_default();

@@ -57,8 +57,8 @@ pub struct FullQueue {
 }
 
 impl Oracle {
-    /// Checks the refusal of an attempt: the limit of waiters must have been reached at some time
-    /// after `since`. The listing that the attempt has seen is not older.
+    /// Checks an attempt that was refused because of its limit of waiters: the limit must have been
+    /// reached after `since`, because the attempt listed the queue after that time.
     pub fn judge_full(&mut self, label: &str, limit: u32, since: u64) {
         let Some(attempt) = self.attempts.0.get(label) else { return };
         if !attempt.joined.iter().any(|joined| self.may_be_full(label, *joined, limit, since)) {
@@ -97,8 +97,8 @@ impl Oracle {
         (full.waiters.len() >= limit as usize).then_some(full)
     }
 
-    /// Checks that an attempt no longer waits in a queue that has been full since it was returned
-    /// by [`Self::full_queue`].
+    /// Checks that an attempt does not wait in a queue that is full. `full` is the earlier result
+    /// of [`Self::full_queue`], and the queue must have stayed full since then.
     pub fn judge_admitted(&mut self, label: &str, limit: u32, full: &FullQueue) {
         let Some(attempt) = self.attempts.0.get(label) else { return };
         let waits = attempt.granted.is_none() && attempt.ended.is_none();

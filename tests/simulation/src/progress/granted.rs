@@ -188,8 +188,8 @@ impl Case {
         }
     }
 
-    /// Performs the event after which the blocker no longer blocks the waiter. The returned leases
-    /// must be kept until the waiter has the lock.
+    /// Makes the blocker stop blocking the waiter. The returned leases must be kept until the
+    /// waiter has the lock.
     async fn go(self, stage: &Stage, request: Request, leases: Vec<Lease>) -> Result<Vec<Lease>, String> {
         stage.note(&format!("the blocker goes: {:?}", self.going));
         let client = stage.client(BLOCKER);
@@ -228,7 +228,6 @@ impl Case {
         Ok(leases)
     }
 
-    /// Checks that the waiter is granted the lock soon after these nodes are gone.
     async fn expect(self, stage: &Stage, nodes: &[String], waiting: Waiting) -> CaseResult {
         let longest = 3 * stage.setting.timeout;
         let gone = Stage::until("the blocker goes", longest, || !nodes.iter().any(|node| stage.exists(node)));

@@ -55,7 +55,8 @@ pub struct Contender {
     scopes: Chance,
     /// Separate random numbers for the option `cohort`.
     cohorts: Chance,
-    /// True if nodes can be kept after a release in this run. `lingers` determines the durations.
+    /// True if clients can keep nodes after a release in this run. The durations are drawn from
+    /// `lingers`.
     keeps: bool,
     lingers: Chance,
     setting: Setting,
@@ -86,7 +87,8 @@ struct Attempt {
     cohort: u32,
     /// Time for which its node is kept.
     linger: Duration,
-    /// The features that the attempt tries to combine, and in `met` the ones that have occurred.
+    /// `aims` contains the features that the attempt tries to combine. `met` contains the features
+    /// that have occurred.
     aims: Features,
     met: RefCell<Features>,
     /// The contender's client and the other client. Other contenders can close both during the
@@ -137,8 +139,8 @@ impl Contender {
         let downgrades = Chance::of(seed, "downgrade", number);
         let scopes = Chance::of(seed, "scopes", number);
         let cohorts = Chance::of(seed, "cohorts", number);
-        // Nodes are kept only in half of the runs. If nodes are kept, the counter of hand-offs also
-        // counts other holds, so some checks need runs without kept nodes.
+        // Nodes are kept only in half of the runs, because some checks need runs without kept
+        // nodes: if nodes are kept, the counter of hand-offs also counts the holds that reuse one.
         let keeps = Chance::of(seed, "keeps", 0).percent(50);
         let lingers = Chance::of(seed, "lingers", number);
         let attempts = 0;
@@ -252,7 +254,7 @@ impl Contender {
         }
     }
 
-    /// Returns a random value for the option `cohort` of the next attempt. It is 0 (no hand-offs)
+    /// Returns a random value for the option `cohort` of the next attempt. Returns 0 (no hand-offs)
     /// if the attempt limits the number of waiters, because the options cannot be combined.
     fn cohort(&mut self, waiters: Option<u32>, aims: bool) -> u32 {
         let hands_on = (self.cohorts.percent(40) || aims) && waiters.is_none();
@@ -292,9 +294,9 @@ impl Contender {
         Moment { at: clock::now(), stops: self.stops() }
     }
 
-    /// Returns the clients that delay the contender when they are stopped: its two clients, and for
-    /// each of them the client with the previous number. A contender of that previous client can
-    /// have started tasks of this client, which stop with the contender.
+    /// Returns the clients that delay the contender when they are stopped. These are its two
+    /// clients, and for each of them the client with the previous number: a contender of that
+    /// client also uses this one, and some tasks of this client might run in that contender.
     fn used(&self) -> [usize; 4] {
         let count = self.clients.count();
         let before = |client: usize| (client + count - 1) % count;
@@ -306,8 +308,8 @@ impl Contender {
         self.used().into_iter().map(|client| self.stopped.time(client)).sum()
     }
 
-    /// Returns `true` if more than `limit` milliseconds have passed since `since`, and the
-    /// contender's clients were running all the time.
+    /// Returns `true` if more than `limit` milliseconds have passed since `since` and none of the
+    /// contender's clients was stopped in that time.
     fn is_late(&self, since: Moment, limit: u64) -> bool {
         let stopped = self.used().into_iter().any(|client| self.stopped.is_stopped(client));
         since.took() > limit + SLACK && since.stops == self.stops() && !stopped

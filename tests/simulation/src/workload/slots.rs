@@ -74,9 +74,9 @@ impl Numbering {
         }
     }
 
-    /// Returns the number of the slot that ran. It can differ from `number`, the slot that was
-    /// requested: if slots are periods, the library determines the slot at the time of the grant.
-    /// In this case, returns the slot that was recorded with this token, later than `before`.
+    /// Returns the number of the slot that ran. If slots are periods, the library determines the
+    /// slot at the time of the grant, so the result can differ from `number`, the requested slot.
+    /// In this case, returns the slot after `before` that was recorded with this token.
     fn recorded(
         self,
         number: u64,
