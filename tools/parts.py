@@ -1,4 +1,7 @@
-"""The parts that the tests need, and why this machine cannot build some. tools/parts.mk builds them."""
+"""The parts that the tests need, and the reasons for which this machine cannot build one.
+
+tools/parts.mk builds the parts.
+"""
 
 from __future__ import annotations
 

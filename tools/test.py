@@ -52,8 +52,8 @@ def run(names: list[str], whole: bool) -> Tally:
 
 def chosen(named: list[str], whole: bool) -> list[str]:
     """Return the suites to run: the named ones, or all of the tier."""
-    # Without a real server, `scenarios` runs on the embedded server. So leave out the suite `embedded`, which
-    # would do the same.
+    # Without a real server, `scenarios` runs on the embedded server. The suite `embedded` would do the same,
+    # so leave it out.
     known = [name for name in SUITES if name != "embedded" or PARTS["jars"].lacking() is None]
     if whole:
         return named or [*known, *APART]

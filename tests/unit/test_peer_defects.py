@@ -117,7 +117,7 @@ def test_kazoo_732_on_kazoo(
     observer.wait_queue(path, 1)
 
 
-# A waiter is interrupted: kazoo 732 (with the steps of its reporter), CURATOR-45, 79, 205, 462. zklock's
+# A waiter is interrupted: kazoo 732 (in the form that users report), CURATOR-45, 79, 205, 462. zklock's
 # scenarios for this: S9, S10, S91.
 
 
