@@ -99,7 +99,7 @@ def expected(language: str, table: Table) -> dict[str, Table]:
 
 
 def faults(language: str, entry: Table, name: Name) -> Iterator[str]:
-    """Yield in what a name differs from its entry."""
+    """Yield the differences between a name and its entry."""
     if kind := entry.get("is"):
         # Synchronous Python has no async methods. In Rust, a method can replace a property, for example if it
         # can fail.

@@ -44,7 +44,7 @@ def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = Non
 
 
 def wheel(extension: Path, command: Path, out: Path, profile: str, options: tuple[str, ...] = ()) -> None:
-    """Pack the wheel with the files that cargo has built. `options` are Maturin's.
+    """Pack the wheel with the files that cargo has built. `options` are passed to Maturin.
 
     Maturin reads cargo's message about the extension from a file instead of running cargo. If it ran cargo
     for this one crate, cargo would choose other features for the dependencies and compile all of them again.

@@ -299,7 +299,7 @@ def main(arguments: list[str]) -> int:
         before = set(record.read_text().split() if wanted.go_on and record.exists() else [])
         rest = [one for one in mutants if digests[one] not in before]
         found = len(mutants) - len(rest)
-        # Bugs with the same build are together.
+        # Bugs with the same build follow each other.
         for mutant, word, text in verdicts(sorted(rest, key=lambda one: (one.build, one.name))):
             print(f"{word:9} {mutant.name} {text}", flush=True)
             if word == "found":

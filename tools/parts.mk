@@ -69,7 +69,7 @@ $(EXTENSION) $(PROGRAMS): $(STAMPS)/cargo
 worker: $(addprefix $(BUILT)/,zklock-worker ends slots zklock-demo-job)
 embedded: $(BUILT)/zklock-test-server
 command: $(BUILT)/zklock
-# Building the Python binding alone implies testing it.
+# The tests of the Python binding need the virtual environment.
 python: venv $(EXTENSION)
 
 node: bindings-node/dist/index.js

@@ -37,7 +37,7 @@ def run(names: list[str], whole: bool) -> Tally:
         with ThreadPoolExecutor(3) as pool:
             for tally in pool.map(lambda name: timed(name, whole), together):
                 total.add(tally)
-    # Gaps, because this machine lacks something or for other reasons.
+    # List the promises that no test has shown.
     for what in filter(None, (part.lacking() for part in PARTS.values() if not part.apart)):
         print(f"not shown: {what}")
     if PARTS["jars"].lacking() is not None:

@@ -195,7 +195,7 @@ pub fn insists(body: &[u8]) -> bool {
     let heartbeat =
         || int(body, 0) == MULTI && int(body, 4) == CHECK && body.get(8) == Some(&0) && !names_record(body);
     let number = || int(body, 0) == 4 && path(body).is_some_and(|path| path.ends_with("/count"));
-    // Only queues list the contenders of a guest's locks.
+    // Count a listing only for a guest's locks, because only the queue lists their children.
     let list =
         || matches!(int(body, 0), 8 | 12) && path(body).is_some_and(|path| path.starts_with("/visited"));
     is_sync(body) || list() || contender(body).is_some() || deletes(body).is_some() || number() || heartbeat()

@@ -49,7 +49,7 @@ impl Stopped {
         self.0.borrow_mut().entry(client).or_default().broken = part;
     }
 
-    /// Continues a client.
+    /// Resumes a client.
     pub fn go_on(&self, client: usize) {
         let mut all = self.0.borrow_mut();
         let process = all.entry(client).or_default();
@@ -59,8 +59,8 @@ impl Stopped {
         }
     }
 
-    /// Waits until a client runs without end, and returns that client. While it runs, simulated
-    /// time cannot advance.
+    /// Waits until a client is in an endless loop, and returns that client. Simulated time cannot
+    /// advance during the loop.
     pub async fn runaway_client(&self) -> usize {
         loop {
             if let Some(client) = self.1.get() {

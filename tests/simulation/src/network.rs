@@ -207,7 +207,7 @@ impl Network {
     }
 
     /// Cuts a connection. The client notices it immediately. The server notices it later, because
-    /// packets of the client that are in flight still arrive first. Packets of the server are lost.
+    /// the client's packets that are in flight still arrive first. The server's packets are lost.
     pub fn cut(&mut self, id: Id) {
         self.send(id, Direction::ToServer, Packet::Close);
         self.deliver(id, Packet::Reset);
@@ -422,7 +422,7 @@ struct Stream(Id);
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // After a simulation there is no network any more.
+        // The network no longer exists after a simulation.
         NETWORK.with_borrow_mut(|network| network.as_mut().map(|network| network.close(self.0)));
     }
 }

@@ -211,8 +211,8 @@ impl Outage {
         sleep_until(clock::at(began + remaining + setting.timeout / 2)).await;
         let kept = lease.state() == LeaseState::Held;
         note(if kept { "the lease is kept" } else { "the lease is lost" });
-        // The lease must be kept only if enough of its term is left: a black hole can last until
-        // the end of the term before the client notices it.
+        // The lease must be kept only if enough of its term was left. Otherwise the term can end
+        // before the client notices that the server is silent.
         (left >= bound && !kept)
             .then(|| format!("{fault:?}: the lease is lost: {left} ms of the term were left"))
     }

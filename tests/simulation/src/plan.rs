@@ -34,7 +34,7 @@ pub struct Plan {
 /// A fixed course of events.
 #[derive(Clone, Copy, Debug)]
 pub enum Script {
-    /// An outage while the only contender holds or waits.
+    /// An outage while the only contender holds the lock or waits for it.
     Outage(Outage),
     /// A measured case of progress.
     Progress(Progress),

@@ -126,7 +126,7 @@ pub fn failed(plan: &Plan, outcome: &Outcome) {
     say(&format!("  replay: make sim REPLAY='{plan}'"));
 }
 
-/// Prints a line. Ignores errors, because they only mean that no process reads the output any more.
+/// Prints a line. Ignores errors, because they only mean that no process reads the output.
 pub fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).ok();

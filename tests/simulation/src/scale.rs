@@ -44,8 +44,8 @@ const NEAR: usize = 2;
 /// Tolerance in milliseconds, because each timer is rounded up.
 const SLACK: u64 = 5;
 
-/// Stack size in bytes. It is large, because a single server processes queued requests in nested
-/// calls.
+/// Stack size in bytes. It is large, because a single server uses nested calls to process queued
+/// requests.
 const STACK: usize = 256 << 20;
 
 /// Counts the packets that arrive.

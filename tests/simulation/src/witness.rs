@@ -60,7 +60,7 @@ pub struct NetworkObservations {
     /// Clients that asked for a new session.
     pub anew: Vec<usize>,
     /// Clients that keep using a session that they did not ask for. Each entry has the client, and
-    /// the time at which the client received the proof.
+    /// the time at which a reply had shown that to the client.
     pub foreign: Vec<(usize, u64)>,
     /// Violations that do not concern leases.
     pub wrong: Vec<String>,
@@ -84,8 +84,8 @@ pub struct Witness {
     /// For each client and request body, the beginning of the current counting period and the
     /// number of refusals in it.
     refused: BTreeMap<(usize, Vec<u8>), (u64, usize)>,
-    /// The client and path of each create whose reply was lost with its connection. The client must
-    /// send a `sync` before it creates the node again.
+    /// The client and path of each create request whose reply was lost with its connection. The
+    /// client must send a `sync` before it creates the node again.
     lost: BTreeSet<(usize, String)>,
     /// Time of the last check of each guest's node.
     checked: BTreeMap<String, u64>,

@@ -26,9 +26,8 @@ use crate::schedule::Schedule;
 use crate::workload::{Contender, EXHAUSTED, GUARDED, VISITED, Visitor};
 use crate::{chance, clients::Clients, clock, frame};
 
-/// Stack size in bytes. It is large, because a single server processes requests that arrive
-/// together in nested calls. A client with a thousand contenders sends a thousand requests
-/// together.
+/// Stack size in bytes. It is large, because a single server uses nested calls to process requests
+/// that arrive together. A client with a thousand contenders sends a thousand requests together.
 const STACK: usize = 256 << 20;
 
 /// Maximum duration of a run after its last fault, in session timeouts. It must be several times
@@ -192,8 +191,8 @@ impl World {
         }
     }
 
-    /// Runs the simulation until all contenders are done. If a client runs without end, the run
-    /// stops with a violation.
+    /// Runs the simulation until all contenders are done. If a client is in an endless loop, the
+    /// run stops with a violation.
     async fn live(self) {
         let (oracle, stopped) = (Rc::clone(&self.oracle), self.stopped.clone());
         tokio::select! {
@@ -303,6 +302,7 @@ impl World {
                 for record in written {
                     self.oracle.borrow_mut().recorded(&record);
                 }
+                // Let all tasks process the consequences of this event before the next one.
                 tokio::task::yield_now().await;
             }
             let next = [

@@ -116,7 +116,7 @@ impl Front {
 pub enum Role {
     Leads,
     Follows,
-    /// It led when it was cut off, and has not noticed it yet.
+    /// It was the leader when it was cut off, and has not noticed that yet.
     StillLeads,
     /// It serves no client, because it has crashed or has no leader.
     Out,

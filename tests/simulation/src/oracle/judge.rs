@@ -72,7 +72,7 @@ impl Hold {
         self.limit.is_some() || !self.grace.is_zero()
     }
 
-    /// Returns a contradiction to the lease's earlier state, if any. A lost lease must stay lost,
+    /// Returns a message if the lease contradicts its earlier state. A lost lease must stay lost,
     /// and keep the reason that it reported first.
     fn contradiction(&mut self) -> Option<String> {
         let (before, now) = (self.lost, self.lease.state());

@@ -46,7 +46,7 @@ impl Oracle {
         }
     }
 
-    /// Records that a writing attempt also asks to read.
+    /// Records that an attempt that holds the write lock also requests the read lock.
     pub fn reads_on(&mut self, label: &str) {
         if let Some(attempt) = self.attempts.0.get_mut(label) {
             attempt.reads_on = true;
@@ -65,9 +65,9 @@ impl Oracle {
         self.attempts.0.get(label).and_then(|attempt| attempt.ended).is_some_and(|ended| ended < then)
     }
 
-    /// Returns how long a try has waited although it should have failed immediately: no other
-    /// attempt was in its queue, and no fault had an effect. Returns `None` if the queue or a fault
-    /// could have delayed it.
+    /// Returns for how long a try has waited without a reason. Faults are a reason, and so are
+    /// other attempts in the queue if the try can wait for them (see `takes_turns`). Returns `None`
+    /// if there might still be a reason.
     pub fn waited_alone(&self, label: &str) -> Option<u64> {
         let attempt = self.attempts.0.get(label)?;
         let beside = self.attempts.last_beside(label, attempt.queue?).filter(|_| attempt.takes_turns);

@@ -93,7 +93,7 @@ impl Prompt {
     }
 
     /// Returns the late grants, each as the node and the delay. A grant is late if every node that
-    /// could have blocked it had disappeared more than `PROMPT` before.
+    /// could have blocked it had disappeared more than `PROMPT` earlier.
     pub(super) fn take_late(&mut self) -> Vec<(String, u64)> {
         let served = std::mem::take(&mut self.served).into_iter();
         let waited = served.map(|Served { place, node, asked, at }| {

@@ -85,8 +85,8 @@ impl Rows {
         if row.last.handoffs == handoffs {
             return;
         }
-        // The grant of the hold in between was never seen: the hold ended before its contender
-        // received the lease. The client might have kept the node afterwards.
+        // If there was a hold in between, its grant was never recorded, because it ended before its
+        // contender received the lease. The client might have kept the node afterwards.
         if row.last.handoffs + 1 != handoffs {
             row.kept_until.get_or_insert(u64::MAX);
         }
@@ -167,7 +167,8 @@ impl Oracle {
         beginning
     }
 
-    /// Returns an attempt of another client that forbids to keep or reuse the node.
+    /// Returns a waiting attempt of another client, if the node's client must know of the attempt.
+    /// That client must then not keep or reuse the node.
     ///
     /// The attempt has waited so long that every client that watches the queue knows of it. During
     /// that time, no fault had an effect, and the node was held. Attempts that can receive the lock

@@ -203,7 +203,7 @@ impl Case {
                 Call::Ready => drop(client.ready().await),
                 Call::TimesOut | Call::Cancelled => {}
             }
-            // Keep the lease held until here.
+            // Hold the other lock until here.
             own.release_in_background().unwrap_or_default();
         })
     }

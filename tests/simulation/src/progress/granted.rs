@@ -32,7 +32,7 @@ enum BlockerExit {
     WaiterTimesOut,
     /// A writer that waits ahead of the reader is canceled.
     WaiterCancelled,
-    /// A writer downgrades to reading.
+    /// A writer downgrades to the read lock.
     Downgraded,
 }
 
@@ -176,7 +176,7 @@ impl Case {
         format!("{directory}/{}", youngest.map_or("", String::as_str))
     }
 
-    /// Makes the waiter go through its history.
+    /// Performs the events of the waiter's history.
     async fn prepare(self, stage: &Stage, waiter: usize, hold: u64) {
         if self.before == WaiterHistory::Reconnected {
             pause(stage.setting.timeout / 3).await;

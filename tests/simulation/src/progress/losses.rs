@@ -89,7 +89,7 @@ impl Case {
         }
         let nodes: Vec<_> = leases.iter().map(|lease| lease.node()).collect();
         let cause = self.happen(stage, &nodes, began + most).await?;
-        // Count the scope as a listener. It is notified by being ended.
+        // The scope counts as a listener. Its end is the notification.
         let listeners = 1 + 2 * leases.len();
         let all = || told.borrow().len() >= listeners;
         Stage::until("everybody is told", 3 * stage.setting.timeout, all).await?;

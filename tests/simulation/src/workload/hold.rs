@@ -58,7 +58,7 @@ impl Contender {
             }
         }
         self.is_disturbed(&granted, attempt).await;
-        // Sometimes it holds for longer than its limit.
+        // Sometimes the contender holds the lock for longer than the limit.
         let limit = attempt.limit.filter(|_| self.chance.percent(50));
         let time = limit.map_or(time, |limit| time.max(milliseconds(limit) + 50));
         let mut lost = self.stay(&granted, attempt, since, time).await;
@@ -292,7 +292,7 @@ impl Contender {
         }
     }
 
-    /// Checks that a hold with a limit ends when its time is over.
+    /// Checks that a hold with a limit ends in time.
     pub(super) fn expect_end_in_time(&self, attempt: &Attempt, since: Moment, from: u64, reason: LossReason) {
         let limit = attempt.limit.filter(|_| reason == LossReason::HeldTooLong).map(milliseconds);
         // If the contender was busy when the hold limit expired, it notices the end only when it

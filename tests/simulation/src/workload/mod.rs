@@ -231,7 +231,7 @@ impl Contender {
         self.meets_what_it_asks_for(&attempt);
         let crowd = matches!(attempt.want, Want::Permits(CROWDED, _));
         if crowd {
-            // A crowd of permits disturbs other contenders.
+            // A request for so many permits disturbs other contenders.
             self.oracle.borrow_mut().calm.fault(true);
         }
         if self.runs_once(&attempt) {

@@ -117,8 +117,8 @@ enum Outcome {
 }
 
 impl Contender {
-    /// Runs slots until the simulation's duration is over. Then waits until no fault has an effect,
-    /// and runs one more slot, which must be recorded.
+    /// Runs slots until the simulation's duration has passed. Then waits until no fault has an
+    /// effect, and runs one more slot, which must be recorded.
     pub async fn run_slots(mut self, end: u64) {
         let numberings = self.numberings();
         loop {

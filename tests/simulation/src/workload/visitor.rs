@@ -55,7 +55,7 @@ impl Visitor {
         Self { number, chance, setting, clients, oracle, stopped, doing }
     }
 
-    /// Returns the number of its clients, which no other client has.
+    /// Returns the number of the visitor's clients. No other client has this number.
     pub fn of(&self) -> usize {
         self.clients.count()
     }

@@ -33,7 +33,7 @@ pub enum Want {
     Mutex(usize),
     Read,
     Write,
-    /// Write, and then downgrade to reading.
+    /// The write lock, followed by a downgrade to the read lock.
     Downgrade,
     /// Leadership of the election.
     Lead,
