@@ -106,7 +106,7 @@ SUITES: dict[str, Suite] = {
     "python": lambda whole: pytest("tests", *spread(2), *tier("python", whole), cwd="bindings-python"),
     "node": lambda _: node(),
     "coverage": lambda _: step("scenario coverage", [PYTHON, "check_coverage.py"], cwd=TESTS, limit=120),
-    # Six in parallel, because its tests mostly wait.
+    # Run six of these tests in parallel, because they mostly wait.
     "clients": lambda _: pytest("clients", *ENDING_WORKERS, *spread(6, "worksteal")),
     "cli": lambda whole: pytest("cli", *spread(3, "worksteal"), *tier("cli", whole)),
     "scenarios": scenarios,

@@ -122,7 +122,7 @@ fn excludes(one: Feature, other: Feature) -> bool {
         || is(Upgrades, OtherClient)
         || is(EntersAgain, OtherClient)
         || is(Transacts, OtherClient)
-        // These need a kind of lock other than a mutex.
+        // `once` needs a mutex, and the second feature of each pair needs another kind of lock.
         || is(RunsOnce, Downgrades)
         || is(RunsOnce, Upgrades)
         || is(RunsOnce, OtherClient)

@@ -79,7 +79,7 @@ simulation --scale N
 simulation --progress …
     the same with one measured case in each seed, compared with its bound";
 
-/// There is one seed with an outage for this many other seeds.
+/// Number of other seeds for each seed with an outage.
 const OUTAGES: u64 = 10;
 
 /// The command line options.

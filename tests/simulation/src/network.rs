@@ -67,7 +67,7 @@ pub struct Arrival {
 enum Stage {
     Opening,
     Open,
-    /// The server has closed it.
+    /// The server has closed the connection.
     Closed,
     Reset,
 }

@@ -15,12 +15,12 @@ use crate::connection_trace::{Asked, ConnectionTrace};
 use crate::frame::{self, Kind};
 use crate::names::Id;
 
-/// A heartbeat of a session that its client knows to have succeeded.
+/// A successful heartbeat of a session. The client has received the reply.
 #[derive(Clone, Copy, Debug)]
 pub struct ProvenHeartbeat {
     /// Because of this heartbeat, the term of the session's leases begins at this time or later.
     pub from: u64,
-    /// Time at which the client learned that it succeeded.
+    /// Time at which the client learned that the heartbeat had succeeded.
     pub known: u64,
     /// `from` is valid only if the client has not been stopped since this time.
     pub runs: u64,

@@ -116,13 +116,12 @@ impl Front {
 pub enum Role {
     Leads,
     Follows,
-    /// It was the leader when it was cut off, and has not noticed that yet.
+    /// The server was the leader when it was cut off, and has not noticed that yet.
     StillLeads,
-    /// It serves no client, because it has crashed or has no leader.
+    /// The server serves no client, because it has crashed or has no leader.
     Out,
 }
 
-/// One server.
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,

@@ -37,7 +37,7 @@ pub struct Attempt {
     pub(super) began: u64,
     pub(super) granted: Option<u64>,
     pub(super) ended: Option<u64>,
-    /// The clients that it uses, and the queues that it joins.
+    /// The clients that the attempt uses, and the queues that it joins.
     pub(super) clients: Vec<usize>,
     pub(super) joined: Vec<Joined>,
 }
@@ -68,12 +68,12 @@ impl Attempt {
         Self { clients, joined, ..self }
     }
 
-    /// Sets whether its client can hand it the lock.
+    /// Sets whether the attempt can receive the lock by a hand-off.
     pub fn in_cohort(self, in_cohort: bool) -> Self {
         Self { in_cohort, ..self }
     }
 
-    /// Sets how long its node can be kept.
+    /// Sets for how long the client can keep the attempt's node.
     pub fn keeps(self, keeps: u64) -> Self {
         Self { keeps, ..self }
     }

@@ -37,7 +37,7 @@ const SLACK: u128 = 10;
 pub enum Mode {
     Exclusive,
     Shared,
-    /// One of this many permits.
+    /// A permit of a semaphore that has the given number of permits.
     Permit(usize),
 }
 
@@ -53,16 +53,16 @@ pub(super) struct Hold {
     pub(super) since: u64,
     /// Maximum hold time, if there is one.
     limit: Option<Duration>,
-    /// Time before the end of its term at which the lease is lost.
+    /// Grace period at the end of the term. The lease is lost when this period begins.
     pub(super) grace: Duration,
     /// True if a violation of this hold was already reported.
     pub(super) accused: bool,
-    /// The loss reason that it reported first.
+    /// The loss reason that the lease reported first.
     lost: Option<LossReason>,
     /// Time until which the lease must report that it is held, unless it is released or lost for
     /// another reason than its term.
     pub(super) sure: Option<u64>,
-    /// Its number in the recorder, if the recorder contains it.
+    /// Index of the hold in the recorder, if the recorder contains the hold.
     record: Option<usize>,
 }
 
@@ -95,7 +95,7 @@ pub struct Granted {
     pub node: String,
     /// Maximum hold time, if there is one.
     pub limit: Option<Duration>,
-    /// Time before the end of its term at which the lease is lost.
+    /// Grace period at the end of the term. The lease is lost when this period begins.
     pub grace: Duration,
 }
 
@@ -257,7 +257,7 @@ impl Oracle {
             sure: None,
             record: None,
         };
-        // If its client was stopped, the lease can already be lost.
+        // The lease can already be lost if its client was stopped.
         if self.is_certain(&hold) {
             self.record_certain(|other| other.place == hold.place);
             hold.record = self.recorder.as_mut().and_then(|recorder| recorder.granted(granted));

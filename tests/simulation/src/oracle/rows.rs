@@ -52,7 +52,7 @@ struct RowHold {
     first: u32,
     /// Maximum number of holds in its row.
     most: u32,
-    /// Time and kind of its end.
+    /// Time at which the hold ended, and the kind of its end.
     left: Option<(u64, ReleaseKind)>,
 }
 

@@ -62,7 +62,7 @@ enum Servers {
     Answer,
     Refuse,
     AreSilent,
-    /// They refuse for a while and then serve again.
+    /// The servers refuse the client for a while and then serve it again.
     ComeBack,
 }
 

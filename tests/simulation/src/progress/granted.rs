@@ -55,11 +55,11 @@ const BLOCKER_EXITS: [BlockerExit; 12] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WaiterHistory {
     Nothing,
-    /// It has waited so long that it rarely polls the queue.
+    /// The waiter has waited so long that it rarely polls the queue.
     LongWait,
-    /// It has reconnected.
+    /// The waiter has reconnected.
     Reconnected,
-    /// It reconnects while the blocker stops blocking.
+    /// The waiter reconnects while the blocker stops blocking.
     Reconnecting,
 }
 

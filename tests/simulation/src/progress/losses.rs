@@ -20,11 +20,11 @@ enum Cause {
     Silence,
     /// All servers refuse connections.
     Refused,
-    /// Another client deletes its node, long after the grant.
+    /// Another client deletes the holder's node, long after the grant.
     Broken,
-    /// Another client deletes its node, right after the grant.
+    /// Another client deletes the holder's node, right after the grant.
     BrokenYoung,
-    /// An operator ends its session.
+    /// An operator ends the holder's session.
     SessionEnded,
     HeldTooLong,
     ClientClosed,

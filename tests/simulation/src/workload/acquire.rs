@@ -287,7 +287,7 @@ fn queue(Attempt { want, limit, .. }: &Attempt) -> Option<&'static str> {
         Want::Mutex(which) => Some(MUTEXES[*which]),
         Want::Read | Want::Write | Want::Downgrade => Some(READ_WRITE),
         Want::Lead => Some(ELECTION),
-        // This many permits would disturb other contenders.
+        // A request for so many permits would disturb other contenders.
         Want::Permits(CROWDED, _) => None,
         Want::Permits(which, _) => Some(SEMAPHORES[*which].path),
         // While the attempt waits for the other members, the hold limit of a member can end its

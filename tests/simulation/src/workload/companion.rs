@@ -20,11 +20,11 @@ const COMPANIONS: usize = 100;
 /// The action of a companion that helps an attempt reach its aims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Help {
-    /// It holds first and keeps the node.
+    /// The companion holds the lock before the attempt and keeps the node.
     Keeps,
-    /// It holds first and hands the lock on.
+    /// The companion holds the lock before the attempt and hands it on.
     HandsOn,
-    /// It waits for the lock while the attempt holds it.
+    /// The companion waits for the lock while the attempt holds it.
     Waits,
 }
 

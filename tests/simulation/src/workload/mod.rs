@@ -62,30 +62,30 @@ pub struct Contender {
     setting: Setting,
     oracle: Rc<RefCell<Oracle>>,
     stopped: Stopped,
-    /// Its current activity, for the report if it never ends.
+    /// The contender's current activity. It is reported if the contender does not finish.
     doing: Rc<RefCell<String>>,
     attempts: u64,
-    /// True if it combines features on purpose.
+    /// True if the contender combines features on purpose.
     pub together: bool,
     seed: u64,
 }
 
 /// An attempt to acquire a lock.
 struct Attempt {
-    /// Label of its nodes.
+    /// Label of the attempt's nodes.
     label: String,
     want: Want,
     style: WaitStyle,
     owner: Owner,
     /// Maximum hold time, if there is one.
     limit: Option<Duration>,
-    /// Time before the end of its term at which the lease is lost.
+    /// Grace period at the end of the term. The lease is lost when this period begins.
     grace: Duration,
     /// The attempt is refused if this many contenders already wait.
     waiters: Option<u32>,
     /// Maximum number of consecutive holds on one node, by hand-offs inside the client.
     cohort: u32,
-    /// Time for which its node is kept.
+    /// Time for which the client can keep the attempt's node.
     linger: Duration,
     /// `aims` contains the features that the attempt tries to combine. `met` contains the features
     /// that have occurred.
@@ -165,7 +165,7 @@ impl Contender {
         }
     }
 
-    /// Returns its client's number.
+    /// Returns the number of the contender's client.
     pub fn of(&self) -> usize {
         self.of
     }

@@ -34,7 +34,7 @@ struct State {
     begun: usize,
 }
 
-/// A task, and whether it continues.
+/// A task, or `None` after it has ended.
 struct Running {
     task: Mutex<Option<Task>>,
     queue: Arc<Queue>,
