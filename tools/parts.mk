@@ -12,8 +12,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 DEBUG := $(TARGET)/debug
 LIBRARIES := $(if $(filter Darwin,$(shell uname)),dylib,so)
 
-# All files and directories below these directories. The modification time of a directory changes when a file in it is
-# removed.
+# All files and directories below these directories. Directories are included, because their
+# modification times change when a file in them is removed.
 below = $(shell find $(1) \( -name node_modules -o -name __pycache__ \) -prune -o -print)
 # If a product is missing, the prerequisite FORCE, which makes its rule run.
 missing = $(if $(wildcard $(1)),,FORCE)

@@ -382,7 +382,7 @@ pub fn version(reply: &[u8]) -> Option<i32> {
     (int(reply, 16) == 0).then(|| int(reply, 24 + data + 32))
 }
 
-/// Returns how many times children of a node were created or deleted, from a reply with the node's
+/// Returns how often children of a node were created or deleted. `reply` is a reply with the node's
 /// data.
 pub fn changes_of_children(reply: &[u8]) -> i32 {
     let data = usize::try_from(int(reply, 20)).unwrap_or(0);

@@ -83,7 +83,7 @@ impl Outage {
     }
 
     /// Returns the maximum time from a server's return until the client is connected. For a black
-    /// hole, returns the maximum time from the moment at which the server stops responding.
+    /// hole, this time is counted from the moment when the server stops responding.
     fn bound(self, setting: &Setting) -> u64 {
         let soon = 1500.min(setting.timeout / 8);
         let round_trip = 2 * setting.latency;

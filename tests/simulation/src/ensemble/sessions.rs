@@ -1,5 +1,5 @@
-//! The leader's session table. It contains the time at which each session expires if its client
-//! sends nothing more.
+//! The leader's session table. It contains the time at which each session expires unless its client
+//! sends something.
 
 use std::collections::BTreeMap;
 

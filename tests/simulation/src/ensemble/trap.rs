@@ -1,4 +1,4 @@
-//! A fault: a server executes a request late, long after its client has moved to another server.
+//! A fault in which a server executes a request long after its client has moved to another server.
 //!
 //! The fault waits until a follower receives the client's next create or next write of a slot
 //! record. Then:

@@ -1,5 +1,5 @@
 //! Records the actions of contenders that affect other contenders: requests to give up a lock, and
-//! breaking a lock.
+//! broken locks.
 
 use super::judge::{Mode, Oracle};
 use crate::clock;

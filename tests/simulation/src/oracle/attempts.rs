@@ -18,8 +18,8 @@ pub struct Attempt {
     /// True if the attempt holds the lock together with other attempts of its kind, like a reader.
     /// Such attempts can be granted in any order.
     pub(super) reads: bool,
-    /// True if the attempt waits for other contenders even as a try: to get a semaphore's permit,
-    /// it first waits for the semaphore's mutex.
+    /// True if even a try waits for other contenders: to get a semaphore's permit, an attempt first
+    /// waits for the semaphore's mutex.
     pub(super) takes_turns: bool,
     /// True if the attempt can receive the lock by a hand-off from another attempt of the same
     /// client. The grant then uses the other attempt's node and does not follow the order of the

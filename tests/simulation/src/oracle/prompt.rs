@@ -37,8 +37,8 @@ pub struct Prompt {
     /// Time since which each contender has waited. Only contenders that want a single lock are
     /// included.
     asked: BTreeMap<usize, u64>,
-    /// For each directory, its nodes in the last round, and the last time at which a round found
-    /// that a node had disappeared.
+    /// For each directory, its nodes in the last round (`nodes`), and the last time at which a
+    /// round found that a node had disappeared (`gone`).
     nodes: BTreeMap<String, BTreeSet<String>>,
     gone: BTreeMap<String, u64>,
     /// The grants since the last round.

@@ -19,8 +19,7 @@ impl Counts {
     /// Returns the largest number of nodes that a directory has had since that time.
     fn most_since(&self, directory: &str, since: u64) -> usize {
         let changes = self.0.get(directory).map(Vec::as_slice).unwrap_or_default();
-        // Include the last change before `since`, because its number of nodes still applied at that
-        // time.
+        // Include the last change before `since`: its number of nodes was still valid at that time.
         let before = changes.partition_point(|(at, _)| *at < since).saturating_sub(1);
         changes[before..].iter().map(|(_, count)| *count).max().unwrap_or(0)
     }

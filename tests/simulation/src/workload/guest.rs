@@ -1,4 +1,4 @@
-//! A guest is a contender that creates situations which random contenders rarely reach. It has its
+//! A guest is a contender that creates situations that random contenders rarely reach. It has its
 //! own locks and clients.
 
 use std::pin::pin;

@@ -271,8 +271,8 @@ impl Contender {
         }
     }
 
-    /// Checks an error of a slot that was run by an owner that already held the lock. Such a slot
-    /// may fail only if the lock was lost or the client was closed.
+    /// Checks the error of a slot. The owner already held the lock when it ran the slot, so the
+    /// slot may fail only if the lock was lost or the client was closed.
     fn expect_interrupted(&self, outer: &Granted, error: &Error) {
         let expected = match error.kind() {
             ErrorKind::ClientClosed => true,
