@@ -30,7 +30,7 @@ pub const SEMAPHORES: [Place; 4] = [
 /// Indexes of special semaphores:
 /// - `SINGLE` has one permit.
 /// - The number of permits of `SHARED` changes.
-/// - `CROWDED` has `CROWD` permits. The library needs more than one request to read so many nodes.
+/// - `CROWDED` has `CROWD` permits. One request of the library cannot cover so many nodes.
 pub const SINGLE: usize = 1;
 pub const SHARED: usize = 2;
 pub const CROWDED: usize = 3;

@@ -198,8 +198,9 @@ impl Oracle {
 
     /// Returns `true` if the client with this name has not been stopped since that time.
     ///
-    /// The client with the previous number must not have been stopped either: one of its contenders
-    /// also uses this client, and some tasks of this client might run in that contender.
+    /// The client with the previous number must not have been stopped either. One of its contenders
+    /// also uses this client and might have started tasks of this client. These tasks stop with the
+    /// contender.
     fn has_run_since(&self, name: usize, then: u64) -> bool {
         let number = name % CLIENTS;
         let before = (number + self.clients - 1) % self.clients;

@@ -4,8 +4,8 @@
 use crate::clock;
 use crate::setting::Setting;
 
-/// Total of a client's pauses during one wait, in milliseconds. A client pauses before it creates a
-/// directory again that was removed more than once.
+/// Maximum total of a client's pauses during one wait, in milliseconds. A client pauses before it
+/// creates a directory again that was removed more than once.
 const LONGEST_REST: u64 = 1000;
 
 /// The current faults, and the time since which none has had an effect.

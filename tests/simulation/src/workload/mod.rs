@@ -295,8 +295,8 @@ impl Contender {
     }
 
     /// Returns the clients that delay the contender when they are stopped. These are its two
-    /// clients, and for each of them the client with the previous number: a contender of that
-    /// client also uses this one, and some tasks of this client might run in that contender.
+    /// clients, and for each of them the client with the previous number. A contender of that
+    /// previous client can have started tasks of this client, which stop with the contender.
     fn used(&self) -> [usize; 4] {
         let count = self.clients.count();
         let before = |client: usize| (client + count - 1) % count;
