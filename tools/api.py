@@ -99,10 +99,10 @@ def expected(language: str, table: Table) -> dict[str, Table]:
 
 
 def faults(language: str, entry: Table, name: Name) -> Iterator[str]:
-    """Yield in what a name differs from its entry."""
+    """Yield the differences between a name and its entry."""
     if kind := entry.get("is"):
-        # In synchronous Python, an async method is an ordinary one. In Rust, a property can be a method, for
-        # example because it can fail.
+        # Synchronous Python has no async methods. In Rust, a method can replace a property, for example if it
+        # can fail.
         kind = kind.removesuffix(" async") if language == "python" else kind
         kind = kind.replace("property", "method") if language == "rust" and name.kind != "property" else kind
         if kind != name.kind:

@@ -10,13 +10,13 @@ from suites import PYTHON, ROOT, Tally, cargo, node, pytest, second_tier, step
 SEEDS = 500
 """Number of simulated seeds. `make soak` also runs 10,000 other seeds each day."""
 
-# Timeouts in seconds. The first one is for suites that compile everything or explore millions of states, and
-# the second one for single tests that compile.
+# Timeouts in seconds: for suites that compile everything or explore millions of states, and for single tests
+# that compile.
 LONG_LIMIT, LONG_TEST_LIMIT = 40 * 60.0, 960
 TESTS = ROOT / "tests"
 
 ENDING_WORKERS = ("-o", "timeout_method=thread")
-"""Options for third-party tests: a timeout ends the process, because an interrupted test could hang again."""
+"""Options for tests of third-party code. A timeout ends the process, so that the test cannot hang again."""
 
 SETTINGS = ("opt-level=3", "debug-assertions=false", "overflow-checks=false")
 OPTIMIZED = [word for one in SETTINGS for word in ("--config", f"profile.dev.package.zklock.{one}")]
@@ -106,7 +106,7 @@ SUITES: dict[str, Suite] = {
     "python": lambda whole: pytest("tests", *spread(2), *tier("python", whole), cwd="bindings-python"),
     "node": lambda _: node(),
     "coverage": lambda _: step("scenario coverage", [PYTHON, "check_coverage.py"], cwd=TESTS, limit=120),
-    # Six in parallel, because its tests mostly wait.
+    # Run six of these tests in parallel, because they mostly wait.
     "clients": lambda _: pytest("clients", *ENDING_WORKERS, *spread(6, "worksteal")),
     "cli": lambda whole: pytest("cli", *spread(3, "worksteal"), *tier("cli", whole)),
     "scenarios": scenarios,

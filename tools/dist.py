@@ -1,10 +1,13 @@
 """Packs all published packages for this platform: wheel, source distribution, npm packages and crates.
 
 `make dist` builds for publishing and packs into `dist`. With `--debug`, it packs debug builds for tests.
-`--portable NATIVES` packs all but the wheel for the release workflow. NATIVES has a directory for each
-platform, named as napi does, with the addon as `zklock.node` and the command as `zklock` or `zklock.exe`.
-`--wheel TRIPLE EXTENSION COMMAND OUT` packs the wheel of another platform around its debug builds, for
-`make platforms`.
+
+`--portable NATIVES` packs everything except the wheel, for the release workflow. NATIVES has a directory for
+each platform, named as napi does, with the addon as `zklock.node` and the command as `zklock` or
+`zklock.exe`.
+
+`--wheel TRIPLE EXTENSION COMMAND OUT` packs a wheel for another platform from debug builds of the extension
+and the command, for `make platforms`.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ NODE = ROOT / "bindings-node"
 PYTHON = ROOT / "bindings-python"
 TESTED = ROOT / "tests" / "target"
 DATA = PYTHON / "zklock._zklock.data"
-"""Directory that Maturin packs into the wheel if it exists. pip installs its files next to Python."""
+"""Directory of the programs in the wheel. pip installs them next to Python. Maturin packs it if it exists."""
 PUBLISHED = {"access": "public", "provenance": True}
 """Settings of `npm publish`."""
 CRATES = ("zklock-jute", "zklock-transport", "zklock", "zklock-embedded", "zklock-cli")
@@ -41,7 +44,7 @@ def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = Non
 
 
 def wheel(extension: Path, command: Path, out: Path, profile: str, options: tuple[str, ...] = ()) -> None:
-    """Pack the wheel with the files that cargo has built. `options` are Maturin's.
+    """Pack the wheel with the files that cargo has built. `options` are passed to Maturin.
 
     Maturin reads cargo's message about the extension from a file instead of running cargo. If it ran cargo
     for this one crate, cargo would choose other features for the dependencies and compile all of them again.

@@ -30,8 +30,8 @@ markdown = git ls-files -co --exclude-standard '*.md' | xargs bindings-node/node
 # Relative links do not work on PyPI and npm.
 published-links = git grep -nE '\]\(([^h]|h[^t])' -- bindings-node/README.md bindings-python/README.md; test $$? -eq 1
 clippy = $(CLIPPY) --workspace --lib --bins --tests $(STRICT)
-# Separate workspaces. The versions in their lock files must be those of core and of the embedded server. The libraries
-# of `threads` and `fuzz` include core's modules. The unit tests of these modules run in core.
+# These crates are separate workspaces. Their lock files must have the same versions as those of core and the embedded
+# server. The libraries of `threads` and `fuzz` include core's modules, but the unit tests of these modules run in core.
 clippy-simulation = $(CLIPPY) --release --manifest-path tests/simulation/Cargo.toml --all-targets $(STRICT)
 clippy-threads = $(CLIPPY) --manifest-path tests/threads/Cargo.toml --lib --tests $(STRICT)
 clippy-fuzz = $(CLIPPY) --manifest-path tests/fuzz/Cargo.toml --lib --tests $(STRICT)

@@ -47,14 +47,14 @@ ENVIRONMENT = {
     "CARGO_INCREMENTAL": "1",
     "CARGO_PROFILE_RELEASE_DEBUG": "0",
     "RUST_BACKTRACE": "0",
-    # If make runs this program, its options must not apply to the builds in the copy.
+    # If make runs this program, do not pass make's options on to the builds in the copy.
     "MAKEFLAGS": "",
 }
 
 PASSED = re.compile(r"\b[1-9]\d* passed\b|^\W+pass [1-9]", re.MULTILINE)
 FAILED = re.compile(
-    # The output of failed tests: of cargo, of a test process that was killed by a signal, of pytest (which
-    # reports a failed fixture as an error), and of node.
+    # Text that shows a failed test. It comes from cargo, from a test process that a signal has killed, from
+    # pytest (a failed fixture counts as an error), or from node.
     r"^test result: FAILED|\(signal: \d|\b[1-9]\d* (?:failed|errors?)\b.* in |^\W+(?:fail|cancelled) [1-9]",
     re.MULTILINE,
 )
@@ -166,8 +166,8 @@ def refresh() -> str:
             # sources.
             shutil.copy2(source, copy)
         elif copy.read_bytes() != content:
-            # Set a new modification time, because with an earlier one cargo would consider the file already
-            # built.
+            # The file gets a new modification time. With the source's time, which can be older than the last
+            # build, cargo would not build it again.
             copy.write_bytes(content)
     gone = set(git(TREE, "ls-files", "-z").split("\0")) - {"", *names}
     for name in gone:
@@ -203,7 +203,10 @@ def planted(mutant: Mutant) -> Iterator[None]:
 
 
 def by_command(command: str) -> tuple[bool, str]:
-    """Return whether tests fail or hang, and the output. If the command fails otherwise, raise an error."""
+    """Return whether tests fail or hang, and the output.
+
+    If the command runs no test, or fails although no test fails, raise an error.
+    """
     status, output = run(command, TEST_LIMIT)
     if status != HANGS and not (FAILED if status else PASSED).search(output):
         raise StaleError(f"no test {'failed' if status else 'passed'}: {command}\n{output}")
@@ -220,7 +223,10 @@ def by_simulation(seeds: int, kind: str) -> tuple[bool, str]:
 
 
 def prepare(mutants: list[Mutant]) -> dict[str, str]:
-    """Build and test everything without a bug. Return the commands that fail or run no test, and why."""
+    """Build and test everything without a bug.
+
+    Return the commands that fail or run no test, with the reason.
+    """
     builds = {one.build for one in mutants if one.build} | {PARTS for one in mutants if one.parts}
     for build in sorted(builds):
         make(build, "the tree")
@@ -293,7 +299,7 @@ def main(arguments: list[str]) -> int:
         before = set(record.read_text().split() if wanted.go_on and record.exists() else [])
         rest = [one for one in mutants if digests[one] not in before]
         found = len(mutants) - len(rest)
-        # Bugs with the same build are together.
+        # Bugs with the same build follow each other.
         for mutant, word, text in verdicts(sorted(rest, key=lambda one: (one.build, one.name))):
             print(f"{word:9} {mutant.name} {text}", flush=True)
             if word == "found":

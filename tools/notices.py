@@ -1,6 +1,7 @@
-"""Writes the list of the crates in wheel and npm packages: for people and, as CycloneDX, for scanners.
+"""Writes two lists of the crates in the wheel and the npm packages: one for readers, one for scanners.
 
-THIRD-PARTY-NOTICES.txt has the licenses. With `--check`, the program fails if a file is out of date instead.
+The list for readers, THIRD-PARTY-NOTICES.txt, also contains the licenses. The list for scanners has the
+format CycloneDX. With `--check`, the program writes nothing and fails if a list is out of date.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ def cargo(arguments: str) -> str:
 
 
 def bill_of_materials(packages: list[dict[str, Any]]) -> str:
-    """Return the list in CycloneDX's format. It is the same on every machine: no time, no path, no number.
+    """Return the list in CycloneDX's format.
 
-    The tools for that write these into each list, which would make the packages irreproducible.
+    The list is the same on every machine. Standard tools would add times, paths or random numbers to it, and
+    the packages would not be reproducible.
     """
     locked = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
     hashes = {(one["name"], one["version"]): one.get("checksum") for one in locked}

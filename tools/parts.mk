@@ -12,8 +12,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 DEBUG := $(TARGET)/debug
 LIBRARIES := $(if $(filter Darwin,$(shell uname)),dylib,so)
 
-# All files and directories below these directories. The modification time of a directory changes when a file in it is
-# removed.
+# All files and directories below these directories. Directories are included, because their
+# modification times change when a file in them is removed.
 below = $(shell find $(1) \( -name node_modules -o -name __pycache__ \) -prune -o -print)
 # If a product is missing, the prerequisite FORCE, which makes its rule run.
 missing = $(if $(wildcard $(1)),,FORCE)
@@ -47,8 +47,8 @@ bench-tools:
 	$(call once,$(STAMPS)/bench/installed,benches/requirements.txt,$(call environment,$(STAMPS)/bench,benches/requirements.txt))
 	$(call modules,benches/locks/workers/node)
 
-# Napi's macros append to a file with the types of Node's addon whenever the compiler expands them. So each build must
-# remove the file and expand all macros once.
+# Whenever the compiler expands napi's macros, they append the types of Node's addon to a file. Each
+# build must therefore remove the file and expand all macros once.
 TYPES := $(DEBUG)/napi
 CRATES := cli embedded/Cargo.toml embedded/src core/Cargo.toml core/build.rs core/src core/jute core/shims core/transport bindings-python/Cargo.toml bindings-python/src \
 	bindings-node/Cargo.toml bindings-node/build.rs bindings-node/native tests/workers/rust tests/servers/embedded \
@@ -69,13 +69,14 @@ $(EXTENSION) $(PROGRAMS): $(STAMPS)/cargo
 worker: $(addprefix $(BUILT)/,zklock-worker ends slots zklock-demo-job)
 embedded: $(BUILT)/zklock-test-server
 command: $(BUILT)/zklock
-# Building the Python binding alone implies testing it.
+# The tests of the Python binding need the virtual environment.
 python: venv $(EXTENSION)
 
 node: bindings-node/dist/index.js
 bindings-node/addon/index.js: $(STAMPS)/cargo bindings-node/describe.mjs bindings-node/package.json | npm
 	cd bindings-node && node describe.mjs "$(TYPES)" "$(DEBUG)/libzklock_node.$(LIBRARIES)"
-# Remove the old output first: the compiler does not delete the output of removed sources, and it would be packed.
+# Remove the old output first. The compiler keeps the output of removed sources, and the package
+# would contain it.
 bindings-node/dist/index.js: bindings-node/addon/index.js bindings-node/tsconfig.json $(call below,bindings-node/src) | npm
 	cd bindings-node && rm -rf dist && npm run --silent build:types
 
@@ -88,10 +89,11 @@ $(STAMPS)/packages: $(RUST) $(BUILT)/zklock $(EXTENSION) bindings-node/dist/inde
 	.venv/bin/python tools/dist.py --debug
 	@touch $@
 
-# The worker of the last release. It is built with `--workspace`, so that it shares the compiled dependencies of the
-# current worker. The crates of both workspaces have the same names. Cargo tells them apart only if their settings
-# differ, so the old crates get different settings. Their source files get new modification times, because cargo assumes
-# that files older than a build are already built.
+# The worker of the last release. It is built with `--workspace`, so that it shares the compiled
+# dependencies of the current worker. The crates of both workspaces have the same names, and cargo
+# distinguishes them only by their settings. The old crates therefore get different settings. Their
+# source files get new modification times, because cargo does not build files that are older than
+# the last build.
 previous: $(BUILT)/previous-worker
 OLD := $(CURDIR)/$(STAMPS)/previous
 $(BUILT)/previous-worker: tests/previous-release
@@ -124,8 +126,9 @@ $(BUILT)/go-worker $(BUILT)/porcupine:
 	cd $(dir $(firstword $(filter %.go,$^))) && go vet ./... && go build -trimpath -buildvcs=false -o "$(CURDIR)/$@" .
 	@touch $@
 
-# Unpack Debian packages with the libraries that this machine lacks, without installing them. The package lists are
-# updated first, because the archive has no older versions. The default lock and download user need root.
+# Unpack Debian packages with the libraries that this machine lacks, without installing them. The
+# package lists are updated first, because the archive has no older versions. apt's default lock and
+# download user would require root.
 define unpack
 	@rm -rf $(1) && mkdir -p $(1)/lists/partial $(1)/packages/partial
 	apt=(apt-get -qq "-oDir::State::Lists=$(CURDIR)/$(1)/lists" "-oDir::Cache::Archives=$(CURDIR)/$(1)/packages" \

@@ -1,4 +1,7 @@
-"""The parts that the tests need, and why this machine cannot build some. tools/parts.mk builds them."""
+"""The parts that the tests need, and the reasons for which this machine cannot build one.
+
+tools/parts.mk builds the parts.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ EVERYTHING = "ZKLOCK_TEST_ALL"
 
 @dataclass(frozen=True)
 class Part:
-    """Something that is built. Without its programs, tests run without it."""
+    """A part that is built. If this machine lacks a program to build or run it, its tests are left out."""
 
     name: str
     files: tuple[str, ...]
@@ -97,7 +100,7 @@ PARTS = {
 
 
 def everything() -> bool:
-    """Return whether nothing may be left out, whatever this machine lacks."""
+    """Return whether it is an error if this machine lacks a part."""
     return bool(os.environ.get(EVERYTHING))
 
 

@@ -1,4 +1,7 @@
-"""Fail if the folders of a Rust crate depend on each other in a circle. Files of one folder may."""
+"""Fail if the folders of a Rust crate depend on each other in a circle.
+
+The files of one folder can depend on each other in a circle.
+"""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def marked(mark: str) -> list[str]:
     """Return the process ids and commands of all processes with this mark in their environment."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
-        # Others have ended, or belong to another user.
+        # Other processes have ended or belong to another user.
         with suppress(OSError):
             if f"{MARK}={mark}".encode() in (process / "environ").read_bytes().split(b"\0"):
                 command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -121,7 +121,7 @@ def run(
 
 
 def summed(suite: str, tally: Tally, ended: Ended, limit: float) -> Tally:
-    """Add to the outcomes of single tests what the end of their suite shows."""
+    """Add the failures of the suite itself, such as a timeout, to those of its tests."""
     if ended.code == KILLED:
         tally.failures.append(f"{suite} had not ended after {limit:.0f} s")
     elif ended.code != 0 and not tally.failures:

@@ -1,8 +1,14 @@
 """Reads the public API of each language: griffe for Python, TypeDoc for Node, rustdoc for Rust.
 
-The key of a type is its name. The key of a member is `Type.member`, of a method's parameter
-`Type.method(name)`, and of a constructor's parameter `Type(name)`. Functions are listed as members of an
-artificial type `functions`. `Strings` contains the values of each enumeration and the code of each error.
+Types, members and parameters have keys:
+
+- A type has its name as the key.
+- A member has the key `Type.member`.
+- A parameter of a method has the key `Type.method(name)`.
+- A parameter of a constructor has the key `Type(name)`.
+
+Functions are listed as members of an artificial type `functions`. `Strings` contains the values of each
+enumeration and the code of each error.
 """
 
 from __future__ import annotations
@@ -117,7 +123,7 @@ def node(exports: list[Any]) -> Surface:
 
 
 def node_strings(exports: list[Any]) -> Strings:
-    """Return the values of Node's enumerations, and the code of each error that has one."""
+    """Return the values of Node's enumerations, and the codes of the errors that have one."""
     types = {one["name"]: one.get("type", {}).get("types", []) for one in exports}
     found = {name: {part["value"] for part in parts if "value" in part} for name, parts in types.items()}
     errors = [name.removesuffix("Error") for name in types if name.endswith("Error")]

@@ -37,7 +37,7 @@ def run(names: list[str], whole: bool) -> Tally:
         with ThreadPoolExecutor(3) as pool:
             for tally in pool.map(lambda name: timed(name, whole), together):
                 total.add(tally)
-    # Gaps, because this machine lacks something or for other reasons.
+    # List the promises that no test has shown.
     for what in filter(None, (part.lacking() for part in PARTS.values() if not part.apart)):
         print(f"not shown: {what}")
     if PARTS["jars"].lacking() is not None:
@@ -52,8 +52,8 @@ def run(names: list[str], whole: bool) -> Tally:
 
 def chosen(named: list[str], whole: bool) -> list[str]:
     """Return the suites to run: the named ones, or all of the tier."""
-    # Without a real server, `scenarios` runs on the embedded server. So leave out the suite `embedded`, which
-    # would do the same.
+    # Without a real server, `scenarios` runs on the embedded server. The suite `embedded` would do the same,
+    # so leave it out.
     known = [name for name in SUITES if name != "embedded" or PARTS["jars"].lacking() is None]
     if whole:
         return named or [*known, *APART]

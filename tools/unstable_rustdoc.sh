@@ -1,4 +1,4 @@
 #!/bin/sh
-# Runs rustdoc with its unstable options. The variable is set only for rustdoc, because cargo would compile all
-# dependencies again with it.
+# Runs rustdoc with its unstable options. If the variable were set for cargo, too, cargo
+# would compile all dependencies again.
 RUSTC_BOOTSTRAP=1 exec rustdoc "$@"

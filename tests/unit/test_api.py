@@ -115,7 +115,7 @@ def test_another_kind_is_found() -> None:
 def test_an_absent_name_is_found() -> None:
     table = api.read(REPOSITORY)
     table["Lease"]["node"] = {"is": "property", "rust": {"absent": "no reason"}}
-    # A leadership is a lease.
+    # `Leadership` has all members of `Lease`.
     assert problems(table=table) == [
         "rust: Leadership.node is not in the table",
         "rust: Lease.node is not in the table",

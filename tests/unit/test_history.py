@@ -106,7 +106,7 @@ def test_an_empty_history_proves_nothing() -> None:
         assert_clean([])
 
 
-# Readers and writers. `hold` above returns an exclusive hold, that is, of a writer or of a mutex.
+# Readers and writers. `hold` above returns the exclusive hold of a writer or of a mutex.
 
 
 def reader(number: int, granted: int, ended: int | None, **other: object) -> Hold:
@@ -213,9 +213,9 @@ def test_a_reader_before_an_earlier_writer_is_not_excused_by_restarts() -> None:
 
 
 def test_restarts_excuse_the_numbers_of_another_parent_only() -> None:
-    # The parent node was created twice, so sequence numbers restarted: they are 0 to 5 and then 0 to 3. Under
-    # the second parent, readers with the numbers 0 and 2 hold before a writer. This is an error only if the
-    # writer's number is 1.
+    # The parent node was created twice, so sequence numbers restarted. The numbers under the first parent are
+    # 0 to 5. Under the second parent, readers with the numbers 0 and 2 hold before a writer. This is an error
+    # only if the writer's number is 1.
     first = [reader(4, 0, 10), reader(5, 1, 10)]
     second = [reader(0, 20, 30, token=201), reader(2, 21, 30, token=203)]
     assert misordered([*first, *second, hold(3, 31, 40, token=204)], restarts=True) == []

@@ -31,7 +31,9 @@ LIE = Lie("none", "create", tells.hang_up)
 
 
 def account(accepts: list[float], *, told: bool = True) -> ClientResult:
-    """Return the result of a client that connected at these times and was done at the last one."""
+    """Return the result of a client that connected at these times and was done at the time of the last
+    connection.
+    """
     liar = Liar(LIE)
     liar.accepts = accepts
     liar.told = [0.0] if told else []

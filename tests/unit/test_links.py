@@ -30,7 +30,7 @@ def own_sockets() -> set[str]:
 
 def test_servers_reach_each_other_through_the_links_only() -> None:
     with Links() as links, Ensemble(links=links) as three:
-        # Restart every server: then the servers with larger numbers connect to it again.
+        # After a restart, the servers with larger numbers connect to the restarted server again.
         for server in three.servers:
             server.kill()
             server.start()

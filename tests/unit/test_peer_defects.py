@@ -1,7 +1,7 @@
 """Tests that reproduce known defects of other lock libraries (peers).
 
-They show that the scenarios would find the same defects in zklock. If the installed version has fixed a
-defect, its test checks that. scenarios.md has a table of the defects.
+They show that the scenarios would find the same defects in zklock. A few defects are fixed in the installed
+version. The tests of these defects check the fix. scenarios.md has a table of the defects.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def test_kazoo_732_on_kazoo(
     holder, last = (user(start, "rust", server.hosts, path) for _ in range(2))
     leaver = user(start, "kazoo", proxy.hosts, path)
     holder.hold()
-    # The try fails, because the lock is taken. The client then waits for the reply to the delete of the node
-    # that the try created.
+    # The lock is taken, so the try fails. The client deletes the node that the try created, and waits for the
+    # reply.
     trap = proxy.black_hole_behind("getChildren")
     leaving = leaver.send("try", lock="m", lease="l", owner="a")
     trap.wait()
@@ -117,8 +117,8 @@ def test_kazoo_732_on_kazoo(
     observer.wait_queue(path, 1)
 
 
-# kazoo 732 (as users report it), CURATOR-45, 79, 205, 462: a waiter is interrupted. zklock's scenarios for
-# this: S9, S10, S91.
+# A waiter is interrupted: kazoo 732 (in the form that users report), CURATOR-45, 79, 205, 462. zklock's
+# scenarios for this: S9, S10, S91.
 
 
 def interrupted(

@@ -1,4 +1,6 @@
-"""Tests of the harness with lock libraries of other projects only, so they are independent of zklock."""
+"""Tests of the harness itself. They use only lock libraries of other projects, so no fault of zklock affects
+them.
+"""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_turns_of_a_delayed_workload_end_at_different_moments_of_a_pair() -> Non
 
 @pytest.mark.parametrize(("pace", "most"), [(FULL, 15 * 60), (QUICK, 90)], ids=["full", "quick"])
 def test_plans_leave_time_for_starting_workers(pace: Pace, most: float) -> None:
-    """A run (20 minutes) and a quick run (three minutes) have time left to start workers and servers."""
+    """In a full run (20 minutes) and a quick run (3 minutes), there is time to start workers and servers."""
     workloads = [workload for workload in WORKLOADS if workload.quick or pace is FULL]
     assert sum(planned(workload, peers_of(workload), pace) for workload in workloads) < most
 

@@ -20,7 +20,7 @@ from harness.paths import PORCUPINE, TESTS
 from harness.porcupine import compare, compared, main, verdicts
 
 RECORDED = TESTS / "unit" / "histories"
-"""Directory of recorded histories: from one run of the fault suite, and from some simulation seeds."""
+"""Directory of the histories that one run of the fault suite and some simulation seeds have recorded."""
 
 MILLISECOND = 1_000_000
 

@@ -30,7 +30,7 @@ PAGES = [
 ]
 PROGRAMS = [program for page in PAGES for program in programs(page)]
 TESTS = ("test_", ".test.")
-# Programs that print nothing when run alone, for example because a framework loads them, with their tests.
+# Programs that print nothing when they run alone (e.g. because a framework loads them), and their tests.
 RUN_BY = {
     "app.py": "unit/test_programs.py",
     "encrypted.mjs": "unit/test_howto_security.py",

@@ -51,7 +51,7 @@ def test_the_delay_is_kept_each_way(proxy: Proxy) -> None:
             started = time.monotonic()
             through.exists("/")
             took.append(time.monotonic() - started)
-        # A busy machine can delay some of the ten requests, but not all of them. So check the fastest one.
+        # A busy machine can delay some of the ten requests, but not all of them: check only the fastest one.
         assert 0.1 <= min(took) < 0.2
 
 
@@ -85,9 +85,9 @@ def test_a_reply_before_a_close_is_forwarded() -> None:
         server, _ = listener.accept()
         client.sendall(b"first")
         assert server.recv(1) == b"f"
-        # While the proxy is busy, the client sends more data. The server replies and closes the connection
-        # without reading these data, so the proxy's write to the server fails. The proxy can handle the reply
-        # or the failed write first. In both cases, the client must receive the reply.
+        # The client sends more data while the proxy is busy. The server replies and closes the connection
+        # without reading these data. The proxy then receives the reply, and its write to the server fails. It
+        # can handle these two events in either order, but the client must receive the reply.
         busy, go_on = threading.Event(), threading.Event()
         proxy.loop.call_soon_threadsafe(busy.set)
         proxy.loop.call_soon_threadsafe(go_on.wait, 10)

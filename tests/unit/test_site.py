@@ -190,7 +190,7 @@ def test_each_dead_link_is_told_and_fails_the_build(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("drawing", DIAGRAMS, ids=lambda drawing: drawing.stem)
 def test_every_diagram_is_shown_and_legible_on_light_and_dark_pages(drawing: Path) -> None:
-    """A diagram has a background of its own, and uses only the colors of the common style."""
+    """Every diagram has its own background, and uses only the colors of the common style."""
     pages_texts = "".join(page.read_text() for page in (REPOSITORY / "docs").glob("*.md"))
     assert f"(diagrams/{drawing.name})" in pages_texts
     head, style, shapes = re.split(r"<style>|</style>", drawing.read_text())

@@ -138,7 +138,7 @@ def framework(name: str, directory: Path, monkeypatch: pytest.MonkeyPatch, hosts
 def test_the_application_for_gunicorn(
     server: Standalone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The application works if called as by a WSGI server. tests/consumers runs it in gunicorn."""
+    """The application works if a test calls it like a WSGI server. tests/consumers runs it in gunicorn."""
     application = framework("wsgi.py", tmp_path, monkeypatch, server.hosts)["application"]
     answers: list[str] = []
     body = application({}, lambda status, headers: answers.append(status))  # type: ignore[operator]
@@ -146,7 +146,7 @@ def test_the_application_for_gunicorn(
 
 
 def test_the_task_for_celery(server: Standalone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The task works if called as by a worker. tests/consumers runs it in Celery."""
+    """The task works if a test calls it like a worker. tests/consumers runs it in Celery."""
     report = framework("tasks.py", tmp_path, monkeypatch, server.hosts)["report"]
     assert report() < report()  # type: ignore[operator]
 

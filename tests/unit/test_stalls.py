@@ -45,7 +45,6 @@ def test_a_stopped_process_measures_the_stop() -> None:
         os.kill(process.pid, signal.SIGSTOP)
         time.sleep(STOPPED)
         os.kill(process.pid, signal.SIGCONT)
-        # The timeout is short, because on a busy machine other delays would also reach the expected total
-        # sooner or later.
+        # Keep this timeout short: with a long one, a busy machine could cause the expected total by itself.
         eventually(lambda: ask() - before >= STOPPED - 0.1, "the process has measured the stop", 5)
         process.stdin.close()

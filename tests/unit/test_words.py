@@ -45,7 +45,7 @@ def lines(server: Standalone, word: str) -> list[str]:
 def cons_lines(server: Standalone, expected: list[list[str]] | None = None) -> list[list[str]]:
     """Return the output of the four-letter word `cons` about a client, after each of the client's requests.
 
-    A real server can count a reply shortly after sending it. So wait until the output is as expected.
+    A real server can count a reply shortly after sending it. If the output differs, try again for a while.
     """
     cons_lines: list[list[str]] = []
 

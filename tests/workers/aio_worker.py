@@ -244,8 +244,8 @@ class AioWorker:
         answer(command, "released", t0=started)
 
     async def do_enter(self, command: Command) -> None:
-        # If the lock is lost, the library cancels the task that has entered the scope. So each outermost
-        # scope runs in a task of its own. An inner scope runs in the task of its outer scope.
+        # The library cancels the task that has entered the scope if the lock is lost. Each outermost scope
+        # therefore runs in a separate task. An inner scope runs in the task of its outer scope.
         entered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         inner: Inner = asyncio.Queue()
         being = self._be_in(command, entered, inner)

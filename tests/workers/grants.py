@@ -44,7 +44,7 @@ def make_lock(api: Any, client: Any, command: Command, locks: Mapping[str, Any])
 
 
 def _shared_options(command: Command) -> dict[str, Any]:
-    """Return the client options for a lock that is created with hosts instead of a client."""
+    """Return the client options for a lock that gets hosts instead of a client."""
     given = connect_options(command.get("options", {}))
     return {"options": zklock.ClientOptions(**given)} if given else {}
 

@@ -1,6 +1,6 @@
-// Worker on zklock's Node API. Each owner is a chain of promises. An owner acquires a lock again in the scope of the
-// newest lease that it has on this lock, as in a block of `using`. A read lock and a write lock of the same read/write
-// lock count as one lock. A multi-lock has a lease for each member.
+// Worker on zklock's Node API. Each owner is a chain of promises. If an owner holds a lock and acquires it again, the
+// acquire runs in the scope of the owner's newest lease of this lock, as in a block of `using`. The read lock and the
+// write lock of a read/write lock count as one lock. A multi-lock has a lease for each member.
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { readFileSync, readdirSync } from 'node:fs'

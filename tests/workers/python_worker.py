@@ -137,8 +137,8 @@ class PythonWorker(ThreadedWorker):
             with self.interrupts.armed():
                 held = lock.acquire(**options)
         except KeyboardInterrupt:
-            # If SIGINT arrives just after the acquire has returned, the owner holds the lock in spite of the
-            # exception.
+            # If SIGINT arrives just after the acquire has returned, the call raises an exception although the
+            # owner holds the lock.
             held = getattr(lock, newest) not in (None, before)
             if not held:
                 raise

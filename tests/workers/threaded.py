@@ -167,7 +167,10 @@ class ThreadedWorker(ABC):
 
     @abstractmethod
     def scope(self, lock: Any) -> AbstractContextManager[Callable[[], dict[str, str]]]:
-        """Return a context manager that holds a lock and yields a function for `node` and `token`."""
+        """Return a context manager that holds a lock.
+
+        It yields a function that returns `node` and `token`.
+        """
 
     @abstractmethod
     def close_all(self) -> None:

@@ -49,7 +49,7 @@ pub enum FaultKind {
     /// A server drops watch events.
     Mute { server: usize },
     /// A client's connections are cut, and the servers give it a new session instead of its old
-    /// one. With `stop`, the client is stopped until shortly before the fault ends.
+    /// one. If `stop` is true, the client is also stopped until shortly before the fault ends.
     Replace { client: usize, stop: bool },
     /// Packets from or to a client are delayed. The client is one that holds a lock when the fault
     /// begins.
@@ -80,7 +80,6 @@ pub enum FaultKind {
 }
 
 impl Fault {
-    /// If the fault affects a lock, changes the lock to a mutex that has slot records.
     pub fn on_slots(mut self) -> Self {
         if let FaultKind::Delete { place, .. } | FaultKind::Reap { place } | FaultKind::Intrude { place } =
             &mut self.what
@@ -121,8 +120,8 @@ impl Fault {
         chance.percent(15).then_some(Self { what, at, lasts })
     }
 
-    /// Returns a random fault that makes a connection deaf at a certain kind of request. If that is
-    /// a delete, the fault begins near the end of the run, when clients send few other requests.
+    /// Returns a random fault that makes a connection deaf at a certain kind of request. For a
+    /// deletion, the fault begins near the end of the run, when clients send few other requests.
     fn critical_request(seed: u64, setting: &Setting) -> Option<Self> {
         let mut chance = Chance::of(seed, "fateful request", 0);
         if !chance.percent(20) {
@@ -194,8 +193,7 @@ impl Fault {
             2 => (FaultKind::Replace { client, stop: false }, chance.number(setting.tick / 4..=setting.tick)),
             _ => (what, lasts),
         };
-        // Keep it short: if the stopped server is the leader, the others would elect a new one
-        // after a longer silence.
+        // Limit the pause: if the leader is stopped for longer, the other servers elect a new one.
         let lasts = if many && matches!(what, FaultKind::Freeze { .. }) {
             lasts.min(3 * setting.tick)
         } else {

@@ -27,8 +27,7 @@ impl World {
         if matches!(what, FaultKind::Mute { .. }) {
             oracle.prompt.muted();
         }
-        // `Replace` has two parts and therefore two end events. After the first one, the fault is
-        // still active.
+        // `Replace` has two end events. The fault is still active between them.
         let goes_on = matches!(what, FaultKind::Replace { .. }) && !event.begins && !event.last;
         if !goes_on && !matches!(what, FaultKind::Delete { .. } | FaultKind::Reap { .. }) {
             oracle.calm.fault(event.begins);
@@ -49,8 +48,9 @@ impl World {
         }
     }
 
-    /// Cuts a client's connections and replaces its session. A stopped client continues at the
-    /// first end event. The servers refuse to resume sessions until the last one.
+    /// Cuts a client's connections and replaces its session. If `stop` is true, the client is
+    /// stopped until the first end event. The servers refuse to resume sessions until the second
+    /// end event.
     fn replace(&mut self, event: &FaultEvent, client: usize, stop: bool, until: u64) {
         self.ensemble.borrow_mut().forget_all(!event.last);
         if event.begins {
@@ -210,18 +210,18 @@ impl World {
         });
     }
 
-    /// Waits for a queue that fits [`Sweep`](crate::sweep::Sweep), and deletes nodes of it.
+    /// Waits until a queue has a suitable order (see [`Sweep`](crate::sweep::Sweep)), and deletes
+    /// some of its nodes.
     ///
-    /// Two contenders in the queue belong to the same client. That client is stopped during the
-    /// deletes, so it receives all watch events together. The fault needs a single server: with
-    /// several servers, other events could happen between the deletes.
+    /// Two contenders in the queue belong to the same client. That client is stopped while the
+    /// nodes are deleted, so it receives all watch events together. The fault needs a single
+    /// server: with several servers, other events could happen between two deletions.
     fn sweep(&mut self, event: &FaultEvent, until: u64) {
         if !event.begins || clock::now() >= until {
             return;
         }
         let mut ensemble = self.ensemble.borrow_mut();
-        // Search only the queues of mutexes, and only while there is a leader: without a leader, no
-        // delete would be executed.
+        // Without a leader, no deletion would be executed.
         let is_led = ensemble.leader().is_some();
         let mut mutexes = DIRECTORIES[..2].iter().filter(|_| is_led);
         let found = mutexes.find_map(|directory| sweep::find(&mut ensemble, directory));

@@ -102,7 +102,7 @@ fn excludes(one: Feature, other: Feature) -> bool {
         || only(OtherClient, &[Several])
         // Only `Mutex` has `once`.
         || only(RunsOnce, &[Mutex])
-        // Only the release of an exclusive lock can hand the lock on: readers hold it together.
+        // Only the release of an exclusive lock can hand the lock on.
         || only(HandsOn, &[Mutex, Write, Several])
         || only(Keeps, &[Mutex, Read, Write, Several])
         // The limit of waiters counts nodes, but a waiter for a hand-off inside its client has no
@@ -111,8 +111,7 @@ fn excludes(one: Feature, other: Feature) -> bool {
         || is(HandsOn, Upgrades)
         // `Election` has no lock options.
         || is(Leads, LimitsWaiters)
-        // A leadership has no hold limit and no grace period, and other contenders cannot ask the
-        // leader to give it up.
+        // Leaders have no hold limit and no grace period, and no contender can ask them to give up.
         || is(Leads, IsLimited)
         || is(Leads, HasGrace)
         || is(Leads, IsAsked)
@@ -123,7 +122,7 @@ fn excludes(one: Feature, other: Feature) -> bool {
         || is(Upgrades, OtherClient)
         || is(EntersAgain, OtherClient)
         || is(Transacts, OtherClient)
-        // These need a kind of lock other than a mutex.
+        // `once` needs a mutex, and the second feature of each pair needs another kind of lock.
         || is(RunsOnce, Downgrades)
         || is(RunsOnce, Upgrades)
         || is(RunsOnce, OtherClient)

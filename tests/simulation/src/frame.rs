@@ -31,8 +31,7 @@ const SYNC: i32 = 9;
 const CHECK: i32 = 13;
 const MULTI: i32 = 14;
 
-/// Returns a reader that begins at this position. If the position is beyond the end, the reader is
-/// empty.
+/// If the position is beyond the end, the reader is empty.
 fn reader(bytes: &[u8], at: usize) -> Reader<'_> {
     Reader::new(bytes.get(at..).unwrap_or_default())
 }
@@ -45,8 +44,6 @@ fn long(bytes: &[u8], at: usize) -> i64 {
     reader(bytes, at).long().unwrap_or(0)
 }
 
-/// Returns the text at this position, or `None` if there is none. The encoding is the length
-/// followed by the text.
 fn text(bytes: &[u8], at: usize) -> Option<&str> {
     reader(bytes, at).text().ok()
 }
@@ -134,8 +131,8 @@ pub fn is_event(reply: &[u8]) -> bool {
     number(reply) == -1
 }
 
-/// Returns `true` if a request body asks which nodes its session owns. A body is a request without
-/// its length and number.
+/// Returns `true` if a request body (a request without its length and number) asks which nodes its
+/// session owns.
 pub fn asks_who_owns(body: &[u8]) -> bool {
     const WHO_OWNS: i32 = 103;
     int(body, 0) == WHO_OWNS
@@ -198,7 +195,7 @@ pub fn insists(body: &[u8]) -> bool {
     let heartbeat =
         || int(body, 0) == MULTI && int(body, 4) == CHECK && body.get(8) == Some(&0) && !names_record(body);
     let number = || int(body, 0) == 4 && path(body).is_some_and(|path| path.ends_with("/count"));
-    // Only queues list the contenders of a guest's locks.
+    // Count a listing only for a guest's locks, because only the queue lists their children.
     let list =
         || matches!(int(body, 0), 8 | 12) && path(body).is_some_and(|path| path.starts_with("/visited"));
     is_sync(body) || list() || contender(body).is_some() || deletes(body).is_some() || number() || heartbeat()
@@ -254,7 +251,7 @@ pub fn authentication() -> Vec<u8> {
     request.into_frame()
 }
 
-/// The name and password of all clients, for settings with a private client.
+/// The name and password of all clients, in runs in which clients log in.
 pub const PASSWORD: &str = "simulated:password";
 
 /// Returns `true` if a request reads the data of a stranger's node.
@@ -385,7 +382,7 @@ pub fn version(reply: &[u8]) -> Option<i32> {
     (int(reply, 16) == 0).then(|| int(reply, 24 + data + 32))
 }
 
-/// Returns how many times children of a node were created or deleted, from a reply with the node's
+/// Returns how often children of a node were created or deleted. `reply` is a reply with the node's
 /// data.
 pub fn changes_of_children(reply: &[u8]) -> i32 {
     let data = usize::try_from(int(reply, 20)).unwrap_or(0);

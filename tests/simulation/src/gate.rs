@@ -30,8 +30,8 @@ struct Process {
     ran: (u64, u64),
 }
 
-/// The state of all clients, the client that is in an endless loop, and a signal that there is such
-/// a client.
+/// The state of all clients, the client that is in an endless loop (if any), and the notification
+/// that such a client exists.
 #[derive(Clone, Debug, Default)]
 pub struct Stopped(Rc<RefCell<BTreeMap<usize, Process>>>, Rc<Cell<Option<usize>>>, Rc<Notify>);
 
@@ -49,7 +49,7 @@ impl Stopped {
         self.0.borrow_mut().entry(client).or_default().broken = part;
     }
 
-    /// Continues a client.
+    /// Resumes a client.
     pub fn go_on(&self, client: usize) {
         let mut all = self.0.borrow_mut();
         let process = all.entry(client).or_default();
@@ -59,8 +59,8 @@ impl Stopped {
         }
     }
 
-    /// Waits until a client runs without end, and returns that client. While it runs, simulated
-    /// time cannot advance.
+    /// Waits until a client is in an endless loop, and returns that client. Simulated time cannot
+    /// advance during the loop.
     pub async fn runaway_client(&self) -> usize {
         loop {
             if let Some(client) = self.1.get() {
@@ -70,8 +70,8 @@ impl Stopped {
         }
     }
 
-    /// Returns how many times a client was stopped or continued. If two results are equal, the
-    /// client was not stopped in between.
+    /// Number of times that a client was stopped or continued. If two calls return the same number,
+    /// the client was not stopped between them.
     pub fn time(&self, client: usize) -> u64 {
         self.0.borrow().get(&client).map_or(0, |process| process.times)
     }

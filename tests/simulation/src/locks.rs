@@ -27,8 +27,10 @@ pub const SEMAPHORES: [Place; 4] = [
     Place { path: "/locks/f", permits: "/locks/f/leases", turns: "/locks/f/locks", count: None },
     Place { path: "/locks/g", permits: "/locks/g/leases", turns: "/locks/g/locks", count: Some(CROWD) },
 ];
-/// Indexes of special semaphores. `SINGLE` has one permit. The number of permits of `SHARED`
-/// changes. `CROWDED` has `CROWD` permits, more than one request of the library can cover.
+/// Indexes of special semaphores:
+/// - `SINGLE` has one permit.
+/// - The number of permits of `SHARED` changes.
+/// - `CROWDED` has `CROWD` permits. One request of the library cannot cover so many nodes.
 pub const SINGLE: usize = 1;
 pub const SHARED: usize = 2;
 pub const CROWDED: usize = 3;

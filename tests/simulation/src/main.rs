@@ -79,7 +79,7 @@ simulation --scale N
 simulation --progress …
     the same with one measured case in each seed, compared with its bound";
 
-/// There is one seed with an outage for this many other seeds.
+/// Number of other seeds for each seed with an outage.
 const OUTAGES: u64 = 10;
 
 /// The command line options.
@@ -205,8 +205,8 @@ fn main() -> ExitCode {
         say(USAGE);
         return ExitCode::from(2);
     };
-    // Do not print expected panics: the planned ones, and those of the client crate when a session
-    // with watches is given up. If a contender panics, the run reports it separately.
+    // Do not print expected panics: those that the plan causes, and those of the client crate when
+    // it gives up a session that has watches. If a contender panics, the run reports it separately.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let words = panic.payload_as_str().unwrap_or_default();

@@ -3,8 +3,8 @@
 /// The number of a connection.
 pub type Id = u64;
 
-/// Clients have numbers. When a client is closed, the number of its replacement is larger by
-/// `CLIENTS`. Fewer than `CLIENTS` clients exist at the same time.
+/// Clients have numbers. When a client is closed, its replacement gets the same number plus
+/// `CLIENTS`, so fewer than `CLIENTS` clients can exist at the same time.
 pub const CLIENTS: usize = 100;
 
 /// Larger than the number of servers.

@@ -67,7 +67,7 @@ pub struct Arrival {
 enum Stage {
     Opening,
     Open,
-    /// The server has closed it.
+    /// The server has closed the connection.
     Closed,
     Reset,
 }
@@ -104,8 +104,8 @@ pub struct Network {
     silence: BTreeMap<(usize, usize, Direction), u64>,
     /// Time at which each client last opened or closed a connection.
     looked: BTreeMap<usize, u64>,
-    /// For each client, the time at which it last closed a connection. If a packet for the client
-    /// was in flight at that time, also how long ago the previous packet had arrived (otherwise 0).
+    /// For each client, the time at which it last closed a connection, and for how long that
+    /// connection had received nothing while a packet was in flight (0 if none was).
     left: BTreeMap<usize, (u64, u64)>,
     /// Time at which each client last left a connection because it noticed that the server had
     /// given it another session.
@@ -207,7 +207,7 @@ impl Network {
     }
 
     /// Cuts a connection. The client notices it immediately. The server notices it later, because
-    /// packets of the client that are in flight still arrive first. Packets of the server are lost.
+    /// the client's packets that are in flight still arrive first. The server's packets are lost.
     pub fn cut(&mut self, id: Id) {
         self.send(id, Direction::ToServer, Packet::Close);
         self.deliver(id, Packet::Reset);
@@ -422,7 +422,7 @@ struct Stream(Id);
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // After a simulation there is no network any more.
+        // The network no longer exists after a simulation.
         NETWORK.with_borrow_mut(|network| network.as_mut().map(|network| network.close(self.0)));
     }
 }

@@ -37,7 +37,7 @@ const STUCK_AFTER: u64 = 1000;
 enum ServerFault {
     /// All servers refuse connections or close them.
     Away(Refusal),
-    /// This many servers do not respond at all, and the others refuse connections.
+    /// The given number of servers do not respond at all, and the others refuse connections.
     Silent(usize),
     /// The server that the client is connected to stops responding. The other servers keep working.
     BlackHole,
@@ -51,8 +51,8 @@ pub struct Outage {
     waits: bool,
     /// Time before the outage, in milliseconds.
     before: u64,
-    /// Determines how much of the lease's term is left when the server returns. With 0, just enough
-    /// is left to keep the lease. With 1000, as much as possible is left.
+    /// Determines how much of the lease's term is left when the server returns: 0 means just enough
+    /// to keep the lease, and 1000 means as much as possible.
     share: u64,
     /// The first server that returns.
     first: usize,
@@ -76,7 +76,6 @@ impl Outage {
             fault,
             waits: chance.percent(20),
             before: chance.number(0..=timeout),
-            // In half of the outages, just enough of the term is left to keep the lease.
             share: if chance.percent(50) { 0 } else { chance.number(0..=1000) },
             first: chance.index(servers),
         };
@@ -84,7 +83,7 @@ impl Outage {
     }
 
     /// Returns the maximum time from a server's return until the client is connected. For a black
-    /// hole, returns the maximum time from the moment at which the server stops responding.
+    /// hole, this time is counted from the moment when the server stops responding.
     fn bound(self, setting: &Setting) -> u64 {
         let soon = 1500.min(setting.timeout / 8);
         let round_trip = 2 * setting.latency;
@@ -92,7 +91,7 @@ impl Outage {
             ServerFault::Away(_) => 0,
             ServerFault::Silent(count) => STUCK_AFTER * count as u64,
             // The client crate gives up a connection on which nothing arrives for two fifths of the
-            // timeout. It checks that once in every twentieth of the timeout.
+            // timeout. Between two checks, a twentieth of the timeout passes.
             ServerFault::BlackHole => setting.timeout * 9 / 20,
         };
         soon + silent + 3 * round_trip + SLACK
@@ -186,8 +185,8 @@ impl Outage {
             sleep(Duration::from_millis(1)).await;
         }
         if self.fault == ServerFault::BlackHole {
-            // The client reports that it is connected until it notices the silence. So wait for a
-            // new connection instead.
+            // The client reports that it is connected until it notices the silence. Wait for a new
+            // connection instead.
             while network::with(|network| network.of(CLIENT)).len() != 1 || is_silent() {
                 if clock::now() > back + setting.timeout {
                     break;
@@ -212,8 +211,8 @@ impl Outage {
         sleep_until(clock::at(began + remaining + setting.timeout / 2)).await;
         let kept = lease.state() == LeaseState::Held;
         note(if kept { "the lease is kept" } else { "the lease is lost" });
-        // In a black hole, the term can end before the client notices that the server is silent. So
-        // check only a lease with enough remaining term.
+        // The lease must be kept only if enough of its term was left. Otherwise the term can end
+        // before the client notices that the server is silent.
         (left >= bound && !kept)
             .then(|| format!("{fault:?}: the lease is lost: {left} ms of the term were left"))
     }

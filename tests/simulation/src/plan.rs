@@ -34,7 +34,7 @@ pub struct Plan {
 /// A fixed course of events.
 #[derive(Clone, Copy, Debug)]
 pub enum Script {
-    /// An outage while the only contender holds or waits.
+    /// An outage while the only contender holds the lock or waits for it.
     Outage(Outage),
     /// A measured case of progress.
     Progress(Progress),
@@ -68,11 +68,10 @@ impl Plan {
     pub fn together(mut self) -> Self {
         self.together = true;
         // With several servers, no client can have private nodes (readable only with a password):
-        // in the model, a replica knows only the credentials of clients that are connected to its
-        // own server.
+        // in the model, a server knows only the passwords of the clients that are connected to it.
         self.setting.private = (self.setting.servers == 1).then_some(self.setting.clients - 1);
-        // Only the client that creates a private directory can use it. So no client may create one:
-        // the directories exist from the start and are not removed.
+        // The directories exist from the start and are not removed. Otherwise the client with
+        // private nodes could create one, and no other client could use that directory.
         self.setting.reaps = None;
         self.faults.retain(|(_, fault)| !matches!(fault.what, FaultKind::Reap { .. }));
         self.faults.truncate(usize::try_from(self.seed % 4).unwrap_or(0));

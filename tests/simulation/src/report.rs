@@ -26,8 +26,8 @@ pub struct Report {
     /// Number of violations of each kind.
     kinds: BTreeMap<String, usize>,
     covered: Covered,
-    /// For each promise, the number of measurements, and the largest one in percent of the promised
-    /// bound.
+    /// For each promise, the number of measurements, and the largest measurement in percent of the
+    /// promised maximum.
     measured: BTreeMap<String, (usize, u64)>,
 }
 
@@ -117,7 +117,7 @@ impl Report {
     }
 }
 
-/// Reports a failed seed with the smallest failing plan that was found.
+/// Reports a failed seed, with its plan after shrinking.
 pub fn failed(plan: &Plan, outcome: &Outcome) {
     say(&format!("{} {} fails:", plan.family().0, plan.seed));
     for violation in &outcome.violations {
@@ -126,7 +126,7 @@ pub fn failed(plan: &Plan, outcome: &Outcome) {
     say(&format!("  replay: make sim REPLAY='{plan}'"));
 }
 
-/// Prints a line. Ignores errors, because they only mean that no process reads the output any more.
+/// Prints a line. Ignores errors, because they only mean that no process reads the output.
 pub fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).ok();

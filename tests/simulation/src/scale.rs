@@ -29,7 +29,7 @@ use crate::setting::Setting;
 const TIMEOUT: u64 = 10_000;
 const LATENCY: u64 = 5;
 
-/// Length of the period in which requests are counted while nothing happens, in session timeouts.
+/// Length of the idle period in which requests are counted, in session timeouts.
 const WINDOW: u64 = 6;
 
 /// Duration of the server's outage, in milliseconds.
@@ -44,8 +44,8 @@ const NEAR: usize = 2;
 /// Tolerance in milliseconds, because each timer is rounded up.
 const SLACK: u64 = 5;
 
-/// Stack size in bytes. It is large, because a single server processes queued requests in nested
-/// calls.
+/// Stack size in bytes. It is large, because a single server uses nested calls to process queued
+/// requests.
 const STACK: usize = 256 << 20;
 
 /// Counts the packets that arrive.
@@ -277,8 +277,8 @@ impl Fleet {
         self.end("drain", began, None);
     }
 
-    /// Stops and restarts the server. Checks that the clients that `promised` selects reconnect in
-    /// time.
+    /// Stops and restarts the server. Checks that all clients for which `promised` returns `true`
+    /// reconnect in time.
     async fn outage(&mut self, name: &'static str, promised: impl Fn(usize) -> bool) {
         self.forget();
         let refuse = |how| {

@@ -1,5 +1,5 @@
-//! A schedule of events. Events within the same millisecond, the unit of time, keep the order in
-//! which they were planned.
+//! A schedule of events. Its unit of time is one millisecond. Events within the same millisecond
+//! keep the order in which they were planned.
 
 use std::collections::BTreeMap;
 

@@ -20,8 +20,8 @@ pub struct Setting {
     pub latency: u64,
     /// Time during which contenders begin attempts and faults happen.
     pub duration: u64,
-    /// Maximum total size of the paths that a client watches, in bytes. With `None`, the library's
-    /// default applies.
+    /// Maximum total size of the paths that a client watches, in bytes, or `None` for the library's
+    /// default.
     pub watch_room: Option<usize>,
     /// True if some clients have the chroot `/locks`.
     pub chroots: bool,
@@ -35,8 +35,8 @@ pub struct Setting {
     pub visited: bool,
     /// True if there is a guest instead of a visitor.
     pub hosts: bool,
-    /// The client with private nodes, if any: other clients need the password to use them. All
-    /// clients know the password.
+    /// The client that creates private nodes, if any. Other clients need the password to use these
+    /// nodes. All clients know it.
     pub private: Option<usize>,
 }
 
@@ -68,11 +68,12 @@ impl Setting {
         let tick = chance.pick(&[250, 500, 1000]);
         let timeout = tick * chance.pick(&[4, 4, 6, 10]);
         let clients = chance.index(4) + 2;
-        // The slowest packets take twenty times this latency, and must not make a session expire.
+        // The slowest packets take twenty times this latency. Even they must not make a session
+        // expire.
         let latency = chance.pick(&[2, 5, 20, 60]).min(timeout / 50);
         let periods = chance.number(6..=10);
-        // Use separate sequences of random numbers here, so that the numbers drawn above stay the
-        // same.
+        // Use separate sequences of random numbers here. The numbers that were drawn above must not
+        // change.
         let mut rare = Chance::of(seed, "rare setting", 0);
         let watch_room = rare.percent(20).then(|| rare.index(220));
         let visited = Chance::of(seed, "visitor", 0).percent(15);

@@ -1,10 +1,10 @@
 //! Observes the network traffic: the requests of each client, the replies to it, and the facts that
 //! the client must know after each reply.
 //!
-//! docs/safety.md promises how long a lease reports that it is held (its *term*): half a session
-//! timeout, counted from the time at which the client sent its last acknowledged write. After a
-//! pause without writes, the term is shorter. The witness can compute it, because it knows the
-//! times of all packets.
+//! docs/safety.md promises how long a lease reports that it is held (its *term*). The term is half
+//! a session timeout and begins when the client sends a write that succeeds. Each successful write
+//! extends it. After a pause without writes, the term is shorter. The witness can compute the term,
+//! because it knows the times of all packets.
 //!
 //! A closed client and its replacement have different names here.
 
@@ -15,12 +15,12 @@ use crate::connection_trace::{Asked, ConnectionTrace};
 use crate::frame::{self, Kind};
 use crate::names::Id;
 
-/// A heartbeat of a session that its client knows to have succeeded.
+/// A successful heartbeat of a session. The client has received the reply.
 #[derive(Clone, Copy, Debug)]
 pub struct ProvenHeartbeat {
-    /// The term of the session's leases counts from this time or later, because of this heartbeat.
+    /// Because of this heartbeat, the term of the session's leases begins at this time or later.
     pub from: u64,
-    /// Time at which the client learned that it succeeded.
+    /// Time at which the client learned that the heartbeat had succeeded.
     pub known: u64,
     /// `from` is valid only if the client has not been stopped since this time.
     pub runs: u64,
@@ -32,8 +32,8 @@ struct Session {
     /// The client that received the session.
     client: usize,
     timeout: u64,
-    /// The term of the session's leases counts from this time or earlier. It is usually the time at
-    /// which the client sent its last acknowledged write.
+    /// The term of the session's leases begins at this time or earlier. Usually, this is the time
+    /// at which the client sent its last successful write.
     proof: Option<u64>,
     sure: Option<ProvenHeartbeat>,
     /// True if the client need not close the session, because it has closed it before or has
@@ -54,12 +54,13 @@ pub struct Gap {
 pub struct NetworkObservations {
     pub gaps: Vec<Gap>,
     /// Clients that have received only replies to pings for too long. Each entry has the client,
-    /// the time since which this is so, and the node of an unanswered delete, if any.
+    /// the time since which it waits for another reply, and the node of an unanswered deletion, if
+    /// any.
     pub deaf: Vec<(usize, u64, Option<String>)>,
     /// Clients that asked for a new session.
     pub anew: Vec<usize>,
     /// Clients that keep using a session that they did not ask for. Each entry has the client, and
-    /// the time at which it could know that.
+    /// the time at which a reply had shown that to the client.
     pub foreign: Vec<(usize, u64)>,
     /// Violations that do not concern leases.
     pub wrong: Vec<String>,
@@ -74,17 +75,17 @@ pub struct Witness {
     sessions: BTreeMap<i64, Session>,
     /// The last session of each client.
     last: BTreeMap<usize, i64>,
-    /// For each client, whether a write succeeded on its last closed connection, and the time at
-    /// which that connection was closed.
+    /// For each client, the time at which its last connection was closed. The flag is true if a
+    /// write had succeeded on this connection.
     served: BTreeMap<usize, (bool, u64)>,
-    /// Nodes whose owner knows that they do not exist, with the time at which it received that
+    /// Nodes that no longer exist. The time is the one at which the owner learned that from a
     /// reply.
     missing: BTreeMap<String, u64>,
-    /// For each client and request body, the number of refusals, and the time since which they are
-    /// counted.
+    /// For each client and request body, the beginning of the current counting period and the
+    /// number of refusals in it.
     refused: BTreeMap<(usize, Vec<u8>), (u64, usize)>,
-    /// The client and path of each create whose reply was lost with its connection. The client must
-    /// send a `sync` before it creates the node again.
+    /// The client and path of each create request whose reply was lost with its connection. The
+    /// client must send a `sync` before it creates the node again.
     lost: BTreeSet<(usize, String)>,
     /// Time of the last check of each guest's node.
     checked: BTreeMap<String, u64>,
@@ -145,7 +146,7 @@ impl Witness {
     }
 
     /// Records that a client closes a connection. Returns `true` if the client knew that the server
-    /// had given it another session than it asked for.
+    /// had created a new session instead of resuming the old one.
     pub fn closes(&mut self, id: Id) -> bool {
         let Some(trace) = self.talks.remove(&id) else { return false };
         self.served.insert(trace.client, (trace.proven, clock::now()));
@@ -191,7 +192,7 @@ impl Witness {
             let mut others =
                 self.talks.iter().filter(|(other, trace)| **other != id && trace.client == client);
             // If two servers receive a handshake for the same session, the session moves to the
-            // slower one.
+            // server that processes it last.
             if others.any(|(_, other)| other.wanted == session && other.session == 0) {
                 let wrong = format!("client {client} asks two servers at once for {session:#x}");
                 self.news.wrong.push(wrong);
@@ -322,7 +323,8 @@ impl Witness {
         let missing = failure.filter(|(_, code)| *code == frame::NO_NODE).map(|(at, _)| at);
         let unreadable = failure.is_some_and(|(_, code)| code == frame::NO_AUTH);
         let done = if asked.is_multi { frame::is_done(frame) } else { code == 0 };
-        // The session is alive if the reply shows that the session's node exists.
+        // The session is alive if the request succeeded, or if the reply shows that a node of the
+        // session exists: ephemeral nodes are deleted with their session.
         let proven = done || unreadable || missing.is_some_and(|at| at > 0);
         if proven {
             session.proof = session.proof.max(Some(trace.counts_from(asked.at, session.timeout)));
@@ -363,15 +365,15 @@ impl Witness {
         self.sessions.get(&session).map_or(0, |session| session.timeout)
     }
 
-    /// Returns the session of a connection and the time since which the client knows that the
-    /// session is valid. Returns `None` if the client does not know it.
+    /// Returns the session of a connection, and the time at which the client learned that the
+    /// session is valid. Returns `None` if the client has not learned it yet.
     pub fn vouched(&self, id: Id) -> Option<(u64, i64)> {
         self.talks.get(&id).and_then(|trace| Some((trace.vouched?, trace.session)))
     }
 
     /// Returns `true` if the client knows that a write of this session has succeeded on one of its
-    /// current connections. Also counts a connection that was closed in this millisecond, because
-    /// it might have been closed after the grant.
+    /// current connections. A connection that was closed in this millisecond also counts, because
+    /// the client might have closed it after the grant.
     pub fn is_proven(&self, client: usize, session: i64) -> bool {
         let mut own = self.talks.values().filter(|trace| trace.client == client && trace.session == session);
         let lost = self.served.get(&client).is_some_and(|(proven, at)| *proven && *at == clock::now());

@@ -26,9 +26,8 @@ use crate::schedule::Schedule;
 use crate::workload::{Contender, EXHAUSTED, GUARDED, VISITED, Visitor};
 use crate::{chance, clients::Clients, clock, frame};
 
-/// Stack size in bytes. It is large, because a single server processes requests that arrive
-/// together in nested calls. A client with a thousand contenders sends a thousand requests
-/// together.
+/// Stack size in bytes. It is large, because a single server uses nested calls to process requests
+/// that arrive together. A client with a thousand contenders sends a thousand requests together.
 const STACK: usize = 256 << 20;
 
 /// Maximum duration of a run after its last fault, in session timeouts. It must be several times
@@ -133,7 +132,8 @@ fn run(plan: &Plan, keep: Records) -> Outcome {
     }
 }
 
-/// The beginning or the end of a fault. A fault with two parts has two ends.
+/// The beginning or the end of a fault. `FaultKind::Replace` ends twice, and `last` is true for the
+/// second end.
 #[derive(Clone, Debug)]
 pub struct FaultEvent {
     pub fault: usize,
@@ -148,8 +148,7 @@ pub struct World {
     pub clients: Clients,
     pub ensemble: Rc<RefCell<Ensemble>>,
     pub fault_events: Schedule<FaultEvent>,
-    /// The clients that were stopped for a sweep fault, scheduled for the time at which they
-    /// continue.
+    /// The clients that a sweep fault has stopped, by the time at which they continue.
     pub going_on: Schedule<usize>,
     rounds: Rounds,
     /// Directories that strangers (foreign contenders) are about to join.
@@ -192,8 +191,8 @@ impl World {
         }
     }
 
-    /// Runs the simulation until all contenders are done. If a client runs without end, the run
-    /// stops with a violation.
+    /// Runs the simulation until all contenders are done. If a client is in an endless loop, the
+    /// run stops with a violation.
     async fn live(self) {
         let (oracle, stopped) = (Rc::clone(&self.oracle), self.stopped.clone());
         tokio::select! {
@@ -257,10 +256,10 @@ impl World {
             }
         };
         sleep_until(clock::at(end)).await;
-        // From now on, a stuck contender must be a fault of the code under test. So limit the
-        // latencies: the client crate gives up a connection that is silent for 2/5 of the session
-        // timeout. Half of that time must suffice for the messages between servers before a reply.
-        // With longer latencies, sessions would keep expiring.
+        // Limit the latencies. Otherwise sessions could keep expiring, and a stuck contender would
+        // not prove a fault of the code under test. The client crate gives up a connection that is
+        // silent for 2/5 of the session timeout. The messages between servers before a reply must
+        // take at most half of that time.
         network::with(|network| network.calm(calm));
         let stuck = timeout(wait_limit, all_done).await.is_err();
         for (number, doing) in &doings {

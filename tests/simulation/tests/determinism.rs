@@ -1,5 +1,5 @@
-//! A seed always produces the same history: in another process, on another thread, together with
-//! other seeds, and in another build.
+//! A seed always produces the same history, even in another process, on another thread, together
+//! with other seeds, or in another build.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ fn a_seed_is_one_history_with_and_without_optimizations() {
 }
 
 /// A seed has the same history with and without recording for other checkers. The recording reads
-/// the state of leases, and this can end a lease whose time is over.
+/// the state of leases, which can end a lease whose time has passed.
 #[test]
 fn a_seed_is_one_history_whether_or_not_others_judge_it() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("histories.jsonl");

@@ -1,5 +1,5 @@
-//! Tests the time bounds in docs/safety.md for grants, for reports of losses, and for calls to
-//! return.
+//! Tests the time bounds in docs/safety.md: how soon locks are granted, losses are reported and
+//! calls return.
 
 use std::process::Command;
 

@@ -47,7 +47,7 @@ fn what_clients_ask_does_not_depend_on_how_many_they_are() {
         assert_eq!(count(outage, "handshakes"), CLIENTS, "{:?}", phases[outage]);
         assert!(count(outage, "most_handshakes_in_100_ms") <= CLIENTS / 3, "{:?}", phases[outage]);
     }
-    // A release needs one write, the delete of the node. The limit also permits one other write of
+    // A release needs one write, which deletes the node. The limit also permits one other write of
     // each client.
     assert!(count("release", "writes") <= CLIENTS * 2, "{:?}", phases["release"]);
 }

@@ -26,8 +26,8 @@ use crate::session::term::Term;
 /// Longer than any test runs.
 const DAY: Duration = Duration::from_hours(24);
 
-/// Replaces the driver and records the notices that it receives, in order. It uses a lock of the
-/// standard library, so loom does not test the driver.
+/// Replaces the driver and records in order which notices the threads send to it. It uses a lock of
+/// the standard library, so loom does not test the driver.
 #[derive(Default)]
 struct Driver(std::sync::Mutex<Vec<Told>>);
 
@@ -136,8 +136,8 @@ pub fn a_hand_off_against_a_timeout() {
     });
 }
 
-/// The first of two waiters leaves the queue while the holder releases the lock. The lock is handed
-/// on to one of the two waiters. If the first one has left, that is the second one.
+/// The first of two waiters leaves the queue while the holder releases the lock. If it leaves in
+/// time, the lock is handed on to the second waiter, otherwise to the first.
 pub fn a_hand_off_against_a_waiter_that_leaves() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 2);
@@ -178,8 +178,8 @@ pub fn a_hand_off_against_a_loss() {
     });
 }
 
-/// The hold limit of the first hold expires while the lock is handed on. This does not end the
-/// second hold.
+/// The hold limit of the first hold expires while the lock is handed on. The second hold must not
+/// end.
 pub fn a_late_end_of_the_first_hold_spares_the_second() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Exclusive, 1);
@@ -211,9 +211,9 @@ pub fn two_threads_release_levels_of_a_hold_that_is_handed_on() {
     });
 }
 
-/// A writer asks for the read lock while another thread releases the write lock. Either the owner
-/// gets the read lock at the writer's position, or the write lock is handed on and the owner waits
-/// for the read lock like any other reader. Both must not happen.
+/// A writer asks for the read lock while another thread releases the write lock. Only one of two
+/// results is possible: the owner gets the read lock at the writer's position, or the write lock is
+/// handed on and the owner waits for the read lock like any other reader.
 pub fn a_hand_off_against_a_downgrade() {
     every_interleaving(|| {
         let (mut scene, lease) = Scene::new(Kind::Write, 1);

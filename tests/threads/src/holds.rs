@@ -70,8 +70,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// Creates a scene with a lease. If `runs` is false, the term of the lease is already over, so
-    /// the first check reports its loss.
+    /// Creates a scene with a lease. If `runs` is false, the term of the lease has already ended,
+    /// so the first check reports its loss.
     fn new(runs: bool) -> (Self, Lease) {
         let driver = Arc::<Driver>::default();
         let report: Arc<dyn Report> = Arc::clone(&driver) as _;
@@ -91,8 +91,8 @@ impl Scene {
         NodeName::parse("_c_0-lock-0000000001").expect("a node's name")
     }
 
-    /// Acquires the lock again, which adds a level to the hold. Returns `None` if the owner does
-    /// not hold the lock any more and would have to wait in the queue.
+    /// Acquires the lock again, which adds a level to the hold. Returns `None` if the owner no
+    /// longer holds the lock and would have to wait in the queue.
     fn enter(&self) -> Option<Lease> {
         match self.holds.enter(self.owner.id(), Kind::Exclusive, Intent::Wait).expect("not refused") {
             EnterOutcome::Reentered(lease) => Some(lease),
@@ -119,7 +119,7 @@ fn may_follow(earlier: LeaseState, later: LeaseState) -> bool {
 }
 
 /// A hold is lost, released and checked at the same time. It ends once. After a thread has seen the
-/// end, no thread sees the hold as held.
+/// end, the hold never appears as held.
 pub fn loss_against_release_against_check() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);
@@ -153,7 +153,7 @@ pub fn a_lease_is_released_once() {
     });
 }
 
-/// Two threads release the two levels of one hold. The later release frees the lock, once.
+/// Two threads release the two levels of one hold. Only the later release frees the lock.
 pub fn two_threads_release_levels() {
     every_interleaving(|| {
         let (scene, outer) = Scene::new(true);
@@ -184,8 +184,8 @@ pub fn re_entry_against_the_last_release() {
     });
 }
 
-/// Several threads find at the same time that the term of a hold is over. The loss is counted once,
-/// and the driver receives one notice.
+/// Several threads notice at the same time that the term of a hold has ended. The loss is counted
+/// once, and the driver receives one notice.
 pub fn an_end_by_the_clock_is_found_once() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(false);
@@ -252,8 +252,9 @@ pub fn a_request_to_give_up_wakes_the_listener() {
     });
 }
 
-/// A lease is moved to shared memory while one thread releases it and another one reads its state.
-/// No thread sees it as held after it has ended, and the lock is released once.
+/// One thread releases a lease, a second thread reads its state, and a third thread calls `ended`,
+/// which moves the lease to shared memory. The lease never appears as held after its end, and the
+/// lock is released once.
 pub fn a_level_is_shared_while_it_ends() {
     every_interleaving(|| {
         let (scene, lease) = Scene::new(true);

@@ -56,8 +56,8 @@ pub fn a_release_against_the_end_of_keeping() {
     });
 }
 
-/// The driver gives up the kept node while a thread takes it to acquire the lock. Only one of the
-/// two gets the node.
+/// The driver gives up the kept node while a thread reuses it to acquire the lock. Only one of them
+/// gets the node.
 pub fn a_take_against_the_end_of_keeping() {
     every_interleaving(|| {
         let scene = kept();

@@ -1,5 +1,5 @@
 //! Tests of the operations (futures) that bindings start. The tests wake them at different times
-//! (at the start, twice, after the end), cancel them, and continue them on a thread of the binding.
+//! (at the start, twice, after the end), cancel them, and poll them on a thread of the binding.
 
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, PoisonError};
@@ -113,8 +113,7 @@ pub fn cancelled_while_it_is_woken() {
     });
 }
 
-/// Two threads wake an operation at the same time. Only one task for it is started on the library's
-/// thread.
+/// Two threads wake an operation at the same time. The library's thread runs only one task for it.
 pub fn woken_twice_it_becomes_one_task() {
     every_interleaving(|| {
         let library = LibraryThread::start();

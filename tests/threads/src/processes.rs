@@ -14,7 +14,7 @@ struct Value {
     alive: Arc<AtomicUsize>,
 }
 
-// SAFETY: it is written before it is shared, which loom checks.
+// SAFETY: the value is written before it is shared. Loom checks this.
 unsafe impl Sync for Value {}
 // SAFETY: as above.
 unsafe impl Send for Value {}
@@ -23,13 +23,13 @@ impl Value {
     fn new(alive: &Arc<AtomicUsize>) -> Self {
         alive.fetch_add(1, Ordering::Relaxed);
         let value = Self { complete: loom::cell::UnsafeCell::new(0), alive: Arc::clone(alive) };
-        // SAFETY: no other thread has it yet.
+        // SAFETY: no other thread has the value yet.
         value.complete.with_mut(|complete| unsafe { *complete = 7 });
         value
     }
 
     fn is_complete(&self) -> bool {
-        // SAFETY: no thread writes it any more.
+        // SAFETY: no thread writes the value after it was shared.
         self.complete.with(|complete| unsafe { *complete == 7 })
     }
 }

@@ -28,8 +28,8 @@ pub fn an_older_proof_shortens_no_term() {
     });
 }
 
-/// A reply shows that the session is alive on a connection. A thread that sees this also sees the
-/// term that follows from the reply.
+/// A reply proves that the session is alive on a connection. A thread that sees this proof also
+/// sees the new term.
 pub fn a_proof_is_seen_with_its_connection() {
     every_interleaving(|| {
         let term = Arc::new(Term::new(TIMEOUT, 1));

@@ -23,8 +23,8 @@ impl Ensemble {
         self.records.as_mut().map(|records| std::mem::take(&mut records.written)).unwrap_or_default()
     }
 
-    /// Records new versions of slot records, unless another server has applied these changes
-    /// before.
+    /// Records new versions of slot records. All servers apply the same changes, so only the server
+    /// that applies them first records them.
     pub(super) fn record_changes(&mut self, server: usize) {
         let one = &mut self.servers[server];
         let Some(records) = self.records.as_mut().filter(|records| records.applied < one.applied) else {

@@ -8,8 +8,7 @@ use zklock_embedded::{ConnectionId, Decoder, Inbound, Machine, Output, Settings,
 use crate::frame::{self, Kind};
 use crate::network::{Id, server_of};
 
-/// Address of all clients. They can share one, because the simulation has no access control by
-/// address.
+/// Address of all clients. The simulation has no access control by address.
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000);
 
 /// The operator's connection, which every replica has.
@@ -51,10 +50,10 @@ pub enum Change {
 pub enum Waiting {
     /// This server has not yet applied the change that the connection's last request made.
     Written,
-    /// The connection's last request was a `sync`, and the leader has not yet replied how many
-    /// decided changes there are.
+    /// The connection's last request was a `sync`, and the leader has not replied yet. Its reply is
+    /// the number of decided changes.
     Synced,
-    /// The leader has replied, but this server has not yet applied this many changes.
+    /// The leader has replied, but this server has applied fewer changes than the reply says.
     Applied(usize),
 }
 
@@ -89,8 +88,8 @@ impl Front {
         }
     }
 
-    /// Takes received bytes. Returns `false` if they do not follow the protocol. With `forgetful`,
-    /// a request to resume a session counts as a request for a new one.
+    /// Takes received bytes. Returns `false` if they do not follow the protocol. If `forgetful` is
+    /// true, a request to resume a session counts as a request for a new one.
     pub fn receive(&mut self, bytes: &[u8], forgetful: bool) -> bool {
         self.received.extend_from_slice(bytes);
         while let Some(length) = frame::length(&self.received, self.first) {
@@ -117,13 +116,12 @@ impl Front {
 pub enum Role {
     Leads,
     Follows,
-    /// It led when it was cut off, and has not noticed it yet.
+    /// The server was the leader when it was cut off, and has not noticed that yet.
     StillLeads,
-    /// It serves no client, because it has crashed or has no leader.
+    /// The server serves no client, because it has crashed or has no leader.
     Out,
 }
 
-/// One server.
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -219,8 +217,9 @@ impl Server {
         self.machine.take_outputs()
     }
 
-    /// If the session of connection `id` has moved to another connection of the same server,
-    /// returns that connection. The server executes a write on `id` as if it had arrived there.
+    /// Returns the connection to which the session of connection `id` has moved, if it has moved
+    /// within this server. The server then executes a write that arrives on `id` as if it had
+    /// arrived on the returned connection.
     ///
     /// If the session has moved to another server, this server refuses the write instead.
     fn late(&self, id: Id) -> Option<Id> {

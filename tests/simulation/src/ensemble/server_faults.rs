@@ -41,7 +41,7 @@ impl Ensemble {
         self.servers[server].frozen = true;
     }
 
-    /// Continues a stopped server. It processes the packets that have arrived in the meantime.
+    /// Resumes a stopped server. It processes the packets that have arrived in the meantime.
     /// Packets of one connection keep their order, and packets of different connections are mixed
     /// at random.
     pub fn thaw(&mut self, server: usize) {
@@ -122,8 +122,8 @@ impl Ensemble {
         }
     }
 
-    /// Until the given time, makes each connection deaf on which a request of this kind arrives. On
-    /// a deaf connection, the server replies only to pings.
+    /// Until the given time, each request of this kind makes its connection deaf: the server then
+    /// replies only to pings on it.
     pub fn deafen_at(&mut self, request: Option<(CriticalRequest, u64)>) {
         self.critical_request = request;
     }

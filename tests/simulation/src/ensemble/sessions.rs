@@ -1,5 +1,5 @@
-//! The leader's session table. It contains the time at which each session expires if its client
-//! sends nothing more.
+//! The leader's session table. It contains the time at which each session expires unless its client
+//! sends something.
 
 use std::collections::BTreeMap;
 
@@ -42,8 +42,8 @@ impl Sessions {
         }
     }
 
-    /// Restarts the timeout of every session after an election, even if the end of the session was
-    /// proposed before.
+    /// Restarts the timeout of every session after an election. This includes the sessions whose
+    /// end was already proposed.
     pub fn touch_all(&mut self, now: u64) {
         let all: Vec<_> = self.living.iter().map(|(id, session)| (*id, session.timeout)).collect();
         for (session, timeout) in all {

@@ -1,4 +1,4 @@
-//! A fault: a server executes a request late, long after its client has moved to another server.
+//! A fault in which a server executes a request long after its client has moved to another server.
 //!
 //! The fault waits until a follower receives the client's next create or next write of a slot
 //! record. Then:
@@ -63,8 +63,8 @@ impl Ensemble {
             {
                 self.trap = Some(Trap::Tried { client, server });
                 network::with(|network| network.refuse(client, None));
-                // The client waits for a reply for two fifths of its timeout. Then it moves to
-                // another server, and needs a moment to connect there.
+                // The client waits for a reply for two fifths of its timeout. Only then does it
+                // move to another server.
                 let gone = now + timeout * 2 / 5;
                 let then = self.chance.number(gone..=until.max(gone + 1));
                 self.steps.plan(then.min(until), Step::TrapEnds);

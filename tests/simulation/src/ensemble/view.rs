@@ -34,8 +34,8 @@ impl Ensemble {
     }
 }
 
-/// Returns the label in the data of a contender's node. For a candidate of an election, the data is
-/// only its id.
+/// Returns the label in the data of a contender's node. For a candidate of an election, the data
+/// contains only the candidate's id, which is its label.
 fn label(data: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(data);
     if !text.starts_with('{') {

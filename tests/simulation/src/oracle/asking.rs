@@ -1,12 +1,12 @@
 //! Records the actions of contenders that affect other contenders: requests to give up a lock, and
-//! breaking a lock.
+//! broken locks.
 
 use super::judge::{Mode, Oracle};
 use crate::clock;
 
 impl Oracle {
     /// Records a request to the owner of a node to give up the lock. Must be called before the
-    /// request, and again with `certainly` after the request has succeeded.
+    /// request, and again after the request has succeeded. `certainly` is true in the second call.
     pub fn asks_owner(&mut self, node: &str, certainly: bool) {
         let since = self.requests.asked.entry(node.to_owned()).or_default();
         if certainly {
@@ -14,8 +14,8 @@ impl Oracle {
         }
     }
 
-    /// Records the delete of a contender's node by an operator or another contender. With
-    /// `certainly`, the node no longer exists.
+    /// Records that an operator or another contender deletes a contender's node. If `certainly` is
+    /// true, the node no longer exists.
     pub fn broken(&mut self, node: &str, certainly: bool) {
         self.attempts.excuse();
         let since = self.requests.broken.entry(node.to_owned()).or_default();

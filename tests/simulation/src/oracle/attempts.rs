@@ -18,8 +18,8 @@ pub struct Attempt {
     /// True if the attempt holds the lock together with other attempts of its kind, like a reader.
     /// Such attempts can be granted in any order.
     pub(super) reads: bool,
-    /// True if the attempt waits for other contenders even as a try: to get a semaphore's permit,
-    /// it first waits for the semaphore's mutex.
+    /// True if even a try waits for other contenders: to get a semaphore's permit, an attempt first
+    /// waits for the semaphore's mutex.
     pub(super) takes_turns: bool,
     /// True if the attempt can receive the lock by a hand-off from another attempt of the same
     /// client. The grant then uses the other attempt's node and does not follow the order of the
@@ -37,7 +37,7 @@ pub struct Attempt {
     pub(super) began: u64,
     pub(super) granted: Option<u64>,
     pub(super) ended: Option<u64>,
-    /// The clients that it uses, and the queues that it joins.
+    /// The clients that the attempt uses, and the queues that it joins.
     pub(super) clients: Vec<usize>,
     pub(super) joined: Vec<Joined>,
 }
@@ -68,18 +68,17 @@ impl Attempt {
         Self { clients, joined, ..self }
     }
 
-    /// Sets whether its client can hand it the lock.
+    /// Sets whether the attempt can receive the lock by a hand-off.
     pub fn in_cohort(self, in_cohort: bool) -> Self {
         Self { in_cohort, ..self }
     }
 
-    /// Sets how long its node can be kept.
+    /// Sets for how long the client can keep the attempt's node.
     pub fn keeps(self, keeps: u64) -> Self {
         Self { keeps, ..self }
     }
 
-    /// Excludes an attempt from the check of the order, because its contender might notice the
-    /// grant late.
+    /// The order of this attempt is not checked, because its contender might notice the grant late.
     pub fn served_unseen(self) -> Self {
         Self { excused: true, ..self }
     }
@@ -90,8 +89,8 @@ impl Attempt {
 pub struct Attempts(pub(super) BTreeMap<String, Attempt>);
 
 impl Attempts {
-    /// Returns the time until which another attempt waited in a queue, or `u64::MAX` if one might
-    /// still wait.
+    /// Returns the time at which the last other attempt stopped waiting in a queue. Returns
+    /// `u64::MAX` if an attempt might still wait.
     pub(super) fn last_beside(&self, label: &str, queue: &str) -> Option<u64> {
         let is_there = |attempt: &Attempt| [attempt.queue, attempt.later].contains(&Some(queue));
         let others = self.0.iter().filter(|(other, attempt)| *other != label && is_there(attempt));
@@ -100,7 +99,7 @@ impl Attempts {
     }
 
     /// Returns the number of other attempts for the same lock that use one of this attempt's
-    /// clients. Counts only attempts that might have had no node at some time after `since`.
+    /// clients and might have been without a node at some time after `since`.
     pub(super) fn of_its_clients(&self, label: &str, path: &str, since: u64) -> usize {
         let Some(clients) = self.0.get(label).map(|attempt| &attempt.clients) else { return 0 };
         let is_over = |at: Option<u64>| at.is_some_and(|at| at < since);
@@ -118,9 +117,11 @@ impl Attempts {
     ///
     /// Other attempts of the same client can receive the lock by a hand-off or reuse the kept node.
     /// The node is therefore needed until the last of these attempts ends, plus the time for which
-    /// the client keeps it. If another client waits for the node, `waits` contains the time since
-    /// which it waits, and the time since which every client knows that. After the second time, the
-    /// client must not keep the node or reuse it for a new attempt.
+    /// the client keeps it.
+    ///
+    /// `waits` is set if another client waits for the node. Its first time is the beginning of the
+    /// wait. At its second time, every client knows of the waiter. From then on, the client must
+    /// not keep the node or reuse it for a new attempt.
     pub(super) fn needs_node_until(
         &self,
         attempt: &Attempt,
@@ -137,7 +138,6 @@ impl Attempts {
                 && other.clients.iter().any(|client| attempt.clients.contains(client))
                 && end(other) >= attempt.began
         });
-        // The client can keep the node after the end of any of these attempts.
         let mut kept = end(attempt).saturating_add(attempt.keeps);
         let mut held = end(attempt);
         for other in beside {
@@ -170,8 +170,6 @@ impl Attempts {
         self.0.get(label).is_some_and(waits)
     }
 
-    /// Excludes all waiting attempts from the check of the order, because they might have lost
-    /// their positions in the queue.
     pub fn excuse(&mut self) {
         for attempt in self.0.values_mut().filter(|attempt| attempt.granted.is_none()) {
             attempt.excused = true;

@@ -1,5 +1,5 @@
-//! Compares the state that clients and leases report with the packets that the witness has observed
-//! on the network.
+//! Compares the state that clients and leases report with the packets on the network (see
+//! `witness`).
 //!
 //! The comparison takes place just before a packet arrives at a client, because by then the client
 //! has had time to process all earlier packets.
@@ -72,19 +72,17 @@ impl Oracle {
         });
     }
 
-    /// Checks the state that a client reports just before it is connected. At this time, it must
-    /// know that it has no connection.
+    /// Checks the state that a client reports just before a new connection opens. At this time, it
+    /// must know that it has no connection.
     pub fn before_connection(&mut self, name: usize, client: &Client) {
-        // Do not check a client that was stopped until just before it began to connect. In the
-        // meantime, all attempts that need the connection can have ended, so the client is rightly
-        // idle.
+        // Do not check a client that was stopped until shortly before. During the stop, all
+        // attempts that need the connection can have ended, so the client is rightly idle.
         let since = clock::now().saturating_sub(SLACK + self.calm.soon());
         if client.state() == ClientState::Idle && self.has_run_since(name, since) {
             self.violation(format!("client {name} reports that it is idle, but looks for a server"));
         }
-        // Check only a client whose last connection worked. If a server accepts the handshake but
-        // the connection then fails, the client crate reports that it is connected until it reaches
-        // the next server.
+        // Do not check a client whose last connection failed after the handshake: the client crate
+        // then reports that it is connected until it reaches the next server.
         let served = network::with(|network| network.witness.was_served(name));
         if !served || !self.has_run_since(name, clock::now().saturating_sub(SLACK)) {
             return;
@@ -141,9 +139,9 @@ impl Oracle {
             });
         }
         for (client, since, deleted) in news.deaf {
-            // If the unanswered request is the delete of another contender's node (a broken lock),
-            // the client may keep the session: the call returns an error, and no waiter depends on
-            // it.
+            // A client need not give up the session if the unanswered request was to delete another
+            // contender's node (to break its lock): the call returns an error, and no waiter
+            // depends on it.
             let breaks = deleted.is_some_and(|node| self.requests.is_broken(&node));
             if !breaks && self.has_run_since(client, since) {
                 self.violation(format!(
@@ -164,9 +162,9 @@ impl Oracle {
         }
     }
 
-    /// Returns the time until which a lease must report that it is held, because replies have shown
-    /// that its session is alive. Returns `None` if the client might not have processed the last
-    /// such reply.
+    /// Returns the time until which a lease must report that it is held, as far as replies of the
+    /// server prove that its session is alive. Returns `None` if the client might not have
+    /// processed the last such reply.
     fn sure_until(&self, hold: &Hold) -> Option<u64> {
         let session = hold.lease.session_id();
         let (until, sure) = network::with(|network| network.witness.sure_until(session))?;
@@ -175,7 +173,7 @@ impl Oracle {
     }
 
     /// Updates the time until which each lease of a client must report that it is held. Skips
-    /// leases whose term is over: a later reply does not make a lost lease held again.
+    /// leases whose term has ended, because a later reply does not revive a lost lease.
     fn note_certainty(&mut self, client: usize) {
         let held = |hold: &Hold| of(hold) == Some(client) && !hold.lease.remaining().is_zero();
         let sure = |hold: &Hold| if held(hold) { self.sure_until(hold) } else { None };
@@ -185,15 +183,14 @@ impl Oracle {
         }
     }
 
-    /// Returns the minimum remaining term of the lease with this node. Returns `None` if the term
-    /// might be over.
+    /// Returns the minimum remaining term of the lease with this node, or `None` if the term might
+    /// have ended.
     pub fn term_left(&self, node: &str) -> Option<u64> {
         let sure = self.holds.iter().find(|hold| hold.node == node)?.sure?;
         sure.checked_sub(clock::now()).filter(|left| *left > SLACK)
     }
 
-    /// Returns `true` if a client has learned that the node through which it holds a lock does not
-    /// exist.
+    /// Returns `true` if the client has learned that the node of its hold no longer exists.
     fn knows_missing(&self, hold: &Hold) -> bool {
         let since = network::with(|network| network.witness.missing(&hold.node));
         since.zip(of(hold)).is_some_and(|(since, of)| since < clock::now() && self.has_run_since(of, since))
@@ -201,8 +198,8 @@ impl Oracle {
 
     /// Returns `true` if the client with this name has not been stopped since that time.
     ///
-    /// The client with the previous number must not have been stopped either: a contender of that
-    /// client also uses this one and might have started some of its tasks, which stop with the
+    /// The client with the previous number must not have been stopped either. One of its contenders
+    /// also uses this client and might have started tasks of this client. These tasks stop with the
     /// contender.
     fn has_run_since(&self, name: usize, then: u64) -> bool {
         let number = name % CLIENTS;
@@ -210,7 +207,7 @@ impl Oracle {
         [number, before].into_iter().all(|client| self.stopped.has_run_since(client, then))
     }
 
-    /// Checks leases that were granted at this instant and that their contender has just received.
+    /// Checks leases at the time of their grant, when their contender has just received them.
     pub fn judge_grants(&mut self, granted: &[Granted]) {
         let now = clock::now();
         if let [Granted { contender, place, node, .. }] = granted

@@ -4,7 +4,7 @@
 use crate::clock;
 use crate::setting::Setting;
 
-/// Time in milliseconds to allow for a client's pauses during one wait. A client pauses before it
+/// Maximum total of a client's pauses during one wait, in milliseconds. A client pauses before it
 /// creates a directory again that was removed more than once.
 const LONGEST_REST: u64 = 1000;
 
@@ -15,8 +15,7 @@ pub struct Calm {
     active: usize,
     /// Time at which all effects of the last fault were over.
     since: u64,
-    /// Time after the end of a fault during which it still affects clients, because they do not
-    /// reconnect immediately.
+    /// Time that clients need to recover after a fault, for example to reconnect.
     settling: u64,
     /// Maximum duration of a few round trips.
     soon: u64,
@@ -68,8 +67,8 @@ impl Calm {
         silent >= self.wait_limit && clock::now() <= left + self.soon
     }
 
-    /// Returns `true` if a client that gave up its session at that time can still be without a
-    /// session. It closes the old session before it begins another.
+    /// Returns `true` if a client that gave up its session at that time might still be without a
+    /// new one. The client closes the old session first.
     pub fn may_lack_session(&self, gave_up: u64) -> bool {
         clock::now() <= gave_up + 2 * self.soon
     }

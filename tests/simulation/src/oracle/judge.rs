@@ -1,9 +1,9 @@
 //! Checks the state that leases report, at each instant at which it could become wrong.
 //!
 //! A lease stays held until something ends it. Two leases that exclude each other can therefore
-//! overlap only from the moment at which one of them is granted. So each grant is compared with all
-//! leases that are held at that moment. In addition, when a server expires a session, no lease of
-//! that session may report that it is held, even if no other client waits for the lock.
+//! overlap only if one of them is granted while the other is held, and each grant is compared with
+//! all leases that are held at that moment. In addition, when a server expires a session, no lease
+//! of that session may report that it is held, even if no other client waits for the lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ const SLACK: u128 = 10;
 pub enum Mode {
     Exclusive,
     Shared,
-    /// One of this many permits.
+    /// A permit of a semaphore that has the given number of permits.
     Permit(usize),
 }
 
@@ -53,16 +53,16 @@ pub(super) struct Hold {
     pub(super) since: u64,
     /// Maximum hold time, if there is one.
     limit: Option<Duration>,
-    /// Time before the end of its term at which the lease is lost.
+    /// Grace period at the end of the term. The lease is lost when this period begins.
     pub(super) grace: Duration,
     /// True if a violation of this hold was already reported.
     pub(super) accused: bool,
-    /// The loss reason that it reported first.
+    /// The loss reason that the lease reported first.
     lost: Option<LossReason>,
-    /// Time until which the lease must report that it is held, unless something other than the end
-    /// of its term ends the hold.
+    /// Time until which the lease must report that it is held, unless it is released or lost for
+    /// another reason than its term.
     pub(super) sure: Option<u64>,
-    /// Its number in the recorder, if the recorder contains it.
+    /// Index of the hold in the recorder, if the recorder contains the hold.
     record: Option<usize>,
 }
 
@@ -72,7 +72,7 @@ impl Hold {
         self.limit.is_some() || !self.grace.is_zero()
     }
 
-    /// Returns a contradiction to the lease's earlier state, if any. A lost lease must stay lost,
+    /// Returns a message if the lease contradicts its earlier state. A lost lease must stay lost,
     /// and keep the reason that it reported first.
     fn contradiction(&mut self) -> Option<String> {
         let (before, now) = (self.lost, self.lease.state());
@@ -95,7 +95,7 @@ pub struct Granted {
     pub node: String,
     /// Maximum hold time, if there is one.
     pub limit: Option<Duration>,
-    /// Time before the end of its term at which the lease is lost.
+    /// Grace period at the end of the term. The lease is lost when this period begins.
     pub grace: Duration,
 }
 
@@ -106,8 +106,8 @@ struct Tokens {
     any: Token,
 }
 
-/// A fencing token, and the number of earlier holds on the same node. These pairs increase from
-/// holder to holder.
+/// A fencing token, and the number of earlier holds on the same node. Each holder has a larger pair
+/// than the previous holder.
 type Token = (i64, u32);
 
 /// The state of all checks, with the history.
@@ -152,14 +152,14 @@ pub struct Oracle {
     /// the queue like any other node.
     strangers: BTreeMap<&'static str, String>,
     /// Nodes of waiters that disappeared while the node directly ahead in the queue belonged to
-    /// another client. By rule 6, such a waiter lists the queue again. It must not be granted the
-    /// lock through the node that disappeared.
+    /// another client. By rule 6, such a waiter lists the queue again, so it must notice that its
+    /// node is missing. It must not be granted the lock through that node.
     gone: BTreeSet<String>,
 }
 
 /// Returns `true` if any method of a lease reports that it is held.
 pub(super) fn says_held(lease: &Lease) -> bool {
-    // Call all three, in this order, because a call can end a lease whose time is over.
+    // Call all three, in this order, because a call can end a lease whose term has ended.
     let remains = !lease.remaining().is_zero();
     let passes = lease.check().is_ok();
     let held = matches!(lease.state(), LeaseState::Held | LeaseState::Suspended);
@@ -211,9 +211,8 @@ impl Oracle {
         self.violations.push(what);
     }
 
-    /// Reports a violation of exclusion, of the order of tokens or of the end of a hold. The
-    /// recorder also stores it, because the checkers outside the simulation must find the same
-    /// violation.
+    /// Reports a violation of exclusion, of the order of tokens or of a hold limit. Also records it
+    /// for the checkers outside the simulation, which must find the same violation.
     fn breach(&mut self, what: String) {
         if let Some(recorder) = &mut self.recorder {
             recorder.breach(&what);
@@ -258,7 +257,7 @@ impl Oracle {
             sure: None,
             record: None,
         };
-        // If its client was stopped, the lease can already be lost.
+        // The lease can already be lost if its client was stopped.
         if self.is_certain(&hold) {
             self.record_certain(|other| other.place == hold.place);
             hold.record = self.recorder.as_mut().and_then(|recorder| recorder.granted(granted));
@@ -385,8 +384,6 @@ impl Oracle {
         self.closed.insert(session);
     }
 
-    /// Returns `true` if a contender has closed the client of this session. Such a client does not
-    /// wait for replies.
     pub fn is_closed(&self, session: i64) -> bool {
         self.closed.contains(&session)
     }

@@ -46,7 +46,7 @@ impl Oracle {
         }
     }
 
-    /// Records that a writing attempt also asks to read.
+    /// Records that an attempt that holds the write lock also requests the read lock.
     pub fn reads_on(&mut self, label: &str) {
         if let Some(attempt) = self.attempts.0.get_mut(label) {
             attempt.reads_on = true;
@@ -65,8 +65,9 @@ impl Oracle {
         self.attempts.0.get(label).and_then(|attempt| attempt.ended).is_some_and(|ended| ended < then)
     }
 
-    /// Returns how long a try has waited although it was alone in its queue and no fault had an
-    /// effect. Returns `None` if that is unknown.
+    /// Returns for how long a try has waited without a reason. Faults are a reason, and so are
+    /// other attempts in the queue if the try can wait for them (see `takes_turns`). Returns `None`
+    /// if there might still be a reason.
     pub fn waited_alone(&self, label: &str) -> Option<u64> {
         let attempt = self.attempts.0.get(label)?;
         let beside = self.attempts.last_beside(label, attempt.queue?).filter(|_| attempt.takes_turns);
@@ -83,8 +84,8 @@ impl Oracle {
     }
 
     /// Checks that the nodes in a lock's directory belong to attempts that need them. `turns` is
-    /// true for the directory of a semaphore's mutex. An attempt leaves that directory when it has
-    /// its permits.
+    /// true for the directory of a semaphore's mutex. An attempt needs its node there only until it
+    /// has its permits.
     pub fn look_at(&mut self, directory: &str, nodes: &[(String, Option<String>)], turns: bool) {
         self.prompt.sees(directory, nodes.iter().map(|(node, _)| node.clone()));
         let now = clock::now();
@@ -116,9 +117,9 @@ impl Oracle {
     /// Returns the time since which an attempt of another client has waited for this node. After
     /// that time, the client must not keep the node after a release.
     ///
-    /// A writer waits for every node, and a reader waits for a writer's node. If the waiting
-    /// attempt joined other queues first or might use another attempt's node, this is the time at
-    /// which its own node was first seen.
+    /// A writer waits for every node, and a reader waits for a writer's node. Some waiting attempts
+    /// join other queues first, or might use another attempt's node. For them, this is the time at
+    /// which their own node was first seen.
     fn waits_since(
         &self,
         attempt: &Attempt,

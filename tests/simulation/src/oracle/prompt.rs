@@ -2,7 +2,7 @@
 //!
 //! A waiter is granted a lock only after a node has disappeared, or after a release within the same
 //! client. The simulation lists the nodes of all locks at regular intervals (rounds). In the first
-//! round after a grant, the time of the grant is compared with the last time at which a node had
+//! round after a grant, it compares the time of the grant with the time at which the last node had
 //! disappeared.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,14 +30,15 @@ pub struct Prompt {
     /// True if latencies are so low that no session expires, and no server has dropped watch
     /// events. A waiter that missed a watch event can be granted the lock late.
     quiet: bool,
-    /// Time at which the effects of the last fault end: `settling` milliseconds after the fault.
+    /// Time at which the last fault stops affecting clients, which is `settling` milliseconds after
+    /// it ends.
     since: u64,
     settling: u64,
     /// Time since which each contender has waited. Only contenders that want a single lock are
     /// included.
     asked: BTreeMap<usize, u64>,
-    /// For each directory, its nodes in the last round, and the last time at which a round found
-    /// that a node had disappeared.
+    /// For each directory, its nodes in the last round (`nodes`), and the last time at which a
+    /// round found that a node had disappeared (`gone`).
     nodes: BTreeMap<String, BTreeSet<String>>,
     gone: BTreeMap<String, u64>,
     /// The grants since the last round.
@@ -83,8 +84,6 @@ impl Prompt {
         self.gone.insert(directory.to_owned(), clock::now());
     }
 
-    /// Compares the nodes of a directory with those of the last round, and records that nodes have
-    /// disappeared.
     pub(super) fn sees(&mut self, directory: &str, nodes: impl Iterator<Item = String>) {
         let nodes = nodes.collect();
         let before = self.nodes.insert(directory.to_owned(), nodes).unwrap_or_default();
@@ -94,7 +93,7 @@ impl Prompt {
     }
 
     /// Returns the late grants, each as the node and the delay. A grant is late if every node that
-    /// could have blocked it had disappeared more than `PROMPT` before.
+    /// could have blocked it had disappeared more than `PROMPT` earlier.
     pub(super) fn take_late(&mut self) -> Vec<(String, u64)> {
         let served = std::mem::take(&mut self.served).into_iter();
         let waited = served.map(|Served { place, node, asked, at }| {

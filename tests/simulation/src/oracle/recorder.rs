@@ -52,8 +52,8 @@ impl Recorder {
         self.asked.insert(contender, now);
     }
 
-    /// Records a grant and returns the index of the hold. For a re-entry, returns the index of the
-    /// existing hold.
+    /// Records a grant and returns the index of the hold. If a contender enters its lock again,
+    /// returns the index of the existing hold.
     ///
     /// Returns `None` if the grant is a hand-off. The other checkers expect one hold for each node,
     /// so only the first hold on a node is recorded.
@@ -72,8 +72,8 @@ impl Recorder {
             self.holds[known].seen = now;
             return Some(known);
         }
-        // If a writer also acquires the read lock, record the time of the request only for the
-        // write hold.
+        // A writer that also acquires the read lock has two holds. Record the time of the request
+        // only for the write hold.
         let asked = self.asked.get(contender).copied();
         let goes_on = self.holds.iter().any(|hold| of_contender(hold) && asked < Some(hold.granted));
         self.holds.push(RecordedHold {
@@ -107,8 +107,6 @@ impl Recorder {
         }
     }
 
-    /// Records a violation that the simulation has found. The other checkers must find the same
-    /// one.
     pub fn breach(&mut self, what: &str) {
         self.breaches.push(what.to_owned());
     }

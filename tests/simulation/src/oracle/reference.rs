@@ -22,8 +22,8 @@ impl Unchecked {
         Self { directory: directory.to_owned(), name: name.to_owned(), mode }
     }
 
-    /// Returns the nodes that should have blocked the grant. If the granted node no longer exists,
-    /// returns none.
+    /// Returns the nodes that should have blocked the grant, or no nodes if the granted node no
+    /// longer exists.
     fn in_the_way<'a>(&self, names: &'a [String]) -> Vec<&'a str> {
         let own = number(&self.name);
         if !names.contains(&self.name) {

@@ -1,9 +1,9 @@
-//! Records requests to give up a lock, and deletes of contenders' nodes.
+//! Records requests to give up a lock, and deletions of contenders' nodes.
 
 use std::collections::BTreeMap;
 
-/// The nodes whose owners were asked to give up the lock, and the nodes that were deleted. Each has
-/// the time at which the request or delete had succeeded, or `None` if that is unknown.
+/// The nodes whose owners were asked to give up the lock, and the deleted nodes. Each has the time
+/// by which the request or deletion had succeeded, or `None` if that is unknown.
 #[derive(Debug, Default)]
 pub struct Requests {
     pub(super) asked: BTreeMap<String, Option<u64>>,

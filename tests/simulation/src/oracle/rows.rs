@@ -8,7 +8,7 @@
 //! The length of a row is limited. It is checked even during faults, because the client's counter
 //! of hand-offs shows which releases were hand-offs.
 //!
-//! If another client waits, the client must not keep or reuse the node, so the waiter waits for at
+//! If another client waits, the node must not be kept or reused, so that the waiter waits for at
 //! most one row. The client needs time to learn of the waiter: after a grant, it lists the queue
 //! and sets a watch. Until it receives the reply, it can still reuse the node. The check therefore
 //! allows for this time, and is skipped while a fault has an effect.
@@ -23,11 +23,12 @@ use crate::clock;
 pub enum ReleaseKind {
     /// The next waiter of the client received the lock.
     HandedOn,
-    /// The release sent no request and no waiter received the lock, so the node is kept.
+    /// The release sent no request and no waiter received the lock. The client therefore keeps the
+    /// node.
     Kept,
     /// The node is being deleted.
     Deleted,
-    /// The lock was not handed on, but it is unknown whether the client keeps the node.
+    /// No waiter received the lock, and it is unknown whether the client keeps the node.
     Unseen,
 }
 
@@ -51,7 +52,7 @@ struct RowHold {
     first: u32,
     /// Maximum number of holds in its row.
     most: u32,
-    /// Time and kind of its end.
+    /// Time at which the hold ended, and the kind of its end.
     left: Option<(u64, ReleaseKind)>,
 }
 
@@ -71,8 +72,8 @@ struct NodeRow {
 pub struct Rows(BTreeMap<String, NodeRow>);
 
 impl Rows {
-    /// Records a hold on a node. `handoffs` is the number of earlier holds. Does nothing if the
-    /// current holder enters its lock again.
+    /// Records a hold on a node. `handoffs` is the number of earlier holds on it. If this number
+    /// has not changed, the holder has entered its lock again, and nothing is recorded.
     pub(super) fn begins(&mut self, node: &str, handoffs: u32) {
         let now = clock::now();
         let last = RowHold { handoffs, first: handoffs, most: u32::MAX, left: None };
@@ -84,8 +85,8 @@ impl Rows {
         if row.last.handoffs == handoffs {
             return;
         }
-        // There was another hold in between. It ended before its contender received it, and the
-        // node was kept afterwards.
+        // If there was a hold in between, its grant was never recorded, because it ended before its
+        // contender received the lease. The client might have kept the node afterwards.
         if row.last.handoffs + 1 != handoffs {
             row.kept_until.get_or_insert(u64::MAX);
         }
@@ -136,8 +137,8 @@ impl Oracle {
         let Granted { place, mode, node, lease, .. } = one;
         let Some(row) = self.rows.0.get_mut(node) else { return Beginning::NewNode };
         let (last, most) = (&mut row.last, cohort.max(1));
-        // If the numbers are not consecutive, there was another hold in between, which ended before
-        // its contender received it. In this case, ignore the recorded hold.
+        // If the numbers are not consecutive, the previous hold was never recorded, because it
+        // ended before its contender received the lease. In this case, ignore the recorded one.
         let before = row.before.filter(|before| before.handoffs + 1 == lease.handoffs());
         let left = before.and_then(|before| Some((before, before.left?)));
         let beginning = match left {
@@ -166,7 +167,8 @@ impl Oracle {
         beginning
     }
 
-    /// Returns an attempt of another client because of which the node must not be kept or reused.
+    /// Returns a waiting attempt of another client, if the node's client must know of the attempt.
+    /// That client must then not keep or reuse the node.
     ///
     /// The attempt has waited so long that every client that watches the queue knows of it. During
     /// that time, no fault had an effect, and the node was held. Attempts that can receive the lock

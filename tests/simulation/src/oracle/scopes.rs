@@ -25,15 +25,14 @@ const EXIT: usize = 3;
 enum ScopeKind {
     /// By a statement in a function.
     Statement,
-    /// By a statement in a generator. The scope can be entered by one owner and left by another
-    /// one.
+    /// By a statement in a generator. One owner can enter the scope and another owner can leave it.
     Generator,
     /// By explicit calls.
     Calls,
-    /// By explicit calls of two owners. The owner that has entered the scope ends before the other
+    /// By explicit calls of two owners. The owner that entered the scope ends before the second
     /// owner leaves it.
     Abandoned,
-    /// By explicit calls of two owners, through an object that is used for only one scope.
+    /// By explicit calls of two owners, on an object that can be entered only once.
     Once,
 }
 
@@ -143,8 +142,8 @@ impl Scopes {
         let alone = self.abandoned.len() == 1;
         let mut left = self.exit(&exit);
         if way == ScopeKind::Abandoned && !alone && left == Exited::Others {
-            // If there are several abandoned scopes, an exit by another owner is ambiguous. Exit as
-            // the owner that entered the scope instead.
+            // There are several abandoned scopes, so the exit by another owner is ambiguous. Repeat
+            // it as the owner that entered the scope.
             left = self.exit(&Exit { owner, ..exit });
         }
         if site.frame.code == STATEMENT {

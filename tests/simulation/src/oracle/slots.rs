@@ -120,8 +120,8 @@ impl Oracle {
         }
     }
 
-    /// Checks that the slot of a failed body is not recorded with the lease's token. Must be called
-    /// only if the record cannot be written later.
+    /// Checks that the slot of a failed body is not recorded with the lease's token. Must not be
+    /// called if the record can still be written later.
     pub fn expect_unrecorded(&mut self, contender: usize, place: usize, slot: u64, token: Option<i64>) {
         let recorded = self.slots.token(place, slot);
         if recorded.is_some() && recorded == token {

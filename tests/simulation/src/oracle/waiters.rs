@@ -19,8 +19,7 @@ impl Counts {
     /// Returns the largest number of nodes that a directory has had since that time.
     fn most_since(&self, directory: &str, since: u64) -> usize {
         let changes = self.0.get(directory).map(Vec::as_slice).unwrap_or_default();
-        // Include the last change before `since`, because its number of nodes still applied at that
-        // time.
+        // Include the last change before `since`: its number of nodes was still valid at that time.
         let before = changes.partition_point(|(at, _)| *at < since).saturating_sub(1);
         changes[before..].iter().map(|(_, count)| *count).max().unwrap_or(0)
     }
@@ -57,8 +56,8 @@ pub struct FullQueue {
 }
 
 impl Oracle {
-    /// Checks the refusal of an attempt: the limit of waiters must have been reached at some time
-    /// after `since`. The listing that the attempt has seen is not older.
+    /// Checks an attempt that was refused because of its limit of waiters: the limit must have been
+    /// reached after `since`, because the attempt listed the queue after that time.
     pub fn judge_full(&mut self, label: &str, limit: u32, since: u64) {
         let Some(attempt) = self.attempts.0.get(label) else { return };
         if !attempt.joined.iter().any(|joined| self.may_be_full(label, *joined, limit, since)) {
@@ -97,8 +96,8 @@ impl Oracle {
         (full.waiters.len() >= limit as usize).then_some(full)
     }
 
-    /// Checks that an attempt no longer waits in a queue that has been full since it was returned
-    /// by [`Self::full_queue`].
+    /// Checks that an attempt does not wait in a queue that is full. `full` is the earlier result
+    /// of [`Self::full_queue`], and the queue must have stayed full since then.
     pub fn judge_admitted(&mut self, label: &str, limit: u32, full: &FullQueue) {
         let Some(attempt) = self.attempts.0.get(label) else { return };
         let waits = attempt.granted.is_none() && attempt.ended.is_none();

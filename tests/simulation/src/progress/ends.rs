@@ -62,7 +62,7 @@ enum Servers {
     Answer,
     Refuse,
     AreSilent,
-    /// They refuse for a while and then serve again.
+    /// The servers refuse the client for a while and then serve it again.
     ComeBack,
 }
 
@@ -203,7 +203,7 @@ impl Case {
                 Call::Ready => drop(client.ready().await),
                 Call::TimesOut | Call::Cancelled => {}
             }
-            // Keep the lease held until here.
+            // Hold the other lock until here.
             own.release_in_background().unwrap_or_default();
         })
     }
@@ -239,9 +239,8 @@ impl Case {
             (Kind::Permit | Kind::Several, Call::Taken) => 2 * write + 2 * read,
             (Kind::Permit | Kind::Several, _) => 2 * (3 * write + 2 * read),
             (_, Call::Taken) => read,
-            // The client lists the queue and then creates its node. Because the directory is
-            // missing, this fails, so the client creates the directory and repeats the create. Then
-            // it lists the queue again.
+            // The client lists the queue and tries to create its node. The directory is missing, so
+            // it creates the directory and then the node. At the end, it lists the queue again.
             _ => read + 3 * write + read,
         }
     }
@@ -258,8 +257,7 @@ impl Case {
             _ if matches!(self.call, Call::Closed | Call::Drained) => {
                 stage.setting.timeout + 2 * stage.setting.tick
             }
-            // The client neither holds a lock nor waits for one any more, so it can take more time
-            // to reconnect.
+            // Clients that neither hold a lock nor wait for one can take more time to reconnect.
             _ => stage.reconnected_at_leisure() + stage.write(),
         };
         let promise = format!("nothing left, {:?}, servers {:?}", self.call, self.servers);

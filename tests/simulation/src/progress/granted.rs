@@ -32,7 +32,7 @@ enum BlockerExit {
     WaiterTimesOut,
     /// A writer that waits ahead of the reader is canceled.
     WaiterCancelled,
-    /// A writer downgrades to reading.
+    /// A writer downgrades to the read lock.
     Downgraded,
 }
 
@@ -55,11 +55,11 @@ const BLOCKER_EXITS: [BlockerExit; 12] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WaiterHistory {
     Nothing,
-    /// It has waited so long that it rarely polls the queue.
+    /// The waiter has waited so long that it rarely polls the queue.
     LongWait,
-    /// It has reconnected.
+    /// The waiter has reconnected.
     Reconnected,
-    /// It reconnects while the blocker stops blocking.
+    /// The waiter reconnects while the blocker stops blocking.
     Reconnecting,
 }
 
@@ -176,7 +176,7 @@ impl Case {
         format!("{directory}/{}", youngest.map_or("", String::as_str))
     }
 
-    /// Makes the waiter go through its history.
+    /// Performs the events of the waiter's history.
     async fn prepare(self, stage: &Stage, waiter: usize, hold: u64) {
         if self.before == WaiterHistory::Reconnected {
             pause(stage.setting.timeout / 3).await;
@@ -188,8 +188,8 @@ impl Case {
         }
     }
 
-    /// Performs the event after which the blocker no longer blocks the waiter. The returned leases
-    /// must be kept until the waiter has the lock.
+    /// Makes the blocker stop blocking the waiter. The returned leases must be kept until the
+    /// waiter has the lock.
     async fn go(self, stage: &Stage, request: Request, leases: Vec<Lease>) -> Result<Vec<Lease>, String> {
         stage.note(&format!("the blocker goes: {:?}", self.going));
         let client = stage.client(BLOCKER);
@@ -228,7 +228,6 @@ impl Case {
         Ok(leases)
     }
 
-    /// Checks that the waiter is granted the lock soon after these nodes are gone.
     async fn expect(self, stage: &Stage, nodes: &[String], waiting: Waiting) -> CaseResult {
         let longest = 3 * stage.setting.timeout;
         let gone = Stage::until("the blocker goes", longest, || !nodes.iter().any(|node| stage.exists(node)));

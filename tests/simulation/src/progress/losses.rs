@@ -20,11 +20,11 @@ enum Cause {
     Silence,
     /// All servers refuse connections.
     Refused,
-    /// Another client deletes its node, long after the grant.
+    /// Another client deletes the holder's node, long after the grant.
     Broken,
-    /// Another client deletes its node, right after the grant.
+    /// Another client deletes the holder's node, right after the grant.
     BrokenYoung,
-    /// An operator ends its session.
+    /// An operator ends the holder's session.
     SessionEnded,
     HeldTooLong,
     ClientClosed,
@@ -89,7 +89,7 @@ impl Case {
         }
         let nodes: Vec<_> = leases.iter().map(|lease| lease.node()).collect();
         let cause = self.happen(stage, &nodes, began + most).await?;
-        // Count the scope as a listener. It is notified by being ended.
+        // The scope counts as a listener. Its end is the notification.
         let listeners = 1 + 2 * leases.len();
         let all = || told.borrow().len() >= listeners;
         Stage::until("everybody is told", 3 * stage.setting.timeout, all).await?;

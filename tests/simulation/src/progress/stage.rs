@@ -94,8 +94,8 @@ impl Stage {
         if self.setting.servers == 1 { 2 * self.hop() } else { 6 * self.hop() }
     }
 
-    /// Returns the maximum time from the moment at which the first server applies a change until a
-    /// client receives the watch event from its own server.
+    /// Returns the maximum time between the first execution of a change by a server and the arrival
+    /// of the watch event at a client.
     pub fn told(&self) -> u64 {
         if self.setting.servers == 1 { self.hop() } else { 3 * self.hop() }
     }
@@ -105,8 +105,8 @@ impl Stage {
         1500.min(self.setting.timeout / 8) + 3 * self.read()
     }
 
-    /// Returns the same as [`Self::reconnected`], for a client that neither holds a lock nor waits
-    /// near the head of a queue.
+    /// Like [`Self::reconnected`], but for a client that neither holds a lock nor waits near the
+    /// head of a queue.
     pub fn reconnected_at_leisure(&self) -> u64 {
         1000.max(self.reconnected()) + 3 * self.read()
     }

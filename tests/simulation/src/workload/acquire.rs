@@ -16,7 +16,8 @@ use crate::features::Feature;
 use crate::locks::{CROWDED, ELECTION, MOST, MUTEXES, Place, READ_WRITE, SEMAPHORES, SHARED};
 use crate::oracle::{Asked, Granted, Mode};
 
-/// Maximum time that a semaphore's try waits for the semaphore's mutex, in milliseconds.
+/// Maximum time that an attempt to get a permit without waiting can wait for the semaphore's mutex,
+/// in milliseconds.
 const TRY_LIMIT: u64 = 2000;
 
 impl Contender {
@@ -131,8 +132,8 @@ impl Contender {
             let beginning = self.oracle.borrow_mut().judge_row(label, one, since, *cohort);
             attempt.begins_on_a_node(beginning);
         }
-        // If nodes can be kept, `handoffs` also counts holds that reused a kept node, so do not
-        // check it.
+        // If nodes can be kept, `handoffs` also counts holds that reused a kept node, so it can be
+        // larger.
         let too_often = |one: &Granted| one.lease.handoffs() >= (*cohort).max(1);
         if !self.may_keep() && granted.iter().any(too_often) {
             self.violation(&format!("{want:?} is handed on more than {cohort} times"));
@@ -149,8 +150,8 @@ impl Contender {
         let expected = match error.kind() {
             ErrorKind::LockTimeout if waiters::is_full(error) => attempt.waiters.is_some() && !style.is_try(),
             ErrorKind::LockTimeout => matches!(style, WaitStyle::Within(_) | WaitStyle::Try),
-            // `ConnectionFailed`: a try gets no reply, or any other attempt gets no first session.
-            // `ClientClosed`: another contender has closed the client.
+            // `ConnectionFailed` means that a try got no reply, or that another attempt got no
+            // first session. `ClientClosed` means that another contender has closed the client.
             ErrorKind::ConnectionFailed | ErrorKind::ClientClosed => true,
             _ => false,
         };
@@ -286,11 +287,11 @@ fn queue(Attempt { want, limit, .. }: &Attempt) -> Option<&'static str> {
         Want::Mutex(which) => Some(MUTEXES[*which]),
         Want::Read | Want::Write | Want::Downgrade => Some(READ_WRITE),
         Want::Lead => Some(ELECTION),
-        // This many permits would disturb other contenders.
+        // A request for so many permits would disturb other contenders.
         Want::Permits(CROWDED, _) => None,
         Want::Permits(which, _) => Some(SEMAPHORES[*which].path),
-        // With a hold limit, a member can be lost while the attempt waits for the others. The
-        // attempt then joins that member's queue again, at the end.
+        // While the attempt waits for the other members, the hold limit of a member can end its
+        // hold. The attempt then joins that member's queue again, at the end.
         Want::Several(_) if limit.is_some() => None,
         // Even a try can wait here, for the semaphore's mutex.
         Want::Several(members) if members.iter().any(|(member, _)| *member == Member::Permit) => None,

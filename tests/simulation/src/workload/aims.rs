@@ -7,8 +7,8 @@ use super::{Attempt, Contender};
 use crate::features::{self, Feature, Features};
 use crate::oracle::{Beginning, Granted};
 
-/// If a run has at most `CONTENDERS` contenders with at most `ATTEMPTS` attempts each, no two
-/// attempts have the same aims.
+/// Two attempts of a run have different aims if the run has at most `CONTENDERS` contenders with at
+/// most `ATTEMPTS` attempts each.
 const ATTEMPTS: u64 = 16;
 const CONTENDERS: u64 = 16;
 
@@ -50,15 +50,15 @@ impl Contender {
         let longest = 2 * self.setting.timeout;
         let limit =
             limit.or(has(Feature::IsLimited).then_some(Duration::from_millis(self.setting.timeout / 2)));
-        // While a multi-lock waits for other members, it acquires a member again whenever the
-        // member's hold limit expires. With a short limit it would do so very often and overload
-        // the servers.
+        // A multi-lock acquires a member again if the member's hold limit expires before all
+        // members are acquired. With a short limit, it would do so very often and overload the
+        // servers.
         let least = Duration::from_millis(self.setting.timeout / 2);
         let several = matches!(want, Want::Several(_));
         let limit =
             limit.filter(|_| want != Want::Lead).map(|limit| if several { limit.max(least) } else { limit });
-        // While the attempt waits for the last members of a multi-lock, the hold limits of the
-        // first ones can expire again and again. So the attempt must have a timeout.
+        // The hold limits of the first members can expire again and again while the attempt waits
+        // for the last ones. A timeout ends such an attempt.
         let in_vain = limit.is_some() && several;
         let style = if has(Feature::Tries) {
             WaitStyle::Try
@@ -117,8 +117,7 @@ impl Contender {
         }
     }
 
-    /// If the attempt has this aim, lets another contender ask it to give up the lock, or break the
-    /// lock.
+    /// Asks the holder to give up the lock, or breaks the lock, if the attempt has this aim.
     pub(super) async fn is_disturbed(&mut self, granted: &[Granted], attempt: &Attempt) {
         let node = granted[0].node.clone();
         if attempt.aims(Feature::IsAsked) {
@@ -136,7 +135,6 @@ impl Contender {
         }
     }
 
-    /// If other contenders are in scopes of the same lock object, records the feature.
     pub(super) fn notes_shared_scope(&self, attempt: &Attempt) {
         let mut oracle = self.oracle.borrow_mut();
         if oracle.sharing > 1 {

@@ -20,17 +20,17 @@ const COMPANIONS: usize = 100;
 /// The action of a companion that helps an attempt reach its aims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Help {
-    /// It holds first and keeps the node.
+    /// The companion holds the lock before the attempt and keeps the node.
     Keeps,
-    /// It holds first and hands the lock on.
+    /// The companion holds the lock before the attempt and hands it on.
     HandsOn,
-    /// It waits for the lock while the attempt holds it.
+    /// The companion waits for the lock while the attempt holds it.
     Waits,
 }
 
 impl Help {
-    /// Returns the actions of a companion before and during the attempt's hold. A try does not
-    /// wait, so it cannot receive a hand-off from the companion.
+    /// Returns the action of a companion before the attempt's hold, and the action during the hold.
+    /// A try does not wait, so it cannot receive a hand-off from the companion.
     fn of(attempt: &Attempt) -> [Option<Self>; 2] {
         let (keeps, hands_on) = (attempt.aims(Feature::Keeps), attempt.aims(Feature::HandsOn));
         let waits = hands_on && (keeps || attempt.style.is_try());
@@ -60,8 +60,8 @@ impl Contender {
         tokio::join!(self.acquire(attempt), companion.leave_soon(granted, &before)).0
     }
 
-    /// Holds the lock of an attempt. If the attempt needs a companion during its hold, the
-    /// companion waits for the lock meanwhile.
+    /// Holds the lock of an attempt. If the attempt needs a companion during its hold, that
+    /// companion waits for the lock until the hold ends.
     pub(super) async fn hold_before_others(&mut self, granted: Vec<Granted>, attempt: &Attempt) {
         let [_, Some(_)] = Help::of(attempt) else { return self.hold(granted, attempt).await };
         let (mut companion, after) = self.companion(attempt);

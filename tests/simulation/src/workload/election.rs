@@ -19,8 +19,8 @@ impl Contender {
             self.violation("leads before it is a candidate");
         }
         let leadership = election.campaign_with(wait_limit).await?;
-        // Read `is_leader` first. Neither value can change from false to true. If the lease is held
-        // now, `is_leader` must therefore have been true.
+        // Read `is_leader` before the lease. Both values only change from true to false, so
+        // `is_leader` must have been true if the lease is held afterwards.
         let (leads, held) = (election.is_leader(), leadership.check().is_ok());
         if held && !leads {
             self.violation("leads, but reports that it does not");

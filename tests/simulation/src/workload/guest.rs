@@ -1,4 +1,4 @@
-//! A guest is a contender that creates situations which random contenders rarely reach. It has its
+//! A guest is a contender that creates situations that random contenders rarely reach. It has its
 //! own locks and clients.
 
 use std::pin::pin;
@@ -18,13 +18,13 @@ const SINGLE: &str = "/visited-permit";
 const MANY: &str = "/visited-permits";
 const ELECTION: &str = "/visited-election";
 
-/// Number of permits to hold: more than the number of nodes that one heartbeat can check. `LONG` is
-/// the duration of the holds in milliseconds.
+/// `CROWD` is the number of permits that a guest holds. One heartbeat cannot check so many nodes.
+/// `LONG` is the duration of these holds in milliseconds.
 const CROWD: u32 = 150;
 const LONG: u64 = 70_000;
 
 /// Maximum time in milliseconds between two checks of the same held node by heartbeats. The first
-/// check of a new hold can be a little later.
+/// check of a node can take a little longer.
 const TURN: u64 = 60_000;
 
 impl Visitor {
@@ -39,8 +39,8 @@ impl Visitor {
             let clients = [2 * times, 2 * times + 1].map(|visit| self.clients.visitors(visit));
             let [(_, one), (_, other)] = &clients;
             if one.ready().await.is_ok() && other.ready().await.is_ok() {
-                // Acquire `CROWD` permits only if the latency is short, because creating so many
-                // nodes together delays heartbeats.
+                // Acquire `CROWD` permits only if the latency is short, because the creation of so
+                // many nodes delays heartbeats.
                 let bears_crowds =
                     self.setting.servers == 1 && 100 * self.setting.latency <= self.setting.timeout;
                 match self.chance.index(8) {

@@ -58,7 +58,7 @@ impl Contender {
             }
         }
         self.is_disturbed(&granted, attempt).await;
-        // Sometimes it holds for longer than its limit.
+        // Sometimes the contender holds the lock for longer than the limit.
         let limit = attempt.limit.filter(|_| self.chance.percent(50));
         let time = limit.map_or(time, |limit| time.max(milliseconds(limit) + 50));
         let mut lost = self.stay(&granted, attempt, since, time).await;
@@ -140,8 +140,8 @@ impl Contender {
         }
     }
 
-    /// Acquires the read lock while the contender holds the write lock. Waits, tries, or uses a
-    /// timeout. Sometimes another client breaks the write lock at the same time.
+    /// Acquires the read lock while the contender holds the write lock. Sometimes another client
+    /// breaks the write lock at the same time.
     async fn downgrade(&mut self, writing: &Granted, attempt: &Attempt) -> Option<Vec<Granted>> {
         let time = self.downgrades.skewed(0..=self.setting.timeout);
         let style = match self.downgrades.index(4) {
@@ -213,8 +213,8 @@ impl Contender {
         }
     }
 
-    /// Waits for this long while the contender holds the lock. Returns early if the lock is lost or
-    /// the contender is asked to give it up. Returns `true` if a lease was lost.
+    /// Waits for the given time while the contender holds the lock. Returns early if the lock is
+    /// lost or the contender is asked to give it up. Returns `true` if a lease was lost.
     pub(super) async fn stay(
         &mut self,
         granted: &[Granted],
@@ -292,11 +292,11 @@ impl Contender {
         }
     }
 
-    /// Checks that a hold with a limit ends when its time is over.
+    /// Checks that a hold with a limit ends in time.
     pub(super) fn expect_end_in_time(&self, attempt: &Attempt, since: Moment, from: u64, reason: LossReason) {
         let limit = attempt.limit.filter(|_| reason == LossReason::HeldTooLong).map(milliseconds);
-        // If the contender was busy when the hold limit expired, it notices the end only at the
-        // time `from`.
+        // If the contender was busy when the hold limit expired, it notices the end only when it
+        // begins to wait, at the time `from`.
         let limit = limit.map(|limit| limit.max(from - since.at));
         if limit.is_some_and(|limit| self.is_late(since, limit)) {
             self.violation(&format!("{:?} has ended after {} ms of {limit:?}", attempt.want, since.took()));
@@ -315,8 +315,8 @@ impl Contender {
         }
     }
 
-    /// Checks that a contender has noticed the delete of its node soon. If it listens for requests
-    /// to give up the lock, also checks that it has noticed such a request.
+    /// Checks that the contender soon notices if its node is deleted. If `listens` is true, it must
+    /// also notice a request to give up the lock.
     fn expect_news(&self, one: &Granted, since: Moment, from: u64, listens: bool, heard: bool) {
         let oracle = self.oracle.borrow();
         let (now, soon, held) = (clock::now(), oracle.calm.soon(), one.lease.check().is_ok());

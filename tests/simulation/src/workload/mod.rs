@@ -55,38 +55,40 @@ pub struct Contender {
     scopes: Chance,
     /// Separate random numbers for the option `cohort`.
     cohorts: Chance,
-    /// True if nodes can be kept after a release in this run. `lingers` determines the durations.
+    /// True if clients can keep nodes after a release in this run. The durations are drawn from
+    /// `lingers`.
     keeps: bool,
     lingers: Chance,
     setting: Setting,
     oracle: Rc<RefCell<Oracle>>,
     stopped: Stopped,
-    /// Its current activity, for the report if it never ends.
+    /// The contender's current activity. It is reported if the contender does not finish.
     doing: Rc<RefCell<String>>,
     attempts: u64,
-    /// True if it combines features on purpose.
+    /// True if the contender combines features on purpose.
     pub together: bool,
     seed: u64,
 }
 
 /// An attempt to acquire a lock.
 struct Attempt {
-    /// Label of its nodes.
+    /// Label of the attempt's nodes.
     label: String,
     want: Want,
     style: WaitStyle,
     owner: Owner,
     /// Maximum hold time, if there is one.
     limit: Option<Duration>,
-    /// Time before the end of its term at which the lease is lost.
+    /// Grace period at the end of the term. The lease is lost when this period begins.
     grace: Duration,
     /// The attempt is refused if this many contenders already wait.
     waiters: Option<u32>,
     /// Maximum number of consecutive holds on one node, by hand-offs inside the client.
     cohort: u32,
-    /// Time for which its node is kept.
+    /// Time for which the client can keep the attempt's node.
     linger: Duration,
-    /// The features that the attempt tries to combine, and in `met` the ones that have occurred.
+    /// `aims` contains the features that the attempt tries to combine. `met` contains the features
+    /// that have occurred.
     aims: Features,
     met: RefCell<Features>,
     /// The contender's client and the other client. Other contenders can close both during the
@@ -137,8 +139,8 @@ impl Contender {
         let downgrades = Chance::of(seed, "downgrade", number);
         let scopes = Chance::of(seed, "scopes", number);
         let cohorts = Chance::of(seed, "cohorts", number);
-        // Nodes are kept only in half of the runs. If nodes are kept, the counter of hand-offs also
-        // counts other holds, so some checks need runs without kept nodes.
+        // Nodes are kept only in half of the runs, because some checks need runs without kept
+        // nodes: if nodes are kept, the counter of hand-offs also counts the holds that reuse one.
         let keeps = Chance::of(seed, "keeps", 0).percent(50);
         let lingers = Chance::of(seed, "lingers", number);
         let attempts = 0;
@@ -163,7 +165,7 @@ impl Contender {
         }
     }
 
-    /// Returns its client's number.
+    /// Returns the number of the contender's client.
     pub fn of(&self) -> usize {
         self.of
     }
@@ -229,7 +231,7 @@ impl Contender {
         self.meets_what_it_asks_for(&attempt);
         let crowd = matches!(attempt.want, Want::Permits(CROWDED, _));
         if crowd {
-            // A crowd of permits disturbs other contenders.
+            // A request for so many permits disturbs other contenders.
             self.oracle.borrow_mut().calm.fault(true);
         }
         if self.runs_once(&attempt) {
@@ -252,7 +254,7 @@ impl Contender {
         }
     }
 
-    /// Returns a random value for the option `cohort` of the next attempt. It is 0 (no hand-offs)
+    /// Returns a random value for the option `cohort` of the next attempt. Returns 0 (no hand-offs)
     /// if the attempt limits the number of waiters, because the options cannot be combined.
     fn cohort(&mut self, waiters: Option<u32>, aims: bool) -> u32 {
         let hands_on = (self.cohorts.percent(40) || aims) && waiters.is_none();
@@ -292,9 +294,9 @@ impl Contender {
         Moment { at: clock::now(), stops: self.stops() }
     }
 
-    /// Returns the clients that delay the contender when they are stopped: its two clients, and for
-    /// each of them the client with the previous number. A contender of that previous client can
-    /// have started tasks of this client, which stop with the contender.
+    /// Returns the clients that delay the contender when they are stopped. These are its two
+    /// clients, and for each of them the client with the previous number. A contender of that
+    /// previous client can have started tasks of this client, which stop with the contender.
     fn used(&self) -> [usize; 4] {
         let count = self.clients.count();
         let before = |client: usize| (client + count - 1) % count;
@@ -306,8 +308,8 @@ impl Contender {
         self.used().into_iter().map(|client| self.stopped.time(client)).sum()
     }
 
-    /// Returns `true` if more than `limit` milliseconds have passed since `since`, and the
-    /// contender's clients were running all the time.
+    /// Returns `true` if more than `limit` milliseconds have passed since `since` and none of the
+    /// contender's clients was stopped in that time.
     fn is_late(&self, since: Moment, limit: u64) -> bool {
         let stopped = self.used().into_iter().any(|client| self.stopped.is_stopped(client));
         since.took() > limit + SLACK && since.stops == self.stops() && !stopped

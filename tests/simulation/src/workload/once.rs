@@ -1,5 +1,4 @@
-//! Attempts that run code once per time slot (the slot's body) and combine this with other
-//! features.
+//! Attempts that run code once per time slot (the slot's body) and also use other features.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -35,9 +34,9 @@ struct WantedSlot {
 }
 
 impl WantedSlot {
-    /// Returns `true` if the slot's time is over. Other contenders can then have recorded later
-    /// slots. The slot can run even so, because the library compares its key only with the last
-    /// recorded key.
+    /// Returns `true` if the slot's period has ended. The slot can still run, because the library
+    /// compares its key only with the last recorded key. Meanwhile, other contenders can have
+    /// recorded later slots.
     fn is_late(&self) -> bool {
         clock::now() / self.length != self.slot
     }
@@ -63,7 +62,8 @@ impl Contender {
         WantedSlot { place, slot, asked, length, before, record, fails: self.chance.percent(20) }
     }
 
-    /// Acquires the mutex by the call that runs a slot's body, and holds it while the body runs.
+    /// Acquires the mutex through `once`, which runs the slot's body and holds the mutex until the
+    /// body ends.
     pub(super) async fn run_once(&mut self, attempt: &Attempt) {
         let Want::Mutex(place) = attempt.want else { return };
         let wanted = self.wanted_slot(place, Record::AfterBody);
@@ -225,7 +225,7 @@ impl Contender {
         attempt.meets(Feature::RunsOnce);
     }
 
-    /// Runs a slot while its owner already holds the mutex, which is a re-entry.
+    /// Runs a slot as an owner that already holds the mutex (re-entry).
     pub(super) async fn run_once_again(&mut self, outer: &Granted, attempt: &Attempt) {
         let Want::Mutex(place) = attempt.want else { return };
         let record = if self.chance.percent(50) { Record::Start } else { Record::AfterBody };
@@ -271,8 +271,8 @@ impl Contender {
         }
     }
 
-    /// Checks an error of a slot that was run by an owner that already held the lock. Such a slot
-    /// may fail only if the lock was lost or the client was closed.
+    /// Checks the error of a slot. The owner already held the lock when it ran the slot, so the
+    /// slot may fail only if the lock was lost or the client was closed.
     fn expect_interrupted(&self, outer: &Granted, error: &Error) {
         let expected = match error.kind() {
             ErrorKind::ClientClosed => true,

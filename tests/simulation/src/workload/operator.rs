@@ -1,5 +1,5 @@
-//! Actions of contenders that acquire no lock: requests to give up a lock, breaking a lock, setting
-//! the number of permits, writing under a held lock, and listing contenders.
+//! Contenders' actions other than acquiring locks: requests to give up a lock, breaking a lock,
+//! setting the number of permits, writing under a held lock, and listing contenders.
 
 use zklock::{Error, ErrorKind, NodeData};
 

@@ -17,8 +17,8 @@ use crate::oracle::{Granted, Mode, ReleaseKind};
 type Answer = Pin<Box<dyn Future<Output = zklock::Result<()>>>>;
 
 impl Contender {
-    /// Returns `true` if a node no longer existed at the time `then`, and the client could know
-    /// that.
+    /// Returns `true` if a node was deleted before the time `then` and the client can have learned
+    /// of it.
     fn was_broken(&self, node: &str, session: i64, then: u64) -> bool {
         let oracle = self.oracle.borrow();
         let gone = oracle.requests.gone_since(node).is_some_and(|gone| gone < then);
@@ -40,8 +40,7 @@ impl Contender {
         let began = self.now();
         let held = lease.check().is_ok() && self.oracle.borrow().is_last(&node);
         let within = self.chance.skewed(0..=2 * self.setting.timeout);
-        // Read the number of hand-offs before the call, because the call hands the lock on
-        // immediately.
+        // The next call can hand the lock on immediately, so read the number of hand-offs first.
         let before = self.handoffs();
         let (most, mut answer): (u64, Option<Answer>) = match self.chance.index(6) {
             0 => {
@@ -72,8 +71,8 @@ impl Contender {
         if let Some(answer) = answer.filter(|_| sent != Some(false)) {
             answer.await.ok();
         }
-        // If the node did not exist any more, the release must have reported that. A release that
-        // hands the lock on or keeps the node sends no request, and is checked above.
+        // If the node no longer existed, the release must have reported that. A release that hands
+        // the lock on or keeps the node sends no request. The code above checks such releases.
         let acknowledged = sent == Some(true) && most == limit && began.took() < limit;
         if held
             && acknowledged

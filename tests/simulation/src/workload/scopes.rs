@@ -19,8 +19,8 @@ impl Contender {
         entered
     }
 
-    /// Leaves the scopes in random order. However, an explicit call always ends the owner's newest
-    /// scope, so such scopes are left in reverse order.
+    /// Leaves the scopes in random order. Scopes that are left by explicit calls are left in
+    /// reverse order, because such a call always ends the owner's newest scope.
     pub(super) fn leave_scopes(&mut self, mut entered: Vec<Scope>) {
         let (scopes, mut oracle) = (&mut self.scopes, self.oracle.borrow_mut());
         while !entered.is_empty() {

@@ -25,7 +25,7 @@ impl Contender {
             Err(ErrorKind::ConnectionFailed) => !calm,
             Err(kind) => kind == ErrorKind::ClientClosed && state == ClientState::Closed,
         };
-        // If the client was closed meanwhile, it reports that.
+        // A client that was closed in the meantime reports that.
         if !(expected || calm && state == ClientState::Closed) {
             self.violation(&format!("waited for a session: {ready:?}, and the client is {state}"));
         }

@@ -74,9 +74,9 @@ impl Numbering {
         }
     }
 
-    /// Returns the number of the slot that ran. It can differ from `number`, the slot that was
-    /// requested: if slots are periods, the library determines the slot at the time of the grant.
-    /// In this case, returns the slot that was recorded with this token, later than `before`.
+    /// Returns the number of the slot that ran. If slots are periods, the library determines the
+    /// slot at the time of the grant, so the result can differ from `number`, the requested slot.
+    /// In this case, returns the slot after `before` that was recorded with this token.
     fn recorded(
         self,
         number: u64,
@@ -117,8 +117,8 @@ enum Outcome {
 }
 
 impl Contender {
-    /// Runs slots until the simulation's duration is over. Then waits until no fault has an effect,
-    /// and runs one more slot, which must be recorded.
+    /// Runs slots until the simulation's duration has passed. Then waits until no fault has an
+    /// effect, and runs one more slot, which must be recorded.
     pub async fn run_slots(mut self, end: u64) {
         let numberings = self.numberings();
         loop {
@@ -135,8 +135,8 @@ impl Contender {
                 _ => self.attempt_slots(numberings).await,
             }
         }
-        // Count the wait as a fault: because of an earlier fault, a connection can still be deaf
-        // (without replies except to pings), and the client might not have noticed that yet.
+        // Report the wait to the oracle as a fault. After an earlier fault, the server might still
+        // reply only to pings on a connection, and the client might not have noticed that yet.
         self.oracle.borrow_mut().calm.fault(true);
         self.now_does("waits for calm");
         sleep_until(clock::at(end + 2 * self.setting.timeout + 2000)).await;
@@ -240,8 +240,8 @@ impl Contender {
     async fn attempt_slot(&mut self, slotted: &mut Slotted, numbering: Numbering, held: Option<i64>) {
         let rest = Timeout::For(Duration::from_millis(numbering.rest()));
         let most = if self.chance.percent(80) { numbering.length / 2 } else { 2 * self.setting.timeout };
-        // Use `Record::Start` only if the contender already holds the lock. Otherwise it might have
-        // to wait for the lock until the slot's time is over.
+        // Use `Record::Start` only if the contender already holds the lock. Otherwise the slot's
+        // period could end while it waits for the lock.
         let record =
             if held.is_some() && self.chance.percent(30) { Record::Start } else { Record::AfterBody };
         let parameters = SlotParameters {
@@ -284,16 +284,17 @@ impl Contender {
                 limit: None,
                 grace: Duration::ZERO,
             };
-            // After a long wait, other contenders can have recorded later slots. A slot with a key
-            // can run even so, because its key is compared only with the last recorded key. A
-            // period cannot, because the library determines the period at the time of the grant.
+            // During a long wait, other contenders can have recorded later slots. If slots have
+            // keys, the slot can still run, because its key is compared only with the last recorded
+            // key. If slots are periods, the library takes the period at the time of the grant, so
+            // the slot is never late.
             let periods = numbering.periods.is_some();
             let is_late = !periods && held != Some(token) && numbering.now() != slot;
             {
                 let mut oracle = oracle.borrow_mut();
                 oracle.granted(&granted);
-                // The new slot must be later than this one. With `Record::Start`, the slot was
-                // recorded by this call, so use the record that existed before the call.
+                // The last slot that was recorded before this one. With `Record::Start`, this call
+                // has already recorded its slot, so use the slot that was recorded before the call.
                 let known = match record {
                     Record::AfterBody if periods => oracle.slots.last(place),
                     _ => before.filter(|_| !periods && !is_late),
@@ -358,8 +359,7 @@ impl Contender {
         }
     }
 
-    /// Runs a last slot for each mutex. It must be recorded, because no fault has an effect any
-    /// more.
+    /// Runs a last slot for each mutex. It must be recorded, because no fault has an effect now.
     async fn run_last_slot(&mut self, numberings: [Numbering; MUTEXES.len()]) {
         for _ in 0..LAST_TRIES {
             let (label, mut slotted) = self.slotted();

@@ -1,5 +1,5 @@
-//! A visitor is a contender whose clients no other contender uses. So while it does not wait for a
-//! session, no other caller does.
+//! A visitor is a contender that shares its clients with no other contender. Only the visitor can
+//! wait for a session of these clients, so it knows when no caller does.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -55,7 +55,7 @@ impl Visitor {
         Self { number, chance, setting, clients, oracle, stopped, doing }
     }
 
-    /// Returns the number of its clients, which no other client has.
+    /// Returns the number of the visitor's clients. No other client has this number.
     pub fn of(&self) -> usize {
         self.clients.count()
     }
@@ -88,8 +88,9 @@ impl Visitor {
         self.now_does("is done");
     }
 
-    /// Holds a lock for longer than a session lasts without heartbeats. The client may not read its
-    /// nodes, so the replies to its heartbeats are errors. The lease must stay held even so.
+    /// Holds a lock for longer than a session lasts without heartbeats. The client has no
+    /// permission to read its own nodes, so the replies to its heartbeats are errors. The lease
+    /// must stay held.
     async fn hold_what_it_may_not_read(&self, times: usize) {
         self.now_does("takes a lock by a node that it may not read");
         let (name, client) = self.clients.unable_to_read(times);
@@ -105,7 +106,8 @@ impl Visitor {
         network::with(|network| network.witness.ends(name));
     }
 
-    /// Waits for a session while no server accepts connections, and then stops waiting.
+    /// Waits for a session while no server accepts connections. The wait must fail in time, and the
+    /// client must then stop looking for a server.
     async fn wait_in_vain(&mut self, name: usize, client: &Client) {
         self.now_does("waits in vain for a session");
         network::with(|network| network.refuse(self.of(), Some(network::NOWHERE)));
@@ -135,8 +137,8 @@ impl Visitor {
         network::with(|network| network.refuse(self.of(), None));
     }
 
-    /// Acquires a lock whose directory has used up its sequence numbers. This must fail. If the
-    /// numbers restarted, new nodes would be ahead of older ones.
+    /// Tries to acquire a lock whose directory has used up its sequence numbers. This must fail. If
+    /// the numbers restarted, new nodes would be ahead of older ones.
     async fn ask_for_exhausted(&self, client: &Client) {
         self.now_does("asks for a lock whose directory is worn out");
         match self.acquire(client, EXHAUSTED).await.map_err(|error| (error.kind(), error)) {
@@ -159,8 +161,8 @@ impl Visitor {
         Self::lock(client, path)?.acquire_as(&Owner::new(), wait_limit).await
     }
 
-    /// Holds a lock without contention, and runs one of several cases meanwhile. Returns the lease
-    /// and its state if the lease was lost.
+    /// Holds a lock without contention, and runs one of several cases during the hold. Returns the
+    /// lease and its state if the lease was lost.
     async fn hold_alone(&mut self, client: &Client) -> Option<(Lease, LeaseState)> {
         self.now_does("takes a lock of its own");
         let lease = match self.acquire(client, VISITED).await.map_err(|error| (error.kind(), error)) {

@@ -41,7 +41,7 @@ pub(super) fn is_full(error: &Error) -> bool {
 }
 
 impl Attempt {
-    /// Records that the attempt's limit of waiters was checked, whatever the result was.
+    /// Records that the attempt's limit of waiters was checked.
     pub(super) fn admits(&self) {
         if self.waiters.is_some() {
             self.meets(Feature::LimitsWaiters);

@@ -33,7 +33,7 @@ pub enum Want {
     Mutex(usize),
     Read,
     Write,
-    /// Write, and then downgrade to reading.
+    /// The write lock, followed by a downgrade to the read lock.
     Downgrade,
     /// Leadership of the election.
     Lead,
@@ -58,7 +58,7 @@ impl Want {
     pub fn any(chance: &mut Chance, setting: &Setting, number_known: bool) -> Self {
         // Request very many permits only from a single fast server. In the model, a server of an
         // ensemble executes the next write of a connection only after the previous one was decided.
-        // So many writes would take too long and delay heartbeats.
+        // A thousand writes would take too long there and delay heartbeats.
         let bears_crowds = setting.servers == 1 && 100 * setting.latency <= setting.timeout / 2;
         if bears_crowds && chance.index(200) == 0 {
             return Self::Permits(CROWDED, chance.number(130..=u64::from(CROWD)).try_into().unwrap_or(CROWD));

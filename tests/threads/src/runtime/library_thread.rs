@@ -34,7 +34,7 @@ struct State {
     begun: usize,
 }
 
-/// A task, and whether it continues.
+/// A task, or `None` after it has ended.
 struct Running {
     task: Mutex<Option<Task>>,
     queue: Arc<Queue>,
@@ -147,7 +147,7 @@ where
     Ok(Background(running, cancelled))
 }
 
-/// Returns immediately, because no test waits for time.
+/// Is never called, because no test waits for time to pass.
 #[allow(clippy::unused_async, reason = "as core's")]
 pub(crate) async fn sleep(_: std::time::Duration) -> Result<()> {
     unreachable!("time does not pass here")

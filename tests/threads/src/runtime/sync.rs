@@ -107,8 +107,8 @@ impl<T: fmt::Debug> fmt::Debug for OnceLock<T> {
     }
 }
 
-/// Replaces tokio's `Notify`, with `notified` and `notify_waiters` only. A call of `notify_waiters`
-/// wakes every future that was created before the call.
+/// Replaces tokio's `Notify`. It has only `notified` and `notify_waiters`. A call of
+/// `notify_waiters` wakes every future that was created before the call.
 #[derive(Debug)]
 pub(crate) struct Notify {
     calls: AtomicUsize,

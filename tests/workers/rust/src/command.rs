@@ -284,7 +284,7 @@ pub(crate) struct Once {
     pub(crate) hold_ms: [f64; 2],
 }
 
-/// The slot to run: a slot with a name, or the current period of this length in seconds.
+/// The slot to run: the slot with this key, or the current period of this length in seconds.
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum SlotOf {

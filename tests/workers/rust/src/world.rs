@@ -357,7 +357,7 @@ impl World {
             tell_loss(name.to_owned(), &leases);
             return Ok(line);
         }
-        // Each lease gets a numbered name. The name in the command stands for all leases.
+        // Give each lease a numbered name as well. The name in the command stands for all leases.
         let mut told = Vec::new();
         for (number, lease) in leases.into_iter().enumerate() {
             let name = format!("{name}/{number}");

@@ -1,5 +1,5 @@
-//! A small program that acquires a lock, prints `holding`, and waits for a line. Then it exits while it holds the lock,
-//! or leaves a scope. The first argument selects one of several ways to do this.
+//! A small program that acquires a lock, prints `holding`, and waits for a line. Then it exits
+//! while it holds the lock, or leaves a scope. The first argument selects how it does this.
 
 use std::future::pending;
 use std::io::Write;

@@ -15,8 +15,9 @@ use zklock::{Client, ClientOptions, Error, ErrorKind, Lease, Mutex, Owner, Recor
 /// Maximum duration in milliseconds of a normal body, and of the pause between two slots.
 const JITTER: u64 = 30;
 
-/// The long bodies, for a test that disconnects holders. Each pair contains the slot's number modulo `EVERY`, and the
-/// duration of the body in milliseconds. During `TIME_FOR_A_TRAP`, the test prepares to delay the write of the record.
+/// The long bodies, for a test that disconnects holders. Each pair contains the slot's number
+/// modulo `EVERY`, and the duration of the body in milliseconds. The body of `TIME_FOR_A_TRAP`
+/// gives the test time to block the write of the record.
 const EVERY: u64 = 40;
 const LONGER_THAN_THE_TERM: (u64, u64) = (7, 1_500);
 const TIME_FOR_A_TRAP: (u64, u64) = (27, 400);
