@@ -1,4 +1,4 @@
-"""The controls of the server of `zklock.testing`, from threads, asyncio, gevent and forked processes."""
+"""Tests of `zklock.testing.Server`: threads, asyncio, gevent and forked processes call its methods."""
 
 from __future__ import annotations
 

@@ -173,8 +173,8 @@ pub(crate) fn sharing(about: &ContenderInfo) -> Vec<String> {
     cohort.into_iter().chain(linger).collect()
 }
 
-/// Returns the time in milliseconds for which a client can keep a node without a hold, for JSON
-/// output.
+/// Returns the contender's `linger` option in milliseconds, for JSON output: the time for which its
+/// client can keep the node after a release.
 pub(crate) fn linger_ms(about: &ContenderInfo) -> Option<u64> {
     about.linger.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }

@@ -186,7 +186,7 @@ def misordered(holds: Iterable[Hold], *, restarts: Restarts = False) -> list[str
     ahead of it. Readers that hold the lock together have no order.
 
     Sequence numbers restart when the server deletes an idle parent. With ``restarts``, a smaller number is
-    no error if the token shows that the node was created later.
+    no error if the fencing token is larger, because the node was then created later.
     """
     found = []
     for path, ordered in by_path(_locks(holds)).items():

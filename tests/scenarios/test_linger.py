@@ -26,8 +26,8 @@ def retakes(worker: Worker) -> int:
 
 
 def keep(worker: Worker, proxy: Proxy) -> dict[str, Any]:
-    """Acquire and release the lock until an acquire and its release send no request. Return the last
-    reply.
+    """Acquire and release the lock until an acquire and its release send no request. Return the
+    worker's last reply.
     """
     last: dict[str, Any] = {}
 

@@ -96,8 +96,8 @@ impl Supervision {
         self.guard.was_signaled()
     }
 
-    /// Waits until the command has ended, and reaps it. If the guard ended it because of the lock,
-    /// also kills the rest of its process group.
+    /// Waits until the command has ended, and reaps it. If the command was ended because the lock
+    /// was lost, also kills the rest of its process group.
     pub(crate) async fn watch(
         &mut self,
         client: &Client,

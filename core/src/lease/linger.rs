@@ -115,8 +115,8 @@ impl HoldTable {
         }
     }
 
-    /// Counts a listing after a change of the directory's children. Returns `false` if keeping
-    /// nodes costs more requests than it saves.
+    /// Counts a listing that was sent because the directory's children changed. Returns `false` if
+    /// such listings cost more requests than the kept nodes save.
     pub(crate) fn pays_to_watch(&self) -> bool {
         let mut all = self.all();
         let Some(kept) = &mut all.kept else { return false };

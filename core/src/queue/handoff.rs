@@ -57,8 +57,8 @@ pub struct HoldFacts {
     pub revoked: bool,
     /// The node has been held for too long.
     pub too_old: bool,
-    /// A transaction might be in progress. It checks that the holder's node exists, so it could
-    /// still succeed during the next hold on the node.
+    /// A transaction of the holder might be in progress. It only checks that the node exists. After
+    /// a hand-off on this node, it could still succeed, although its holder no longer has the lock.
     pub transacting: bool,
     /// A reader is about to take the node's place.
     pub downgrading: bool,

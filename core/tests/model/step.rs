@@ -96,7 +96,7 @@ pub(crate) enum Step {
     Downgrade(usize),
     /// The process of a foreign contender dies.
     Crash(usize),
-    /// The ensemble ends the session of a foreign contender whose process died.
+    /// The ensemble ends the session of a contender of another program, whose process has died.
     ExpireForeign(usize),
     /// An operator deletes a node.
     Delete(usize),

@@ -107,7 +107,8 @@ fn refused(answer: Answer) -> (ErrorKind, String) {
     })
 }
 
-/// The client crate's parser loops forever on the first challenge and panics on the second.
+/// The parser in `zookeeper-client` would loop forever on the first challenge and panic on the
+/// second, so the transport refuses both.
 #[test]
 fn a_challenge_that_no_server_sends_is_refused() {
     for lie in [r#"realm="\x\y",nonce="n",charset=utf-8,algorithm=md5-sess"#, r#"realm="\é""#] {

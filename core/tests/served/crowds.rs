@@ -63,8 +63,7 @@ async fn all_are_checked(proxy: &Proxy, nodes: Vec<String>) {
         let requests = proxy.requests().split_off(known);
         requests.into_iter().filter(|request| request.op == op::MULTI).collect::<Vec<_>>()
     };
-    // Every sixth of the session timeout, a heartbeat checks at most 128 nodes, so four heartbeats
-    // check all of them.
+    // A heartbeat checks at most 128 nodes, so four heartbeats check all nodes.
     while beats().len() < 4 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

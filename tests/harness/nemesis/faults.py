@@ -1,9 +1,9 @@
 """Faults at a holder: in its process, its connection, its session, or its node.
 
 Each fault causes damage, waits, repairs the damage, and checks that it had an effect. If it had none, the
-campaign fails. So that a fault finds a holder, the holders at the attacked station keep their locks until the
-fault is over or they lose the lock. Before a fault makes a hold uncertain, it adds a line about this to the
-worker's record.
+campaign fails. A fault needs a holder, so the attacked workers keep their locks until the fault is over or
+they lose the lock. Before a fault makes a hold uncertain, it adds a line about this to the worker's
+record.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ impl Directory {
 
     /// Deletes the node of a hold whose time has expired. The hold was marked as lost first, so the
     /// program learns about the loss before another client is granted the lock. `known` is `false`
-    /// if the program has already released the lock, but the notice of the release is still in the
-    /// inbox.
+    /// if the program has already released the lock, so that it needs no report of the loss, although
+    /// this thread has not received the release yet.
     fn end_in_time(
         &mut self,
         node: &NodeName,

@@ -333,8 +333,8 @@ impl Semaphore {
         }
     }
 
-    /// Acquires permits while the turn (the internal mutex) is held. If the acquire fails, the
-    /// permits are released before the turn.
+    /// Acquires permits while the internal mutex is held. If only some of the permits can be
+    /// acquired, they are released before the mutex.
     async fn take(&self, caller: &Owner, count: u32, deadline: Deadline, wait: WaitTimer) -> Result<Leases> {
         let resolved = self.leases.resolve()?;
         let permit_state = resolved.holds.permit_state();

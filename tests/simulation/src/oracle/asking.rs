@@ -14,8 +14,8 @@ impl Oracle {
         }
     }
 
-    /// Records that an operator or another contender deletes a contender's node. If `certainly` is
-    /// true, the node no longer exists.
+    /// Records that an operator or another contender deletes a contender's node. `certainly` is
+    /// `true` if the node is known to be deleted, and `false` if only the request was sent.
     pub fn broken(&mut self, node: &str, certainly: bool) {
         self.attempts.excuse();
         let since = self.requests.broken.entry(node.to_owned()).or_default();

@@ -1,5 +1,5 @@
-//! A visitor is a contender that shares its clients with no other contender. Only the visitor can
-//! wait for a session of these clients, so it knows when no caller does.
+//! A visitor is a contender that shares its clients with no other contender. No other caller waits
+//! for a session of these clients, so the visitor can test the behavior of a client without callers.
 
 use std::cell::RefCell;
 use std::rc::Rc;
