@@ -7,16 +7,17 @@ root=$PWD scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 for clone in first another/directory/second; do
   echo "building in $clone"
+  built=$scratch/packages-$(basename "$clone")
   git clone --quiet --no-local "$root" "$scratch/$clone"
   # tools/dist.py needs the JavaScript and the name of the addon, from `make node`.
   for product in node_modules addon dist; do cp -a "bindings-node/$product" "$scratch/$clone/bindings-node/"; done
   CARGO_TARGET_DIR=$scratch/$clone/target "$root/.venv/bin/python" "$scratch/$clone/tools/dist.py" > "$scratch/log" 2>&1 ||
     { cat "$scratch/log"; exit 1; }
-  (cd "$scratch/$clone/dist" && sha256sum -- *) > "$scratch/$(basename "$clone").sha256"
-  # The second build must not find the first one's files.
-  mv "$scratch/$clone/dist" "$scratch/$(basename "$clone")"
-  rm -rf "$scratch/$clone"
+  # The second build must not find the files of the first.
+  mv "$scratch/$clone/dist" "$built"
+  rm -rf "${scratch:?}/$clone"
+  (cd "$built" && sha256sum -- *) > "$built.sha256"
 done
-cat "$scratch/first.sha256"
-diff "$scratch/first.sha256" "$scratch/second.sha256" || { [ -z "${KEEP-}" ] || cp -a "$scratch" "$KEEP"; exit 1; }
+cat "$scratch/packages-first.sha256"
+diff "$scratch"/packages-{first,second}.sha256 || { [ -z "${KEEP-}" ] || cp -a "$scratch" "$KEEP"; exit 1; }
 echo 'both builds are equal'
