@@ -73,7 +73,8 @@ def test_ctrl_c_ends_the_command(platform: Platform) -> None:
     with terminal(*platform.runner, platform.command, "dev", "--port", "0", env=platform.env) as shown:
         shown.wait("127.0.0.1:", LIMIT)
         shown.type(CTRL_C)
-        assert shown.ended(LIMIT) == 130
+        # The default action of the signal would give another status.
+        assert shown.ended(LIMIT) == 0
 
 
 def test_run(platform: Platform, server: Standalone, path: str) -> None:
