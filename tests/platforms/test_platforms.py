@@ -115,14 +115,13 @@ def test_a_lock_in_python(platform: Platform, python: list[str], server: Standal
     check_cycle(platform.run(interpreter, program, server.hosts, path, env=env), server)
 
 
-def test_a_signal_to_end_frees_the_lock(
-    platform: Platform, python: list[str], server: Standalone, path: str
-) -> None:
+def test_ctrl_c_frees_the_lock(platform: Platform, python: list[str], server: Standalone, path: str) -> None:
     interpreter, packages = python
     env = {**platform.env, "PYTHONPATH": packages, "PYTHONDONTWRITEBYTECODE": "1"}
     program = (interpreter, platform.file(HERE / "ends.py"), server.hosts, path)
     with terminal(*platform.runner, *program, env=env) as shown, Observer(server.hosts) as observer:
-        shown.wait("ends by a signal", LIMIT)
+        shown.wait("holding", LIMIT)
+        shown.type(CTRL_C)
         assert shown.ended(LIMIT) != 0
         # The session's timeout is longer, so the library has freed the lock.
         assert observer.queue(path) == []
