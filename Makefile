@@ -159,6 +159,10 @@ dist: toolchains venv node ## Build, test and measure all published packages for
 	@$(PYTHON) tools/dist.py
 	@$(PACKAGES_TEST) -o python_files='test_*.py promises.py' packages
 
+.PHONY: reproduce
+reproduce: toolchains venv node ## Build all published packages twice, in different directories, and compare them byte by byte
+	@tests/packages/reproduce.sh
+
 .PHONY: try-dist
 try-dist: venv ## Run a user's first minute with the packages of `make dist`, in an empty directory
 	@$(PACKAGES_TEST) packages/test_first_minute.py

@@ -33,6 +33,22 @@ CRATES = ("zklock-jute", "zklock-transport", "zklock", "zklock-embedded", "zkloc
 """The published crates. The stand-ins in core/shims are not published: only this workspace uses them."""
 
 
+def settings() -> dict[str, str]:
+    """Return environment variables for a build whose result depends neither on the directories nor on the
+    time. `make reproduce` builds twice and compares.
+    """
+    homes = {ROOT: "/zklock", Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo")): "/cargo"}
+    names = [f"{home}={name}" for home, name in homes.items()]
+    given = {
+        "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(f"--remap-path-prefix={name}" for name in names),
+        "CFLAGS": " ".join(f"-ffile-prefix-map={name}" for name in names),
+    }
+    if (ROOT / ".git").exists():
+        # Maturin stores this time in the wheel, with each file.
+        given["SOURCE_DATE_EPOCH"] = run("git", "log", "-1", "--format=%ct").strip()
+    return {name: value for name, value in given.items() if name not in os.environ}
+
+
 def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
     """Run a program and return its output. If it fails, exit with the output of both streams."""
     done = subprocess.run(
@@ -145,6 +161,7 @@ def main() -> None:
     built = (PYTHON / "python" / "zklock" / "_zklock.abi3.so", TESTED / "zklock", addon)
     if not debug:
         print("building for publishing: minutes", flush=True)
+        os.environ.update(settings())
         # Build these packages together, so that their common dependencies are compiled only once.
         names = ("--package=zklock-cli", "--package=zklock-python", "--package=zklock-node")
         subprocess.run(["cargo", "build", "--locked", "--profile=dist", *names], cwd=ROOT, check=True)

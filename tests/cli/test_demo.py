@@ -15,12 +15,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cli.shell import shell
 from harness.built import require
 from harness.command import Command
 from harness.paths import COMMAND, REPOSITORY
 from harness.ports import free_port
 from harness.steps import eventually
+from harness.terminal import shell
 from parts import PARTS
 
 LIMIT = 20.0

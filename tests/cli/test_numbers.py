@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from cli.shell import shell
 from harness.answers import now
 from harness.command import Command, run
 from harness.embedded import NewServer
@@ -23,6 +22,7 @@ from harness.reported import Moment
 from harness.server import Server, Settings, Standalone
 from harness.stalls import STALL_MONITOR
 from harness.steps import LATE, eventually
+from harness.terminal import shell
 
 LONG = 300
 HOUR, MINUTE = 3600, 60

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from cli.lag import Lag
-from cli.shell import CTRL_C, CTRL_Z, Shell, shell
 from harness.built import require
 from harness.command import Log, state
 from harness.observer import Observer
 from harness.paths import COMMAND
 from harness.server import Standalone
 from harness.steps import eventually
+from harness.terminal import CTRL_C, CTRL_Z, Shell, shell
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 

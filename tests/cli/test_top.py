@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from cli.shell import CTRL_C, CTRL_Z, Shell, shell
 from harness.command import Command, run
 from harness.observer import Observer
 from harness.paths import COMMAND
@@ -23,6 +22,7 @@ from harness.ports import free_port
 from harness.proxy import Proxy
 from harness.server import Standalone
 from harness.steps import eventually
+from harness.terminal import CTRL_C, CTRL_Z, Shell, shell
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 

@@ -14,7 +14,8 @@ import pytest
 from harness.observer import Observer
 from harness.security import secured_server
 from harness.server import Standalone
-from platforms.emulated import Platform
+from harness.terminal import CTRL_C, terminal
+from platforms.emulated import LIMIT, Platform
 
 HERE = Path(__file__).parent
 
@@ -67,6 +68,15 @@ def test_the_command_on_a_real_server(platform: Platform, server: Standalone, pa
     assert status == 0, shown
 
 
+def test_ctrl_c_ends_the_command(platform: Platform) -> None:
+    # wine shows the terminal to the program as a console.
+    with terminal(*platform.runner, platform.command, "dev", "--port", "0", env=platform.env) as shown:
+        shown.wait("127.0.0.1:", LIMIT)
+        shown.type(CTRL_C)
+        # The default action of the signal would give another status.
+        assert shown.ended(LIMIT) == 0
+
+
 def test_run(platform: Platform, server: Standalone, path: str) -> None:
     words = ("run", "-z", server.hosts, path, "--", "sh", "-c", 'echo "$ZKLOCK_PATH"; exit 3')
     status, shown = zklock(platform, *words)
@@ -103,6 +113,18 @@ def test_a_lock_in_python(platform: Platform, python: list[str], server: Standal
     program = platform.file(HERE / "cycle.py")
     env = {"PYTHONPATH": packages, "PYTHONDONTWRITEBYTECODE": "1"}
     check_cycle(platform.run(interpreter, program, server.hosts, path, env=env), server)
+
+
+def test_ctrl_c_frees_the_lock(platform: Platform, python: list[str], server: Standalone, path: str) -> None:
+    interpreter, packages = python
+    env = {**platform.env, "PYTHONPATH": packages, "PYTHONDONTWRITEBYTECODE": "1"}
+    program = (interpreter, platform.file(HERE / "ends.py"), server.hosts, path)
+    with terminal(*platform.runner, *program, env=env) as shown, Observer(server.hosts) as observer:
+        shown.wait("holding", LIMIT)
+        shown.type(CTRL_C)
+        assert shown.ended(LIMIT) is not None
+        # The session's timeout is longer, so the library has freed the lock.
+        assert observer.queue(path) == []
 
 
 def test_a_lock_in_node(platform: Platform, node: list[str], server: Standalone, path: str) -> None:

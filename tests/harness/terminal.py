@@ -1,4 +1,4 @@
-"""An interactive shell on its own terminal, and the screen that a user sees."""
+"""A program or an interactive shell on its own terminal, and the screen that a user sees."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import signal
 import struct
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
 
@@ -24,11 +24,12 @@ CTRL_C, CTRL_Z = b"\x03", b"\x1a"
 
 
 class Shell:
-    """An interactive shell on its own terminal."""
+    """An interactive shell, or another program, on its own terminal."""
 
     def __init__(self, pid: int, descriptor: int) -> None:
         self._descriptor = descriptor
         self.pid = pid
+        self._status: int | None = None
         self.resize(COLUMNS, LINES)
         self.shown = b""
         self._closing = Event()
@@ -89,19 +90,41 @@ class Shell:
             assert time.monotonic() < deadline, f"no {text!r} in {self.shown.decode(errors='replace')}"
             time.sleep(0.02)
 
+    def ended(self, limit: float) -> int | None:
+        """Return the exit status of the program when it has ended, or None after the time limit."""
+        deadline = time.monotonic() + limit
+        while self._status is None and time.monotonic() < deadline:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self._status = os.waitstatus_to_exitcode(status)
+            time.sleep(0.02)
+        return self._status
+
+    def kill(self) -> None:
+        """Kill the program if it still runs."""
+        if self._status is None:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+
+
+@contextmanager
+def terminal(*command: str, env: Mapping[str, str]) -> Iterator[Shell]:
+    """Run a program on its own terminal, and kill it at the end of the block."""
+    pid, descriptor = pty.fork()
+    if pid == 0:
+        os.execvpe(command[0], command, {**os.environ, **env, MARK_NAME: MARK})
+    made = Shell(pid, descriptor)
+    try:
+        yield made
+    finally:
+        made.close()
+        made.kill()
+
 
 @contextmanager
 def shell(hosts: str) -> Iterator[Shell]:
     """Provide a shell that is closed at the end of the block."""
-    pid, descriptor = pty.fork()
-    if pid == 0:
-        environment = {**os.environ, "ZKLOCK_HOSTS": hosts, "PS1": "ready> ", MARK_NAME: MARK}
-        os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], environment)
-    made = Shell(pid, descriptor)
-    try:
+    env = {"ZKLOCK_HOSTS": hosts, "PS1": "ready> "}
+    with terminal("bash", "--norc", "--noprofile", "-i", env=env) as made:
         made.wait("ready> ")
         yield made
-    finally:
-        made.close()
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
