@@ -153,8 +153,8 @@ class TestEnvironment:
         with pytest.raises(zklock.BadArgument) as refused:
             make(hosts)
         assert str(refused.value) == (
-            f"auth_file: {auth_file} has credentials, and others than its owner can use it (mode 0644): run "
-            f"`chmod 600 {auth_file}` (from the environment variable ZKLOCK_AUTH_FILE)"
+            f"auth_file: {auth_file} contains credentials, and users other than its owner can access it "
+            f"(mode 0644): run `chmod 600 {auth_file}` (from the environment variable ZKLOCK_AUTH_FILE)"
         )
         monkeypatch.setenv("ZKLOCK_AUTH_FILE", "")
         monkeypatch.setenv("ZKLOCK_TLS_KEY", "key.pem")

@@ -76,7 +76,7 @@ def test_s621_what_the_log_says_during_an_outage(
     )
     holder.call("log")
     holder.hold()
-    words = ["connection lost", "no server can be used", "connected again"]
+    words = ["connection lost", "no server can be used", "reconnected"]
 
     def log_events() -> list[tuple[str, str]]:
         logs = [line for line in holder.lines() if line["event"] == "log"]

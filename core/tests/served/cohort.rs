@@ -186,7 +186,7 @@ fn a_canceled_waiter_leaves_no_node_and_is_skipped() {
         until_waiting(&client, 1).await;
         let error = lock.acquire_within(BRIEF).await.expect_err("it is held");
         assert_eq!(error.kind(), ErrorKind::LockTimeout);
-        assert!(error.to_string().contains("this client itself"), "{error}");
+        assert!(error.to_string().contains("another owner in this client"), "{error}");
         let last = lock.clone();
         let last = tokio::spawn(async move { last.acquire().await });
         until_waiting(&client, 2).await;

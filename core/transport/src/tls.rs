@@ -164,7 +164,7 @@ pub(crate) fn explain(error: Error) -> Error {
 }
 
 fn another_name(names: &str) -> String {
-    let problem = "the server's certificate is for another name than the one by which it was reached";
+    let problem = "the server's certificate does not match the name by which the server was reached";
     if names.is_empty() { problem.to_owned() } else { format!("{problem}: {names}") }
 }
 
