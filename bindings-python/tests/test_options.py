@@ -83,7 +83,7 @@ def test_in_asyncio(hosts: str, path: str, auth_file: Path) -> None:
 
 
 def test_options_are_for_hosts_strings(client: zklock.Client, path: str) -> None:
-    with pytest.raises(zklock.BadArgument, match=r"^options: are for a lock on a hosts string"):
+    with pytest.raises(zklock.BadArgument, match=r"^options: are only for a lock that is created with"):
         zklock.Mutex(client, path, options=zklock.ClientOptions())
     with pytest.raises(TypeError, match=r"^options must be a zklock.ClientOptions, not dict"):
         zklock.Mutex("zk1", path, options={})  # type: ignore[arg-type]

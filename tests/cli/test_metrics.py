@@ -145,7 +145,7 @@ def test_s746_a_file_that_cannot_be_written(
     refused = run(server.hosts, "run", "--metrics", str(file), path, "--", "echo", "ran")
     assert (refused.status, refused.out) == (64, "")
     assert re.match(
-        rf"zklock: cannot write --metrics {re.escape(str(file))}: .+; give a file in ", refused.err
+        rf"zklock: cannot write --metrics {re.escape(str(file))}: .+; choose a file in ", refused.err
     )
     assert observer.client.exists(path) is None
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
