@@ -102,7 +102,7 @@ fn only_their_client_reports_waiters_without_nodes() {
             assert_eq!((wait.in_cohort, wait.node.as_deref()), (true, None));
             assert_eq!((wait.position, wait.behind.clone()), (Some(1), Some(lease.node())));
         }
-        let line = format!(", 1 before it, in a cohort, without a node of its own, behind {}", lease.node());
+        let line = format!(", 1 ahead, in a cohort, without a node of its own, behind {}", lease.node());
         assert_eq!(zklock::dump().matches(&line).count(), 5);
         // A waiter with its own node does not belong to a cohort.
         let asked = tokio::spawn(async move { other.acquire().await });
