@@ -172,7 +172,7 @@ def test_s814_only_a_regular_file_is_replaced(
         before = file.lstat()
         refused = run(server.hosts, "run", "--metrics", str(file), path, "--", "echo", "ran")
         assert (refused.status, refused.out) == (64, "")
-        assert f"cannot write --metrics {file}: it is {kind}, not a regular file; give " in refused.err
+        assert f"cannot write --metrics {file}: it is {kind}, not a regular file; choose " in refused.err
         after = file.lstat()
     assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
     assert target.read_text() == "theirs"
