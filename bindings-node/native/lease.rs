@@ -224,8 +224,8 @@ impl NativeLease {
     pub fn warn_of_wait_in_block(&self) {
         warn_of_wait_for_oneself(
             &self.lease,
-            "an acquire waits for the `await using` block around it, which holds the lock, and such a block is no scope \
-             for re-entry: pass { within: lease } to the acquire, or hold the lock with using()",
+            "an acquire waits for the `await using` block around it, which holds the lock: such a block does not \
+             allow re-entry. Pass { within: lease } to the acquire, or hold the lock with using()",
         );
     }
 

@@ -102,7 +102,7 @@ export function closeOnSignals(client: Closable, signals: Iterable<EndingSignal>
     }
   }
   if (!isMainThread) {
-    throw new BadArgumentError('closeOnSignals: signals reach only the main thread; let it end this worker');
+    throw new BadArgumentError('closeOnSignals: signals reach only the main thread; terminate this worker from there');
   }
   const entry = { client };
   for (const signal of wanted) {

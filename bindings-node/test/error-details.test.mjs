@@ -69,7 +69,7 @@ scenario('a timeout error has the contenders that block the lock', async (t) => 
     assert.ok(end.reason instanceof LockTimeoutError);
     return end.reason.blockers.length > 0;
   });
-  assert.match(end.reason.message, /this client itself, by another owner \(nightly\), number \d+, since .*, which holds it/);
+  assert.match(end.reason.message, /another owner in this client \(nightly\), number \d+, since .*, which holds it/);
   const [holder] = end.reason.blockers;
   assert.deepEqual([holder.about.pid, holder.about.label, holder.position], [process.pid, 'nightly', 0]);
   assert.equal(holder.sessionId, lease.sessionId);

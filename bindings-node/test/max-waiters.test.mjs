@@ -13,7 +13,7 @@ scenario('one waiter too many is refused at once', async (context) => {
   const path = freshPath();
   const lease = await new Mutex(holder, path).acquire();
   const limited = (maxWaiters) => new Mutex(client, path, { maxWaiters });
-  await assert.rejects(limited(0).acquire(), { ...full, message: /is full: it is taken, and nobody may wait for it/ });
+  await assert.rejects(limited(0).acquire(), { ...full, message: /is full: it is taken, and no waiters are allowed/ });
   await assert.rejects(limited(0).acquire({ timeout: 60_000 }), full);
   assert.equal(await limited(0).tryAcquire(), null);
   const waiting = limited(1).acquire();

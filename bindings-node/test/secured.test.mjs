@@ -59,5 +59,5 @@ scenario('an option wins over a variable, and errors name the variable', async (
     }
   });
   const authFile = credentials(0o644);
-  assert.throws(() => new Client(hosts, { authFile }), { code: 'BAD_ARGUMENT', message: /^authFile: .* has credentials, and others/ });
+  assert.throws(() => new Client(hosts, { authFile }), { code: 'BAD_ARGUMENT', message: /^authFile: .* contains credentials, and users other/ });
 });

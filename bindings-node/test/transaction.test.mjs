@@ -49,6 +49,6 @@ scenario('bytes may come from another realm, as in test runners', async (t) => {
 scenario('a failed transaction names the operation in words', async (t) => {
   const lease = await new Mutex(await connected(t), freshPath()).acquire();
   const failed = lease.transaction().create(freshPath()).setData('/no/such/node', 'x').commit();
-  const message = /because of set the data of "\/no\/such\/node"/;
+  const message = /failed: set the data of "\/no\/such\/node"/;
   await assert.rejects(failed, { code: 'TRANSACTION_FAILED', message, index: 1, path: '/no/such/node' });
 });

@@ -81,7 +81,7 @@ def test_a_dump_has_the_numbers_of_two_clients(hosts: str, observer: Observer, p
             assert most * 0.6 <= number(r"held, ([\d.]+) s left", line) <= most
         line = line_of(text, f"waits for {path}/old ")
         assert asked["wait"] - 0.26 <= number(r" for ([\d.]+) s", line) <= received["wait"] + 0.06
-        assert f", 5 before it, as {path}/old/{queue[5]}, behind {path}/old/{queue[4]}" in line
+        assert f", 5 ahead, as {path}/old/{queue[5]}, behind {path}/old/{queue[4]}" in line
         for node in queue[1:5]:
             observer.delete(f"{path}/old/{node}")
         old.release()

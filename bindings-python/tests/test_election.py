@@ -57,7 +57,7 @@ def test_the_nodes_are_those_of_a_leader_latch(client: zklock.Client, observer: 
 
 def test_a_candidate_is_not_asked_to_give_up(client: zklock.Client, observer: Observer, path: str) -> None:
     leadership = zklock.Election(client, path, id="me").campaign()
-    with pytest.raises(zklock.BadArgument, match="is a candidate's in an election"):
+    with pytest.raises(zklock.BadArgument, match="is a candidate in an election"):
         client.revoke(leadership.node)
     assert observer.client.get(leadership.node)[0] == b"me"
     client.break_lock(leadership.node)

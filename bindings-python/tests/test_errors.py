@@ -64,7 +64,7 @@ def test_the_log_tells_once_why_no_server_can_be_used(caplog: pytest.LogCaptureF
     # Clients that other tests left to the garbage collector might still log something.
     logged = [event for event in events if web in event]
     assert len(logged) == 1, events
-    assert logged[0].startswith("no server can be used; trying again")
+    assert logged[0].startswith("no server is usable; trying again")
     assert "127.0.0.1:1 refused the connection" in logged[0]
     assert f"{web} misbehaved" in logged[0]
 
@@ -127,7 +127,7 @@ def test_the_granted_session_timeout_and_the_warning_if_it_is_shorter(
         assert client.hosts == hosts
         with zklock.Mutex(client, path) as lease:
             assert lease.session_timeout == client.session_timeout
-    shortened = "the server shortened the session time-out"
+    shortened = "the server shortened the session timeout"
     eventually(
         lambda: any(record.getMessage().startswith(shortened) for record in caplog.records), "a warning"
     )

@@ -129,7 +129,7 @@ def test_a_contender_on_kazoo_that_may_not_see_us_is_reported_once(
         theirs.release()
         with lock, zklock.Mutex(client, path + "-last"):
             logged.wait_for(about(path + "-last", "acquired"))
-    warnings = [record for record in logged.records if about(path, "a contender on kazoo")(record)]
+    warnings = [record for record in logged.records if about(path, "a kazoo client")(record)]
     assert len(warnings) == (naming == "curator")
     for warning in warnings:
         assert warning.levelno == logging.WARNING

@@ -30,7 +30,7 @@ def waiting(client: zklock.Client, path: str) -> threading.Thread:
 def test_one_too_many_is_refused_at_once(hosts: str, client: zklock.Client, path: str) -> None:
     with zklock.Client(hosts) as other, zklock.Mutex(client, path):
         nobody = zklock.Mutex(other, path, max_waiters=0)
-        with pytest.raises(zklock.LockTimeout, match="is full: it is taken, and nobody may wait") as refused:
+        with pytest.raises(zklock.LockTimeout, match="is full: it is taken, and no waiters") as refused:
             nobody.acquire()
         assert refused.value.reason == "full"
         thread = waiting(client, path)

@@ -83,7 +83,7 @@ def test_in_asyncio(hosts: str, path: str, auth_file: Path) -> None:
 
 
 def test_options_are_for_hosts_strings(client: zklock.Client, path: str) -> None:
-    with pytest.raises(zklock.BadArgument, match=r"^options: are for a lock on a hosts string"):
+    with pytest.raises(zklock.BadArgument, match=r"^options: are only for a lock that is created with"):
         zklock.Mutex(client, path, options=zklock.ClientOptions())
     with pytest.raises(TypeError, match=r"^options must be a zklock.ClientOptions, not dict"):
         zklock.Mutex("zk1", path, options={})  # type: ignore[arg-type]
@@ -153,8 +153,8 @@ class TestEnvironment:
         with pytest.raises(zklock.BadArgument) as refused:
             make(hosts)
         assert str(refused.value) == (
-            f"auth_file: {auth_file} has credentials, and others than its owner can use it (mode 0644): run "
-            f"`chmod 600 {auth_file}` (from the environment variable ZKLOCK_AUTH_FILE)"
+            f"auth_file: {auth_file} contains credentials, and users other than its owner can access it "
+            f"(mode 0644): run `chmod 600 {auth_file}` (from the environment variable ZKLOCK_AUTH_FILE)"
         )
         monkeypatch.setenv("ZKLOCK_AUTH_FILE", "")
         monkeypatch.setenv("ZKLOCK_TLS_KEY", "key.pem")

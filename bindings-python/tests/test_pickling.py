@@ -134,5 +134,5 @@ def test_locks_on_a_client_are_refused(module: Any) -> None:
                 # A shallow copy has the same members.
                 assert attempt(lock).paths == ["/a"]
                 continue
-            with pytest.raises(TypeError, match=r"on a client: .* create the lock on a hosts string"):
+            with pytest.raises(TypeError, match=r"on a client: .* create the lock with a hosts string"):
                 attempt(lock)

@@ -212,7 +212,7 @@ def test_an_exit_among_scopes_of_several_ended_owners_is_refused(client: zklock.
     slots = zklock.Semaphore(client, path, 5)
     stacks = [ExitStack(), ExitStack()]
     leases = [in_a_thread(partial(stack.enter_context, slots)) for stack in stacks]
-    with pytest.raises(zklock.NotHeld, match="this thread entered no scope"):
+    with pytest.raises(zklock.NotHeld, match="this thread has no open scope"):
         stacks[0].close()
     assert [lease.state for lease in leases] == ["held", "held"]
 
@@ -222,7 +222,7 @@ def test_an_exit_of_another_thread_is_refused(client: zklock.Client, path: str, 
     shared = SHARED[kind](client, path)
 
     def leave() -> None:
-        with pytest.raises(zklock.NotHeld, match="this thread entered no scope"):
+        with pytest.raises(zklock.NotHeld, match="this thread has no open scope"):
             shared.__exit__(None, None, None)
         # The error of the body takes precedence.
         error = ValueError()
@@ -239,7 +239,7 @@ def test_an_exit_of_another_task_is_refused(run: Run, path: str, kind: str) -> N
         shared = SHARED_AIO[kind](client, path)
 
         async def leave() -> None:
-            with pytest.raises(zklock.NotHeld, match="this task entered no scope"):
+            with pytest.raises(zklock.NotHeld, match="this task has no open scope"):
                 await shared.__aexit__(None, None, None)
 
         async with shared as lease:

@@ -418,7 +418,7 @@ SHARED = """
 import warnings
 warnings.simplefilter("always")
 # Ignore the warning about any acquire in an event loop: other tests check it.
-warnings.filterwarnings("ignore", "a lock of zklock is acquired on a thread")
+warnings.filterwarnings("ignore", "a zklock lock is acquired on a thread")
 client = zklock.Client(hosts)
 lock = zklock.Mutex(client, path)
 

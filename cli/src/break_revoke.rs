@@ -76,14 +76,19 @@ impl Which {
                     (Some(label), _) => format!("holder with the label {}", Escaped(label)),
                     (None, node) => format!("contender {}", Escaped(node.as_deref().unwrap_or_default())),
                 };
-                Err(Failure::new(1, format!("{shown} has no {what}; `zklock ls {shown}` shows who there is")))
+                Err(Failure::new(
+                    1,
+                    format!("{shown} has no {what}; run `zklock ls {shown}` to list its contenders"),
+                ))
             }
             many => {
                 let nodes = places.iter().map(|place| Escaped(&place.contender.node).to_string());
                 let nodes = nodes.collect::<Vec<_>>().join("\n  ");
                 Err(Failure::new(
                     1,
-                    format!("{many} holders of {shown} have this label; name a node:\n  {nodes}"),
+                    format!(
+                        "{many} holders of {shown} have this label; pass one of these nodes instead:\n  {nodes}"
+                    ),
                 ))
             }
         }
@@ -93,7 +98,8 @@ impl Which {
 pub(crate) fn break_lock(options: &Break) -> Result<u8, Failure> {
     if !options.yes && !stdin().is_terminal() {
         return Err(Failure::usage(
-            "there is no terminal to ask on: say --yes to break the lock without a question",
+            "standard input is not a terminal, so zklock cannot ask for confirmation; pass --yes to break the lock \
+             without it",
         ));
     }
     with_client(&options.connection, async |client| {
@@ -101,10 +107,11 @@ pub(crate) fn break_lock(options: &Break) -> Result<u8, Failure> {
         let (who, role, since) = (place.who(), place.role.as_str(), age(place.since()));
         if !options.yes {
             let question = format!(
-                "{who} {role}, in the queue for {since}. The next contender may go on at once. Break it? [y/N] "
+                "{who} {role}, in the queue for {since}. The next contender can get the lock immediately. Break \
+                 it? [y/N] "
             );
             if !ask(&question)? {
-                return Err(Failure::new(1, "nothing was done"));
+                return Err(Failure::new(1, "nothing was changed"));
             }
         }
         client.break_lock(&place.contender.node).await?;
@@ -117,7 +124,7 @@ pub(crate) fn revoke(options: &Revoke) -> Result<u8, Failure> {
     with_client(&options.connection, async |client| {
         let place = options.which.find(client).await?;
         client.revoke(&place.contender.node).await?;
-        print(format_args!("asked: {}\n", place.who()))?;
+        print(format_args!("requested a release from: {}\n", place.who()))?;
         Ok(0)
     })
 }

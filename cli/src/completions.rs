@@ -45,7 +45,7 @@ pub(crate) fn man(options: &Man, mut cli: Command) -> Result<u8, Failure> {
     let mut page = Vec::new();
     clap_mangen::Man::new(shown)
         .render(&mut page)
-        .map_err(|error| Failure::new(INTERNAL, format!("cannot write the page: {error}")))?;
+        .map_err(|error| Failure::new(INTERNAL, format!("cannot write the manual page: {error}")))?;
     print(String::from_utf8_lossy(&page))?;
     Ok(0)
 }

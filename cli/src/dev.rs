@@ -27,12 +27,12 @@ pub(crate) fn dev(options: &Options) -> Result<u8, Failure> {
         let mut ends = Signals::listen(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
         let port = options.port;
         let server = TestServer::start_on(("127.0.0.1", port), Settings::random()).map_err(|error| {
-            let next = "another server may be running there: see `zklock doctor`, or choose another --port";
+            let next = "another server might use this port: run `zklock doctor` to check, or choose another --port";
             Failure::new(UNREACHABLE, format!("cannot listen on 127.0.0.1:{port}: {error}; {next}"))
         })?;
         let hosts = server.hosts();
         print(format_args!(
-            "listening on {hosts}, for development only (production is Apache ZooKeeper); Ctrl-C ends it\n"
+            "listening on {hosts}, for development only (production is Apache ZooKeeper); press Ctrl-C to stop\n"
         ))?;
         ends.next().await;
         Ok(0)

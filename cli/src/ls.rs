@@ -47,7 +47,9 @@ pub(crate) struct Options {
 
 pub(crate) fn ls(options: &Options) -> Result<u8, Failure> {
     if options.path == "/" && !options.recursive {
-        return Err(Failure::usage("/ is no lock: say `zklock ls --recursive /` for all locks below it"));
+        return Err(Failure::usage(
+            "/ is not a lock: use `zklock ls --recursive /` to list all locks below it",
+        ));
     }
     let (locks, records, missing) = with_client(&options.connection, async |client| {
         let path = &options.path;

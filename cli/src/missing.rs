@@ -33,7 +33,7 @@ fn hint(parent: &str, name: &str, names: &[String]) -> String {
         let parent = if parent == "/" { "" } else { parent };
         format!("; did you mean {}?", Escaped(&format!("{parent}/{other}")))
     });
-    format!("there is no such path; the nearest that exists is {above}{meant}")
+    format!("this path does not exist; the nearest existing path is {above}{meant}")
 }
 
 #[cfg(test)]
@@ -46,8 +46,8 @@ mod tests {
         let hint = |name| hint("/locks", name, &names);
         assert_eq!(
             hint("nigthly"),
-            "there is no such path; the nearest that exists is /locks; did you mean /locks/nightly?"
+            "this path does not exist; the nearest existing path is /locks; did you mean /locks/nightly?"
         );
-        assert_eq!(hint("gpu"), "there is no such path; the nearest that exists is /locks");
+        assert_eq!(hint("gpu"), "this path does not exist; the nearest existing path is /locks");
     }
 }

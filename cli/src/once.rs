@@ -15,12 +15,12 @@ use crate::terminal_output::print;
 
 const EXAMPLES: &str = "\
 Exit status:
-  0   a slot is recorded, or with --forget none is any more
+  0   a slot is recorded; with --forget, the record is deleted or there was none
   1   no slot is recorded
 
 Examples:
   zklock once /jobs/report
-  zklock once --forget /jobs/report   # the last slot may run again";
+  zklock once --forget /jobs/report   # allow the last slot to run again";
 
 /// Show the slot of a lock that `zklock run --once`, or a program with `once`, has recorded last
 ///

@@ -14,8 +14,8 @@ use crate::top::Options as Top;
 use crate::wait::Options as Wait;
 
 const START: &str = "\
-To see what it is for:
-  zklock demo                                    # ten seconds; needs nothing else
+To see what it does:
+  zklock demo                                    # takes ten seconds, needs no server
 
 To try it:
   zklock dev &                                   # a server in memory, for development only
@@ -23,7 +23,7 @@ To try it:
   zklock ls /locks/try
   zklock run -n /locks/try -- echo never         # exits with 75: the lock is taken
 
-In production, say where Apache ZooKeeper is: ZKLOCK_HOSTS=zk1,zk2,zk3, or -z zk1,zk2,zk3";
+In production, name the servers of Apache ZooKeeper: ZKLOCK_HOSTS=zk1,zk2,zk3, or -z zk1,zk2,zk3";
 
 /// Distributed locks on Apache ZooKeeper, from the shell: run commands under locks, and inspect and
 /// repair locks

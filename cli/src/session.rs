@@ -11,7 +11,7 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
     Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::system("cannot start", &error))
+        .map_err(|error| Failure::system("cannot start the runtime", &error))
 }
 
 /// Returns the options of such a client.

@@ -28,6 +28,6 @@ pub(crate) fn ask(question: &str) -> Result<bool, Failure> {
     write!(err, "{question}")
         .and_then(|()| err.flush())
         .and_then(|()| io::stdin().read_line(&mut answer))
-        .map_err(|error| Failure::system("cannot ask", &error))?;
+        .map_err(|error| Failure::system("cannot ask for confirmation", &error))?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }

@@ -57,7 +57,7 @@ impl Wake for Unpark {
 fn wait<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     if runtime::is_current() {
         let problem =
-            "a blocking call on the library's own thread would wait for itself; make it on another thread";
+            "a blocking call on the library's own thread would be a deadlock; call from another thread";
         return Err(Error::new(ErrorKind::BadArgument, problem));
     }
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -136,7 +136,7 @@ impl Deref for Client {
 /// Proof of holding a lock: see [`zklock::Lease`](crate::Lease). Dropping it releases the lock in
 /// the background.
 #[derive(Debug)]
-#[must_use = "a lease that is dropped releases the lock at once: keep it for as long as the lock is needed"]
+#[must_use = "dropping a lease releases the lock immediately: keep the lease as long as the lock is needed"]
 pub struct Lease(crate::Lease);
 
 impl Lease {
@@ -159,7 +159,7 @@ impl Deref for Lease {
 
 /// Several leases: see [`zklock::Leases`](crate::Leases).
 #[derive(Debug)]
-#[must_use = "leases that are dropped release their locks at once: keep them for as long as these are needed"]
+#[must_use = "dropping leases releases their locks immediately: keep the leases as long as the locks are needed"]
 pub struct Leases(crate::Leases);
 
 impl Leases {

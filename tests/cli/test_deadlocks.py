@@ -99,7 +99,7 @@ def test_s850_planted_cycles(server: Standalone, observer: Observer, path: str, 
         r"worker-\d+ \(owner \d+.* of process \d+ on .+\) holds /.+ for .+ and waits for /.+ for .+"
     )
     assert len(line.findall(shown.out)) == 50
-    assert "-> take these locks in the same order everywhere" in shown.out
+    assert "-> acquire these locks in the same order everywhere" in shown.out
 
 
 def test_s850_contenders_without_owner_and_semaphores(
@@ -113,11 +113,11 @@ def test_s850_contenders_without_owner_and_semaphores(
     outcome = run(server.hosts, "doctor", "--deadlocks", path)
     assert outcome.status == 0
     assert f"no deadlock at or below {path}: 4 directories with 2 contended locks, 2 waiting" in outcome.out
-    assert "4 contenders name no owner" in outcome.out
-    assert "1 semaphore was left out" in outcome.out
+    assert "4 contenders state no owner" in outcome.out
+    assert "1 semaphore was not checked" in outcome.out
     nowhere = run(server.hosts, "doctor", "--deadlocks", f"{path}-typo")
     assert nowhere.status == 0
-    assert "nothing was looked at" in nowhere.out
+    assert "no lock was checked" in nowhere.out
     assert run(server.hosts, "doctor", "--deadlocks", path, path).status == 64
 
 

@@ -39,7 +39,7 @@ def test_s575_the_demo_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> No
     assert "for development only" in ended.out
     assert re.search(r"process 2 is killed while it holds", ended.out)
     assert re.search(r"11 grants, each with a higher fencing token\.", ended.out)
-    assert re.search(r"the next one had the lock after [0-3]\.\d s\. 0 nodes left", ended.out)
+    assert re.search(r"the next process got the lock after [0-3]\.\d s\. 0 nodes left", ended.out)
     tokens = [int(token) for token in re.findall(r"fencing token (\d+),", ended.out)]
     assert tokens == sorted(set(tokens))
     picture = [line for line in ended.out.splitlines() if re.match(r"process \d  ", line)]
@@ -100,7 +100,7 @@ def test_s575_programs_of_the_user(tmp_path: Path) -> None:
     ("programs", "message"),
     [
         (["--with=one"], "expected a title, an equals sign and a command"),
-        (["--with=one=true"], "--with is given once, but at least two programs must contend"),
+        (["--with=one=true"], "the demo needs at least two programs; pass --with for each of them"),
         ([f"--with=one={job(2)}", "--with=two=false"], "two failed: exit status: 1"),
         ([f"--with=one={job(2)}", "--with=two=no-such-program"], "two failed: exit status: 127"),
     ],
@@ -153,9 +153,13 @@ def test_s575_the_demo_in_every_language(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     for title in ("Python", "asyncio", "Node", "Rust"):
-        assert len(re.findall(rf" s  {title} holds, with fencing token", done.stdout)) == 5, done.stdout
+        assert len(re.findall(rf" s  {title} holds the lock, with fencing token", done.stdout)) == 5, (
+            done.stdout
+        )
     if PARTS["java"].lacking() is None:
-        assert len(re.findall(" s  Java, Curator holds, with fencing token", done.stdout)) == 5, done.stdout
+        assert len(re.findall(" s  Java, Curator holds the lock, with fencing token", done.stdout)) == 5, (
+            done.stdout
+        )
     assert "Python, killed is killed while it holds" in done.stdout
 
 

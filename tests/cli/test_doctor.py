@@ -43,12 +43,12 @@ def finding(outcome: Outcome, words: str) -> str:
 def test_s569_doctor(server: Standalone, observer: Observer, path: str) -> None:
     well = run(server.hosts, "doctor", "--session-timeout", "10s", path)
     assert well.status == 0, well.out
-    for words in (server.hosts, "10s, as asked for", path, "a read takes", "transport zklock", "clock"):
+    for words in (server.hosts, "10s, as requested", path, "a read takes", "transport zklock", "clock"):
         assert finding(well, words)
     # The tests have a single server. The doctor notes that.
-    assert finding(well, "is alone").startswith("note")
+    assert finding(well, "is a standalone server").startswith("note")
     observer.assert_free(path)
-    assert "-> give the path of a lock" in run(server.hosts, "doctor").out
+    assert "-> pass the path of a lock" in run(server.hosts, "doctor").out
     changed = run(server.hosts, "doctor", "--session-timeout", "1h")
     assert changed.status == 1
     assert finding(changed, "maxSessionTimeout").startswith("CHANGE")
@@ -59,9 +59,9 @@ def test_s576_timeouts_that_the_servers_do_not_grant(new_server: NewServer, path
     with new_server(settings) as slow:
         outcome = run(slow.hosts, "doctor", "--session-timeout", "2s", path)
         assert outcome.status == 1
-        assert "minSessionTimeout" in finding(outcome, "the session time-out is 3s, not 2s")
+        assert "minSessionTimeout" in finding(outcome, "the session timeout is 3s, not 2s")
         if type(slow) is Standalone:
-            assert "ask for 4s at least" in finding(outcome, "has a tick of 1s")
+            assert "request at least 4s" in finding(outcome, "has a tickTime of 1s")
             assert finding(outcome, "runs ZooKeeper 3.9").startswith("ok")
 
 
@@ -71,7 +71,7 @@ DEFAULT_WHITELIST = ("4lw.commands.whitelist=srvr",)
 
 @pytest.mark.parametrize(
     ("asked", "verdict", "tick"),
-    [("1ms", 1, "200ms,"), ("400ms", 1, "200ms,"), ("800ms", 0, "200ms at most"), ("2s", 0, "500ms at most")],
+    [("1ms", 1, "200ms,"), ("400ms", 1, "200ms,"), ("800ms", 0, "at most 200ms"), ("2s", 0, "at most 500ms")],
 )
 def test_s687_a_tick_that_is_not_told(
     new_server: NewServer, path: str, asked: str, verdict: int, tick: str
@@ -79,15 +79,15 @@ def test_s687_a_tick_that_is_not_told(
     with new_server(Settings(tick=200, min_session_timeout=-1, config=DEFAULT_WHITELIST)) as discreet:
         outcome = run(discreet.hosts, "doctor", "--session-timeout", asked, path)
     assert outcome.status == verdict, outcome.out
-    unknown = finding(outcome, "the tick of")
-    assert "does not answer `conf`" in unknown
+    unknown = finding(outcome, "the tickTime of")
+    assert "`conf` was not answered" in unknown
     assert f"inferred: {tick}" in unknown
     assert unknown.startswith("CHANGE" if verdict else "note")
     if asked == "1ms":
         # The server grants two ticks, which is too short to be safe.
-        assert "ask for 800ms" in finding(outcome, "the session time-out is 400ms, not 1ms")
+        assert "request 800ms" in finding(outcome, "the session timeout is 400ms, not 1ms")
     if verdict:
-        assert "ask for 800ms at least" in unknown
+        assert "request at least 800ms" in unknown
     else:
         assert "4lw.commands.whitelist=srvr,conf" in unknown
 
@@ -100,7 +100,7 @@ def test_s813_a_tick_that_is_not_told_by_servers_far_away(new_server: NewServer)
         outcome = run(far.hosts, "doctor", "--session-timeout", "1s")
         seen, left = far.snapshot(), discreet.four_letter("dump")
     assert outcome.status == 1, outcome.out
-    unknown = finding(outcome, "the tick of")
+    unknown = finding(outcome, "the tickTime of")
     assert unknown.startswith("CHANGE")
     assert "inferred: 500ms," in unknown
     assert len(seen.arrivals) <= 5, "the doctor opened more than two sessions and its queries"
@@ -116,7 +116,7 @@ def test_s688_a_server_that_hangs(ensemble: Ensemble, path: str) -> None:
     finally:
         hung.resume()
     assert outcome.status == 1, outcome.out
-    assert "restart it if it hangs" in finding(outcome, f"{hung.hosts} does not answer")
+    assert "restart the server if it hangs" in finding(outcome, f"{hung.hosts} does not answer")
     assert "whitelist" not in outcome.out
 
 
@@ -128,10 +128,10 @@ def test_s688_a_stopped_server_alone(new_server: NewServer) -> None:
         finally:
             alone.resume()
     assert (outcome.status, outcome.err) == (69, "")
-    assert finding(outcome, "no session").startswith("CHANGE")
+    assert finding(outcome, "cannot establish a session").startswith("CHANGE")
     hung = finding(outcome, f"{alone.hosts} does not answer")
     assert hung.startswith("CHANGE")
-    assert "restart it if it hangs" in hung
+    assert "restart the server if it hangs" in hung
     assert "whitelist" not in outcome.out
 
 
@@ -139,10 +139,10 @@ def test_s688_a_port_without_a_listener() -> None:
     gone = f"127.0.0.1:{free_port()}"
     outcome = run(gone, "doctor", "--connect-timeout", "0.3")
     assert (outcome.status, outcome.err) == (69, "")
-    assert finding(outcome, "no session").startswith("CHANGE")
-    refused = finding(outcome, f"{gone} refuses connections: nothing listens there")
+    assert finding(outcome, "cannot establish a session").startswith("CHANGE")
+    refused = finding(outcome, f"{gone} refuses connections: no server listens on this port")
     assert refused.startswith("CHANGE")
-    assert "start it, or leave it out of --hosts" in refused
+    assert "start the server, or remove it from --hosts" in refused
     findings = json.loads(run(gone, "doctor", "--json", "--connect-timeout", "0.3").out)
     assert {found["verdict"] for found in findings} == {"change"}
     assert len(findings) == 2
@@ -157,9 +157,9 @@ def test_s815_a_name_that_is_not_resolved(tmp_path: Path) -> None:
     env = {"LD_PRELOAD": str(library), "RESOLVER_PAUSE": "120"}
     outcome = run("zk.example:2181", "doctor", "--connect-timeout", "1", env=env)
     assert outcome.status == 69, outcome.out
-    unresolved = finding(outcome, "zk.example:2181 cannot be asked: its name cannot be resolved in time")
+    unresolved = finding(outcome, "zk.example:2181 cannot be reached: its name cannot be resolved in time")
     assert unresolved.startswith("CHANGE")
-    assert "ask the name servers" in unresolved
+    assert "check the name resolution" in unresolved
     assert "hangs" not in outcome.out
 
 
@@ -171,10 +171,10 @@ def test_s688_one_of_three_is_down(path: str) -> None:
     assert outcome.status == 1, outcome.out
     refused = finding(outcome, f"{down.hosts} refuses connections")
     assert refused.startswith("CHANGE")
-    assert "start it" in refused
+    assert "start the server" in refused
     changes = [line for line in outcome.out.splitlines() if line.startswith("CHANGE")]
     assert len(changes) == 1, "the lock can still be taken"
-    assert finding(outcome, "took and released").startswith("ok")
+    assert finding(outcome, "acquired and released").startswith("ok")
 
 
 @pytest.mark.parametrize("mode", ["read-only", "not serving"])
@@ -188,8 +188,8 @@ def test_s688_a_server_without_a_majority(path: str, mode: str) -> None:
         eventually(lambda: words in left.four_letter("srvr"), "the server has noticed")
         outcome = run(left.hosts, "doctor", "--connect-timeout", "1", path)
     assert outcome.status == 69, outcome.out
-    found = finding(outcome, "it does not reach more than half")
-    what = "is read-only, and grants no locks" if mode == "read-only" else "serves no requests"
+    found = finding(outcome, "it cannot reach a majority")
+    what = "is read-only and grants no locks" if mode == "read-only" else "serves no requests"
     assert found.startswith(f"CHANGE  {left.hosts} {what}: ")
     assert "start the other servers" in found
 
@@ -205,21 +205,21 @@ def test_s688_over_tls(secured: Secured, path: str) -> None:
     flags = [word for name, file in secured.tls.items() for word in (f"--tls-{name}", file)]
     outcome = run(secured.hosts, "doctor", "--session-timeout", "10s", *flags, path)
     assert outcome.status == 0, outcome.out
-    assert finding(outcome, f"{secured.hosts} has a tick of 200ms").startswith("ok")
+    assert finding(outcome, f"{secured.hosts} has a tickTime of 200ms").startswith("ok")
     assert finding(outcome, f"{secured.hosts} runs ZooKeeper 3.9").startswith("ok")
     short = run(secured.hosts, "doctor", "--session-timeout", "600ms", *flags)
     assert short.status == 1
-    assert "ask for 800ms at least" in finding(short, "is less than four of them")
+    assert "request at least 800ms" in finding(short, "is shorter than four ticks")
     # First the doctor connects without TLS, then with a certificate authority that did not sign the server's
     # certificate.
     plain = run(secured.hosts, "doctor", "--connect-timeout", "1")
     assert plain.status == 69
-    assert "give --tls-ca, if it speaks TLS on this port" in finding(plain, "when it is asked `srvr`")
+    assert "if this port uses TLS, pass --tls-ca" in finding(plain, "after the command `srvr`")
     strange = ["--tls-ca", secured.stranger["ca"], *flags[2:]]
     stranger = run(secured.hosts, "doctor", "--connect-timeout", "5", *strange)
     assert stranger.status == 69
-    assert "certificate" in finding(stranger, "no session")
-    assert "--tls-ca" in finding(stranger, "no session")
+    assert "certificate" in finding(stranger, "cannot establish a session")
+    assert "--tls-ca" in finding(stranger, "cannot establish a session")
 
 
 def test_s689_findings_for_programs(server: Standalone, path: str) -> None:
@@ -237,15 +237,17 @@ def test_s689_findings_for_programs(server: Standalone, path: str) -> None:
     assert {found["verdict"] for found in findings} == {"ok", "note", "change"}
     refused = next(found for found in findings if gone in found["finding"] and "refuses" in found["finding"])
     assert refused["verdict"] == "change"
-    assert "leave it out" in refused["next"]
+    assert "remove it from --hosts" in refused["next"]
 
 
 def test_s576_missing_servers(server: Standalone, path: str) -> None:
     gone = f"127.0.0.1:{free_port()}"
     outcome = run(f"{server.hosts},{gone}", "doctor", path)
     assert outcome.status == 1
-    assert "leave it out" in finding(outcome, f"{gone} refuses connections")
-    assert "one ensemble only" in finding(outcome, f"{server.hosts} is alone, and belongs to no ensemble")
+    assert "remove it from --hosts" in finding(outcome, f"{gone} refuses connections")
+    assert "the same ensemble" in finding(
+        outcome, f"{server.hosts} is a standalone server: it shares no locks"
+    )
 
 
 def test_s686_clickhouse_keeper(server: Standalone, path: str) -> None:
@@ -253,13 +255,13 @@ def test_s686_clickhouse_keeper(server: Standalone, path: str) -> None:
         outcome = run(keeper.hosts, "doctor", path)
     assert outcome.status == 1, outcome.out
     assert "interop" in finding(outcome, "runs ClickHouse Keeper v23.8")
-    assert finding(outcome, "restores no session").startswith("CHANGE")
+    assert finding(outcome, "does not restore sessions").startswith("CHANGE")
 
 
 def test_s576_an_ensemble(ensemble: Ensemble, path: str) -> None:
     outcome = run(ensemble.hosts, "doctor", "--session-timeout", "10s", path)
     assert outcome.status == 0, outcome.out
-    assert "alone" not in outcome.out
+    assert "standalone" not in outcome.out
     assert outcome.out.count("(follower)") == 2
     assert outcome.out.count("(leader)") == 1
 
@@ -272,13 +274,13 @@ def test_s576_access(server: Standalone, path: str, tmp_path: Path) -> None:
         held.read_until("in")
         outcome = run(server.hosts, "doctor", path)
         assert outcome.status == 1
-        assert "--auth-file" in finding(outcome, f"no lock at {path}")
+        assert "--auth-file" in finding(outcome, f"cannot acquire the lock {path}")
         # The doctor still reports everything else.
         assert finding(outcome, "a read takes").startswith("ok")
-    assert "open to everyone" in outcome.out
+    assert "open access control list" in outcome.out
     allowed = run(server.hosts, "doctor", *keeps_out, path)
     assert allowed.status == 0
-    assert "open to everyone" not in allowed.out
+    assert "open access control list" not in allowed.out
 
 
 @can_preload
@@ -290,15 +292,15 @@ def test_s577_clocks(server: Standalone, path: str, tmp_path: Path, shift: int, 
     outcome = run(server.hosts, "doctor", path, env=env)
     if verdict == "ok":
         assert outcome.status == 0, outcome.out
-        assert finding(outcome, "this machine's clock").startswith("ok")
+        assert finding(outcome, "the clocks of this machine").startswith("ok")
         return
     assert outcome.status == 0, "a clock makes no lock less safe"
     what = finding(outcome, f"{verdict} the servers'")
     assert what.startswith("note")
-    measured = re.search(r"this machine's clock is ([\d.]+)s .*\(measured within ([\d.]+)(m?)s\)", what)
+    measured = re.search(r"this machine's clock is ([\d.]+)s .*\(accuracy ([\d.]+)(m?)s\)", what)
     assert measured is not None, what
     # The doctor subtracts the error of its measurement, which is larger on a slow machine.
     least = min(89.0, 90 - float(measured[2]) / (1000 if measured[3] else 1))
     assert least <= float(measured[1]) < 91
-    assert "locks are as safe" in what
+    assert "locks stay safe" in what
     assert "synchronize" in what

@@ -23,7 +23,7 @@ from harness.steps import eventually
 def test_s565_ls_shows_the_queue(server: Standalone, observer: Observer, path: str) -> None:
     free = run(server.hosts, "ls", path)
     assert free.status == 0
-    assert free.out.startswith(f"nobody holds or waits for {path}: there is no such path; ")
+    assert free.out.startswith(f"nobody holds or waits for {path}: this path does not exist; ")
     observer.create(path)
     free = run(server.hosts, "ls", path)
     assert (free.status, free.out) == (0, f"nobody holds or waits for {path}\n")
@@ -149,8 +149,8 @@ def test_s743_all_locks_of_the_servers(new_server: NewServer) -> None:
 
 def test_s744_a_path_that_does_not_exist(server: Standalone, observer: Observer, path: str) -> None:
     observer.create(f"{path}/nightly")
-    meant = f"there is no such path; the nearest that exists is {path}; did you mean {path}/nightly?"
-    far = f"there is no such path; the nearest that exists is {path}"
+    meant = f"this path does not exist; the nearest existing path is {path}; did you mean {path}/nightly?"
+    far = f"this path does not exist; the nearest existing path is {path}"
     for typed, reported in ((f"{path}/nigthly", meant), (f"{path}/other/deeper", far)):
         shown = run(server.hosts, "ls", typed)
         assert (shown.status, shown.out) == (0, f"nobody holds or waits for {typed}: {reported}\n")
@@ -187,7 +187,7 @@ def test_s566_break_and_revoke(server: Standalone, observer: Observer, path: str
         assert "x-lock-0000000099" in missing.err
         assert observer.queue(path) == [node]
         assert run(server.hosts, "revoke", path, f"{path}/{node}").status == 0
-        eventually(lambda: "asks for the lock" in holder.errors(), "the holder is asked to give up")
+        eventually(lambda: "requests the lock" in holder.errors(), "the holder is asked to give up")
         assert holder.process.poll() is None, "the holder keeps running"
         broken = run(server.hosts, "break", "--yes", path, node)
         assert broken.status == 0

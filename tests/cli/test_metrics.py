@@ -145,7 +145,7 @@ def test_s746_a_file_that_cannot_be_written(
     refused = run(server.hosts, "run", "--metrics", str(file), path, "--", "echo", "ran")
     assert (refused.status, refused.out) == (64, "")
     assert re.match(
-        rf"zklock: cannot write --metrics {re.escape(str(file))}: .+; give a file in ", refused.err
+        rf"zklock: cannot write --metrics {re.escape(str(file))}: .+; choose a file in ", refused.err
     )
     assert observer.client.exists(path) is None
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
@@ -172,7 +172,7 @@ def test_s814_only_a_regular_file_is_replaced(
         before = file.lstat()
         refused = run(server.hosts, "run", "--metrics", str(file), path, "--", "echo", "ran")
         assert (refused.status, refused.out) == (64, "")
-        assert f"cannot write --metrics {file}: it is {kind}, not a regular file; give " in refused.err
+        assert f"cannot write --metrics {file}: it is {kind}, not a regular file; choose " in refused.err
         after = file.lstat()
     assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
     assert target.read_text() == "theirs"

@@ -356,7 +356,7 @@ def test_s783_what_the_doctor_measures(proxy: Proxy, observer: Observer, path: s
     there_and_back = 2 * delay * 1000
     reads = number_in(r"a read takes ([\d.]+) ms", outcome)
     connects = number_in(r"connected to \S+ in ([\d.]+) ms", outcome)
-    locks = number_in(rf"took and released {path} in ([\d.]+) ms", outcome)
+    locks = number_in(rf"acquired and released {path} in ([\d.]+) ms", outcome)
     theirs = read_latency(proxy.hosts)
     assert there_and_back <= reads <= 3 * theirs, "one read, although the doctor makes five"
     assert there_and_back <= connects
@@ -365,9 +365,12 @@ def test_s783_what_the_doctor_measures(proxy: Proxy, observer: Observer, path: s
     assert connects + 5 * reads + locks <= took
     assert before < number_in(r"with fencing token (\d+)", outcome) < after
     assert f"connected to {proxy.hosts} in" in outcome
-    assert re.search(r"clock and the servers' are at most \d+ ms apart", outcome)
+    assert re.search(r"clocks of this machine and of the servers differ by at most \d+ ms", outcome)
     # The client and the server use the same clock, so the measured difference is at most the round trip.
-    assert number_in(r"clock and the servers' are at most (\d+) ms apart", outcome) <= locks + 2
+    assert (
+        number_in(r"clocks of this machine and of the servers differ by at most (\d+) ms", outcome)
+        <= locks + 2
+    )
 
 
 def test_s783_what_the_doctor_reads(server: Standalone, new_server: NewServer, path: str) -> None:
@@ -378,15 +381,15 @@ def test_s783_what_the_doctor_reads(server: Standalone, new_server: NewServer, p
         for one, tick in ((server, server.settings.tick), (other, 700)):
             version, mode = of_server(one)
             assert f"{one.hosts} runs ZooKeeper {version} ({mode})" in outcome
-            assert f"{one.hosts} has a tick of {tick}ms" in outcome
-        assert f"{other.hosts} takes 17 connections from one host" in outcome
+            assert f"{one.hosts} has a tickTime of {tick}ms" in outcome
+        assert f"{other.hosts} accepts only 17 connections per host" in outcome
         assert f"{server.hosts} takes " not in outcome
         for asked, granted in (("4s", "4s"), ("1h", longest(other))):
             outcome = run(other.hosts, "doctor", "--session-timeout", asked).out
-            assert re.search(rf"the session time-out is {granted},", outcome), outcome
+            assert re.search(rf"the session timeout is {granted},", outcome), outcome
         short = run(other.hosts, "doctor", "--session-timeout", "2s").out
-        assert "the session time-out of 2s is less than four of them" in short
-        assert "ask for 2.8s at least" in short
+        assert "the session timeout of 2s is shorter than four ticks" in short
+        assert "request at least 2.8s" in short
 
 
 def of_server(server: Server) -> tuple[str, str]:
@@ -430,7 +433,7 @@ def test_s784_break_asks_with_the_numbers_of_the_one_that_it_breaks(
     assert broken.out == "broken: rust (host12, process 12)\n"
     assert [f"{path}/{node}" for node in observer.queue(path)] == [nodes[11], nodes[13]]
     revoked = run(server.hosts, "revoke", path, nodes[13])
-    assert revoked.out == "asked: rust (host13, process 13)\n"
+    assert revoked.out == "requested a release from: rust (host13, process 13)\n"
     assert [observer.client.get(nodes[pid])[0] == b"__REVOKE__" for pid in (11, 13)] == [False, True]
     for pid in (11, 13):
         observer.delete(nodes[pid])

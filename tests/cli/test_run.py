@@ -41,7 +41,7 @@ def test_s690_a_session_timeout_that_the_servers_changed(
     ended = run(server.hosts, "run", "--session-timeout", asked, path, "--", "true")
     assert ended.status == 0
     if granted:
-        assert f"granted a session time-out of {granted}, not {asked}" in ended.err
+        assert f"granted a session timeout of {granted}, not {asked}" in ended.err
         assert words in ended.err
     else:
         assert ended.err == ""

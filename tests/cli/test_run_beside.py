@@ -155,10 +155,10 @@ def test_s741_two_kinds_of_locks_on_one_path(
         observer.wait_queue(f"{path}{below}", 1)
         both = run(server.hosts, "run", *second, path, "--", "echo", "ran")
         assert (both.status, both.out) == (0, "ran\n"), "the two kinds exclude each other"
-        how = "without --slots too" if "--slots" in second else "with --slots too"
-        assert f'zklock: "{path}" is used {how}, by backup (' in both.err
+        how = "without --slots" if "--slots" in second else "with --slots"
+        assert f'zklock: "{path}" is also used {how}, by backup (' in both.err
         assert f"process {holder.process.pid})" in both.err
-        assert "use --slots on all hosts, or on none" in both.err
+        assert "use --slots on all hosts or on none" in both.err
         holder.signal(signal.SIGTERM)
         holder.wait()
     observer.assert_free(path)

@@ -112,11 +112,11 @@ def test_s833_a_queue_that_is_full(
             refused = run(server.hosts, "run", *kind, *limit, path, "--", "echo", "never")
             assert (refused.status, refused.out) == (75, "")
             who = [
-                "it is taken, and nobody may wait for it",
-                "1 contender waits for it, and no more may",
-                "2 contenders wait for it, and no more may",
+                "it is taken, and no waiters are allowed",
+                "1 contender waits for it, and no more are allowed",
+                "2 contenders wait for it, and no more are allowed",
             ][waiting]
-            output = f'"{path}" is full: {who} (--max-waiters); `zklock ls` shows who they are'
+            output = f'"{path}" is full: {who} (--max-waiters); run `zklock ls` to list the contenders'
             assert refused.err == f"zklock: {output}\n"
             quiet = run(server.hosts, "run", "-E", "0", *kind, *limit, path, "--", "echo", "never")
             assert (quiet.status, quiet.out, quiet.err) == (0, "", "")
@@ -137,8 +137,8 @@ def test_s833_a_path_like_the_message(server: Standalone, observer: Observer, pa
     with Command(server.hosts, "run", path, "--", "cat") as holder:
         observer.wait_queue(path, 1)
         refused = run(server.hosts, "run", "--max-waiters", "0", path, "--", "echo", "never")
-        full = f'"{path}" is full: it is taken, and nobody may wait for it'
-        output = f"zklock: {full} (--max-waiters); `zklock ls` shows who they are\n"
+        full = f'"{path}" is full: it is taken, and no waiters are allowed'
+        output = f"zklock: {full} (--max-waiters); run `zklock ls` to list the contenders\n"
         assert (refused.status, refused.err) == (75, output)
         assert holder.process.stdin is not None
         holder.process.stdin.close()

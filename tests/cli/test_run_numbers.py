@@ -64,7 +64,7 @@ def last_proof(proxy: Proxy, before: int) -> float:
 
 
 LEFT = {
-    "continue": ("suspended", r"certain for another (\d+\.\d{3}) s"),
+    "continue": ("suspended", r"held for at least another (\d+\.\d{3}) s"),
     "term": ("terminated", r"SIGTERM; (\d+\.\d{3}) s of the lock's term are left"),
 }
 
@@ -125,7 +125,7 @@ def test_s785_each_loss_has_its_own_token(server: Standalone, observer: Observer
             before = wall()
             observer.delete(f"{path}/{name}/{node}")
             lost = event(commands[name], "lost")
-            said = f'the lock "{path}/{name}" is lost (node deleted, token {token}); the command runs on'
+            said = f'the lock "{path}/{name}" is lost (node deleted, token {token}); the command continues'
             assert lost["message"].startswith(said)
             assert before <= milliseconds(lost["time"]) <= wall()
 
@@ -258,7 +258,9 @@ def test_s788_the_times_of_the_demo() -> None:
     grants = [
         (float(at), number, float(waited))
         for at, number, waited in re.findall(
-            r"^ *([\d.]+) s  process (\d) holds, with fencing token \d+, after ([\d.]+) s$", out, re.MULTILINE
+            r"^ *([\d.]+) s  process (\d) holds the lock, with fencing token \d+, after ([\d.]+) s$",
+            out,
+            re.MULTILINE,
         )
     ]
     assert len(grants) == int(re.findall(r"^(\d+) grants", out, re.MULTILINE)[0]) == 11
@@ -267,7 +269,7 @@ def test_s788_the_times_of_the_demo() -> None:
     assert times[-1] <= took
     kill = float(re.findall(r"^ *([\d.]+) s  process 2 is killed", out, re.MULTILINE)[0])
     following = min(at for at in times if at > kill)
-    freed = float(re.findall(r"the next one had the lock after ([\d.]+) s", out)[0])
+    freed = float(re.findall(r"the next process got the lock after ([\d.]+) s", out)[0])
     assert freed == pytest.approx(following - kill, abs=0.11)
     # Each command begins to wait at the start of the demo, or when it has released the lock. It holds the
     # lock for 0.4 seconds.

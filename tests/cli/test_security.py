@@ -137,7 +137,7 @@ def test_s578_a_credentials_file_that_other_users_can_access(
         refused = run(server.hosts, *command, env=env)
         assert (refused.status, refused.out) == (64, "")
         assert refused.err == (
-            f"zklock: auth_file: {login} has credentials, and others than its owner can use it "
+            f"zklock: auth_file: {login} contains credentials, and users other than its owner can access it "
             f"(mode {mode:04o}): run `chmod 600 {login}`{origin}\n"
         )
     assert observer.client.exists(path) is None

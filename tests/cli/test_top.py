@@ -148,7 +148,7 @@ def test_s572_a_lost_connection(proxy: Proxy, server: Standalone, observer: Obse
         observer.wait_queue(held, 1)
         user.see(lambda lines: "sleep" in row(lines, held), "who holds")
         proxy.refuse()
-        lost = user.see(lambda lines: "NO SERVER ANSWERS" in lines[1], "it says so")
+        lost = user.see(lambda lines: "NO SERVER HAS ANSWERED" in lines[1], "it says so")
         assert "sleep" in row(lost, held), "the known values are gone"
         proxy.accept()
         with Command(server.hosts, "run", held, "--", "true"):
@@ -181,7 +181,7 @@ def test_s572_a_hold_that_starts_in_an_outage_has_an_upper_bound(
                 shown = user.see(lambda lines: "seen" in row(lines, held), "the second holds")
                 assert not age(shown).startswith("<="), "the start of the hold was not observed"
                 proxy.refuse()
-                user.see(lambda lines: "NO SERVER ANSWERS, for 2 s" in lines[1], "top reports the outage")
+                user.see(lambda lines: "NO SERVER HAS ANSWERED FOR 2 s" in lines[1], "top reports the outage")
                 second.type("\n")
                 second.wait()
         with Command(server.hosts, "run", "--label", "later", held, "--", "sleep", "60"):
@@ -280,7 +280,7 @@ def test_s574_top_for_programs(server: Standalone, observer: Observer, path: str
     assert "--json" in without.err
     empty = run(server.hosts, "top", "--once", path)
     assert empty.status == 0
-    assert empty.out.startswith(f"no locks below {path}: there is no such path")
+    assert empty.out.startswith(f"no locks below {path}: this path does not exist")
     with (
         Command(server.hosts, "run", "--label", "nightly", f"{path}/a", "--", "sleep", "60"),
         Command(server.hosts, "run", "--slots", "2", f"{path}/s", "--", "sleep", "60"),

@@ -165,7 +165,7 @@ def test_s341_a_wait_for_the_same_client(worker: Worker, path: str) -> None:
     error = worker.fail_to_enter(TIMEOUT)
     assert error.code == "LOCK_TIMEOUT"
     # In Node, scopes have no owner name.
-    owner = r"this client itself, by another owner \(billing\), number [0-9]+(?: \(a\))?, since 2"
+    owner = r"another owner in this client \(billing\), number [0-9]+(?: \(a\))?, since 2"
     assert re.search(owner, error.message)
     assert "which holds it" in error.message
     [blocker] = error.blockers
@@ -179,7 +179,7 @@ def test_s341_another_client_of_the_process(worker: Worker, server: Standalone, 
     worker.lock(path, lock="other", client="second")
     worker.hold(lock="other")
     error = worker.fail_to_enter(TIMEOUT)
-    owner = r"this process, by another client, owner [0-9]+(?: \(a\))?, since 2"
+    owner = r"another client in this process, owner [0-9]+(?: \(a\))?, since 2"
     assert re.search(owner, error.message)
     worker.release()
 
@@ -220,9 +220,9 @@ def test_s343_all_other_characters_are_allowed(
     ("hosts", "problem"),
     [
         ("zk1/app,zk2/app", 'write "zk1:2181,zk2:2181/app"'),
-        ("zk1:1/a,zk2:2/b", "the chroot stands once, behind the last server"),
+        ("zk1:1/a,zk2:2/b", "the chroot must appear once, after the last server"),
         ("zk1,::1", 'an IPv6 address needs brackets, as in "[::1]"'),
-        ("zk1,[fe80::1%eth0]:1", "an address with a zone id cannot be used"),
+        ("zk1,[fe80::1%eth0]:1", "an address with a zone ID is not supported"),
         ("zk1,zk2:0/app", 'a port must be 1 to 65535: "zk2:0"'),
         ("zk1/app/", "must not end with '/'"),
     ],

@@ -121,7 +121,7 @@ def test_s304_a_read_only_server_is_named_in_the_error(surface: str, read_only: 
     asked = start(surface).send("connect", client="c", hosts=read_only.hosts, connect_timeout=DIAGNOSIS)
     error = asked.error()
     assert error.servers == [[read_only.hosts, "read-only"]]
-    assert f"{read_only.hosts} can only be read: it has lost its quorum" in error.message
+    assert f"{read_only.hosts} is read-only: it has lost its quorum" in error.message
 
 
 def test_s304_a_server_without_a_quorum_is_named_in_the_error(

@@ -76,7 +76,7 @@ def test_s621_what_the_log_says_during_an_outage(
     )
     holder.call("log")
     holder.hold()
-    words = ["connection lost", "no server can be used", "connected again"]
+    words = ["connection lost", "no server is usable", "reconnected"]
 
     def log_events() -> list[tuple[str, str]]:
         logs = [line for line in holder.lines() if line["event"] == "log"]
@@ -87,7 +87,7 @@ def test_s621_what_the_log_says_during_an_outage(
     session = holder.sessions["c"]
     for door in sorted(server_proxies, key=lambda door: door.carries(session)):
         door.refuse()
-    eventually(lambda: len(log_events()) >= 2, "the log says that no server can be used")
+    eventually(lambda: len(log_events()) >= 2, "the log says that no server is usable")
     # This is long before the lease is lost.
     assert state(holder) == "suspended"
     eventually(lambda: remaining(holder) < LEFT, "the outage lasts")

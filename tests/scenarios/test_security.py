@@ -262,7 +262,7 @@ def test_s302_why_no_server_was_trusted(surface: str, tmp_path: Path, start: Sta
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     contexts = {
         "has expired": certified(authority, expired=True),
-        "is for another name": certified(authority, "elsewhere.example"),
+        "does not match the name": certified(authority, "elsewhere.example"),
         "no authority that this client trusts": certified(trustme.CA()),
         "accepted a connection, but did not answer": certified(authority),
         "did not finish the TLS handshake": None,

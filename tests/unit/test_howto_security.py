@@ -76,7 +76,7 @@ def test_the_command_is_configured_as_shown(secured: Secured, tmp_path: Path) ->
         check=False,
     )
     assert "ok      connected to" in done.stdout, done.stdout + done.stderr
-    assert "took and released /locks/doctor" in done.stdout.replace('"', "")
+    assert "acquired and released /locks/doctor" in done.stdout.replace('"', "")
     assert "--auth-file" not in done.stdout
     assert (tmp_path / ".zklock-auth").stat().st_mode & 0o777 == 0o600
 

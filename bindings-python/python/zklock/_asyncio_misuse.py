@@ -33,9 +33,9 @@ def warn_of_blocking() -> None:
     if place in _warned_places:
         return
     warnings.warn(
-        "a lock of zklock is acquired on a thread that runs an event loop: until it is granted, no task of "
-        "this loop runs. Use the same lock of zklock.aio, or run the function that holds it in a thread "
-        "(asyncio.to_thread)",
+        "a zklock lock is acquired on a thread that runs an event loop: no task of this loop runs until the "
+        "lock is granted. Use the same lock of zklock.aio, or run the function that holds the lock in a "
+        "thread (asyncio.to_thread)",
         RuntimeWarning,
         stacklevel=level,
     )
@@ -62,8 +62,8 @@ def warn_of_another_task(lease: object) -> None:
         return
     _warned = True
     warnings.warn(
-        "two tasks of one event loop hold this lock at the same time: its owner is the thread, so they share "
-        "it. Use the locks of zklock.aio, whose owners are tasks, and whose waits do not block the loop",
+        "two tasks of one event loop hold this lock at the same time, because its owner is the thread that "
+        "they share. Use the locks of zklock.aio: their owners are tasks, and a wait does not block the loop",
         RuntimeWarning,
         stacklevel=2,
     )

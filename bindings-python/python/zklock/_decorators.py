@@ -73,7 +73,7 @@ def check_body(body: Any, end: str, runner: str) -> None:
     if _is_async(body):
         raise TypeError(
             f"{_name(body)} is an async function, and would run after {end};"
-            f" give it to {runner} of zklock.aio"
+            f" pass it to {runner} of zklock.aio"
         )
 
 
@@ -82,7 +82,7 @@ def check_any_body(body: Any) -> None:
     if not callable(body):
         raise TypeError(f"body must be a function, but {_name(body)} is not")
     if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
-        raise TypeError(f"body must run when it is called, and {_name(body)} is a generator")
+        raise TypeError(f"body must run when it is called, but {_name(body)} is a generator")
 
 
 def awaitable(returned: Any) -> Any:
@@ -95,11 +95,11 @@ def awaitable(returned: Any) -> Any:
 def check_callback(callback: Any) -> None:
     """Reject anything that the callback thread cannot call."""
     if not callable(callback):
-        raise TypeError(f"a callback must be callable, and {_name(callback)} is not")
+        raise TypeError(f"a callback must be callable, but {_name(callback)} is not")
     if _is_async(callback):
         raise TypeError(
             f"{_name(callback)} is an async function, and the thread that calls it has no event loop;"
-            " give it to an object of zklock.aio"
+            " pass it to an object of zklock.aio"
         )
 
 

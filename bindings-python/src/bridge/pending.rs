@@ -146,7 +146,10 @@ impl Pending {
         let outcome = self.shared.state().outcome.take();
         match outcome {
             Some(outcome) => Ok(outcome?(py)?),
-            None => Err(PyRuntimeError::new_err("there is no outcome: await the operation, once").into()),
+            None => {
+                Err(PyRuntimeError::new_err("the operation has no result to return: await it exactly once")
+                    .into())
+            }
         }
     }
 

@@ -45,7 +45,8 @@ impl Source {
         Ok(match (self, options) {
             (Self::Client(client), None) => client.clone(),
             (Self::Client(_), Some(_)) => {
-                let problem = "are for a lock on a hosts string; a client has its own";
+                let problem =
+                    "are only for a lock that is created with a hosts string; a client has its own options";
                 return Err(bad_argument("options", problem).into());
             }
             (Self::Hosts(hosts), None) => PYTHON.shared_client(hosts.as_deref())?,

@@ -73,7 +73,7 @@ impl MultiLock {
         for lock in locks.try_iter().map_err(|_| wrong(locks))? {
             let lock = lock?;
             if lock.is_instance_of::<ReadWriteLock>() {
-                let message = "locks: a ReadWriteLock is two locks; name its read_lock or its write_lock";
+                let message = "locks: a ReadWriteLock is two locks; pass its read_lock or its write_lock";
                 return Err(PyTypeError::new_err(message).into());
             }
             members.push(lock.cast_into::<Lock>().map_err(|error| wrong(&error.into_inner()))?);

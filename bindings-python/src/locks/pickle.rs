@@ -44,7 +44,9 @@ impl Recipe {
         let Given::Hosts(hosts) = &self.given else {
             let name = kind.fully_qualified_name()?;
             return Err(PyTypeError::new_err(format!(
-                "cannot copy or pickle a {name} on a client: a session belongs to one process, and credentials are not copied; create the lock on a hosts string, or create it anew on a client of the other process"
+                "cannot copy or pickle a {name} on a client: a session belongs to one process, and credentials are \
+                 not copied; create the lock with a hosts string, or create it again with a client in the other \
+                 process"
             )));
         };
         let make = py.import("zklock._pickle")?.getattr("make")?;

@@ -169,8 +169,8 @@ pub(crate) fn leave<H>(
         Exited::Others if !raised => Err(error(
             ErrorKind::NotHeld,
             format!(
-                "this {caller} entered no scope of {name} that this exit could end; the scopes of other owners continue. \
-                 Leave a scope where it was entered, or use a separate hold()"
+                "this {caller} has no open scope of {name} that this exit could end; scopes of other owners \
+                 continue. Exit a scope in the {caller} that entered it, or use a separate hold()"
             ),
         )
         .into()),

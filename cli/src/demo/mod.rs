@@ -30,7 +30,7 @@ use crate::signals::{Signal, Signals};
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   zklock demo
-  zklock demo --plain      # a line for each event, as without a terminal
+  zklock demo --plain      # one line per event, the default without a terminal
   zklock demo --with Python='python job.py' --with Node='node job.mjs' --picture demo.svg")]
 pub(crate) struct Options {
     /// Print a line for each event, and the picture only at the end
@@ -75,7 +75,7 @@ pub(crate) fn demo(options: &Options, program: &Path) -> Result<u8, Failure> {
         return Err(Failure::new(INTERNAL, format!("the demo needs `zklock run`: {refusal}")));
     }
     if options.programs.len() == 1 {
-        return Err(Failure::usage("--with is given once, but at least two programs must contend"));
+        return Err(Failure::usage("the demo needs at least two programs; pass --with for each of them"));
     }
     let server = TestServer::start_on(("127.0.0.1", 0), Settings::random())
         .map_err(|error| Failure::new(UNREACHABLE, format!("cannot listen on 127.0.0.1: {error}")))?;

@@ -75,7 +75,7 @@ impl Play {
     pub(super) async fn perform(&mut self, client: &Client) -> Result<u8, Failure> {
         print(format_args!(
             "{} processes contend for {PATH} on a server in memory, which is for development only.\n\
-             Each holds it several times; one is killed while it holds.\n\n",
+             Each holds it several times; one is killed while it holds the lock.\n\n",
             self.contestants.len(),
         ))?;
         let lock = Mutex::new(client, PATH)?;
@@ -116,7 +116,7 @@ impl Play {
             if self.began.elapsed() > self.limit() / 2 {
                 let waiting = format!("{} of {}", queue.len() - 1, self.contestants.len());
                 return Err(Failure::system(
-                    &format!("not every process asked for {PATH} in time"),
+                    &format!("not every process requested {PATH} in time"),
                     &waiting,
                 ));
             }
@@ -176,7 +176,7 @@ impl Play {
         contestant.granted = Instant::now();
         let waited = contestant.queued.elapsed().as_secs_f64();
         let title = contestant.title.clone();
-        self.log(&format!("{title} holds, with fencing token {token}, after {waited:.1} s"))
+        self.log(&format!("{title} holds the lock, with fencing token {token}, after {waited:.1} s"))
     }
 
     /// Replaces processes that have ended, and kills the victim in its second hold. Returns `true`
@@ -201,7 +201,7 @@ impl Play {
             && victim.granted.elapsed() > INTO_THE_HOLD
         {
             victim.kill();
-            let event = format!("{} is killed while it holds; {}", victim.title, victim.session());
+            let event = format!("{} is killed while it holds the lock; {}", victim.title, victim.session());
             self.picture.kill(self.victim);
             self.log(&event)?;
         }
@@ -258,18 +258,18 @@ impl Play {
             "NOT in the order of their tokens"
         };
         let result = format!(
-            "{grants} grants, {order}. After the kill the next one had the lock {freed}. {left} nodes left."
+            "{grants} grants, {order}. After the kill, the next process got the lock {freed}. {left} nodes left."
         );
         print(format_args!("\n{result}\n"))?;
         if let Some(file) = &self.svg {
             std::fs::write(file, svg(&self.picture, &result)).map_err(|error| {
                 Failure::system("cannot write the picture", &format!("{}: {error}", file.display()))
             })?;
-            print(format_args!("The picture: {}\n", file.display()))?;
+            print(format_args!("Picture: {}\n", file.display()))?;
         }
         if !self.programs {
             print(
-                "\nNow your own:  zklock dev &                       # the same server, until it is told to end\n               \
+                "\nTry it now:    zklock dev &                       # the same server, until you stop it\n               \
                  zklock run /locks/try -- sleep 30 &\n               zklock top /locks\n",
             )?;
         }

@@ -25,7 +25,7 @@ pub(super) fn svg(picture: &Picture, result: &str) -> String {
     let (lanes, samples) = (picture.lanes(), picture.samples());
     let bottom = TOP + lanes.len() * LANE;
     let height = bottom + 64;
-    let title = format!("One lock, {} processes, one of them killed while it holds", lanes.len());
+    let title = format!("One lock, {} processes, one of them killed while it holds the lock", lanes.len());
     let x = |sample: usize| LEFT + sample * (WIDTH - LEFT - MARGIN) / samples.len().max(1);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \

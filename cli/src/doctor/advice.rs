@@ -68,21 +68,22 @@ impl Finding {
 /// Compares the granted session timeout with the requested one.
 pub(crate) fn advise_session(asked: Duration, granted: Duration) -> Finding {
     if asked == granted {
-        return Finding::good(format!("the session time-out is {granted:?}, as asked for"));
+        return Finding::good(format!("the session timeout is {granted:?}, as requested"));
     }
     let changed = |bound: &str, next: &str| {
-        let what =
-            format!("the session time-out is {granted:?}, not {asked:?} as asked for: the servers' {bound}");
+        let what = format!(
+            "the session timeout is {granted:?}, not {asked:?} as requested, because of the servers' {bound}"
+        );
         Finding::change(what, next)
     };
     if granted > asked {
         // By default, the servers grant a session timeout of at least two ticks. The guarantees of
         // a lock need at least four.
         let next =
-            format!("ask for {:?}, or set a shorter tickTime on every server", granted.saturating_mul(2));
+            format!("request {:?}, or set a shorter tickTime on every server", granted.saturating_mul(2));
         changed("minSessionTimeout (2 ticks by default)", &next)
     } else {
-        let next = format!("ask for {granted:?}, or raise maxSessionTimeout on every server");
+        let next = format!("request {granted:?}, or raise maxSessionTimeout on every server");
         changed("maxSessionTimeout (20 ticks by default)", &next)
     }
 }
@@ -94,9 +95,9 @@ pub(crate) fn advise_latency(read: Duration, session_timeout: Duration) -> Findi
     if read > session_timeout / 20 {
         return Finding::change(
             format!(
-                "{what}, more than a twentieth of the session time-out: terms are shorter than they could be"
+                "{what}, which is more than 5% of the session timeout: lock terms are shorter than necessary"
             ),
-            "ask for a longer session time-out, or bring clients and servers closer together",
+            "request a longer session timeout, or reduce the network distance between clients and servers",
         );
     }
     Finding::good(what)
@@ -108,10 +109,11 @@ pub(crate) fn advise_version(server: &str, srvr: &str) -> Finding {
     if let Some(version) = srvr.lines().find_map(|line| line.strip_prefix("ClickHouse Keeper version: ")) {
         return Finding::change(
             format!(
-                "{server} runs ClickHouse Keeper {}, which restores no session: each reconnection costs all leases",
+                "{server} runs ClickHouse Keeper {}, which does not restore sessions: every reconnection loses all \
+                 leases",
                 Escaped(version)
             ),
-            "use Apache ZooKeeper, or see what holds there: docs/interop.md, With ClickHouse Keeper",
+            "use Apache ZooKeeper, or read about the limitations: docs/interop.md, section With ClickHouse Keeper",
         );
     }
     let line = srvr.lines().find_map(|line| line.split_once("version: ")).map(|(_, version)| version);
@@ -122,7 +124,7 @@ pub(crate) fn advise_version(server: &str, srvr: &str) -> Finding {
     match numbers.first_chunk::<3>() {
         Some(version) if *version >= [3, 9, 4] => Finding::good(what),
         Some([3, 8, patch]) if *patch >= 5 => {
-            Finding::note(&what, "it works; 3.9.4 or later is the reference")
+            Finding::note(&what, "this release is supported, but 3.9.4 or later is recommended")
         }
         Some([3, 5..=9, _]) => {
             Finding::change(what, "releases before 3.8.5 and 3.9.4 can lose transactions: use 3.9.4 or later")
@@ -135,16 +137,15 @@ pub(crate) fn advise_version(server: &str, srvr: &str) -> Finding {
 /// is one of several, it does not share its locks with the others.
 pub(crate) fn advise_mode(server: &str, srvr: &str, others: usize) -> Option<Finding> {
     let alone = srvr.lines().any(|line| line == "Mode: standalone");
-    let next = "run three or five servers in production, and name them all in --hosts";
+    let next = "in production, run three or five servers and list all of them in --hosts";
     match (alone, others) {
-        (true, 0) => {
-            Some(Finding::note(&format!("{server} is alone: without it no lock can be taken"), next))
-        }
+        (true, 0) => Some(Finding::note(
+            &format!("{server} is a standalone server: if it fails, no lock can be acquired"),
+            next,
+        )),
         (true, _) => Some(Finding::change(
-            format!(
-                "{server} is alone, and belongs to no ensemble with the others: each has locks of its own"
-            ),
-            "name the servers of one ensemble only",
+            format!("{server} is a standalone server: it shares no locks with the other servers in --hosts"),
+            "list only servers of the same ensemble in --hosts",
         )),
         (false, _) => None,
     }
@@ -158,9 +159,9 @@ pub(crate) fn advise_connections(server: &str, conf: &str) -> Option<Finding> {
     (1..FEW).contains(&most).then(|| {
         Finding::note(
             &format!(
-                "{server} takes {most} connections from one host, and each process with a client is one"
+                "{server} accepts only {most} connections per host, and each process with a client needs one"
             ),
-            "where more jobs may wait at the same time, raise maxClientCnxns on every server",
+            "if more jobs on one host can wait at the same time, raise maxClientCnxns on every server",
         )
     })
 }
@@ -175,8 +176,8 @@ pub(crate) fn advise_build(version: &str, transport: Option<&str>) -> Finding {
     let what = format!("zklock {version}, transport {transport}");
     if transport == "stock" {
         return Finding::change(
-            format!("{what}: it takes more round trips, and cannot encrypt"),
-            "build with the two patch lines that the README names",
+            format!("{what}: it needs more round trips and does not support TLS"),
+            "add the two [patch.crates-io] lines from zklock's README, and build again",
         );
     }
     Finding::good(what)
@@ -184,17 +185,17 @@ pub(crate) fn advise_build(version: &str, transport: Option<&str>) -> Finding {
 
 /// Explains why the lock could not be acquired.
 pub(crate) fn advise_refusal(path: &str, error: &zklock::Error) -> Finding {
-    let what = format!("no lock at {}: {error}", Escaped(path));
+    let what = format!("cannot acquire the lock {}: {error}", Escaped(path));
     match error.kind() {
         zklock::ErrorKind::AuthFailed => Finding::change(
             what,
-            "give credentials with --auth-file that its access control list names, or have its owner change the list \
-             (zkCli.sh: getAcl, setAcl)",
+            "use --auth-file with credentials that its access control list permits, or ask its owner to change the \
+             list (zkCli.sh: getAcl, setAcl)",
         ),
         zklock::ErrorKind::LockTimeout if error.timeout_reason() == Some(zklock::TimeoutReason::Taken) => {
-            Finding::note(&what, "somebody holds it: give the doctor a lock of its own")
+            Finding::note(&what, "another client holds it: use a separate lock for `zklock doctor`")
         }
-        _ => Finding::change(what, "see what the error says"),
+        _ => Finding::change(what, "fix the problem that the error describes"),
     }
 }
 
@@ -202,7 +203,7 @@ pub(crate) fn advise_refusal(path: &str, error: &zklock::Error) -> Finding {
 pub(crate) fn advise_tick(server: &str, conf: &str, session_timeout: Duration) -> Option<Finding> {
     let tick = conf.lines().find_map(|line| line.strip_prefix("tickTime="))?.trim().parse().ok()?;
     let tick = Duration::from_millis(tick);
-    let what = format!("{server} has a tick of {tick:?}");
+    let what = format!("{server} has a tickTime of {tick:?}");
     if session_timeout >= tick.saturating_mul(4) {
         return Some(Finding::good(what));
     }
@@ -212,9 +213,10 @@ pub(crate) fn advise_tick(server: &str, conf: &str, session_timeout: Duration) -
 fn too_few_ticks(what: &str, session_timeout: Duration, tick: Duration) -> Finding {
     Finding::change(
         format!(
-            "{what}: the session time-out of {session_timeout:?} is less than four of them, so two may hold"
+            "{what}: the session timeout of {session_timeout:?} is shorter than four ticks, so two clients can \
+             hold the same lock"
         ),
-        &format!("ask for {:?} at least, or set a shorter tickTime on every server", tick.saturating_mul(4)),
+        &format!("request at least {:?}, or set a shorter tickTime on every server", tick.saturating_mul(4)),
     )
 }
 
@@ -233,19 +235,20 @@ pub(crate) fn advise_unknown_tick(
     half: Option<Duration>,
     session_timeout: Duration,
 ) -> Finding {
-    const NEXT: &str = "allow `conf` to be sure: 4lw.commands.whitelist=srvr,conf";
-    let unknown = format!("the tick of {servers} is unknown: it does not answer `conf`");
+    const NEXT: &str = "to be sure, allow the command `conf`: 4lw.commands.whitelist=srvr,conf";
+    let unknown =
+        format!("the tickTime of {servers} is unknown, because the command `conf` was not answered");
     let Some(half) = half else { return Finding::note(&unknown, NEXT) };
     let tick = half / 2;
     if half <= half_of(session_timeout) {
         let what = format!(
-            "{unknown}; inferred: {tick:?} at most, half of a session time-out that is granted (unless \
+            "{unknown}; inferred: at most {tick:?}, half of a session timeout that was granted (unless \
              minSessionTimeout is set)"
         );
         return Finding::note(&what, NEXT);
     }
     let what = format!(
-        "{unknown}; inferred: {tick:?}, half of the shortest session time-out that is granted (unless \
+        "{unknown}; inferred: {tick:?}, half of the shortest session timeout that was granted (unless \
          minSessionTimeout is set)"
     );
     too_few_ticks(&what, session_timeout, tick)
@@ -255,14 +258,14 @@ pub(crate) fn advise_unknown_tick(
 pub(crate) fn advise_no_session(error: &zklock::Error) -> Finding {
     let next = match error.kind() {
         zklock::ErrorKind::AuthFailed => {
-            "give the right credentials with --auth-file, or have the server accept them"
+            "check the credentials in --auth-file, and check that the servers accept them"
         }
         _ if error.to_string().contains("certificate") => {
-            "give another --tls-ca, or --tls-cert and --tls-key; see the servers below"
+            "check --tls-ca, --tls-cert and --tls-key; see the findings about each server below"
         }
-        _ => "see the servers below",
+        _ => "see the findings about each server below",
     };
-    Finding::change(format!("no session: {error}"), next)
+    Finding::change(format!("cannot establish a session: {error}"), next)
 }
 
 /// Reports a server that runs but grants no locks because it has no quorum.
@@ -270,13 +273,13 @@ pub(crate) fn advise_no_service(server: &str, srvr: &str) -> Option<Finding> {
     let what = if srvr.contains("not currently serving requests") {
         "serves no requests"
     } else if srvr.lines().any(|line| line == "Mode: read-only") {
-        "is read-only, and grants no locks"
+        "is read-only and grants no locks"
     } else {
         return None;
     };
     Some(Finding::change(
-        format!("{server} {what}: it does not reach more than half of its ensemble's servers"),
-        "start the other servers, or open the way to them",
+        format!("{server} {what}: it cannot reach a majority of its ensemble"),
+        "start the other servers, and check the network between the servers",
     ))
 }
 
@@ -284,36 +287,33 @@ pub(crate) fn advise_no_service(server: &str, srvr: &str) -> Option<Finding> {
 pub(crate) fn advise_no_answer(server: &str, answer: &Answer, encrypted: bool) -> Finding {
     match answer {
         Answer::NotAllowed | Answer::Text(_) => Finding::note(
-            &format!("{server} does not allow `srvr`: its version is unknown"),
-            "allow it with 4lw.commands.whitelist=srvr,conf",
+            &format!("{server} does not allow the command `srvr`, so its version is unknown"),
+            "allow the command: 4lw.commands.whitelist=srvr,conf",
         ),
         Answer::Closed => {
             let what =
-                format!("{server} closes the connection when it is asked `srvr`: its version is unknown");
+                format!("{server} closes the connection after the command `srvr`, so its version is unknown");
             if encrypted {
-                Finding::note(&what, "see the server's log; perhaps it speaks no TLS on this port")
+                Finding::note(&what, "check the server's log, and whether this port uses TLS")
             } else {
-                Finding::note(
-                    &what,
-                    "give --tls-ca, if it speaks TLS on this port; else see the server's log",
-                )
+                Finding::note(&what, "if this port uses TLS, pass --tls-ca; otherwise check the server's log")
             }
         }
         Answer::None => Finding::change(
-            format!("{server} does not answer: it hangs, or the way to it swallows what is sent"),
-            "see the server's log and its load, and restart it if it hangs",
+            format!("{server} does not answer: the server hangs, or the network drops the packets"),
+            "check the network and the server's log and load; restart the server if it hangs",
         ),
         Answer::Unresolved => Finding::change(
-            format!("{server} cannot be asked: its name cannot be resolved in time"),
-            "ask the name servers that this machine uses (getent hosts NAME), or give an address in --hosts",
+            format!("{server} cannot be reached: its name cannot be resolved in time"),
+            "check the name resolution of this machine (getent hosts NAME), or use an IP address in --hosts",
         ),
         Answer::Refused => Finding::change(
-            format!("{server} refuses connections: nothing listens there"),
-            "start it, or leave it out of --hosts",
+            format!("{server} refuses connections: no server listens on this port"),
+            "start the server, or remove it from --hosts",
         ),
         Answer::Unreachable(why) => Finding::change(
             format!("{server} cannot be reached: {why}"),
-            "open the way to it, or leave it out of --hosts",
+            "fix the network path to the server, or remove it from --hosts",
         ),
     }
 }
@@ -358,15 +358,15 @@ mod tests {
         for (session, mark, tick) in [
             (seconds(4), "CHANGE", "2s,"),
             (Duration::from_millis(7_999), "CHANGE", "2s,"),
-            (seconds(8), "note", "2s at most"),
-            (seconds(20), "note", "5s at most"),
+            (seconds(8), "note", "at most 2s"),
+            (seconds(20), "note", "at most 5s"),
         ] {
             let found = told(session);
             assert_eq!(found.mark, mark, "{found}");
             assert!(found.to_string().contains("unknown"), "{found}");
             assert!(found.to_string().contains(&format!("inferred: {tick}")), "{found}");
         }
-        assert!(told(seconds(4)).to_string().contains("ask for 8s at least"));
+        assert!(told(seconds(4)).to_string().contains("request at least 8s"));
         let nothing = advise_unknown_tick("a", None, seconds(4));
         assert_eq!(nothing.mark, "note", "{nothing}");
         assert!(!nothing.to_string().contains("inferred"), "{nothing}");
@@ -380,8 +380,8 @@ mod tests {
             (Answer::NotAllowed, "note", "whitelist"),
             (Answer::Closed, "note", "--tls-ca"),
             (Answer::None, "CHANGE", "hangs"),
-            (Answer::Unresolved, "CHANGE", "ask the name servers"),
-            (Answer::Refused, "CHANGE", "nothing listens"),
+            (Answer::Unresolved, "CHANGE", "check the name resolution"),
+            (Answer::Refused, "CHANGE", "no server listens"),
             (reset, "CHANGE", "no route to host"),
         ] {
             let found = told(&answer);
@@ -437,7 +437,7 @@ mod tests {
     fn what_the_servers_changed_is_named() {
         let second = Duration::from_secs(1);
         let raised = advise_session(second, 4 * second).to_string();
-        assert!(raised.contains("minSessionTimeout") && raised.contains("ask for 8s"), "{raised}");
+        assert!(raised.contains("minSessionTimeout") && raised.contains("request 8s"), "{raised}");
         assert!(advise_session(90 * second, 40 * second).to_string().contains("maxSessionTimeout"));
         assert!(!advise_session(second, second).is_a_problem());
         assert!(advise_latency(second, 10 * second).is_a_problem());

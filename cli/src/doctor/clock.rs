@@ -42,16 +42,18 @@ pub(super) fn advise(offset: Offset) -> Finding {
     let uncertain = Duration::from_millis(offset.most.abs_diff(offset.least));
     if certain.abs() < LARGE {
         let apart = offset.least.abs().max(offset.most.abs());
-        return Finding::good(format!("this machine's clock and the servers' are at most {apart} ms apart"));
+        return Finding::good(format!(
+            "the clocks of this machine and of the servers differ by at most {apart} ms"
+        ));
     }
     let time = Duration::from_millis(certain.unsigned_abs());
     let direction = if certain > 0 { "behind" } else { "ahead of" };
     Finding::note(
         &format!(
-            "this machine's clock is {time:?} {direction} the servers' (measured within {uncertain:?}): locks are as \
-             safe, since terms follow the monotonic clock, but the ages in `zklock ls` and `zklock top` are wrong"
+            "this machine's clock is {time:?} {direction} the servers' clock (accuracy {uncertain:?}): locks stay \
+             safe, because terms use the monotonic clock, but the ages in `zklock ls` and `zklock top` are wrong"
         ),
-        "synchronize both clocks, with chrony or systemd-timesyncd for example",
+        "synchronize both clocks, for example with chrony or systemd-timesyncd",
     )
 }
 

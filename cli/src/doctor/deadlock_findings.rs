@@ -11,13 +11,13 @@ use super::advice::Finding;
 use super::deadlocks::{Counts, Search};
 use crate::queue::age;
 
-const NEXT: &str = "take these locks in the same order everywhere, or together with a MultiLock";
+const NEXT: &str = "acquire these locks in the same order everywhere, or together with a MultiLock";
 
 /// Returns all findings of a search below a path.
 pub(crate) fn findings(path: &str, search: &Search, missing: Option<String>) -> Vec<Finding> {
     if let Some(missing) = missing {
-        let what = format!("nothing was looked at: {}: {missing}", Escaped(path));
-        return vec![Finding::note(&what, "give a path that exists")];
+        let what = format!("no lock was checked: {}: {missing}", Escaped(path));
+        return vec![Finding::note(&what, "pass a path that exists")];
     }
     let counts = search.counts;
     let mut findings: Vec<_> = search.cycles.iter().map(deadlock_finding).collect();
@@ -28,27 +28,27 @@ pub(crate) fn findings(path: &str, search: &Search, missing: Option<String>) -> 
             summary(counts)
         )));
     } else {
-        findings.push(Finding::good(format!("looked at {}: {}", Escaped(path), summary(counts))));
+        findings.push(Finding::good(format!("checked {}: {}", Escaped(path), summary(counts))));
     }
     if let some @ 1.. = counts.unattributed {
         let what = format!(
-            "{} no owner (Curator, kazoo, identify=False): deadlocks through them are found only in part",
-            count_of(some, "contender names", "contenders name"),
+            "{} no owner (Curator, kazoo, identify=False), so some deadlocks can be missed",
+            count_of(some, "contender states", "contenders state"),
         );
-        findings.push(Finding::note(&what, "see `zklock ls` for who they are"));
+        findings.push(Finding::note(&what, "run `zklock ls` to list the contenders"));
     }
     if let some @ 1.. = counts.semaphores {
-        let what = format!("{} left out", count_of(some, "semaphore was", "semaphores were"));
+        let what = format!("{} not checked", count_of(some, "semaphore was", "semaphores were"));
         findings.push(Finding::note(
             &what,
-            "a permit is free as soon as any holder releases one; see `zklock ls` for who they are",
+            "a waiter gets a permit as soon as any holder releases one; run `zklock ls` to list the holders",
         ));
     }
     if let some @ 1.. = counts.refused {
-        let what = format!("{} not be read", count_of(some, "directory may", "directories may"));
+        let what = format!("{} not readable", count_of(some, "directory is", "directories are"));
         findings.push(Finding::note(
             &what,
-            "give credentials with --auth-file that their access control lists name",
+            "use --auth-file with credentials that their access control lists permit",
         ));
     }
     findings
@@ -75,7 +75,11 @@ fn deadlock_finding(cycle: &Cycle) -> Finding {
         |CycleOwner { waiting: CyclePlace { path, contender, .. }, .. }| {
             let name = contender.node.rsplit('/').next().unwrap_or_default();
             // Recommend removing a waiting node, so that no holder loses its lock.
-            format!("{NEXT}; to let one of them fail: zklock break {} {}", Escaped(path), Escaped(name))
+            format!(
+                "{NEXT}; to resolve this deadlock now, remove one waiter: zklock break {} {}",
+                Escaped(path),
+                Escaped(name)
+            )
         },
     );
     let owners: Vec<_> = cycle.owners.iter().map(to_json).collect();
@@ -89,7 +93,10 @@ fn owner_line(owner: &CycleOwner) -> String {
         format!("{} for {}", Escaped(&place.path), waiting_time(&place.contender))
     });
     if blocking == waiting {
-        return format!("{owner_name} waits for {}, and the owner before it waits behind it", at(waiting));
+        return format!(
+            "{owner_name} waits for {}, and blocks the previous owner in the same queue",
+            at(waiting)
+        );
     }
     let does = if blocking.holds { "holds" } else { "is queued for" };
     format!("{owner_name} {does} {} and waits for {}", at(blocking), at(waiting))
@@ -190,8 +197,9 @@ pub(crate) mod tests {
         let text: Vec<_> = found.iter().map(ToString::to_string).collect();
         assert!(text[0].contains("no deadlock at or below /l: 1 directory with 1 contended lock, 2 waiting"));
         assert!(
-            text[1].contains("1 contender names no owner") && text[2].contains("2 semaphores were left out")
+            text[1].contains("1 contender states no owner")
+                && text[2].contains("2 semaphores were not checked")
         );
-        assert!(text[3].contains("3 directories may not be read"));
+        assert!(text[3].contains("3 directories are not readable"));
     }
 }

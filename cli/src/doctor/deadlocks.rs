@@ -119,7 +119,7 @@ async fn walk(client: &Client, root: &str) -> Result<(Vec<LockQueue>, Counts), F
             visits.spawn(async move { visit(&client, path).await });
         }
         let Some(visit) = visits.join_next().await else { break };
-        let visit = visit.map_err(|error| Failure::system("cannot read", &error))?;
+        let visit = visit.map_err(|error| Failure::system("cannot read the locks", &error))?;
         let Visit { queue, inner, semaphore, refused } = visit?;
         counts.directories += 1;
         counts.contended += usize::from(queue.is_some());
@@ -199,7 +199,7 @@ async fn read_queues(client: &Client, paths: Vec<String>) -> Result<Vec<LockQueu
             reads.spawn(async move { read_queue(&client, &path).await });
         }
         let Some(read) = reads.join_next().await else { return Ok(queues) };
-        queues.push(read.map_err(|error| Failure::system("cannot read", &error))??);
+        queues.push(read.map_err(|error| Failure::system("cannot read the locks", &error))??);
     }
 }
 

@@ -120,7 +120,7 @@ async fn examine(client: &Client, options: &Options, findings: &mut Vec<Finding>
     if let Err(failure) = &examined
         && let Some(message) = &failure.message
     {
-        let next = "see the servers' logs, and ask again";
+        let next = "check the servers' logs, and run `zklock doctor` again";
         findings.push(Finding::change(format!("the connection failed: {message}"), next));
     }
     examined
@@ -140,16 +140,17 @@ async fn examine_session(
     findings.extend(servers(client, &options.connection, Some(granted)).await?);
     if !options.connection.restricts_access() {
         findings.push(Finding::note(
-            "nodes are created open to everyone: who reaches the servers can break locks",
-            "give --auth-file and --acl creator, unless the network keeps others out",
+            "nodes are created with an open access control list: every client that can reach the servers can break \
+             locks",
+            "pass --auth-file and --acl creator, unless the network restricts access to the servers",
         ));
     }
     if let Some(path) = &options.path {
         findings.extend(lock(client, path).await?);
     } else {
         findings.push(Finding::note(
-            "access control lists and clocks were not looked at",
-            "give the path of a lock that may be taken, such as /locks/doctor",
+            "access control lists and clocks were not checked",
+            "pass the path of a lock that can be acquired for this check, such as /locks/doctor",
         ));
     }
     Ok(())
@@ -241,7 +242,7 @@ async fn lock(client: &Client, path: &str) -> Result<Vec<Finding>, Failure> {
     lease.release().await?;
     let (path, took) = (Escaped(path), shown(began.elapsed()));
     let mut found =
-        vec![Finding::good(format!("took and released {path} in {took}, with fencing token {token}"))];
+        vec![Finding::good(format!("acquired and released {path} in {took}, with fencing token {token}"))];
     if let Ok(Some(node)) = node {
         found.push(clock::advise(Offset::new(before, node.created, after)));
     }

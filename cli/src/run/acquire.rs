@@ -80,7 +80,7 @@ async fn failure(client: &Client, options: &Options, error: zklock::Error) -> Fa
 
 /// Describes a full queue, with the option that limits it and the command that lists it.
 fn in_options(queue: &FullQueue) -> String {
-    format!("{queue} (--max-waiters); `zklock ls` shows who they are")
+    format!("{queue} (--max-waiters); run `zklock ls` to list the contenders")
 }
 
 /// Maximum time to find out who holds the lock.
@@ -132,8 +132,8 @@ fn check_kill_after(kill_after: Option<Duration>, session_timeout: Duration) -> 
     let most = session_timeout / 4;
     match kill_after {
         Some(time) if time > most => Err(Failure::usage(format!(
-            "--kill-after {} is more than a quarter of the session time-out, which is {}: ask for a longer \
-             --session-timeout, or a shorter --kill-after",
+            "--kill-after {} is more than a quarter of the session timeout, which is {}: use a longer \
+             --session-timeout or a shorter --kill-after",
             humantime::format_duration(time),
             humantime::format_duration(session_timeout),
         ))),

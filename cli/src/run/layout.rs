@@ -24,12 +24,12 @@ pub(crate) async fn warn_of_other_kind(
     let limit = lease.session_timeout() / PART;
     let Ok(Ok(Some(other))) = tokio::time::timeout(limit, other_kind(client, options)).await else { return };
     let path = lease.path();
-    let how = if options.slots.is_some() { "without --slots too" } else { "with --slots too" };
+    let how = if options.slots.is_some() { "without --slots" } else { "with --slots" };
     reporter.report(
         "two_kinds",
         format_args!(
-            "{path:?} is used {how}, by {other}: a semaphore and a mutex do not keep each other out; use --slots on \
-             all hosts, or on none"
+            "{path:?} is also used {how}, by {other}: a semaphore and a mutex do not exclude each other; use \
+             --slots on all hosts or on none"
         ),
     );
 }

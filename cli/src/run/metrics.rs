@@ -37,21 +37,21 @@ impl Numbers {
     fn all(&self) -> [(&'static str, &'static str, &'static str, Option<f64>); 10] {
         let flag = |is: bool| Some(f64::from(u8::from(is)));
         [
-            ("waiting", "gauge", "1 while it waits for the lock", flag(self.waiting)),
-            ("holding", "gauge", "1 while it holds the lock", flag(self.holding)),
-            ("start_timestamp_seconds", "gauge", "When the last run began to wait", self.started),
-            ("grant_timestamp_seconds", "gauge", "When the lock was last granted", self.granted),
-            ("end_timestamp_seconds", "gauge", "When the last run ended", self.ended),
+            ("waiting", "gauge", "1 while the run waits for the lock, else 0", flag(self.waiting)),
+            ("holding", "gauge", "1 while the run holds the lock, else 0", flag(self.holding)),
+            ("start_timestamp_seconds", "gauge", "Time at which the last run began to wait", self.started),
+            ("grant_timestamp_seconds", "gauge", "Time at which the lock was last granted", self.granted),
+            ("end_timestamp_seconds", "gauge", "Time at which the last run ended", self.ended),
             (
                 "success_timestamp_seconds",
                 "gauge",
-                "When the command last ended with status 0, under its lock to the end",
+                "Time at which the command last ended with status 0 without losing the lock",
                 self.succeeded,
             ),
-            ("waited_seconds", "gauge", "How long the last wait for the lock took", self.waited),
-            ("held_seconds", "gauge", "How long the last hold took", self.held),
-            ("exit_status", "gauge", "The exit status of the last run", self.status),
-            ("losses_total", "counter", "Runs whose lock was lost", Some(self.losses)),
+            ("waited_seconds", "gauge", "Duration of the last wait for the lock", self.waited),
+            ("held_seconds", "gauge", "Duration of the last hold", self.held),
+            ("exit_status", "gauge", "Exit status of the last run", self.status),
+            ("losses_total", "counter", "Number of runs that lost the lock", Some(self.losses)),
         ]
     }
 
@@ -226,7 +226,7 @@ fn check_kind(file: &Path) -> io::Result<()> {
 fn refused(file: Option<&Path>, error: &io::Error) -> Failure {
     let file = file.unwrap_or(Path::new("")).display();
     Failure::usage(format!(
-        "cannot write --metrics {file}: {error}; give a file in a directory that this user may write to"
+        "cannot write --metrics {file}: {error}; choose a file in a directory that this user can write to"
     ))
 }
 

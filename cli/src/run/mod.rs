@@ -130,8 +130,8 @@ fn why_lost(lost: Option<LossReason>, ended: &Ended) -> String {
             if *paused >= *unproven / 2 {
                 let paused = paused.as_secs_f64();
                 return format!(
-                    "this process was stopped, or the machine asleep, for {paused:.1} s, and the session was not \
-                     confirmed for {time:.1} s"
+                    "this process was stopped, or the machine was suspended, for {paused:.1} s, and the session was \
+                     not confirmed for {time:.1} s"
                 );
             }
             format!("no server confirmed the session for {time:.1} s ({servers})")
@@ -150,7 +150,9 @@ fn in_time(lost: Option<LossReason>, ended: &Ended, session_timeout: Duration) -
         _ if ended.left.is_zero() => {
             // The term is half of the session timeout.
             let late = ended.unproven.saturating_sub(session_timeout / 2).as_secs_f64();
-            format!(", {late:.1} s AFTER the term: another may have run meanwhile; check its work")
+            format!(
+                ", {late:.1} s AFTER the term: another process might have held the lock meanwhile; check the results"
+            )
         }
         _ => format!(", with {:.3} s of the lock's term left", ended.left.as_secs_f64()),
     }
@@ -179,7 +181,8 @@ mod tests {
         let left = Duration::from_millis(150);
         let said = |lost, left, unproven| in_time(lost, &ended(left, unproven), 10 * SECOND);
         assert_eq!(said(None, left, 5 * SECOND), ", with 0.150 s of the lock's term left");
-        let late = ", 12.0 s AFTER the term: another may have run meanwhile; check its work";
+        let late =
+            ", 12.0 s AFTER the term: another process might have held the lock meanwhile; check the results";
         for lost in [None, Some(LossReason::TermEnded)] {
             assert_eq!(said(lost, Duration::ZERO, 17 * SECOND), late);
         }
@@ -194,8 +197,8 @@ mod tests {
         assert_eq!([None, Some(LossReason::TermEnded)].map(|lost| why_lost(lost, &silent)), [said, said]);
         assert_eq!(why_lost(Some(LossReason::NodeDeleted), &silent), "node deleted");
         let paused = Ended { paused: 30 * SECOND, ..ended(Duration::ZERO, 31 * SECOND) };
-        let said = "this process was stopped, or the machine asleep, for 30.0 s, and the session was not confirmed for \
-                    31.0 s";
+        let said = "this process was stopped, or the machine was suspended, for 30.0 s, and the session was not \
+                    confirmed for 31.0 s";
         assert_eq!(why_lost(Some(LossReason::TermEnded), &paused), said);
     }
 }

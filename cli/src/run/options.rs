@@ -16,12 +16,12 @@ use crate::run::report::ReportOptions;
 const EXAMPLES: &str = "\
 Exit status:
   the command's own; 128+N if signal N ended it, or ended the wait for the lock
-  75   the lock is taken: at once with -n, after the time with -w (-E sets another status); or, with
-       --max-waiters, as many others wait for it as may
-  79   the lock was lost while the command ran, and so the command was ended
+  75   the lock is taken (with -n, or after the time of -w), or too many contenders already wait for
+       it (--max-waiters); -E sets another status
+  79   the lock was lost while the command ran, and zklock ended the command
   69   no server can be reached        77   credentials refused
   64   wrong usage                     126, 127   the command cannot be run, or is not found
-  70   the system refused something, or the lock's directory has run out of numbers
+  70   a system call failed, or the lock's directory has used up its sequence numbers
 
 Environment of the command:
   ZKLOCK_PATH, ZKLOCK_NODE, ZKLOCK_TOKEN (fencing token), ZKLOCK_SESSION, ZKLOCK_MODE
@@ -30,11 +30,11 @@ Examples:
   zklock run -n /locks/nightly -- ./nightly.sh        # one host of many; the others exit with 75
   zklock run -n -E 0 /locks/nightly -- ./nightly.sh   # the same in a crontab: no mail from the others
   zklock run -w 30 /locks/deploy -- make deploy       # wait for at most 30 seconds
-  zklock run --max-waiters 2 /locks/deploy -- make deploy  # queue behind two others at most
-  zklock run --grace 1.5 /locks/feed -- ./feed.sh     # SIGTERM comes 1.5 seconds before it has to end
-  zklock run --once-per 1d /jobs/report -- ./report.sh  # once a day, on whichever host comes first
+  zklock run --max-waiters 2 /locks/deploy -- make deploy  # do not wait behind two waiters
+  zklock run --grace 1.5 /locks/feed -- ./feed.sh     # SIGTERM comes 1.5 seconds before the deadline
+  zklock run --once-per 1d /jobs/report -- ./report.sh  # once a day, on the first host that gets the lock
   zklock run --slots 3 /locks/gpu -- ./train.sh       # three at a time
-  zklock run -s /locks/data -- ./report.sh            # together with other readers, not with -x
+  zklock run -s /locks/data -- ./report.sh            # together with other readers, but no writer (-x)
   ZKLOCK_HOSTS=zk1,zk2,zk3/app zklock run /locks/job -- ./job.sh";
 
 /// Take a lock, run a command, and release the lock when the command has ended

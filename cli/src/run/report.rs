@@ -61,7 +61,7 @@ impl Reporter {
     /// Starts the thread that writes the reports.
     pub(crate) fn start(options: ReportOptions) -> Result<Self, Failure> {
         let dropped = move |count| {
-            let message = format!("{count} reports were left out: nobody read the standard error");
+            let message = format!("{count} reports were dropped, because standard error was not read");
             options.line("dropped", &message, SystemTime::now())
         };
         let lines = LineWriter::start(io::stderr(), dropped)
@@ -103,10 +103,10 @@ impl Reporter {
     pub(crate) fn revoked(&self, lease: &Lease, then: OnRevoke) {
         let path = lease.path();
         let then = match then {
-            OnRevoke::Ignore => "the command runs on (--on-revoke term ends it)",
-            OnRevoke::Term => "the command gets SIGTERM",
+            OnRevoke::Ignore => "the command continues to run (--on-revoke term would end it)",
+            OnRevoke::Term => "the command receives SIGTERM",
         };
-        self.report("revoked", format_args!("somebody asks for the lock {path:?}; {then}"));
+        self.report("revoked", format_args!("another client requests the lock {path:?}; {then}"));
     }
 
     /// Reports a new state of the connection. `suspended` is `true` if the connection was lost
@@ -117,12 +117,14 @@ impl Reporter {
                 let left = lease.remaining().as_secs_f64();
                 self.detail(
                     "suspended",
-                    format_args!("the connection is lost; the lock is certain for another {left:.3} s"),
+                    format_args!(
+                        "the connection is lost; the lock stays held for at least another {left:.3} s"
+                    ),
                 );
             }
             ClientState::Connected if suspended => {
                 let server = client.health().server.unwrap_or_else(|| "a server".to_owned());
-                self.detail("connected", format_args!("connected again to {server}"));
+                self.detail("connected", format_args!("reconnected to {server}"));
             }
             _ => {}
         }
@@ -132,9 +134,9 @@ impl Reporter {
     pub(crate) fn signal(&self, signal: Signal, left: Duration) {
         let (event, what) = match signal {
             Signal::SIGSTOP => ("stopped", "is stopped"),
-            Signal::SIGCONT => ("continued", "goes on"),
-            Signal::SIGTERM => ("terminated", "gets SIGTERM"),
-            Signal::SIGKILL => ("killed", "gets SIGKILL"),
+            Signal::SIGCONT => ("continued", "is continued"),
+            Signal::SIGTERM => ("terminated", "receives SIGTERM"),
+            Signal::SIGKILL => ("killed", "receives SIGKILL"),
             _ => return,
         };
         let left = left.as_secs_f64();
@@ -147,13 +149,14 @@ fn changed_timeout(asked: Duration, granted: Duration) -> Option<String> {
         (humantime::format_duration(granted).to_string(), humantime::format_duration(asked).to_string());
     let consequence = match granted.cmp(&asked) {
         std::cmp::Ordering::Equal => return None,
-        std::cmp::Ordering::Less => "the lock is free sooner, and lost sooner, than was asked for",
+        std::cmp::Ordering::Less => "the lock can be lost sooner, and is freed sooner if this machine fails",
         std::cmp::Ordering::Greater => {
-            "the lock stays taken for longer than was asked for if this machine is lost"
+            "if this machine fails, the lock stays taken for longer than requested"
         }
     };
     Some(format!(
-        "the servers granted a session time-out of {granted_text}, not {asked_text}: {consequence}; `zklock doctor` says more"
+        "the servers granted a session timeout of {granted_text}, not {asked_text}: {consequence}; run `zklock \
+         doctor` for advice"
     ))
 }
 
@@ -166,9 +169,9 @@ mod tests {
         let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
         assert_eq!(changed_timeout(second, second), None);
         let raised = changed_timeout(second, 4 * second).expect("a report");
-        assert!(raised.contains("time-out of 4s, not 1s") && raised.contains("stays taken"), "{raised}");
+        assert!(raised.contains("timeout of 4s, not 1s") && raised.contains("stays taken"), "{raised}");
         let lowered = changed_timeout(hour, 40 * second).expect("a report");
-        assert!(lowered.contains("time-out of 40s, not 1h") && lowered.contains("sooner"), "{lowered}");
+        assert!(lowered.contains("timeout of 40s, not 1h") && lowered.contains("sooner"), "{lowered}");
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl Supervision {
                 _ = &mut lost, if !is_lost => {
                     is_lost = true;
                     let runs_on = self.guard.ignores_loss();
-                    let then = if runs_on { "the command runs on without it" } else { "the command is ended" };
+                    let then = if runs_on { "the command continues without it" } else { "the command is ended" };
                     self.reporter.lost(lease, then);
                 }
                 () = &mut revoked, if !is_revoked => {

@@ -9,8 +9,8 @@ use crate::failure::{Failure, INTERNAL};
 
 /// The reason why no program can be run under a lock on this system, or `None` if that is possible.
 pub(crate) const REFUSAL: Option<&str> = Some(
-    "`zklock run` is not available on Windows yet: take the lock in a program, with one of the libraries, or run zklock \
-     in WSL",
+    "`zklock run` is not available on Windows yet: acquire the lock in your program with one of the libraries, or \
+     run zklock in WSL",
 );
 
 /// Take a lock, run a command, and release the lock when the command has ended (not on Windows yet)

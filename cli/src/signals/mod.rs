@@ -32,7 +32,7 @@ impl Signals {
     pub(crate) fn add(&mut self, wanted: impl IntoIterator<Item = Signal>) -> Result<(), Failure> {
         for signal in wanted {
             let streams =
-                this::open(signal).map_err(|error| Failure::system("cannot listen to signals", &error))?;
+                this::open(signal).map_err(|error| Failure::system("cannot listen for signals", &error))?;
             self.0.extend(streams.into_iter().map(|stream| (signal, stream)));
         }
         Ok(())

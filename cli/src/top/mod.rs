@@ -40,20 +40,20 @@ const CLOSING: Duration = Duration::from_millis(500);
 
 const DETAILS: &str = "\
 Keys:
-  q, Esc, Ctrl-C   quit                   /   show what contains a text: a path, a holder, a session
+  q, Esc, Ctrl-C   quit                   /   filter by a text in the path, holder or session
   w p a g o        sort by waiting, path, age, grants, holder; r reverses
   f                show free locks too    arrows, PgUp, PgDn, Home, End   scroll
 
 Columns:
-  MODE       mutex, write, read, leader; for a semaphore, how many permits are taken
-  GRANTS/S   how many got through the queue a second, in 10 s; who gave up waiting counts as well
-  HELD FOR   since the hold was seen to begin; '<=' and the most that it can be where nobody saw that
+  MODE       mutex, write, read, leader; for a semaphore, the number of permits taken
+  GRANTS/S   contenders that left the queue per second, over 10 s, including waiters that gave up
+  HELD FOR   age of the hold; '<=' marks an upper bound, because zklock did not see the grant
 
 Examples:
   zklock top /locks
-  zklock top --once /locks                     # a table, and the end
+  zklock top --once /locks                     # print a table and exit
   zklock top --once --json /locks | jq '.locks[] | select(.waiting > 10).path'
-  zklock top --json --interval 10 /locks       # an object a line, every ten seconds";
+  zklock top --json --interval 10 /locks       # one object per line, every ten seconds";
 
 /// Show all locks below a path, with holders, waiters, ages and rates, and update them continuously
 ///
@@ -91,13 +91,13 @@ pub(crate) struct Options {
 fn interval(text: &str) -> Result<Duration, String> {
     let least = Duration::from_millis(100);
     let interval = duration::parse(text)?;
-    if interval < least { Err("must be 100ms at least".to_owned()) } else { Ok(interval) }
+    if interval < least { Err("must be at least 100ms".to_owned()) } else { Ok(interval) }
 }
 
 pub(crate) fn top(options: &Options) -> Result<u8, Failure> {
     if !(options.once || options.json || stdout().is_terminal()) {
         return Err(Failure::usage(
-            "the standard output is no terminal to draw on: say --once for a table, or --json for programs",
+            "standard output is not a terminal: use --once for a table, or --json for programs",
         ));
     }
     with_client(&options.connection, async |client| {

@@ -132,7 +132,7 @@ impl Row {
     /// `cohort` and `linger`.
     pub(crate) fn who(&self) -> String {
         let Some(holder) = &self.holder else {
-            return if self.state == State::Unknown { "may not be read".to_owned() } else { String::new() };
+            return if self.state == State::Unknown { "not readable".to_owned() } else { String::new() };
         };
         let Some(about) = &holder.about else {
             let data = String::from_utf8_lossy(&holder.data);

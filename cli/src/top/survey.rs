@@ -123,7 +123,7 @@ impl Survey {
             }
             tokio::select! {
                 Some(visited) = self.visits.join_next() => {
-                    let visited = visited.map_err(|error| Failure::system("cannot look", &error))?;
+                    let visited = visited.map_err(|error| Failure::system("cannot read the locks", &error))?;
                     self.handle_reply(visited)?;
                 }
                 () = tokio::time::sleep(pause) => {}

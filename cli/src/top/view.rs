@@ -103,12 +103,13 @@ fn title(header: &Header, rows: &[Row], width: usize) -> Line<'static> {
 /// Formats the status line, which tells whether the rows are current.
 fn status(header: &Header) -> Line<'static> {
     if let Some(silent) = header.silent {
-        let text = format!("NO SERVER ANSWERS, for {} s: this is what was known before", silent.as_secs());
+        let text =
+            format!("NO SERVER HAS ANSWERED FOR {} s: the data below is out of date", silent.as_secs());
         return Line::styled(text, Style::new().fg(Color::Red).add_modifier(Modifier::BOLD));
     }
     let more = match (header.full, header.pending) {
-        (true, _) => ", and no more are looked at",
-        (false, true) => ", looking for more",
+        (true, _) => ", limit reached, no more are read",
+        (false, true) => ", searching for more",
         (false, false) => "",
     };
     let (directories, requests) = (header.directories, header.requests);
@@ -174,12 +175,12 @@ fn cells(
 
 fn footer(choice: &Choice) -> Line<'static> {
     if choice.typing {
-        return Line::raw(format!("filter: {}_  (Enter keeps it, Esc drops it)", Escaped(&choice.filter)));
+        return Line::raw(format!("filter: {}_  (Enter: keep, Esc: clear)", Escaped(&choice.filter)));
     }
     let order = if choice.reversed { " reversed" } else { "" };
     let mut told = format!("by {}{order}", choice.sort.as_str());
     if !choice.filter.is_empty() {
-        told = format!("{told}, with {:?}", Escaped(&choice.filter));
+        told = format!("{told}, filter {:?}", Escaped(&choice.filter));
     }
     Line::styled(format!("{told} | {HELP}"), Style::new().add_modifier(Modifier::DIM))
 }
@@ -228,7 +229,7 @@ mod tests {
                 "PATH                            MODE     WAITING GRANTS/S HELD FOR    HOLDER                          SESSION",
                 "/locks/gpu                      2 of 2   2       0.0      <=9s        nightly (db1, process 42)       0x10",
                 "/locks/nightly                  mutex    2       1.5      <=1m 5s     nightly (db1, process 42)       0x10",
-                "/locks/secret                   unknown  0                            may not be read",
+                "/locks/secret                   unknown  0                            not readable",
                 "by waiting | q quit  / filter  sort: w p a g o  r reverse  f free locks  arrows",
             ]
         );
@@ -261,7 +262,7 @@ mod tests {
     #[test]
     fn a_silent_server_is_told_of() {
         let shown = drawn(100, 7, Some(Duration::from_secs(12)), &mut Choice::default());
-        assert_eq!(shown[1], "NO SERVER ANSWERS, for 12 s: this is what was known before");
+        assert_eq!(shown[1], "NO SERVER HAS ANSWERED FOR 12 s: the data below is out of date");
         assert!(shown[3].starts_with("/locks/gpu"), "what was known is still there");
     }
 

@@ -33,12 +33,12 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Short { left, needed } => write!(f, "{left} bytes where {needed} are due"),
-            Self::Boolean(byte) => write!(f, "{byte} where true or false is due"),
+            Self::Short { left, needed } => write!(f, "{left} bytes where {needed} are expected"),
+            Self::Boolean(byte) => write!(f, "{byte} where true or false is expected"),
             Self::Length(length) => write!(f, "a length of {length}"),
             Self::Text => f.write_str("a text that is not UTF-8"),
             Self::List { left, count } => {
-                write!(f, "a list of {count} elements where {left} bytes are left")
+                write!(f, "a list of {count} elements, but only {left} bytes remain")
             }
             Self::Trailing(count) => write!(f, "{count} bytes too many"),
         }

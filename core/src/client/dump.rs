@@ -84,10 +84,10 @@ fn write_wait(text: &mut String, wait: &WaitReport, own: bool) -> fmt::Result {
     let WaitReport { path, mode, label, age, node, in_cohort, position, behind, .. } = wait;
     write!(text, "  waits for {} ({mode}{}) for {}", Escaped(path), Label(label.as_deref()), Seconds(*age))?;
     match (node, position) {
-        (Some(node), Some(position)) => write!(text, ", {position} before it, as {}", Escaped(node))?,
+        (Some(node), Some(position)) => write!(text, ", {position} ahead, as {}", Escaped(node))?,
         (None, position) if *in_cohort => {
             if let Some(position) = position {
-                write!(text, ", {position} before it")?;
+                write!(text, ", {position} ahead")?;
             }
             text.push_str(", in a cohort, without a node of its own");
         }

@@ -308,7 +308,8 @@ impl Client {
         // watch of a `LeaderLatch` behind this node, which would then miss the node's deletion.
         if matches!(action, NodeAction::Revoke) && name.is_candidate() {
             let problem = format!(
-                "{node:?} is a candidate's in an election, which cannot be asked to give up; break it instead"
+                "{node:?} is a candidate in an election, and candidates do not support revoke requests; break it \
+                 instead"
             );
             return Err(Error::bad_argument("node", problem));
         }

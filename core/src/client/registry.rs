@@ -106,7 +106,7 @@ pub(crate) fn close_at_exit(close_all: fn(Duration)) {
     // A forked child inherits the registration.
     CLOSE_ALL.get_or_init(|| {
         if !system::at_exit(at_exit) {
-            tracing::warn!("the end of the process will not close its clients: call `shutdown` there");
+            tracing::warn!("clients are not closed when the process exits: call `shutdown` before");
         }
         close_all
     });

@@ -181,7 +181,7 @@ impl Secured {
         let Some(ca) = &self.ca else {
             let Some(part) = part else { return Ok(None) };
             let problem =
-                "a certificate or key is given, but no file of authorities to trust servers by (ca)";
+                "a certificate or key is given, but ca, the file of trusted authorities, is missing";
             return Err(part.explain(Error::bad_argument("tls", problem)));
         };
         let identity = match (&self.cert, &self.key) {

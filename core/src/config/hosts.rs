@@ -121,7 +121,7 @@ fn one_chroot(text: &str) -> String {
     let (servers, mut chroots): (Vec<_>, Vec<_>) = text.split(',').map(split).unzip();
     chroots.retain(|chroot| !chroot.is_empty());
     chroots.dedup();
-    let rule = "the chroot stands once, behind the last server, and contains no ','";
+    let rule = "the chroot must appear once, after the last server, and must not contain ','";
     match &chroots[..] {
         [chroot] if servers.iter().all(|server| !server.is_empty()) => {
             format!("{rule}; write {:?}", format!("{}{chroot}", servers.join(",")))
@@ -139,7 +139,7 @@ fn server(text: &str) -> std::result::Result<String, String> {
             let (address, rest) = rest.split_once(']').ok_or_else(|| bad("missing ']'"))?;
             if address.contains('%') {
                 return Err(bad(
-                    "an address with a zone id cannot be used; use one of a wider scope, or a name",
+                    "an address with a zone ID is not supported; use a global address or a host name",
                 ));
             }
             let address = address.parse::<Ipv6Addr>().map_err(|_| bad("not an IPv6 address"))?;
@@ -257,7 +257,7 @@ mod tests {
         let error = |text| Hosts::parse(text).unwrap_err().to_string();
         assert_eq!(
             error("zk1/app,zk2/app"),
-            r#"hosts: the chroot stands once, behind the last server, and contains no ','; write "zk1,zk2/app", in "zk1/app,zk2/app""#
+            r#"hosts: the chroot must appear once, after the last server, and must not contain ','; write "zk1,zk2/app", in "zk1/app,zk2/app""#
         );
         assert!(error("zk1:1/app, zk2").contains(r#"write "zk1:1,zk2/app""#));
         assert!(!error("zk1/a,zk2/b").contains("write"));

@@ -28,9 +28,9 @@ pub(super) fn denied(options: &ClientOptions, denial: ConnectRefusal) -> Error {
     let servers = &options.hosts.servers;
     let message = match denial {
         ConnectRefusal::Credentials if options.login.is_some() => format!(
-            "{servers} refused the login, or does not know SASL; check user and password, and that the server has a \
-             JAAS configuration with DIGEST-MD5, which FIPS mode disables (the default of ZooKeeper 3.9.6 and later: \
-             use `digest` credentials or a client certificate there), and create a new client"
+            "{servers} refused the login, or does not support SASL; check the user and password, and that the server \
+             has a JAAS configuration with DIGEST-MD5, which FIPS mode disables (the default of ZooKeeper 3.9.6 \
+             and later: use `digest` credentials or a client certificate there), and create a new client"
         ),
         ConnectRefusal::Credentials => {
             format!("{servers} refused the credentials; check them and create a new client")
@@ -67,14 +67,17 @@ pub(super) fn timed_out(
             (Taken, _) if too_few => too_few_permits(path),
             (Taken, Some(ahead @ 1..)) => format!("{path:?} is taken: {ahead} still ahead in the queue"),
             (Taken, _) => {
-                format!("{path:?} is taken: somebody was still ahead in the queue when it was last seen")
+                format!(
+                    "{path:?} is taken: another contender was still ahead in the queue when it was last read"
+                )
             }
             (Unreachable, _) => format!(
-                "{path:?} was not acquired in time: connected, but the server has answered nothing since; check that \
-                 it carries out requests, and try again"
+                "{path:?} was not acquired in time: the client is connected, but the server does not answer \
+                 requests; check the server, and try again"
             ),
             _ => format!(
-                "{path:?} was not acquired in time: no answer showed anybody in the way; try again, or for longer"
+                "{path:?} was not acquired in time: no reply showed a contender ahead; try again, or use a longer \
+                 timeout"
             ),
         };
         return Error::timed_out(reason, message);
@@ -89,20 +92,23 @@ pub(super) fn timed_out(
 
 /// Returns the error for a reply that is larger than the client's limit. A retry cannot help.
 pub(super) fn too_large(path: &str, problem: &str) -> Error {
-    let advice = "delete what is not needed there, or raise the client's `max_frame`";
-    Error::bad_argument("path", format_args!("{path:?} cannot be used: the server has {problem}; {advice}"))
+    let advice = "delete unneeded nodes there, or raise the client's `max_frame`";
+    Error::bad_argument("path", format_args!("{path:?} cannot be used: the server sends {problem}; {advice}"))
 }
 
 pub(super) fn refused(path: &str, kind: Kind, refusal: Refusal) -> Error {
     let taken = |message| Error::timed_out(TimeoutReason::Taken, message);
     let (error, message) = match (refusal, kind) {
         (Refusal::Busy, Kind::Permit(_)) => return taken(too_few_permits(path)),
-        (Refusal::Busy, _) => return taken(format!("{path:?} is taken; `contenders()` tells by whom")),
+        (Refusal::Busy, _) => {
+            return taken(format!("{path:?} is taken; `contenders()` lists the contenders"));
+        }
         (Refusal::Full(waiting), _) => return Error::full(path, waiting),
         (Refusal::SequenceExhausted, _) => (
             ErrorKind::SequenceExhausted,
             format!(
-                "the sequence numbers of {path:?} are used up; delete the directory while it is idle, or use another path"
+                "the sequence numbers of {path:?} are used up; delete the directory while it is idle, or use \
+                 another path"
             ),
         ),
         (Refusal::NotAuthorized, _) => return not_authorized(path),
@@ -110,23 +116,24 @@ pub(super) fn refused(path: &str, kind: Kind, refusal: Refusal) -> Error {
             return Error::bad_argument(
                 "path",
                 format_args!(
-                    "{path:?} cannot be used for this election: {node:?} is a contender of kazoo's, which does not see \
-                     candidates, and would lead at the same time; use another path, or on this one a lock with \
+                    "{path:?} cannot be used for this election: {node:?} belongs to a kazoo client, which does not see \
+                     candidates and would lead at the same time; use another path, or at this path a lock with \
                      naming=\"kazoo\" (in Python zklock.compat.kazoo.Lock)",
                     node = node.as_str()
                 ),
             );
         }
         (Refusal::TooLarge(problem), _) => return too_large(path, &problem),
-        (Refusal::Server(problem), _) => {
-            (ErrorKind::ConnectionFailed, format!("the server refused to queue at {path:?}: {problem}"))
-        }
+        (Refusal::Server(problem), _) => (
+            ErrorKind::ConnectionFailed,
+            format!("the server refused to create a node in the queue of {path:?}: {problem}"),
+        ),
     };
     Error::new(error, message)
 }
 
 fn too_few_permits(path: &str) -> String {
-    format!("too few permits of {path:?} are free; `contenders()` tells who has them")
+    format!("too few permits of {path:?} are free; `contenders()` lists the holders")
 }
 
 #[cfg(test)]

@@ -179,7 +179,7 @@ impl Driver {
         if let Some(directory) = throttled {
             if std::mem::replace(&mut self.throttled, connection_number) != connection_number {
                 let path = Escaped(self.connection.below_chroot(directory.path()));
-                tracing::warn!(%path, "the server does not carry out requests, as when it throttles; trying again");
+                tracing::warn!(%path, "the server does not execute requests, possibly because it throttles them; trying again");
             }
         }
         let delay_until =
@@ -228,7 +228,7 @@ impl Driver {
         if self.connection.start() {
             if !std::mem::replace(&mut self.warned, true) && self.options.exposes_credentials() {
                 let servers = &self.options.hosts.servers;
-                tracing::warn!(%servers, "credentials go over connections that are not encrypted, where others on the way can read them; use TLS");
+                tracing::warn!(%servers, "credentials are sent over unencrypted connections, where eavesdroppers can read them; use TLS");
             }
             self.status.set(ClientState::Connecting);
         }
@@ -323,10 +323,10 @@ impl Driver {
             }
             ConnectionEvent::Began { session_id, timeout } => {
                 let servers = &self.options.hosts.servers;
-                tracing::info!(session = %SessionId(session_id), %servers, "a session began");
+                tracing::info!(session = %SessionId(session_id), %servers, "session established");
                 let asked = self.options.session_timeout;
                 if timeout < asked && self.status.session_timeout() != Some(timeout) {
-                    tracing::warn!(?asked, granted = ?timeout, "the server shortened the session time-out: it frees locks sooner than was asked for; see its maxSessionTimeout");
+                    tracing::warn!(?asked, granted = ?timeout, "the server shortened the session timeout, so it frees locks sooner than requested; check its maxSessionTimeout");
                 }
                 self.was_connected = true;
                 self.status.recorder.session_began();
@@ -348,12 +348,12 @@ impl Driver {
             }
             ConnectionEvent::Reconnected => {
                 let server = self.connection.server().unwrap_or_default();
-                tracing::info!(session = %self.session(), %server, "connected again");
+                tracing::info!(session = %self.session(), %server, "reconnected");
                 self.status.recorder.reconnected();
                 self.connected();
             }
             ConnectionEvent::Lost => {
-                tracing::warn!(session = %self.session(), "the session is over; looking for a new one");
+                tracing::warn!(session = %self.session(), "the session has ended; establishing a new one");
                 self.status.set_term(None);
                 self.directories.end_session(&mut self.timers);
                 self.status.set(ClientState::Connecting);
@@ -408,7 +408,7 @@ impl Driver {
             self.heartbeat.maintain_term(&mut self.connection, &self.directories, &mut self.timers);
         self.connection.reap();
         if must_give_up {
-            tracing::warn!(session = %self.session(), "the server answers pings, but nothing else");
+            tracing::warn!(session = %self.session(), "the server answers pings, but no other requests");
             let change = self.connection.lose();
             self.on_connection_event(change);
         }

@@ -111,9 +111,9 @@ impl Blockers {
 fn describe(text: &mut String, contender: &Contender, ours: bool) {
     let about = contender.about.as_ref();
     match about {
-        _ if ours => text.push_str("this client itself, by another owner"),
+        _ if ours => text.push_str("another owner in this client"),
         Some(ContenderInfo { host, pid, .. }) if *pid == std::process::id() && *host == host_name() => {
-            text.push_str("this process, by another client");
+            text.push_str("another client in this process");
         }
         Some(ContenderInfo { host, pid, .. }) => drop(write!(text, "process {pid} on {}", Escaped(host))),
         None => drop(write!(
@@ -183,12 +183,9 @@ mod tests {
     fn a_wait_for_oneself_is_told_from_one_for_another() {
         let here = about(&host_name(), std::process::id(), "null");
         let told = |ours| text(vec![blocker(1, &here, ours)]);
-        assert_eq!(told(true), ": this client itself, by another owner, since 1970-01-01T00:00:01Z");
-        assert_eq!(told(false), ": this process, by another client, since 1970-01-01T00:00:01Z");
-        assert_eq!(
-            text(vec![blocker(0, "", true)]),
-            ": this client itself, by another owner, which holds it"
-        );
+        assert_eq!(told(true), ": another owner in this client, since 1970-01-01T00:00:01Z");
+        assert_eq!(told(false), ": another client in this process, since 1970-01-01T00:00:01Z");
+        assert_eq!(text(vec![blocker(0, "", true)]), ": another owner in this client, which holds it");
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Deadlock {
     pub(crate) fn new(held: &str, waited: &str, other: Contender, holds: bool) -> Self {
         let who = who(&other);
         let (here, there) = (Escaped(held), Escaped(waited));
-        let does = if holds { "holds" } else { "is before you in the queue of" };
+        let does = if holds { "holds" } else { "is ahead of you in the queue of" };
         let text = format!(
             "deadlock: you hold {here} and wait for {there}; {who} {does} {there} and waits for {here}"
         );
@@ -92,7 +92,7 @@ mod tests {
         let expected = "deadlock: you hold /a and wait for /b; worker-2 on host-7 holds /b and waits for /a";
         assert_eq!(text("host-7", 71, r#""worker-2""#, true), expected);
         let nameless = text("host-7", 71, "null", false);
-        let expected = "; process 71 on host-7 is before you in the queue of /b and waits for /a";
+        let expected = "; process 71 on host-7 is ahead of you in the queue of /b and waits for /a";
         assert!(nameless.ends_with(expected), "{nameless}");
         let here = text(&host_name(), std::process::id(), r#""worker-2""#, true);
         assert!(here.contains("; owner 3 (io) of this process holds /b"), "{here}");

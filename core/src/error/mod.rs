@@ -305,7 +305,7 @@ impl Error {
 
     pub(crate) fn client_draining() -> Self {
         let message =
-            "the client is about to close: it takes no new locks, and waits for those that it holds";
+            "the client is draining: it acquires no new locks, and closes when its locks are released";
         Self::new(ErrorKind::ClientClosed, message)
     }
 
@@ -330,7 +330,7 @@ impl Error {
 
     /// Returns the error for a lease that was already released.
     pub(crate) fn released() -> Self {
-        Self::not_held("this lease has been released already")
+        Self::not_held("this lease has already been released")
     }
 
     /// Returns the category of the error, for programs that react to it.
@@ -516,9 +516,9 @@ mod tests {
             );
             queue
         };
-        assert_eq!(shown(0), r#""/l\n" is full: it is taken, and nobody may wait for it"#);
-        assert_eq!(shown(1), r#""/l\n" is full: 1 contender waits for it, and no more may"#);
-        assert_eq!(shown(2), r#""/l\n" is full: 2 contenders wait for it, and no more may"#);
+        assert_eq!(shown(0), r#""/l\n" is full: it is taken, and no waiters are allowed"#);
+        assert_eq!(shown(1), r#""/l\n" is full: 1 contender waits for it, and no more are allowed"#);
+        assert_eq!(shown(2), r#""/l\n" is full: 2 contenders wait for it, and no more are allowed"#);
         assert!(Error::timed_out(TimeoutReason::Taken, "taken").full_queue().is_none());
     }
 

@@ -144,7 +144,7 @@ impl ServerReport {
         let (problem, detail) = match entries.iter().find(is_of).map(|entry| &entry.outcome) {
             None => (ServerProblem::NotTried, "was not tried in that time".to_owned()),
             Some(ConnectOutcome::Answered) => {
-                (ServerProblem::Answered, "answered at first, and not any more".to_owned())
+                (ServerProblem::Answered, "answered at first, but then stopped answering".to_owned())
             }
             Some(outcome) => (ServerProblem::of(outcome), outcome.to_string()),
         };

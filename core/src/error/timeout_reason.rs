@@ -74,9 +74,9 @@ impl fmt::Display for FullQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} is full: ", self.path)?;
         match self.waiting {
-            0 => f.write_str("it is taken, and nobody may wait for it"),
-            1 => f.write_str("1 contender waits for it, and no more may"),
-            waiting => write!(f, "{waiting} contenders wait for it, and no more may"),
+            0 => f.write_str("it is taken, and no waiters are allowed"),
+            1 => f.write_str("1 contender waits for it, and no more are allowed"),
+            waiting => write!(f, "{waiting} contenders wait for it, and no more are allowed"),
         }
     }
 }

@@ -106,7 +106,8 @@ impl Language {
             (_, Duration::ZERO) => bad("must be more than zero"),
             (Timeout::Try, time) => Ok(Timeout::TryWithin(time)),
             _ => bad(
-                "is for an acquire that does not wait; one that does has a timeout, which covers everything",
+                "is only for an acquire that does not wait; if an acquire waits, its timeout also limits the time \
+                 to connect",
             ),
         }
     }

@@ -499,8 +499,8 @@ impl Hold {
             LeaseState::Held | LeaseState::Suspended => Ok(()),
             LeaseState::Lost(reason) => {
                 let message = format!(
-                    "the lock {:?} is lost: {reason}; another client may hold it. Stop what it protects, then acquire \
-                     it again",
+                    "the lock {:?} is lost: {reason}; another client might hold it. Stop the work that it protects, \
+                     then acquire it again",
                     self.holds.place.path()
                 );
                 Err(Error::lost(reason, message))

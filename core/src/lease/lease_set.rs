@@ -37,7 +37,7 @@ use crate::lease::state::LeaseState;
 /// `L` is [`Lease`], or `Arc<Lease>` if several parts of the program share each lease (see
 /// [`into_arcs`](Self::into_arcs)).
 #[derive(Debug)]
-#[must_use = "leases that are dropped release their locks at once: keep them for as long as these are needed"]
+#[must_use = "dropping leases releases their locks immediately: keep the leases as long as the locks are needed"]
 pub struct Leases<L = Lease>(Vec<L>);
 
 impl<L> Default for Leases<L> {
@@ -196,7 +196,7 @@ impl<L: Borrow<Lease>> Leases<L> {
             }
         }
         if released.is_empty() {
-            return Err(Error::not_held("these leases have been released already"));
+            return Err(Error::not_held("these leases have already been released"));
         }
         Ok(released)
     }

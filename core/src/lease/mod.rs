@@ -83,7 +83,7 @@ impl HoldTable {
 
     pub(crate) fn upgrade_refused(&self) -> Error {
         let message = format!(
-            "{:?} is held for reading, and a reader that asks for the write lock would wait for itself; release the read lock first",
+            "{:?} is held for reading, so acquiring the write lock would be a deadlock; release the read lock first",
             self.place.path()
         );
         Error::new(ErrorKind::UpgradeRefused, message)
@@ -96,7 +96,7 @@ impl HoldTable {
         self.recorder.acquired(waited, contended);
         let (path, node) = (Escaped(self.place.path()), Escaped(node.as_str()));
         if waited >= LONG_WAIT {
-            tracing::info!(%path, %node, ?waited, contended, "acquired, after a long wait");
+            tracing::info!(%path, %node, ?waited, contended, "acquired after a long wait");
         } else {
             tracing::debug!(%path, %node, ?waited, contended, "acquired");
         }
@@ -133,7 +133,7 @@ impl HoldTable {
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "a lease that is dropped releases the lock at once: keep it for as long as the lock is needed"]
+#[must_use = "dropping a lease releases the lock immediately: keep the lease as long as the lock is needed"]
 pub struct Lease {
     hold: Arc<Hold>,
     level: OwnLevel,

@@ -128,7 +128,7 @@ impl LateLossReporter {
         self.recorder.lost(reason);
         self.level.0.store(ended, Ordering::Release);
         let (path, node) = (Escaped(self.place.path()), Escaped(node));
-        tracing::warn!(%path, %node, %reason, "lock lost: found out when it was released");
+        tracing::warn!(%path, %node, %reason, "lock lost: detected during its release");
     }
 }
 

@@ -14,7 +14,7 @@ use crate::lease::hold::{Hold, Notice};
 /// requires `None`.
 pub(crate) fn bad_version(version: impl fmt::Display) -> Error {
     let problem = format!(
-        "must be a whole number from 0 to {}, but is {version}; a write or a delete without one takes any version",
+        "must be a whole number from 0 to {}, but is {version}; omit it to write or delete any version",
         i32::MAX
     );
     Error::bad_argument("version", problem)

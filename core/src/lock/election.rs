@@ -237,7 +237,7 @@ impl Election {
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "a leadership that is dropped is resigned"]
+#[must_use = "dropping a leadership resigns it: keep it as long as the program leads"]
 pub struct Leadership(Lease);
 
 impl Leadership {

@@ -208,7 +208,7 @@ impl MultiLock {
             // One lock was lost while the call acquired the others. With [`Timeout::Try`], do not
             // start again, because with a very short `max_hold` the call would never succeed.
             if deadline.is_try() {
-                let message = "one of several locks was lost while the others were tried; try again";
+                let message = "one of the locks was lost while the others were acquired; try again";
                 return Err(Error::timed_out(TimeoutReason::Unknown, message));
             }
             // Pause before the next round. If a lock's `max_hold` is shorter than the wait for
@@ -288,7 +288,7 @@ impl MultiLock {
             match (lock.owned_by(owner)?, missing) {
                 (true, Some(missing)) => {
                     let problem = format!(
-                        "{:?} is held already, but {:?} must be acquired before it; release it first",
+                        "{:?} is already held, but {:?} must be acquired before it; release it first",
                         lock.path(),
                         missing.path()
                     );
@@ -323,9 +323,9 @@ fn check_namesakes(one: &AnyLock, other: &AnyLock) -> Result<()> {
             Ok(())
         };
     } else if one.family() != other.family() {
-        format!("is named as a {} and as a {}; give them different paths", one.family(), other.family())
+        format!("is used as a {} and as a {}; use different paths", one.family(), other.family())
     } else if !(one.reentrant() && other.reentrant()) {
-        "is named twice and does not re-enter".to_owned()
+        "is listed twice and is not reentrant".to_owned()
     } else {
         return Ok(());
     };
@@ -335,7 +335,8 @@ fn check_namesakes(one: &AnyLock, other: &AnyLock) -> Result<()> {
 /// Returns the error for one lock that is listed through two clients.
 fn same_lock_error(one: &AnyLock, other: &AnyLock) -> Error {
     let problem = format!(
-        "{:?} at {} and {:?} at {} are one lock, and two clients would wait for each other; name it through one client",
+        "{:?} at {} and {:?} at {} are the same lock, and two clients would wait for each other; use one client \
+         for both",
         one.path(),
         one.hosts(),
         other.path(),

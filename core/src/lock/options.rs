@@ -238,7 +238,7 @@ impl LockOptions {
         if self.reentrant == Some(false) {
             return Err(Error::bad_argument(
                 "reentrant",
-                "a read/write lock is always reentrant; leave it out",
+                "a read/write lock is always reentrant; omit this option",
             ));
         }
         Ok(self.of_mutex())
@@ -248,20 +248,20 @@ impl LockOptions {
     /// nodes contain, if any.
     pub(crate) fn of_semaphore(self, stated_permits: Option<u32>) -> Result<LockSettings> {
         if self.reentrant == Some(true) {
-            let problem = "a permit has no owner that could acquire it again; leave it out";
+            let problem = "a permit has no owner that could acquire it again; omit this option";
             return Err(Error::bad_argument("reentrant", problem));
         }
         if self.naming != Naming::Curator {
             let problem =
-                "a semaphore has Curator's layout only, and other clients' contenders would not see it";
+                "a semaphore supports only Curator's layout; contenders with another layout would not see it";
             return Err(Error::bad_argument("naming", problem));
         }
         if self.cohort > 1 {
-            let problem = "permits are not handed on within a client; leave it out";
+            let problem = "permits are not handed on within a client; omit this option";
             return Err(Error::bad_argument("cohort", problem));
         }
         if !self.linger.is_zero() {
-            let problem = "the node of a permit is not kept; leave it out";
+            let problem = "the node of a permit is not kept; omit this option";
             return Err(Error::bad_argument("linger", problem));
         }
         // Each request has a new owner, so `reentrant` has no effect.

@@ -44,7 +44,7 @@ impl Certificates {
         let tls = self.tls.clone();
         match spawn_blocking(move || tls.reread()).await {
             Ok(Ok(Some(tls))) => self.settings.encrypt(tls.encryption().clone()),
-            Ok(Err(problem)) => tracing::warn!(%problem, "the certificates cannot be read anew"),
+            Ok(Err(problem)) => tracing::warn!(%problem, "the certificates cannot be read again"),
             Ok(Ok(None)) | Err(_) => {}
         }
     }

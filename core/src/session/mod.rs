@@ -102,10 +102,10 @@ impl Search<'_> {
                 Ok(Err(error)) => {
                     let servers = ServerReport::all(&options.hosts.servers, &settings.entries());
                     let servers = Servers::from(servers).to_string();
-                    tracing::debug!(%error, %servers, "no session yet");
+                    tracing::debug!(%error, %servers, "cannot establish a session yet");
                     outages.warn_once(&servers);
                 }
-                Err(panic) => tracing::error!(%panic, "a bug: connecting panicked; trying again"),
+                Err(panic) => tracing::error!(%panic, "BUG: connecting panicked; trying again"),
             }
             sleep(backoff.pause()).await;
         }
@@ -119,9 +119,9 @@ fn report_transport() {
     if !zklock_transport::used() {
         REPORTED.call_once(|| {
             tracing::warn!(
-                "this program lacks zklock's two lines in `[patch.crates-io]`: its connections are slower, cannot be \
-                encrypted, are not paced, do not work after fork, and are not guarded against servers that lie; the \
-                lines are in zklock's README, under Rust"
+                "this program is built without zklock's two `[patch.crates-io]` lines: its connections are slower, \
+                 cannot be encrypted, are not throttled, do not work after fork, and are not protected against \
+                 false replies; add the lines from zklock's README, section Rust"
             );
         });
     }

@@ -39,7 +39,7 @@ impl Outages {
             now.duration_since(last.at) >= pause
         });
         if is_due {
-            tracing::warn!(%servers, "no server can be used; trying again");
+            tracing::warn!(%servers, "no server is usable; trying again");
             *last = Some(Warning { servers: servers.to_owned(), at: now });
         }
         is_due

@@ -301,7 +301,7 @@ pub fn failed<T>(error: &zk::Error) -> Outcome<T> {
         | E::Unimplemented
         | E::NotReadOnly => Outcome::Refused(Refusal::Server(error.to_string())),
         E::UnexpectedErrorCode(code) => Outcome::Refused(Refusal::Server(match TooLarge::from_code(*code) {
-            Some(large) => format!("{large} is more than the client reads"),
+            Some(large) => format!("{large} exceeds the client's limit"),
             None => error.to_string(),
         })),
         _ => Outcome::Lost,

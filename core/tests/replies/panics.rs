@@ -117,7 +117,7 @@ fn a_panic_of_a_request_ends_the_session_immediately() {
     let server = Server::start(directory, TIMEOUT);
     // The task that sends the delete logs this text. After the panic, the queue gets no reply to
     // the delete.
-    panic_at("the server refuses to delete a node of ours".to_owned());
+    panic_at("the server refuses to delete a node of this client".to_owned());
     block_on(async {
         let client = client(&server);
         let lock = ReadWriteLock::new(&client, directory).expect("a path").read_lock;

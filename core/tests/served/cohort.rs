@@ -102,7 +102,7 @@ fn only_their_client_reports_waiters_without_nodes() {
             assert_eq!((wait.in_cohort, wait.node.as_deref()), (true, None));
             assert_eq!((wait.position, wait.behind.clone()), (Some(1), Some(lease.node())));
         }
-        let line = format!(", 1 before it, in a cohort, without a node of its own, behind {}", lease.node());
+        let line = format!(", 1 ahead, in a cohort, without a node of its own, behind {}", lease.node());
         assert_eq!(zklock::dump().matches(&line).count(), 5);
         // A waiter with its own node does not belong to a cohort.
         let asked = tokio::spawn(async move { other.acquire().await });
@@ -186,7 +186,7 @@ fn a_canceled_waiter_leaves_no_node_and_is_skipped() {
         until_waiting(&client, 1).await;
         let error = lock.acquire_within(BRIEF).await.expect_err("it is held");
         assert_eq!(error.kind(), ErrorKind::LockTimeout);
-        assert!(error.to_string().contains("this client itself"), "{error}");
+        assert!(error.to_string().contains("another owner in this client"), "{error}");
         let last = lock.clone();
         let last = tokio::spawn(async move { last.acquire().await });
         until_waiting(&client, 2).await;

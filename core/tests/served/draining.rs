@@ -34,7 +34,7 @@ fn a_drain_waits_for_holds_and_refuses_new_acquires() {
         let mut draining = tokio::spawn(client.drain(LONG));
         let refused = waiting.await.expect("no panic").expect_err("it waited");
         assert_eq!(refused.kind(), ErrorKind::ClientClosed, "{refused}");
-        assert!(refused.to_string().contains("is about to close: it takes no new locks"), "{refused}");
+        assert!(refused.to_string().contains("is draining: it acquires no new locks"), "{refused}");
         // Its node is deleted, although the client stays open.
         until_contenders(&mutex(&operator, "/l"), 1).await;
         let permit = Semaphore::new(&client, "/s", 2).expect("a path").try_acquire().await;

@@ -95,12 +95,9 @@ fn a_wait_is_reported_with_its_position_and_the_node_ahead() {
         }
         assert_eq!(waits_now[0].behind.as_ref(), Some(&first.node()));
         let text = dump();
-        for part in [
-            "waits for /queue (mutex) for ",
-            ", 1 before it, as ",
-            "holds /queue (mutex) for ",
-            &first.node(),
-        ] {
+        for part in
+            ["waits for /queue (mutex) for ", ", 1 ahead, as ", "holds /queue (mutex) for ", &first.node()]
+        {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!waits_in(&text, "/queue").any(|line| line.contains("which this client holds")), "{text}");

@@ -42,7 +42,10 @@ impl ConnectAttempt {
     pub(crate) async fn begin(settings: Settings, host: &str, port: u16) -> Result<Self> {
         let server = (host.to_owned(), port);
         if settings.throttle().passes_over(&server) {
-            return Err(Error::new(ErrorKind::TimedOut, "it stopped replying; the other servers come first"));
+            return Err(Error::new(
+                ErrorKind::TimedOut,
+                "the server stopped replying; trying the other servers first",
+            ));
         }
         let began = settings.throttle().wait_until_allowed(&server).await;
         let deadline = settings.throttle().limit(&server).map(|limit| began + limit);

@@ -49,7 +49,7 @@ pub(crate) async fn connect(settings: Settings, host: &str, port: u16) -> Result
 
 /// Returns the error of an attempt that is abandoned because another server might reply.
 pub(crate) fn no_answer() -> Error {
-    Error::new(ErrorKind::TimedOut, "no answer; another server is tried")
+    Error::new(ErrorKind::TimedOut, "no answer; trying another server")
 }
 
 /// Asks a server that closes connections for its status.

@@ -101,7 +101,7 @@ impl fmt::Display for ConnectOutcome {
             Self::Mute => "accepted a connection, but did not answer",
             Self::Closed => "closed the connection without an answer",
             Self::NotServing => "serves no requests: it has no quorum, or has not started yet",
-            Self::ReadOnly => "can only be read: it has lost its quorum",
+            Self::ReadOnly => "is read-only: it has lost its quorum",
             Self::Malformed(problem) => return write!(f, "misbehaved: {}", Escaped(problem)),
             Self::Answered => "answered",
         };

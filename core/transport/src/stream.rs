@@ -147,7 +147,7 @@ impl ValidatedConnection {
         if let Some(malformed) = self.validator.failure() {
             let outcome = ConnectOutcome::Malformed(malformed.to_string());
             if *self.attempt.outcome() == ConnectOutcome::Answered {
-                tracing::warn!(target: "zklock::transport", server = %self.attempt, "{outcome}; the connection ends");
+                tracing::warn!(target: "zklock::transport", server = %self.attempt, "{outcome}; closing the connection");
             } else {
                 // Log only at debug level, because the error recurs with each attempt. The core
                 // crate reports it together with the other servers' errors.
@@ -169,8 +169,9 @@ impl ValidatedConnection {
                     tracing::warn!(
                         target: "zklock::transport",
                         server = %self.attempt,
-                        "the server gives sessions no password, as ClickHouse Keeper does: it restores no session, so \
-                        every reconnection is a new session, and costs all leases; use Apache ZooKeeper where that matters"
+                        "the server gives sessions no password, as ClickHouse Keeper does: it does not restore \
+                         sessions, so every reconnection starts a new session and loses all leases; use Apache \
+                         ZooKeeper if that matters"
                     );
                 }
                 let timeout = Duration::from_millis(timeout);

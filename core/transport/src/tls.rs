@@ -114,7 +114,7 @@ impl Encryption {
         TlsConnector::from(Arc::clone(&self.config)).connect(name, stream).await.map_err(|error| {
             if error.kind() == ErrorKind::UnexpectedEof {
                 let problem = "the server closed the connection during the TLS handshake: \
-                    its port may not be the one for TLS, or it does not accept this client's certificate";
+                    this port might not use TLS, or the server does not accept this client's certificate";
                 return tls_failure::error(error.kind(), Distrust::Other, problem);
             }
             explain(error)
@@ -152,11 +152,11 @@ pub(crate) fn explain(error: Error) -> Error {
         TlsError::AlertReceived(alert) => (
             Distrust::Other,
             format!(
-                "the server ended the TLS connection ({alert:?}): it may not accept this client's certificate"
+                "the server ended the TLS connection ({alert:?}): it might not accept this client's certificate"
             ),
         ),
         TlsError::InvalidMessage(_) => {
-            (Distrust::Other, "the server does not speak TLS: its port may not be the one for TLS".to_owned())
+            (Distrust::Other, "the server does not speak TLS on this port".to_owned())
         }
         problem => (Distrust::Other, format!("TLS failed: {problem}")),
     };
@@ -164,7 +164,7 @@ pub(crate) fn explain(error: Error) -> Error {
 }
 
 fn another_name(names: &str) -> String {
-    let problem = "the server's certificate is for another name than the one by which it was reached";
+    let problem = "the server's certificate does not match the name by which the server was reached";
     if names.is_empty() { problem.to_owned() } else { format!("{problem}: {names}") }
 }
 

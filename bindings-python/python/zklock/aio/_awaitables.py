@@ -93,5 +93,5 @@ class Answer(Wrapped[_T]):
         # Close the coroutine, so that Python does not also warn that it was never awaited.
         self.close()
         raise TypeError(
-            f"{self._call} is a coroutine, and no answer before it is awaited: await {self._call}"
+            f"{self._call} is a coroutine, which has no result until it is awaited: await {self._call}"
         )

@@ -45,7 +45,7 @@ class MultiLock(Acquirable[Leases]):
 
 def _inner(lock: Lock) -> _zklock.Lock:
     if isinstance(lock, ReadWriteLock):
-        raise TypeError("locks: a ReadWriteLock is two locks; name its read_lock or its write_lock")
+        raise TypeError("locks: a ReadWriteLock is two locks; pass its read_lock or its write_lock")
     if not isinstance(lock, Lock):
         raise TypeError(f"locks must be locks of zklock.aio, not {type(lock).__qualname__}")
     return lock._lock

@@ -164,7 +164,7 @@ class _Recipe:
 
     def _acquire(self, blocking: bool, timeout: float | None) -> bool:
         if timeout is not None and timeout < 0:
-            raise BadArgument(f"timeout: {timeout} is below zero; None waits without a limit")
+            raise BadArgument(f"timeout: {timeout} is negative; None waits without a limit")
         # Check the arguments before any wait.
         Timeout(blocking, timeout)
         if self._pid != os.getpid():
@@ -428,7 +428,7 @@ class Semaphore(_Recipe):
         if found is not None and found.data.isdigit():
             logging.getLogger("zklock").warning(
                 "kazoo's Semaphore has used the path %r; the two semaphores do not see each other's leases:"
-                " give this one a different path",
+                " use a different path for this one",
                 self.path,
             )
 

@@ -67,7 +67,7 @@ def main() -> int:
         print(getattr(problem, "strerror", None) or problem, file=sys.stderr)
         return 1
     with server:
-        print(f"listening on {server.hosts}, for development only; Ctrl-C ends it", flush=True)
+        print(f"listening on {server.hosts}, for development only; press Ctrl-C to stop", flush=True)
         _wait_for_signal()
     return 0
 

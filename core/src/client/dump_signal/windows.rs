@@ -12,7 +12,7 @@ pub(super) fn dump_on_descriptor(_signal: i32, _descriptor: i32) -> Result<()> {
 }
 
 fn refused() -> Error {
-    let problem = "Windows has no signal that asks for a dump: call `dump` on a thread of the program, and write its text";
+    let problem = "Windows has no signal for dumps: call `dump` in the program, and write the text";
     Error::new(ErrorKind::Unsupported, problem)
 }
 

@@ -91,7 +91,7 @@ fn close_after_signal(pipe: i32, first: fn()) {
     // SAFETY: reads one byte into one byte. A read that another signal interrupts is repeated.
     while unsafe { libc::read(pipe, (&raw mut byte).cast(), 1) } != 1 {}
     let signal = i32::from(byte);
-    tracing::info!(signal, "closing all clients: the process received a signal to end");
+    tracing::info!(signal, "closing all clients: the process received a termination signal");
     first();
     shutdown(CLOSE_LIMIT);
     // SAFETY: plain calls.

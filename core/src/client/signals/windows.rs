@@ -66,7 +66,7 @@ unsafe extern "system" fn on_event(event: u32) -> BOOL {
 /// the process before.
 fn close(event: &str) {
     let _busy = BUSY.lock().unwrap_or_else(PoisonError::into_inner);
-    tracing::info!(event, "closing all clients: the process received a signal to end");
+    tracing::info!(event, "closing all clients: the process received a termination signal");
     if let Some(first) = FIRST.get() {
         first();
     }

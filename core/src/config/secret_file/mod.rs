@@ -36,8 +36,9 @@ pub(super) fn read(file: &Path) -> Result<String> {
     // Check the open file, not its name: a moment later, the name can refer to another file.
     if let Some(Exposure { how, remedy }) = this::exposure(&opened, file).map_err(problem)? {
         let file = file.display();
-        let problem =
-            format!("{file} has credentials, and others than its owner can use it ({how}): run `{remedy}`");
+        let problem = format!(
+            "{file} contains credentials, and users other than its owner can access it ({how}): run `{remedy}`"
+        );
         return Err(Error::bad_argument("auth_file", problem));
     }
     let mut text = String::new();

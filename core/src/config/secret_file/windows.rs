@@ -94,7 +94,7 @@ pub(super) fn exposure(opened: &File, file: &Path) -> Result<Option<Exposure>> {
         }
         // SAFETY: an entry of the list. The owner and the user are valid identifiers.
         if unsafe { is_for_others(entry, [descriptor.owner, user.sid()]) } {
-            return Ok(Some(exposed("its access control list lets them")));
+            return Ok(Some(exposed("its access control list allows it")));
         }
     }
     Ok(None)

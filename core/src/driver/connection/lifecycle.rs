@@ -82,7 +82,7 @@ impl Connection {
                 self.lose()
             }
             SessionEvent::Panicked(epoch, panic) if epoch == self.epoch => {
-                tracing::error!(%panic, "a bug: something that runs on the session panicked");
+                tracing::error!(%panic, "BUG: a task of the session panicked");
                 self.lose()
             }
             SessionEvent::HeartbeatAnswered(epoch, connection_number, checked)

@@ -203,7 +203,7 @@ impl Connection {
             Some(longest) => Err(Error::bad_argument(
                 "grace",
                 format!(
-                    "must be at most {longest:?}, a sixth of the session time-out that the server granted, but is \
+                    "must be at most {longest:?}, a sixth of the session timeout that the server granted, but is \
                      {grace:?}"
                 ),
             )),

@@ -308,7 +308,7 @@ impl DirectoryClient {
         let restored = self.client.ask(RequestKind::Write).set_data(&node, &data, Some(version)).await;
         if let Err(error) = restored {
             let (path, node) = (Escaped(self.shown()), Escaped(name.as_str()));
-            tracing::debug!(%path, %node, %error, "the data of a node that was asked to give up is not restored");
+            tracing::debug!(%path, %node, %error, "cannot restore the data of a node after a revoke request");
         }
     }
 
@@ -332,7 +332,7 @@ impl DirectoryClient {
         let judged = reply::deleted(ticket, self.term.is_proven_on(self.connection_number), deleted);
         if let (Event::Deleted(_, Outcome::Refused(refusal)), _) = &judged {
             let (path, node) = (Escaped(self.shown()), Escaped(name.as_str()));
-            tracing::warn!(%path, %node, ?refusal, "the server refuses to delete a node of ours; it keeps its place until the session ends");
+            tracing::warn!(%path, %node, ?refusal, "the server refuses to delete a node of this client; the node stays in the queue until the session ends");
         }
         self.report_judged(sent, judged);
     }
@@ -418,7 +418,7 @@ pub(in crate::driver) fn too_large(error: &zk::Error, limits: Limits) -> Option<
         TooLarge::Size { .. } => format!("{} KiB", limits.max_frame / 1024),
         TooLarge::Names { .. } => format!("{} names", TooLarge::most_names(limits.max_frame)),
     };
-    Some(format!("{large}, where the client reads {limit}"))
+    Some(format!("{large}, but the client reads at most {limit}"))
 }
 
 /// A task that runs on the session. It implements `Future` by hand to save memory: an async block

@@ -70,7 +70,7 @@ impl Reported {
             self.0.insert(Arc::clone(path));
             if self.0.len() == MOST_REPORTED {
                 tracing::warn!(
-                    "{what} at {MOST_REPORTED} paths; this client does not report it of any others"
+                    "{what} at {MOST_REPORTED} paths; this client does not warn about further paths"
                 );
             }
         }
@@ -211,8 +211,8 @@ impl DirectoryTable {
             directory.and_then(|directory| Some((directory.path(), directory.find_blind_kazoo(event)?)));
         if let Some((path, child)) = blind_kazoo {
             let (shown, child) = (Escaped(path), Escaped(child));
-            tracing::warn!(path = %shown, %child, "a contender on kazoo does not see this client, and enters while it holds, unless its lock was created with extra_lock_patterns=['-lock-']; where that cannot be changed, use the naming 'kazoo' here");
-            self.blind_kazoo.add(path, "contenders on kazoo were seen");
+            tracing::warn!(path = %shown, %child, "a kazoo client does not see this client, and acquires the lock while this client holds it, unless its lock was created with extra_lock_patterns=['-lock-']; if that cannot be changed, use the naming 'kazoo' here");
+            self.blind_kazoo.add(path, "kazoo clients were found");
         }
     }
 
@@ -280,7 +280,7 @@ impl DirectoryTable {
             self.last_ticket = self.last_ticket.max(directory.last_ticket());
             let path = directory.path();
             if directory.has_warned() {
-                self.warned.add(path, "children without a sequence number were seen");
+                self.warned.add(path, "children without a sequence number were found");
             }
             self.by_path.remove(path);
             self.all.remove(&id);

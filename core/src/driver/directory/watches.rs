@@ -146,7 +146,7 @@ impl DirectoryWatches {
         if parked && waits && !self.polling {
             self.polling = true;
             let path = &self.path;
-            tracing::debug!(path = %Escaped(connection.below_chroot(path)), "no room for more watches on one session: polling");
+            tracing::debug!(path = %Escaped(connection.below_chroot(path)), "the session has reached its maximum number of watches; polling instead");
             timers.set(Instant::now() + POLL_INTERVAL, Alarm::Poll(self.directory));
         }
     }

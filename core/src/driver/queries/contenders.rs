@@ -36,7 +36,7 @@ impl DirectoryClient {
         let mut names = self.names().await?;
         if names.len() > MAX_CONTENDERS {
             let (path, found) = (Escaped(self.shown()), names.len());
-            tracing::warn!(%path, found, "too many contenders; the first {MAX_CONTENDERS} are reported");
+            tracing::warn!(%path, found, "too many contenders; only the first {MAX_CONTENDERS} are reported");
             names.truncate(MAX_CONTENDERS);
         }
         let (mut contenders, mut room) = (Vec::with_capacity(names.len()), MAX_DATA);

@@ -290,7 +290,7 @@ impl DirectoryClient {
             NodeAction::Break => self.client.ask(RequestKind::Delete).delete(node, None).await,
         };
         if done == Err(zk::Error::NoNode) {
-            let message = format!("there is no contender at {:?}, or no longer", self.shown());
+            let message = format!("the contender {:?} does not exist, or no longer exists", self.shown());
             return Some(Err(Error::new(ErrorKind::NotHeld, message)));
         }
         self.read(self.shown(), done)
@@ -317,7 +317,7 @@ impl DirectoryClient {
             // A failed operation means that the server has written nothing. If the request itself
             // failed, the outcome is unknown.
             Err(zk::MultiWriteError::OperationFailed { .. }) if over => {
-                let message = "the session is over, and the lock lost; nothing was written";
+                let message = "the session has ended, so the lock is lost; nothing was written";
                 Some(Err(Error::lost(LossReason::SessionExpired, message)))
             }
             Ok(_) => Some(Ok(())),
@@ -329,7 +329,7 @@ impl DirectoryClient {
             Err(zk::MultiWriteError::OperationFailed { index, source }) => {
                 let failed = index.checked_sub(1).and_then(|index| Some((index, operations.get(index)?)));
                 let what = failed.map_or_else(|| format!("check {shown:?}"), |(_, what)| what.to_string());
-                let message = format!("nothing was written, because of {what}: {source}");
+                let message = format!("nothing was written, because an operation failed: {what}: {source}");
                 Some(Err(match failed {
                     Some((index, what)) => {
                         Error::operation_failed(index, what.path(), source == zk::Error::NoAuth, message)

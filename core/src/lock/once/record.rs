@@ -127,8 +127,8 @@ pub(super) async fn read_node(client: &Client, node: &str) -> Result<Option<Vers
     let Some(found) = client.get(node).await? else { return Ok(None) };
     let Some(record) = OnceRecord::parse(&found.data) else {
         let problem = format!(
-            "the node {node:?} holds no record of slots that this version understands; check what wrote it, and \
-             delete it or use another lock path"
+            "the node {node:?} contains no record of slots that this version can read; check which program wrote \
+             it, and delete it or use another lock path"
         );
         return Err(Error::bad_argument("path", problem));
     };

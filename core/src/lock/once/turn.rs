@@ -29,7 +29,7 @@ const CONTAINER: i64 = i64::MIN;
 /// One run of a body while the lock is held. Dropping it releases the lock without recording the
 /// slot.
 #[derive(Debug)]
-#[must_use = "a turn that is dropped releases the lock and records nothing"]
+#[must_use = "dropping a turn releases the lock and records nothing"]
 pub struct Turn {
     lease: Arc<Lease>,
     client: Client,
@@ -218,8 +218,9 @@ impl Turn {
             // with ten digits.
             Some(contender) if !matches!(contender.session_id, 0 | CONTAINER) => {
                 let problem = format!(
-                    "{path:?} is in the directory of another lock: the record {node:?} would be among the contenders \
-                     for {parent:?}, where other clients may fail on it; use a path outside of it",
+                    "{path:?} is in the directory of another lock: the record {node:?} would be among the \
+                     contenders for {parent:?}, where other clients might fail to parse it; use a path outside \
+                     that directory",
                     path = self.lease.path(),
                     node = self.node,
                 );

@@ -406,7 +406,7 @@ impl Semaphore {
             // call would never hold all permits together, and other contenders would have to wait
             // for the turn.
             if deadline.is_try() {
-                let message = "one of several permits was lost while the others were tried; try again";
+                let message = "one of the permits was lost while the others were acquired; try again";
                 return Err(Error::timed_out(TimeoutReason::Unknown, message));
             }
         }
@@ -422,7 +422,7 @@ impl Semaphore {
             return Ok(());
         }
         let message = format!(
-            "{taken} of {permits} permits of {:?} are taken; `contenders()` tells by whom",
+            "{taken} of {permits} permits of {:?} are taken; `contenders()` lists the holders",
             self.path()
         );
         Err(Error::timed_out(TimeoutReason::Taken, message))
@@ -447,7 +447,7 @@ impl Semaphore {
 
     fn too_few(&self, count: u32, permits: u32) -> Error {
         let message =
-            format!("{count} permits of {:?} are wanted, but there are only {permits}", self.path());
+            format!("{count} permits of {:?} are requested, but there are only {permits}", self.path());
         Error::timed_out(TimeoutReason::Taken, message)
     }
 

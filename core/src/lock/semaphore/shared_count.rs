@@ -92,7 +92,7 @@ impl Semaphore {
             },
             None => "does not exist",
         };
-        let hint = "create it with Curator's SharedCount, or write the number as 4 bytes, the highest first";
+        let hint = "create it with Curator's SharedCount, or write the number as a 4-byte big-endian integer";
         Err(Error::bad_argument("shared_count", format!("{node:?} {problem}; {hint}")))
     }
 
@@ -110,7 +110,7 @@ impl Semaphore {
                     None => format!("the contender {}", Escaped(&contender.node)),
                 };
                 let message = format!(
-                    "{:?} has {theirs} permits for {whom}, but {permits} here; all must agree on the number",
+                    "{:?} has {theirs} permits for {whom}, but {permits} here; all contenders must use the same number",
                     self.path()
                 );
                 return Err(Error::new(ErrorKind::PermitsMismatch, message));

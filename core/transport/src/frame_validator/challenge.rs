@@ -35,7 +35,7 @@ fn directive(text: &str) -> Result<&str, Malformed> {
         return Err(refused("has a directive without a name"));
     }
     let rest = if let Some(quoted) = value.strip_prefix('"') {
-        let (value, rest) = quoted.split_once('"').ok_or_else(|| refused("has a quote that does not end"))?;
+        let (value, rest) = quoted.split_once('"').ok_or_else(|| refused("has an unterminated quote"))?;
         if value.contains('\\') {
             return Err(refused("has an escape"));
         }
@@ -51,7 +51,7 @@ fn directive(text: &str) -> Result<&str, Malformed> {
     match rest.strip_prefix(',') {
         Some(rest) => Ok(rest.trim_start_matches(is_blank)),
         None if rest.is_empty() => Ok(rest),
-        None => Err(refused("has something behind a value")),
+        None => Err(refused("has text after a value")),
     }
 }
 

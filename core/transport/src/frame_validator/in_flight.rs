@@ -53,8 +53,8 @@ impl InFlight {
             return Ok(Asked::Request(&request.kind));
         }
         let due = match self.ordered.front() {
-            Some((due, _)) => format!(", where one to request {} is due", due.xid),
-            None => ", where none is due".to_owned(),
+            Some((due, _)) => format!(", where a reply to request {} is expected", due.xid),
+            None => ", where none is expected".to_owned(),
         };
         Err(Malformed::new(format!("a reply to request {xid}{due}")))
     }

@@ -295,7 +295,7 @@ impl FrameValidator {
         match (kind, done) {
             (Some(ReplyShape::Sasl), Some(_)) => match Reader::new(body).buffer()? {
                 Some(challenge) if challenge.len() + 4 == size => challenge::check(challenge)?,
-                Some(_) => return Err(Malformed::new("bytes behind a SASL challenge")),
+                Some(_) => return Err(Malformed::new("bytes after a SASL challenge")),
                 // Let the login fail. A server without SASL, or one that accepts any client, also
                 // replies without an error, although the login did not succeed.
                 None => return Ok(self.fail(xid, size, AUTH_FAILED)),

@@ -90,9 +90,9 @@ fn credentials_and_pings_overtake_other_requests_and_nothing_else_does() {
     let synced = |xid| reply(xid, 0, &bytes().buffer("/a"));
     let said = [reply(7, 0, &bytes()), reply(PING, 0, &bytes()), synced(6), synced(8)].concat();
     assert_eq!(answered(&requests, &said), (said, Ok(())));
-    super::assert_refused(&requests, &synced(8), "request 8, where one to request 6 is due");
-    super::assert_refused(&requests, &synced(9), "request 9, where one to request 6 is due");
-    super::assert_refused(&[], &reply(PING, 0, &bytes()), "where none is due");
+    super::assert_refused(&requests, &synced(8), "request 8, where a reply to request 6 is expected");
+    super::assert_refused(&requests, &synced(9), "request 9, where a reply to request 6 is expected");
+    super::assert_refused(&[], &reply(PING, 0, &bytes()), "where none is expected");
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn memory_is_given_back() {
 fn a_count_that_does_not_fit_ends_the_connection() {
     let lie = reply(1, 0, &bytes().int(i32::MAX));
     assert_eq!(lie.len(), 24);
-    assert_refused(&[list(1)], &lie, "a list of 2147483647 elements where 0 bytes are left");
+    assert_refused(&[list(1)], &lie, "a list of 2147483647 elements, but only 0 bytes remain");
 }
 
 #[test]
