@@ -1,7 +1,7 @@
 """Holds the lock at PATH until Ctrl-C ends the process: `ends.py HOSTS PATH`.
 
-Python's own handler of Ctrl-C is removed, so no exit hook of Python runs. Only `close_on_signals` can free the
-lock before the session ends.
+Python's own handler of Ctrl-C is removed, so no exit hook of Python runs. Only `close_on_signals` can free
+the lock before the session ends.
 """
 
 import signal
