@@ -59,7 +59,7 @@ scenario('an acquire in a block that holds the lock waits, and the log names it 
       await heard;
       const [{ level, message, fields }] = warned.records;
       assert.deepEqual([level, fields.path, `${fields.path}/${fields.node.split('/').at(-1)}`], ['warn', mutex.path, lease.node]);
-      assert.match(message, /pass \{ within: lease \} to the acquire, or hold the lock with using\(\)/);
+      assert.match(message, /Pass \{ within: lease \} to the acquire, or hold the lock with using\(\)/);
       assert.match(zklock.dump(), new RegExp(`waits for ${mutex.path} .*, which this client holds`));
       controller.abort();
       await Promise.all(waits);
