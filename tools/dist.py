@@ -46,6 +46,9 @@ def settings() -> dict[str, str]:
     if (ROOT / ".git").exists():
         # Maturin stores this time in the wheel, with each file.
         given["SOURCE_DATE_EPOCH"] = run("git", "log", "-1", "--format=%ct").strip()
+    if "RUSTFLAGS" in os.environ:
+        # Cargo would ignore these flags, because it prefers the encoded ones.
+        del given["CARGO_ENCODED_RUSTFLAGS"]
     return {name: value for name, value in given.items() if name not in os.environ}
 
 
@@ -150,6 +153,8 @@ def main() -> None:
         wheel(extension, command, out, "dev", ("--target", sys.argv[2], "--auditwheel", "skip"))
         return
     debug = sys.argv[1:] == ["--debug"]
+    if not debug:
+        os.environ.update(settings())
     out = TESTED / "packages" if debug else ROOT / "dist"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
@@ -161,7 +166,6 @@ def main() -> None:
     built = (PYTHON / "python" / "zklock" / "_zklock.abi3.so", TESTED / "zklock", addon)
     if not debug:
         print("building for publishing: minutes", flush=True)
-        os.environ.update(settings())
         # Build these packages together, so that their common dependencies are compiled only once.
         names = ("--package=zklock-cli", "--package=zklock-python", "--package=zklock-node")
         subprocess.run(["cargo", "build", "--locked", "--profile=dist", *names], cwd=ROOT, check=True)
