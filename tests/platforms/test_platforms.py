@@ -73,7 +73,8 @@ def test_ctrl_c_ends_the_command(platform: Platform) -> None:
     with terminal(*platform.runner, platform.command, "dev", "--port", "0", env=platform.env) as shown:
         shown.wait("127.0.0.1:", LIMIT)
         shown.type(CTRL_C)
-        # The default action of the signal would give another status.
+        # The default action of the signal would give another status, except under wine, which always gives 0.
+        # There, only `test_ctrl_c_frees_the_lock` shows that the event reaches the library.
         assert shown.ended(LIMIT) == 0
 
 
