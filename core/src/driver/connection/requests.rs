@@ -265,18 +265,33 @@ impl DirectoryClient {
         name: NodeName,
         snapshot: Option<SnapshotCell>,
     ) {
+        // Boxed: a watch can last for days, and then needs no room for the request that set it.
+        let watcher = match Box::pin(self.set_watch(name, snapshot)).await {
+            Ok(watcher) => watcher,
+            Err(error) => return self.report(reply::watched(ticket, Err(error))),
+        };
+        self.report(reply::watched(ticket, Ok(())));
+        self.await_change(ticket, watcher).await;
+    }
+
+    /// Sets a watch on a node and stores the node's content in `snapshot`.
+    async fn set_watch(
+        &self,
+        name: NodeName,
+        snapshot: Option<SnapshotCell>,
+    ) -> Result<zk::OneshotWatcher, zk::Error> {
         let path = self.child(name.as_str());
         // Set the watch with a read of the data. Unlike a request for the Stat, a read sets no
         // watch if the node is missing. If the client lacks the right to read (`NoAuth`), request
         // the Stat instead.
-        let watcher = match self.client.ask(RequestKind::Watch).get_and_watch_data(&path).await {
+        match self.client.ask(RequestKind::Watch).get_and_watch_data(&path).await {
             Ok((data, stat, watcher)) => {
                 if let Some(snapshot) = snapshot {
                     let data = (data.len() <= LONGEST_DATA).then(|| data.clone());
                     snapshot.set(Arc::new(NodeSnapshot::new(&stat, data))).ok();
                 }
                 if data == REVOKE {
-                    let (directory, node, version) = (self.directory, name.clone(), stat.version);
+                    let (directory, node, version) = (self.directory, name, stat.version);
                     self.sender.send(Input::Revoked { directory, node, version }).ok();
                 }
                 Ok(watcher)
@@ -294,13 +309,7 @@ impl DirectoryClient {
                 }
             }
             Err(error) => Err(error),
-        };
-        let watcher = match watcher {
-            Ok(watcher) => watcher,
-            Err(error) => return self.report(reply::watched(ticket, Err(error))),
-        };
-        self.report(reply::watched(ticket, Ok(())));
-        self.await_change(ticket, watcher).await;
+        }
     }
 
     pub(in crate::driver) async fn restore_data(self, name: NodeName, data: Vec<u8>, version: i32) {
