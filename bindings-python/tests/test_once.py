@@ -395,7 +395,7 @@ def test_a_command_and_a_program_share_a_slot(
         assert [done.result().returncode for done in commands] == [0, 0]
         results = [done.result() for done in programs]
     assert lines.read_text() == "ran\n"
-    skipped = sum("is already recorded; the command is not run" in done.result().stderr for done in commands)
+    skipped = sum("is recorded; the command is not run" in done.result().stderr for done in commands)
     assert skipped + results.count(None) == 3
 
 

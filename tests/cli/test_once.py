@@ -39,7 +39,7 @@ def test_s821_a_command_runs_once(server: Standalone, observer: Observer, path: 
     assert (first.status, first.err) == (0, "")
     second = once(server, path, "--once", "monday", "--", *job(lines))
     assert (second.status, second.out) == (0, "")
-    assert second.err == f'zklock: slot "monday" of "{path}" is already recorded; the command is not run\n'
+    assert second.err == f'zklock: slot "monday" of "{path}" is recorded; the command is not run\n'
     reported = once(server, path, "--log", "json", "--once", "monday", "--", *job(lines))
     assert json.loads(reported.err)["event"] == "skipped"
     assert count(lines) == 1

@@ -245,6 +245,6 @@ def test_s325_credentials_in_plain_text(
         bystander.kill_session(session, proxy.passwords[session])
     assert int(worker.hold()["session"]) != session
     worker.release()
-    reported = [line for line in worker.lines() if line["event"] == "log" and "not encrypted" in line["text"]]
+    reported = [line for line in worker.lines() if line["event"] == "log" and "unencrypted" in line["text"]]
     assert len(reported) == (1 if shows else 0), reported
     assert not any("secret" in text for line in worker.lines() for text in [str(line)])

@@ -91,10 +91,10 @@ impl OncePerSlot {
     /// Returns the message for a slot that is already recorded.
     pub(crate) fn skipped(&self, path: &str) -> String {
         match (&self.once, self.once_per) {
-            (Some(key), _) => format!("slot {key:?} of {path:?} is already recorded; the command is not run"),
+            (Some(key), _) => format!("slot {key:?} of {path:?} is recorded; the command is not run"),
             (None, period) => {
                 let period = duration::in_days(period.unwrap_or_default());
-                format!("this period of {period} of {path:?} is already recorded; the command is not run")
+                format!("this period of {period} of {path:?} is recorded; the command is not run")
             }
         }
     }
