@@ -259,19 +259,26 @@ impl DirectoryClient {
 
     /// Watches a node and waits until the watch fires. Stores the node's content in `snapshot`, if
     /// given. If this future is dropped, the watch is removed on the server.
-    pub(in crate::driver) async fn watch(
+    ///
+    /// Setting the watch has a box of its own, which is freed when the watch is set. A client can
+    /// have ten thousand watches, each for days.
+    pub(in crate::driver) fn watch(
         self,
         ticket: Ticket,
         name: NodeName,
         snapshot: Option<SnapshotCell>,
-    ) {
-        // Boxed: a watch can last for days, and then needs no room for the request that set it.
-        let watcher = match Box::pin(self.set_watch(name, snapshot)).await {
-            Ok(watcher) => watcher,
-            Err(error) => return self.report(reply::watched(ticket, Err(error))),
-        };
-        self.report(reply::watched(ticket, Ok(())));
-        self.await_change(ticket, watcher).await;
+    ) -> impl Future<Output = ()> + Send {
+        let setting = Box::pin(async move {
+            let watcher = self.set_watch(name, snapshot).await;
+            let (outcome, watcher) = watcher.map_or_else(|error| (Err(error), None), |it| (Ok(()), Some(it)));
+            self.report(reply::watched(ticket, outcome));
+            Some(self.await_change(ticket, watcher?))
+        });
+        async move {
+            if let Some(changed) = setting.await {
+                changed.await;
+            }
+        }
     }
 
     /// Sets a watch on a node and stores the node's content in `snapshot`.
@@ -321,18 +328,25 @@ impl DirectoryClient {
         }
     }
 
-    async fn await_change(self, ticket: Ticket, watcher: zk::OneshotWatcher) {
+    fn await_change(
+        self,
+        ticket: Ticket,
+        watcher: zk::OneshotWatcher,
+    ) -> impl Future<Output = ()> + Send + use<> {
         // A pending watch must not keep the session alive.
         let Self { session_context, directory, connection_number, .. } = self;
         let sender = session_context.sender.clone();
         drop(session_context);
-        let event = match watcher.changed().await.event_type {
-            EventType::NodeDeleted => Event::Gone(ticket),
-            // The session is over. The driver learns of that separately.
-            EventType::Session => return,
-            _ => Event::Changed(ticket),
-        };
-        sender.send(Input::Queue { directory, connection_number, event }).ok();
+        let changed = watcher.changed();
+        async move {
+            let event = match changed.await.event_type {
+                EventType::NodeDeleted => Event::Gone(ticket),
+                // The session is over. The driver learns of that separately.
+                EventType::Session => return,
+                _ => Event::Changed(ticket),
+            };
+            sender.send(Input::Queue { directory, connection_number, event }).ok();
+        }
     }
 
     pub(in crate::driver) async fn delete(self, ticket: Ticket, name: NodeName) {
