@@ -1,5 +1,7 @@
 //! [`ClientSource`]: the ways in which a lock gets its client.
 
+use std::sync::Arc;
+
 use crate::client::Client;
 use crate::client::per_process::PerProcessClient;
 use crate::config::ClientOptions;
@@ -16,7 +18,7 @@ use crate::config::hosts::Hosts;
 /// let lock = Mutex::new(&client, "/locks/report")?;
 /// // A lock on the process's shared client with these options:
 /// let options = ClientOptions::new(Some("127.0.0.1:2181"))?;
-/// let lock = Mutex::new(ClientSource::Shared(options), "/locks/report")?;
+/// let lock = Mutex::new(ClientSource::from(options), "/locks/report")?;
 /// # Ok(())
 /// # }
 /// ```
@@ -25,7 +27,7 @@ pub enum ClientSource {
     /// An existing client.
     Client(Client),
     /// The process's shared client with these options. It is created when it is first needed.
-    Shared(ClientOptions),
+    Shared(Arc<ClientOptions>),
     /// A handle that gives each process its own client. Used by bindings.
     #[doc(hidden)]
     EachProcess(PerProcessClient),
@@ -45,7 +47,7 @@ impl From<Client> for ClientSource {
 
 impl From<ClientOptions> for ClientSource {
     fn from(options: ClientOptions) -> Self {
-        Self::Shared(options)
+        Self::Shared(Arc::new(options))
     }
 }
 

@@ -205,7 +205,7 @@ impl Language {
     pub fn shared_client(self, hosts: Option<&str>) -> Result<ClientSource> {
         let options = ClientOptions::from_env(hosts)?.language(self.name);
         options.check()?;
-        Ok(ClientSource::Shared(options))
+        Ok(options.into())
     }
 
     /// Returns the process's shared client for `hosts` with these options.
@@ -213,7 +213,7 @@ impl Language {
     /// # Errors
     /// [`BadArgument`](crate::ErrorKind::BadArgument) for malformed hosts.
     pub fn shared_client_with(self, hosts: Option<&str>, options: &ClientOptions) -> Result<ClientSource> {
-        Ok(ClientSource::Shared(options.clone().at(hosts)?))
+        Ok(options.clone().at(hosts)?.into())
     }
 }
 

@@ -8,9 +8,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -106,7 +103,7 @@ pub(crate) struct HoldTable {
 #[derive(Default)]
 pub(crate) struct HoldIndex {
     by_node: SmallMap<NodeName, Arc<Hold>>,
-    by_owner: HashMap<OwnerId, OwnerHolds, BuildHasherDefault<OwnerHasher>>,
+    by_owner: SmallMap<OwnerId, OwnerHolds>,
     /// Waiters of this client to which a holder can hand the lock. `None` for most locks.
     pub(super) line: Option<Box<LocalLine>>,
     /// Nodes that are kept without a hold.
@@ -117,27 +114,6 @@ pub(crate) struct HoldIndex {
 struct OwnerHolds {
     first: Arc<Hold>,
     others: Vec<Arc<Hold>>,
-}
-
-/// Hash function for owners. It can be simple, because this library numbers the owners
-/// consecutively.
-#[derive(Default)]
-struct OwnerHasher(u64);
-
-impl Hasher for OwnerHasher {
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("an owner is a number");
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        // The hash map uses the lowest bits of the hash to select a bucket, and the highest bits as
-        // a tag. The hashes of consecutive numbers must differ in both.
-        self.0 = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 /// One hold of one lock. Each of its levels has a lease.
@@ -296,11 +272,11 @@ impl HoldTable {
 impl HoldIndex {
     pub(crate) fn add(&mut self, hold: &Arc<Hold>) {
         self.by_node.insert(hold.grant.node.clone(), Arc::clone(hold));
-        match self.by_owner.entry(hold.claim.owner) {
-            Entry::Occupied(owned) => owned.into_mut().others.push(Arc::clone(hold)),
-            Entry::Vacant(none) => {
-                none.insert(OwnerHolds { first: Arc::clone(hold), others: Vec::new() });
-            }
+        let owner = hold.claim.owner;
+        if let Some(owned) = self.by_owner.get_mut(&owner) {
+            owned.others.push(Arc::clone(hold));
+        } else {
+            self.by_owner.insert(owner, OwnerHolds { first: Arc::clone(hold), others: Vec::new() });
         }
     }
 

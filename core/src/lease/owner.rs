@@ -95,7 +95,7 @@ impl From<OwnerId> for Owner {
 }
 
 /// The identity of an owner, and the key of its holds and waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnerId(u64);
 
 impl OwnerId {

@@ -10,8 +10,9 @@ use std::ops::RangeBounds;
 pub(crate) enum SmallMap<K, V> {
     /// At most one entry.
     Few(Option<(K, V)>),
-    /// All entries of a map that has or once had more than one entry.
-    Many(BTreeMap<K, V>),
+    /// All entries of a map that has or once had more than one entry. The tree is boxed because
+    /// most maps have keys that are smaller than a tree.
+    Many(Box<BTreeMap<K, V>>),
 }
 
 impl<K, V> Default for SmallMap<K, V> {
@@ -70,7 +71,7 @@ impl<K: Ord, V> SmallMap<K, V> {
                 Some((this, there)) if *this == key => Some(std::mem::replace(there, value)),
                 Some(_) => {
                     let all = one.take().into_iter().chain([(key, value)]).collect();
-                    *self = Self::Many(all);
+                    *self = Self::Many(Box::new(all));
                     None
                 }
             },

@@ -15,6 +15,8 @@ use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
+#[cfg(not(feature = "_simulation"))]
+use std::time::Instant;
 
 use spawns_core::{Spawn, Task};
 #[cfg(not(feature = "_simulation"))]
@@ -22,6 +24,8 @@ use tokio::runtime::Builder;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinHandle};
+#[cfg(not(feature = "_simulation"))]
+use zklock_transport::set_clock_start;
 
 use self::fork::ForkGuard;
 #[cfg(not(feature = "_simulation"))]
@@ -176,6 +180,7 @@ fn start() -> Result<Runtime> {
         let message = format!("cannot start the runtime thread: {error}");
         Error::new(ErrorKind::ConnectionFailed, message).because(error)
     };
+    let clock_start = Instant::now();
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
@@ -193,6 +198,7 @@ fn start() -> Result<Runtime> {
         .spawn(move || {
             block_signals();
             OURS.set(true);
+            set_clock_start(clock_start);
             let _scope = spawns_core::enter(&OnRuntime);
             // The runtime runs until the sender is dropped, which ends `stopped` with an error.
             runtime.block_on(stopped).ok();

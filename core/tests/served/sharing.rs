@@ -14,7 +14,7 @@ fn locks_of_every_kind_share_the_session_of_the_same_options() {
         let labelled = || brief().label(Some("labelled".to_owned())).expect("a label");
         let mut sessions = Vec::new();
         for (name, given) in [("brief", &brief as &dyn Fn() -> ClientOptions), ("labelled", &labelled)] {
-            let source = || ClientSource::Shared(given());
+            let source = || ClientSource::from(given());
             let pair = ReadWriteLock::new(source(), format!("/{name}/rw")).expect("a path");
             let held = [
                 Mutex::new(source(), format!("/{name}/m")).expect("a path").acquire().await,

@@ -33,7 +33,7 @@ pub use frame_validator::{Limits, TooLarge};
 pub use server_contact::{ContactRecorder, LastContact};
 pub use settings::{Settings, inherit};
 pub use stream::TcpStream;
-pub use timer::Timer;
+pub use timer::{Timer, set_clock_start};
 pub use tls::Encryption;
 pub use tls_failure::Distrust;
 pub use tls_failure::PemError;

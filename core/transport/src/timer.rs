@@ -10,7 +10,13 @@
 //! requests a timer in a task of one of our clients, the timer fires after one millisecond. The
 //! client crate's other timers keep their durations, such as the time limit of a connection attempt
 //! (`session/connection.rs`).
+//!
+//! A periodic timer wakes the thread once for each tick. tokio sorts timers into slots of 64 ms, and
+//! wakes the thread at the start of a slot and again for each timer inside it. A tick is therefore
+//! delayed to the start of the next slot. The client crate only uses ticks to check how much time
+//! has passed, 20 times in a session timeout.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::panic::Location;
 use std::pin::Pin;
@@ -29,6 +35,28 @@ const PAUSES: &str = "endpoint.rs";
 /// fail immediately and other tasks of the thread must run in between.
 const YIELD: Duration = Duration::from_millis(1);
 
+/// Length of a slot of tokio's timer wheel, for timers that fire in less than four seconds.
+const SLOT: Duration = Duration::from_millis(64);
+
+thread_local! {
+    /// The start of the clock of this thread's runtime, or `None` if it is unknown.
+    static CLOCK_START: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Stores when the runtime of this thread was built: an instant less than a millisecond before
+/// [`Builder::build`](tokio::runtime::Builder::build) started the clock. If it is wrong, a tick wakes
+/// the thread twice.
+pub fn set_clock_start(start: Instant) {
+    CLOCK_START.set(Some(start));
+}
+
+/// Returns the start of the first slot that begins at this instant or later.
+fn next_slot(instant: Instant) -> Option<Instant> {
+    let start = CLOCK_START.get()?;
+    let slots = instant.saturating_duration_since(start).as_nanos().div_ceil(SLOT.as_nanos());
+    start.checked_add(SLOT.checked_mul(slots.try_into().ok()?)?)
+}
+
 static USED: AtomicBool = AtomicBool::new(false);
 
 /// Returns `true` if any timer was created.
@@ -42,14 +70,31 @@ pub(crate) fn used() -> bool {
 #[derive(Debug)]
 pub struct Timer {
     sleep: Option<Pin<Box<Sleep>>>,
-    period: Option<Duration>,
+    ticks: Option<Ticks>,
+}
+
+/// The ticks of a periodic timer.
+#[derive(Debug)]
+struct Ticks {
+    period: Duration,
+    /// The next tick, before it is delayed to the start of a slot.
+    next: Instant,
+}
+
+impl Ticks {
+    /// Returns the time at which the next tick fires.
+    fn at(&self) -> Instant {
+        // A short period would become much longer by the delay.
+        let slot = if self.period > SLOT { next_slot(self.next) } else { None };
+        slot.unwrap_or(self.next)
+    }
 }
 
 impl Timer {
     /// Creates a timer that never fires.
     #[must_use]
     pub fn never() -> Self {
-        Self { sleep: None, period: None }
+        Self { sleep: None, ticks: None }
     }
 
     /// Creates a timer that fires once, after `duration`, or never if `duration` is too long for an
@@ -64,7 +109,7 @@ impl Timer {
         if let Some(settings) = Settings::current().filter(|_| is_pause(caller)) {
             settings.skip_pause();
             USED.store(true, Ordering::Relaxed);
-            return Self { sleep: Some(Box::pin(tokio::time::sleep(YIELD))), period: None };
+            return Self { sleep: Some(Box::pin(tokio::time::sleep(YIELD))), ticks: None };
         }
         Self::in_time(duration)
     }
@@ -77,13 +122,16 @@ impl Timer {
     #[must_use]
     pub fn at(instant: Instant) -> Self {
         USED.store(true, Ordering::Relaxed);
-        Self { sleep: Some(Box::pin(tokio::time::sleep_until(instant.into()))), period: None }
+        Self { sleep: Some(Box::pin(tokio::time::sleep_until(instant.into()))), ticks: None }
     }
 
     /// Creates a timer that fires every `period`, first after one period.
     #[must_use]
     pub fn interval(period: Duration) -> Self {
-        Self { period: Some(period), ..Self::in_time(period) }
+        let Some(next) = Instant::now().checked_add(period) else { return Self::never() };
+        let ticks = Ticks { period, next };
+        let first = Self::at(ticks.at());
+        Self { ticks: Some(ticks), ..first }
     }
 }
 
@@ -96,13 +144,17 @@ impl Future for Timer {
     type Output = Instant;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Instant> {
-        let period = self.period;
-        let Some(sleep) = self.sleep.as_mut() else { return Poll::Pending };
+        let Self { sleep: waiting, ticks } = &mut *self;
+        let Some(sleep) = waiting.as_mut() else { return Poll::Pending };
         ready!(sleep.as_mut().poll(cx));
         let fired = sleep.deadline().into_std();
-        match period.and_then(|period| fired.checked_add(period)) {
+        let next = ticks.as_mut().and_then(|ticks| {
+            ticks.next = ticks.next.checked_add(ticks.period)?;
+            Some(ticks.at())
+        });
+        match next {
             Some(next) => sleep.as_mut().reset(next.into()),
-            None => self.sleep = None,
+            None => *waiting = None,
         }
         Poll::Ready(fired)
     }
@@ -139,6 +191,35 @@ mod tests {
         assert_eq!(settings.skipped_pauses(), 1);
         // Without settings the timer belongs to other code.
         assert_eq!(seconds(&pause(long)), 10);
+    }
+
+    /// The ticks of a periodic timer begin with slots of the timer wheel, and none is skipped.
+    #[tokio::test(start_paused = true)]
+    async fn a_tick_fires_at_the_start_of_a_slot() {
+        let start = tokio::time::Instant::now().into_std();
+        CLOCK_START.set(Some(start));
+        let period = Duration::from_millis(500);
+        let mut timer = Timer::interval(period);
+        for number in 1..=100 {
+            let fired = (&mut timer).await.duration_since(start);
+            let due = period * number;
+            assert!(fired >= due && fired <= due + SLOT, "{number}: {fired:?}");
+            assert_eq!(fired.as_nanos() % SLOT.as_nanos(), 0, "{number}: {fired:?}");
+        }
+        CLOCK_START.set(None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tick_with_a_short_period_is_not_delayed() {
+        let start = tokio::time::Instant::now().into_std();
+        CLOCK_START.set(Some(start));
+        let period = Duration::from_millis(10);
+        let mut timer = Timer::interval(period);
+        for number in 1..=10 {
+            let fired = (&mut timer).await.duration_since(start);
+            assert_eq!(fired.as_millis(), (period * number).as_millis());
+        }
+        CLOCK_START.set(None);
     }
 
     // `is_pause` checks only the name of this file, which is the same as in the client crate.

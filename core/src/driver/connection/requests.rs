@@ -259,24 +259,46 @@ impl DirectoryClient {
 
     /// Watches a node and waits until the watch fires. Stores the node's content in `snapshot`, if
     /// given. If this future is dropped, the watch is removed on the server.
-    pub(in crate::driver) async fn watch(
+    ///
+    /// Setting the watch has a box of its own, which is freed when the watch is set. A client can
+    /// have ten thousand watches, each for days.
+    pub(in crate::driver) fn watch(
         self,
         ticket: Ticket,
         name: NodeName,
         snapshot: Option<SnapshotCell>,
-    ) {
+    ) -> impl Future<Output = ()> + Send {
+        let setting = Box::pin(async move {
+            let watcher = self.set_watch(name, snapshot).await;
+            let (outcome, watcher) = watcher.map_or_else(|error| (Err(error), None), |it| (Ok(()), Some(it)));
+            self.report(reply::watched(ticket, outcome));
+            Some(self.await_change(ticket, watcher?))
+        });
+        async move {
+            if let Some(changed) = setting.await {
+                changed.await;
+            }
+        }
+    }
+
+    /// Sets a watch on a node and stores the node's content in `snapshot`.
+    async fn set_watch(
+        &self,
+        name: NodeName,
+        snapshot: Option<SnapshotCell>,
+    ) -> Result<zk::OneshotWatcher, zk::Error> {
         let path = self.child(name.as_str());
         // Set the watch with a read of the data. Unlike a request for the Stat, a read sets no
         // watch if the node is missing. If the client lacks the right to read (`NoAuth`), request
         // the Stat instead.
-        let watcher = match self.client.ask(RequestKind::Watch).get_and_watch_data(&path).await {
+        match self.client.ask(RequestKind::Watch).get_and_watch_data(&path).await {
             Ok((data, stat, watcher)) => {
                 if let Some(snapshot) = snapshot {
                     let data = (data.len() <= LONGEST_DATA).then(|| data.clone());
                     snapshot.set(Arc::new(NodeSnapshot::new(&stat, data))).ok();
                 }
                 if data == REVOKE {
-                    let (directory, node, version) = (self.directory, name.clone(), stat.version);
+                    let (directory, node, version) = (self.directory, name, stat.version);
                     self.sender.send(Input::Revoked { directory, node, version }).ok();
                 }
                 Ok(watcher)
@@ -294,13 +316,7 @@ impl DirectoryClient {
                 }
             }
             Err(error) => Err(error),
-        };
-        let watcher = match watcher {
-            Ok(watcher) => watcher,
-            Err(error) => return self.report(reply::watched(ticket, Err(error))),
-        };
-        self.report(reply::watched(ticket, Ok(())));
-        self.await_change(ticket, watcher).await;
+        }
     }
 
     pub(in crate::driver) async fn restore_data(self, name: NodeName, data: Vec<u8>, version: i32) {
@@ -312,18 +328,25 @@ impl DirectoryClient {
         }
     }
 
-    async fn await_change(self, ticket: Ticket, watcher: zk::OneshotWatcher) {
+    fn await_change(
+        self,
+        ticket: Ticket,
+        watcher: zk::OneshotWatcher,
+    ) -> impl Future<Output = ()> + Send + use<> {
         // A pending watch must not keep the session alive.
         let Self { session_context, directory, connection_number, .. } = self;
         let sender = session_context.sender.clone();
         drop(session_context);
-        let event = match watcher.changed().await.event_type {
-            EventType::NodeDeleted => Event::Gone(ticket),
-            // The session is over. The driver learns of that separately.
-            EventType::Session => return,
-            _ => Event::Changed(ticket),
-        };
-        sender.send(Input::Queue { directory, connection_number, event }).ok();
+        let changed = watcher.changed();
+        async move {
+            let event = match changed.await.event_type {
+                EventType::NodeDeleted => Event::Gone(ticket),
+                // The session is over. The driver learns of that separately.
+                EventType::Session => return,
+                _ => Event::Changed(ticket),
+            };
+            sender.send(Input::Queue { directory, connection_number, event }).ok();
+        }
     }
 
     pub(in crate::driver) async fn delete(self, ticket: Ticket, name: NodeName) {

@@ -22,7 +22,8 @@ struct PendingRelease {
 
 #[derive(Default)]
 pub(in crate::driver) struct Releases {
-    by_node: SmallMap<NodeName, PendingRelease>,
+    /// Boxed, because most directories have no unfinished release.
+    by_node: SmallMap<NodeName, Box<PendingRelease>>,
     /// The first request to delete each node. An entry is removed when the server replies.
     first_deletes: SmallMap<Ticket, NodeName>,
     /// Nodes of lost holds whose notice of release is still in the inbox, each with the reason for
@@ -48,7 +49,8 @@ impl Releases {
             let end = Alarm::Released(directory, node.clone());
             (waiter.done, timers.set(waiter.until, end))
         });
-        self.by_node.insert(node.clone(), PendingRelease { waiter, reporter, tried: false });
+        let release = PendingRelease { waiter, reporter, tried: false };
+        self.by_node.insert(node.clone(), Box::new(release));
     }
 
     pub(in crate::driver) fn end(&mut self, node: &NodeName, timers: &mut Timers) {

@@ -62,7 +62,8 @@ fn key((owner, kind): OwnerWaiters) -> Key {
 
 #[derive(Default)]
 pub(in crate::driver) struct Waiters {
-    all: SmallMap<JoinId, Waiter>,
+    /// Boxed, because most directories have a holder and no waiter.
+    all: SmallMap<JoinId, Box<Waiter>>,
     /// Each owner's lines. Only the first waiter of a line is in the queue. The later waiters would
     /// wait there for a lock that their own owner holds.
     lines: SmallMap<Key, OwnerLine>,
@@ -115,7 +116,7 @@ impl Waiters {
     /// Adds a waiter. Returns `true` if it must enter the queue now.
     pub(in crate::driver) fn add(&mut self, waiter: Waiter) -> bool {
         let join = waiter.attempt.join;
-        self.all.insert(join, waiter);
+        self.all.insert(join, Box::new(waiter));
         self.newcomers.insert(join);
         self.enter_owner_line(join)
     }
@@ -143,7 +144,7 @@ impl Waiters {
     pub(in crate::driver) fn remove(&mut self, join: JoinId) -> Option<Waiter> {
         let attempt = self.get(join)?;
         if !attempt.is_in_cohort() {
-            return self.all.remove(&join);
+            return self.all.remove(&join).map(|waiter| *waiter);
         }
         let reply = attempt.holds.dequeue_local(join)?;
         let mut waiter = self.remove_handed_on(join)?;
@@ -157,7 +158,7 @@ impl Waiters {
         if let Some(cohort) = &mut self.cohort {
             cohort.leave();
         }
-        Some(waiter)
+        Some(*waiter)
     }
 
     /// Removes all waiters.
@@ -181,7 +182,7 @@ impl Waiters {
         let mut gone = Vec::new();
         for (join, waiter) in self.remove_all() {
             if keep(&waiter.attempt) && in_queue(&waiter.attempt) {
-                self.all.insert(join, waiter);
+                self.all.insert(join, Box::new(waiter));
                 self.enter_owner_line(join);
             } else {
                 gone.push(waiter);
@@ -233,7 +234,8 @@ impl Waiters {
     pub(in crate::driver) fn note_contended(&mut self, queue: &Queue) {
         let representative = self.cohort.as_ref().and_then(|cohort| cohort.representative());
         self.newcomers.retain(|join| {
-            let Some(Waiter { attempt, blocked, .. }) = self.all.get_mut(join) else { return false };
+            let Some(waiter) = self.all.get_mut(join) else { return false };
+            let Waiter { attempt, blocked, .. } = &mut **waiter;
             let contender = representative.filter(|_| attempt.is_in_cohort()).unwrap_or(*join);
             attempt.claim.contended |= queue.is_behind_another(contender);
             *blocked |= queue.is_known_to_be_blocked(contender);
@@ -244,7 +246,8 @@ impl Waiters {
     /// Puts a waiter in the cohort's line if its lock has the option `cohort`. Returns `true` if
     /// the waiter is now in the line.
     pub(in crate::driver) fn enter_cohort(&mut self, join: JoinId) -> bool {
-        let Some(Waiter { attempt, .. }) = self.all.get_mut(&join) else { return false };
+        let Some(waiter) = self.all.get_mut(&join) else { return false };
+        let attempt = &mut waiter.attempt;
         let wanted = attempt.claim.cohort > 1 && attempt.intent == Intent::Wait;
         if !wanted || !self.cohort.get_or_insert_with(|| Box::new(Cohort::of(attempt))).takes(attempt) {
             return false;

@@ -1,6 +1,5 @@
 //! The watches of one lock directory on the server.
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use crate::driver::mailbox::DirectoryId;
 use crate::driver::timers::{Alarm, Timers};
 use crate::error::escape::Escaped;
 use crate::queue::contender::NodeSnapshot;
-use crate::queue::{NodeName, Ticket};
+use crate::queue::{NodeName, SmallMap, Ticket};
 use crate::session::watch_budget::Reserved;
 
 /// Interval at which a queue polls if it cannot watch.
@@ -32,9 +31,9 @@ pub(in crate::driver) struct DirectoryWatches {
     directory: DirectoryId,
     /// The path of the directory.
     path: Arc<str>,
-    set: HashMap<Ticket, ActiveWatch>,
+    set: SmallMap<Ticket, ActiveWatch>,
     /// The watches that do not fit in the session's watch budget.
-    parked: BTreeMap<Ticket, (NodeName, bool)>,
+    parked: SmallMap<Ticket, (NodeName, bool)>,
     /// Ticket of a listing whose watch did not fit in the watch budget. The listing was sent
     /// without it.
     parked_listing: Option<Ticket>,
@@ -44,7 +43,7 @@ pub(in crate::driver) struct DirectoryWatches {
 
 impl DirectoryWatches {
     pub(in crate::driver) fn new(directory: DirectoryId, path: Arc<str>) -> Self {
-        let (set, parked) = (HashMap::new(), BTreeMap::new());
+        let (set, parked) = (SmallMap::default(), SmallMap::default());
         Self { directory, path, set, parked, parked_listing: None, polling: false }
     }
 

@@ -269,7 +269,12 @@ impl Queue {
 
     /// Removes and returns the next action, in order.
     pub fn next_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
+        let next = self.actions.pop_front();
+        if next.is_none() {
+            // Free the memory: most queues have nothing to do for a long time.
+            self.actions = VecDeque::new();
+        }
+        next
     }
 
     /// Returns our nodes in the order of the queue.

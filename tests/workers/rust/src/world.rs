@@ -325,7 +325,7 @@ impl World {
     ) -> Result<ClientSource, Failure> {
         match client {
             Some(client) => Ok(ClientSource::from(&self.client(client)?)),
-            None => Ok(ClientSource::Shared(options(hosts, given)?)),
+            None => Ok(options(hosts, given)?.into()),
         }
     }
 

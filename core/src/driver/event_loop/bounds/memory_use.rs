@@ -55,7 +55,7 @@ async fn a_waiter_among_a_thousand_for_one_lock_takes_at_most_four_kibibytes() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_waiter_for_a_lock_of_its_own_takes_at_most_4_900_bytes() {
+async fn a_waiter_for_a_lock_of_its_own_takes_at_most_4_500_bytes() {
     let mut desk = Desk::new();
     let bytes = kept(|| {
         for number in 1..=MANY {
@@ -67,11 +67,11 @@ async fn a_waiter_for_a_lock_of_its_own_takes_at_most_4_900_bytes() {
         MANY as usize
     );
     // Includes all that the client keeps for the path.
-    assert!(each(bytes) <= 4_900, "{} bytes", each(bytes));
+    assert!(each(bytes) <= 4_500, "{} bytes", each(bytes));
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_hold_of_a_lock_of_its_own_takes_at_most_4_600_bytes() {
+async fn a_hold_of_a_lock_of_its_own_takes_at_most_3_700_bytes() {
     let mut desk = Desk::new();
     let node: NodeName = node();
     let bytes = kept(|| {
@@ -79,5 +79,5 @@ async fn a_hold_of_a_lock_of_its_own_takes_at_most_4_600_bytes() {
     });
     assert!(desk.driver.directories.iter().all(|directory| directory.has_hold_on(&node)));
     // Includes the lease and all that the client keeps for the path.
-    assert!(each(bytes) <= 4_600, "{} bytes", each(bytes));
+    assert!(each(bytes) <= 3_700, "{} bytes", each(bytes));
 }
