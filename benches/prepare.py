@@ -75,7 +75,7 @@ def java() -> None:
     classes.mkdir(parents=True, exist_ok=True)
     run(
         *("javac", "-Xlint:all,-processing,-classfile", "-Werror", "-proc:none", "--release", "17"),
-        *("-d", classes, "-cp", f"{BUILT / 'lib'}/*", WORKERS / "java" / "Bench.java"),
+        *("-d", classes, "-cp", f"{BUILT / 'lib'}/*", *sorted((WORKERS / "java").glob("*.java"))),
     )
 
 

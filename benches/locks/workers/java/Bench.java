@@ -28,9 +28,18 @@ public final class Bench {
     /** A worker's task. */
     private record Task(
             String hosts, String path, String op, String kind, int clients, int contenders, boolean each, double reads,
-            int permits, int held) {
+            int permits, int held, boolean latencies, double period) {
         String lockPath(int contender) {
             return each ? path + "/" + contender : path;
+        }
+
+        /**
+         * Returns the server of a client. If latencies are measured, the clients are distributed over the servers in a
+         * fixed order, because the distance to the leader changes latencies.
+         */
+        String clientHosts(int client) {
+            String[] each = hosts.split(",");
+            return latencies ? each[client % each.length] : hosts;
         }
 
         boolean writes(int contender, int turn) {
@@ -52,10 +61,13 @@ public final class Bench {
     private static final LongAdder DONE = new LongAdder();
 
     private final Task task;
+    private final Latencies latencies;
     private final List<CuratorFramework> clients = new ArrayList<>();
 
     private Bench(Task task) {
         this.task = task;
+        boolean exclusive = task.kind.equals("mutex") && !task.each;
+        latencies = new Latencies(task.latencies, exclusive, task.period);
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -65,7 +77,8 @@ public final class Bench {
     private void run() throws Exception {
         for (int number = 0; number <= task.clients; number++) {
             CuratorFramework client =
-                    CuratorFrameworkFactory.newClient(task.hosts, 10_000, 10_000, new ExponentialBackoffRetry(100, 3));
+                    CuratorFrameworkFactory.newClient(
+                            task.clientHosts(number), 10_000, 10_000, new ExponentialBackoffRetry(100, 3));
             client.start();
             client.blockUntilConnected();
             clients.add(client);
@@ -140,11 +153,16 @@ public final class Bench {
     }
 
     private void pairs(Lock[] both, int contender) throws Exception {
+        Latencies.Stopwatch watch = latencies.new Stopwatch();
         for (int turn = 0; true; turn++) {
             Lock lock = both[task.writes(contender, turn) ? 0 : 1];
+            watch.start();
             lock.acquire.run();
-            gate.await();
+            watch.acquired();
+            latencies.pass(gate);
+            watch.releasing();
             lock.release.run();
+            watch.released();
             DONE.increment();
         }
     }
@@ -172,7 +190,7 @@ public final class Bench {
     }
 
     /** Reports that the worker is ready, and follows the driver's commands until `stop`. */
-    private static void serve() throws Exception {
+    private void serve() throws Exception {
         String version = CuratorFramework.class.getPackage().getImplementationVersion();
         System.out.println("{\"ready\": \"Curator " + version + "\"}");
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -180,12 +198,14 @@ public final class Bench {
             double seconds = Double.parseDouble(line.substring(6));
             long before = DONE.sum();
             long began = System.nanoTime();
+            latencies.begin();
             gate.countDown();
             Thread.sleep((long) (seconds * 1000));
             gate = new CountDownLatch(1);
             long count = DONE.sum() - before;
             double took = (System.nanoTime() - began) / 1e9;
-            System.out.println("{\"count\": " + count + ", \"seconds\": " + took + "}");
+            String told = latencies.on ? ", \"latencies\": " + latencies.take() : "";
+            System.out.println("{\"count\": " + count + ", \"seconds\": " + took + told + "}");
         }
     }
 }
