@@ -84,8 +84,9 @@ bench-counts: ## Compare instructions and allocations of single operations with 
 	@python3 benches/counts.py $(if $(RENEW),--renew)
 
 .PHONY: bench-report
-bench-report: ## Write the plots and the figures of docs/performance.md, from benches/results/full.json
+bench-report: ## Write the plots and the figures of docs/performance.md and docs/production.md, from benches/results
 	@cd benches && PYTHONPATH=.:../tests:../tools ../.make/bench/bin/python -m locks.publish
+	@cd benches && PYTHONPATH=.:../tests:../tools ../.make/bench/bin/python -m cluster.publish
 
 # QUICK=1: 200 clients instead of 1,000, in two minutes instead of ten; does not change docs/scale.md.
 .PHONY: bench-scale

@@ -8,6 +8,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterator
+from subprocess import CalledProcessError
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -55,7 +56,7 @@ def serving(peers: list[Peer], skipped: dict[str, str]) -> Iterator[dict[str, Cl
             if peer.server not in servers:
                 try:
                     servers[peer.server] = stack.enter_context(SERVERS[peer.server]())
-                except (Unavailable, RuntimeError, OSError) as problem:
+                except (Unavailable, RuntimeError, OSError, CalledProcessError) as problem:
                     skipped[peer.name] = str(problem)
         yield servers
 

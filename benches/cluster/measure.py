@@ -22,7 +22,7 @@ LONGEST = 60_000_000
 """Longest latency in microseconds that a histogram can contain. The workers use the same limit."""
 
 FULL = Pace(1.0, 1.0, 6)
-QUICK = Pace(0.4, 0.6, 3, counts=False)
+QUICK = Pace(0.4, 0.6, 2, counts=False)
 
 
 @dataclass
@@ -81,7 +81,9 @@ class Measurement:
         self._paths = 0
 
     def run(self, case: Case, peers: list[Peer]) -> list[Result]:
-        """Measure all peers in turns. Then count the requests of each peer that speaks ZooKeeper's protocol."""
+        """Measure all peers in turns. Then count the requests of each peer that speaks
+        ZooKeeper's protocol.
+        """
         results = {peer.name: Result(case, peer.name) for peer in peers}
         workers: dict[str, Worker] = {}
         with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""The servers: three of Apache ZooKeeper, three of etcd, and one of PostgreSQL. All of them wait for a disk."""
+"""The servers: three of Apache ZooKeeper, three of etcd, one of PostgreSQL. All of them wait for a disk."""
 
 from __future__ import annotations
 

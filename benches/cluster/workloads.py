@@ -8,11 +8,11 @@ from locks.peers import PEERS, Peer, plain
 from locks.workloads import Workload
 
 DELAYS = (5, 40)
-"""Round trips between clients and servers, in milliseconds. The proxies delay each direction by half of it."""
+"""Round trips between clients and servers in milliseconds. Each direction is delayed by half of it."""
 
-SLACK = 2
-"""Time between the scheduled starts of two pairs of a free lock, divided by the duration of their round trips.
-A shorter time would leave too little for the servers' disks, and a queue of late pairs would grow.
+SLACK = 3
+"""Time between the scheduled starts of two pairs of a free lock, divided by the time of their round trips.
+Kazoo needs four round trips for a pair. If the time were shorter, a queue of late pairs would grow.
 """
 
 SERVICE = 0.010
@@ -76,8 +76,8 @@ _CONTENDED = ("handoff", "release")
 def _cases(delay_ms: int) -> tuple[Case, ...]:
     # A pair of a free lock takes two round trips.
     open_loop = SLACK * 2 * delay_ms / 1000 + SERVICE
-    # With a long delay, a turn of usual length has time for only a few scheduled pairs.
-    longer = 3 if delay_ms > DELAYS[0] else 1
+    # A turn of usual length has time for only a few scheduled pairs.
+    longer = 4 if delay_ms > DELAYS[0] else 2
     free = replace(_FREE, period=open_loop)
     linger = replace(free, name="linger", shown="free lock, 1 client, linger of 1 s", linger=1)
     cohort = Workload("cohort", "10 contenders of 1 client, cohort of 10", contenders=10, cohort=10)

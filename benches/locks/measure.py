@@ -250,7 +250,6 @@ def through(proxy: Proxy, worker: Worker, result: Result, seconds: float, most: 
             break
 
 
-
 def await_queue(hosts: str, path: str, length: int) -> None:
     """Wait until this many contenders are in the queue, including the holder."""
     client = KazooClient(hosts)
@@ -262,9 +261,7 @@ def await_queue(hosts: str, path: str, length: int) -> None:
                 if client.get(path)[1].numChildren >= length:
                     return
             if time.monotonic() > deadline:
-                raise WorkerFailed(
-                    f"fewer than {length} contenders were in the queue after {READY:.0f} s"
-                )
+                raise WorkerFailed(f"fewer than {length} contenders were in the queue after {READY:.0f} s")
             time.sleep(0.02)
     finally:
         client.stop()

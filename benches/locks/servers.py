@@ -1,5 +1,5 @@
-"""The servers of the peers: ZooKeeper and other systems. Without `disk`, they keep their data in memory, or do
-not sync it.
+"""The servers of the peers: ZooKeeper and other systems. Without `disk`, they keep their data in memory, or
+do not sync it.
 """
 
 from __future__ import annotations

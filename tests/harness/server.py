@@ -60,8 +60,8 @@ class Settings:
     max_frame: int | None = None
     # True if the test needs nodes and sessions that survive a restart, as Apache ZooKeeper's do.
     durable: bool = False
-    # True if the server calls fsync before it replies to a write. The tests kill processes but do not crash the
-    # machine, so for them the page cache is durable enough, and fsync would take most of the time.
+    # True if the server calls fsync before it replies to a write. The tests kill processes but do not crash
+    # the machine, so for them the page cache is durable enough, and fsync would take most of the time.
     fsync: bool = False
     # True if the server has an additional TLS port, which the `config` lines set up.
     secure: bool = False

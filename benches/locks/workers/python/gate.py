@@ -114,9 +114,7 @@ def tell(**fields: object) -> None:
     print(json.dumps(fields), flush=True)
 
 
-def serve(
-    gate: Gate, version: str, close: Callable[[], None], latencies: Latencies | None = None
-) -> None:
+def serve(gate: Gate, version: str, close: Callable[[], None], latencies: Latencies | None = None) -> None:
     """Report that the worker is ready, follow the driver's commands until `stop`, and end this process."""
     tell(ready=version)
     for line in sys.stdin:

@@ -27,9 +27,7 @@ def locks(task: Task, client: Any, contender: int) -> tuple[Any, Any]:
     return client.WriteLock(path), client.ReadLock(path)
 
 
-def pairs(
-    task: Task, gate: Gate, watch: Stopwatch, both: tuple[Any, Any], contender: int
-) -> None:
+def pairs(task: Task, gate: Gate, watch: Stopwatch, both: tuple[Any, Any], contender: int) -> None:
     """Acquire and release forever."""
     turn = 0
     while True:

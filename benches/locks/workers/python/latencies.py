@@ -11,7 +11,7 @@ LONGEST = 60_000_000
 """Longest latency in microseconds that a histogram can contain."""
 
 TIMER = 0.002
-"""A sleep that ends later than this number of seconds was delayed by more than the precision of the timers."""
+"""A sleep that ends later than this number of seconds was delayed by more than the precision of timers."""
 
 NEVER = float("inf")
 """Start of a turn while no turn is in progress: no operation can begin later."""
